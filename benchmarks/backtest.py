@@ -87,16 +87,16 @@ def find_faults(state: Mapping[str, Any], moments: Sequence[dt.date]) -> dict[st
     return faults
 
 
-def find_replay_faults(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+def find_replay_faults(state_before: Mapping[str, Any], state_after: Mapping[str, Any]) -> dict[str, Any]:
     """Return the faults of the registry after the second backfill, with promotion; empty where it is correct."""
     faults: dict[str, Any] = {}
-    passed = [version["version"] for version in before["versions"] if version["verdict"] == "passed"]
-    if after["champion"] != passed[-1]:
-        faults["champion"] = after["champion"]
-    for old, new in zip(before["versions"], after["versions"], strict=True):
+    passed = [version["version"] for version in state_before["versions"] if version["verdict"] == "passed"]
+    if state_after["champion"] != passed[-1]:
+        faults["champion"] = state_after["champion"]
+    for old, new in zip(state_before["versions"], state_after["versions"], strict=True):
         if (old["version"], old["verdict"]) != (new["version"], new["verdict"]):
             faults[f"version {new['version']} now"] = new["verdict"]
-    promoted = [version["version"] for version in after["versions"] if "promoted_over" in version]
+    promoted = [version["version"] for version in state_after["versions"] if "promoted_over" in version]
     return faults if promoted == passed else faults | {"promoted": promoted}
 
 
@@ -114,13 +114,13 @@ def _run_backtest(clone: StackClone, api: AirflowClient) -> tuple[dict[str, list
 
 
 def _run_replay(
-    clone: StackClone, api: AirflowClient, before: Mapping[str, Any]
+    clone: StackClone, api: AirflowClient, state_before: Mapping[str, Any]
 ) -> tuple[dict[str, list[float]], dict[str, Any]]:
     """Repeat the runs with promotion. Return their seconds, and the state of the registry."""
     seconds = _run_backfill(clone, api, f"{MONTHS} trainings repeated, with promotion", REPEAT_OPTIONS)
-    after = _read_registry(clone)
-    _raise_faults(find_replay_faults(before, after))
-    return seconds, after
+    state_after = _read_registry(clone)
+    _raise_faults(find_replay_faults(state_before, state_after))
+    return seconds, state_after
 
 
 def _run_backfill(
@@ -129,20 +129,20 @@ def _run_backfill(
     """Run the backfill, and return its seconds and those of each run. `repeat_options` repeats runs that exist."""
     while repeat_options and not _request_backfill(api, repeat_options):
         time.sleep(1)  # the scheduler checks only twice a minute whether a backfill has ended
-    began = time.monotonic()
+    start_s = time.monotonic()
     printed: set[int] = set()
 
-    def show(done: int, total: int, running: str) -> None:
-        if done not in printed:
-            printed.add(done)
-            print(f"{time.monotonic() - began:6.0f} s: {done} of {total} {running}", flush=True)
+    def show(done_count: int, total: int, running: str) -> None:
+        if done_count not in printed:
+            printed.add(done_count)
+            print(f"{time.monotonic() - start_s:6.0f} s: {done_count} of {total} {running}", flush=True)
 
     try:
         Backfill(api, DAG, MOMENTS, 1, clone.stack.started_at).complete(show)
     except StackError as error:
         raise RuntimeError(f"{error}\n{error.details}") from None
     runs = [_measure_seconds(run["start_date"], run["end_date"]) for run in api.list_runs(DAG)]
-    return {row: [time.monotonic() - began], f"{row}: a DAG run": runs}
+    return {row: [time.monotonic() - start_s], f"{row}: a DAG run": runs}
 
 
 def _request_backfill(api: AirflowClient, repeat_options: Mapping[str, Any]) -> bool:
@@ -200,5 +200,5 @@ def _read_task_seconds(api: AirflowClient) -> dict[str, list[float]]:
     return {f"the task {step}": [task["duration"] for task in tasks if task["task_id"] == step] for step in STEPS}
 
 
-def _measure_seconds(begin: str, end: str) -> float:
-    return (dt.datetime.fromisoformat(end) - dt.datetime.fromisoformat(begin)).total_seconds()
+def _measure_seconds(start_date: str, end_date: str) -> float:
+    return (dt.datetime.fromisoformat(end_date) - dt.datetime.fromisoformat(start_date)).total_seconds()

@@ -63,11 +63,11 @@ def measure_steps() -> dict[str, list[float]]:
                 _run([*pipelines, step, "--partition", day], home)
 
         def run_backfill() -> None:
-            first = next(days)
-            last = first + 9 * ONE_DAY
+            first_day = next(days)
+            last_day = first_day + 9 * ONE_DAY
             for _ in range(9):
                 next(days)
-            _run([*pipelines, "backfill", "--first", str(first), "--last", str(last)], home)
+            _run([*pipelines, "backfill", "--first", str(first_day), "--last", str(last_day)], home)
 
         return _time_alternately(
             {"1 day, one child process for each step": run_steps, "10 days, one process (backfill)": run_backfill},
@@ -102,9 +102,9 @@ def _time_alternately(rows: Mapping[str, Callable[[], object]], runs: int) -> di
 
 
 def _measure_seconds(call: Callable[[], object]) -> float:
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     call()
-    return time.perf_counter() - began
+    return time.perf_counter() - start_s
 
 
 def _run(command: list[str], home: str, cwd: Path = PROJECT) -> None:

@@ -39,13 +39,15 @@ def _time_decision(record: Any, window_days: int, window_count: int) -> float:
     from pipelines.monitoring import drift, windows
     from pipelines.monitoring.profiles.table import Profiles
 
-    last = FIRST_DAY + dt.timedelta(DAYS - 1)
-    began = time.perf_counter()
-    days = Profiles.open().read_window(last - dt.timedelta(window_days + window_count - 2), last, "flights", "1")
+    last_day = FIRST_DAY + dt.timedelta(DAYS - 1)
+    start_s = time.perf_counter()
+    days = Profiles.open().read_window(
+        last_day - dt.timedelta(window_days + window_count - 2), last_day, "flights", "1"
+    )
     weights = {name: 1 / len(NUMERIC_COLUMNS) for name in NUMERIC_COLUMNS}
     windows_compared = list(windows.compare_windows(record, days, window_days, weights, drift.Policy(), 1))
     drift.decide([window.result for window in windows_compared], drift.Policy())
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start_s
     if len(windows_compared) != window_count:
         raise SystemExit(f"error: {len(windows_compared)} windows, {window_count} expected")
     return seconds
@@ -70,10 +72,10 @@ def _write_profiles(folder: Path) -> Any:
     return ReferenceRecord(reference, reference_days, reference_days)
 
 
-def _build_frame(first: dt.date, days: int, seed: int) -> pd.DataFrame:
+def _build_frame(first_day: dt.date, days: int, seed: int) -> pd.DataFrame:
     random, rows = np.random.default_rng(seed), days * ROWS
     features = {name: random.normal(size=rows) for name in NUMERIC_COLUMNS}
     features |= {name: random.choice(list("abcdefgh"), rows) for name in CATEGORY_COLUMNS}
     score = random.random(rows)
-    dates = np.repeat([first + dt.timedelta(n) for n in range(days)], ROWS)
+    dates = np.repeat([first_day + dt.timedelta(n) for n in range(days)], ROWS)
     return pd.DataFrame({"date": dates, **features, "score": score, "y": random.random(rows) < score})

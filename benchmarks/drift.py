@@ -120,14 +120,14 @@ def compute_windows(simulated: Year, by_day: bool = True) -> list[WindowResult]:
         _build_sample(counts, np.arange(REFERENCE_DAYS), by_day) for counts in (simulated.bins, simulated.present)
     ]
     return [
-        _compute_window(simulated, references, last, by_day)
-        for last in range(REFERENCE_DAYS + WINDOW_DAYS - 1, REFERENCE_DAYS + DAYS)
+        _compute_window(simulated, references, last_index, by_day)
+        for last_index in range(REFERENCE_DAYS + WINDOW_DAYS - 1, REFERENCE_DAYS + DAYS)
     ]
 
 
 def count_runs(flags: Sequence[bool]) -> int:
     """Return the number of runs of consecutive True values."""
-    return sum(now and not before for before, now in zip([False, *flags], flags, strict=False))
+    return sum(flag and not previous for previous, flag in zip([False, *flags], flags, strict=False))
 
 
 def count_alarms(decisions: Iterable[Decision]) -> int:
@@ -143,9 +143,14 @@ def flag_significant_windows(windows: Sequence[WindowResult]) -> list[bool]:
 
 def measure_delay(decisions: Sequence[Decision]) -> int | None:
     """Return the days from the begin of the drift to the first decision for drift; None where there is none."""
-    first = DRIFT_START - WINDOW_DAYS + 1
+    first_index = DRIFT_START - WINDOW_DAYS + 1
     return next(
-        (index - first + 1 for index, decision in enumerate(decisions) if index >= first and decision.is_drift), None
+        (
+            index - first_index + 1
+            for index, decision in enumerate(decisions)
+            if index >= first_index and decision.is_drift
+        ),
+        None,
     )
 
 
@@ -162,8 +167,8 @@ def _build_sample(counts: Array, days: Array, by_day: bool) -> Sample:
     return Sample.from_counts(counts[:, days].sum(axis=1, keepdims=True), np.zeros(1))
 
 
-def _compute_window(simulated: Year, references: Sequence[Sample], last: int, by_day: bool) -> WindowResult:
-    days = np.arange(last - WINDOW_DAYS + 1, last + 1)
+def _compute_window(simulated: Year, references: Sequence[Sample], last_index: int, by_day: bool) -> WindowResult:
+    days = np.arange(last_index - WINDOW_DAYS + 1, last_index + 1)
     findings: list[Finding] = []
     for reference, counts, measure in zip(
         references, (simulated.bins, simulated.present), ("psi", "missing"), strict=True
@@ -178,7 +183,7 @@ def _compute_window(simulated: Year, references: Sequence[Sample], last: int, by
         p_values = estimate_null(reference, window).compute_chi_square_p_value(statistic)
         pairs = zip(effects.tolist(), p_values.tolist(), strict=True)
         findings += [Finding(f"x{index}", measure, *pair, 1 / COLUMNS) for index, pair in enumerate(pairs)]  # type: ignore[arg-type]
-    return WindowResult(str(_get_date(last)), int(simulated.present[0, days].sum()), tuple(findings))
+    return WindowResult(str(_get_date(last_index)), int(simulated.present[0, days].sum()), tuple(findings))
 
 
 def _compare_rates(reference: Array, window: Array) -> Array:
@@ -211,8 +216,8 @@ def run() -> dict[str, Any]:
         ("daily shifts five times as large, rows treated as independent", 0.0, 5 * DAY_DEVIATION, False),
     ):
         facts |= {
-            f"{what} a year, {name}": text
-            for what, text in _count_false_alarms(autocorrelation, day_deviation, by_day).items()
+            f"{fact_name} a year, {name}": text
+            for fact_name, text in _count_false_alarms(autocorrelation, day_deviation, by_day).items()
         }
     for name, add_drift in DRIFTS.items():
         delays = [
@@ -262,6 +267,6 @@ def _measure_seconds(policy: Policy) -> dict[str, list[float]]:
 
 
 def _time(call: Callable[[], object]) -> float:
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     call()
-    return time.perf_counter() - began
+    return time.perf_counter() - start_s

@@ -171,10 +171,10 @@ def _submit_jobs(server: Server, prefix: str, count: int) -> float:
         for job in range(number, SUBMITTED_JOBS, count):
             clients[number].create_training_job(**server.build_request(f"{prefix}-{job}", **SPOT))
 
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     with ThreadPoolExecutor(count) as pool:
         list(pool.map(submit, range(count)))
-    return time.perf_counter() - began
+    return time.perf_counter() - start_s
 
 
 def _measure_latencies() -> dict[str, list[float]]:
@@ -183,10 +183,10 @@ def _measure_latencies() -> dict[str, list[float]]:
         server.put_source(LOG_SCRIPT)
         sagemaker, logs = server.create_client("sagemaker"), server.create_client("logs")
         for number in range(4 * REPETITIONS):
-            began = time.time()
+            start_s = time.time()
             sagemaker.create_training_job(**server.build_request(f"job-{number}"))
             ended_at = float(_wait_for(partial(_read_first_line, logs, f"job-{number}/")).split()[1])
-            first_line_s.append(time.time() - began)
+            first_line_s.append(time.time() - start_s)
             job = _wait_for(partial(_find_ended_job, sagemaker, f"job-{number}"), every_s=0.002)
             end_s.append(time.time() - ended_at - _compute_upload_s(job))
     return {
@@ -224,12 +224,12 @@ def _run_concurrent_jobs() -> float:
     with tempfile.TemporaryDirectory() as home, _run_drydock(Path(home), *FAST_OPTIONS) as server:
         server.put_source(LOG_SCRIPT)
         clients = [server.create_client("sagemaker") for _ in range(8)]
-        began = time.perf_counter()
+        start_s = time.perf_counter()
         with ThreadPoolExecutor(8) as pool:
             requests = [server.build_request(name) for name in names]
             list(pool.map(lambda n: clients[n % 8].create_training_job(**requests[n]), range(SMALL_JOBS)))
         jobs = [_wait_for(partial(_find_ended_job, clients[0], name)) for name in names]
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - start_s
         _check({job["TrainingJobStatus"] for job in jobs} == {"Completed"}, "every job is Completed")
         _check(Counter(server.run_log.read_text().split()) == Counter(names), "every job ran once")
     return seconds
@@ -237,7 +237,7 @@ def _run_concurrent_jobs() -> float:
 
 def _measure_kills() -> dict[str, list[float]]:
     generator, names, objects = random.Random(13), list[str](), dict[str, bytes]()
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home)
         for number in range(KILLS):
@@ -258,7 +258,7 @@ def _measure_kills() -> dict[str, list[float]]:
                 _check(_read_name(model) == name, f"the model of {name} was written by {name}")
             for key, body in objects.items():
                 _check(s3.get_object(Bucket="bench", Key=key)["Body"].read() == body, f"object {key} is complete")
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start_s
     return {f"{KILLS} kills (SIGKILL), {len(names)} spot jobs Completed, {len(objects)} objects complete": [seconds]}
 
 

@@ -112,11 +112,11 @@ def _compute_log_loss(ones: Array, zeros: Array) -> Array:
 
 def _measure(implementation: str, metric: str, rows: int, draws: int) -> dict[str, Any]:
     holdout, start_mb = _build_holdout(rows), read_peak_mb()
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     interval = {"Leeway": _bootstrap_with_pipelines, "scipy": _bootstrap_with_scipy}[implementation](
         metric, holdout, draws
     )
-    return {"seconds": time.perf_counter() - began, "grown_mb": read_peak_mb() - start_mb, "interval": interval}
+    return {"seconds": time.perf_counter() - start_s, "grown_mb": read_peak_mb() - start_mb, "interval": interval}
 
 
 if __name__ == "__main__":

@@ -141,10 +141,10 @@ def _time_script(project: Path, number: int) -> float:
         (folder / name).mkdir(parents=True)
     env = {variable: str(folder / name) for variable, name in folders.items()}
     env |= {f"SM_CHANNEL_{name.upper()}": str(features / name) for name in ("train", "validation")}
-    arguments = [part for name, value in HYPERPARAMETERS.items() for part in (f"--{name}", str(value))]
-    began = time.monotonic()
+    arguments = [argument for name, value in HYPERPARAMETERS.items() for argument in (f"--{name}", str(value))]
+    start_s = time.monotonic()
     _run_module(project, "pipelines.datasets.flights.training", *arguments, SAGEMAKER_BASE_DIR=str(folder), **env)
-    return time.monotonic() - began
+    return time.monotonic() - start_s
 
 
 @contextmanager
@@ -237,7 +237,8 @@ def _read_result(stack: dict[str, Any], run_id: str) -> dict[str, Any]:
         "interruptions": result["interruptions"],
         "restored": sum(saved_at is not None for _, saved_at in starts[1:]),
         "lost_s": [
-            _measure_lost_s(stop, before, starts) for before, stop in itertools.pairwise([job["CreationTime"], *stops])
+            _measure_lost_s(stop, previous_stop, starts)
+            for previous_stop, stop in itertools.pairwise([job["CreationTime"], *stops])
         ],
         "saving": round(result["saving"], 6),
         "saving_described": round(1 - job["BillableTimeInSeconds"] / job["TrainingTimeInSeconds"], 6),
@@ -245,13 +246,15 @@ def _read_result(stack: dict[str, Any], run_id: str) -> dict[str, Any]:
     }
 
 
-def _measure_lost_s(stop: dt.datetime, before: dt.datetime, starts: list[tuple[dt.datetime, str | None]]) -> float:
+def _measure_lost_s(
+    stop: dt.datetime, previous_stop: dt.datetime, starts: list[tuple[dt.datetime, str | None]]
+) -> float:
     """Return the seconds of work that an interruption lost.
 
     The work is lost from the last checkpoint (the one that the next attempt restored), or from the start of the work if
-    there was none. The result is 0 where the attempt, which began after `before`, had not started its work.
+    there was none. The result is 0 where the attempt, which began after `previous_stop`, had not started its work.
     """
-    work_start = next((moment for moment, _ in starts if before <= moment < stop), None)
+    work_start = next((moment for moment, _ in starts if previous_stop <= moment < stop), None)
     saved_at = next((saved_at for moment, saved_at in starts if moment >= stop), None)
     if work_start is None:
         return 0.0

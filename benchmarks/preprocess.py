@@ -135,28 +135,30 @@ def _write_window(folder: Path, years: int) -> dict[str, tuple[str, str]]:
         "validation": (last_train_day + day, result.train_last),
         "holdout": (holdout, last),
     }
-    return {name: (str(begin), str(end)) for name, (begin, end) in splits.items()}
+    return {name: (str(start), str(end)) for name, (start, end) in splits.items()}
 
 
 def _run_process(command: list[str], folder: Path) -> tuple[float, int]:
     """Run a process, and return its seconds and its peak memory in KiB, start included."""
     env = {**os.environ, "PYTHONPATH": str(PROJECT), "LEEWAY_HOME": str(folder / "home"), "LEEWAY_PROJECT": str(folder)}
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     child = subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise SystemExit(f"error: {command[:4]} ended with {child.returncode}")
-    return time.perf_counter() - began, usage.ru_maxrss
+    return time.perf_counter() - start_s, usage.ru_maxrss
 
 
-def _compare_values(ours: Path, peer: Path) -> None:
+def _compare_values(step_folder: Path, peer_folder: Path) -> None:
     """Raise an error where a value of a split differs between the step and pandas."""
-    names = pq.read_schema(ours / "train/data.parquet").names
+    names = pq.read_schema(step_folder / "train/data.parquet").names
     with duckdb.connect() as connection:
         columns = ", ".join(f'"{name}"' if name != "date" else "CAST(date AS DATE) AS date" for name in names)
         for name in ("train", "validation", "holdout"):
-            query, peer_query = (f"SELECT {columns} FROM '{folder / name}/data.parquet'" for folder in (ours, peer))
+            query, peer_query = (
+                f"SELECT {columns} FROM '{folder / name}/data.parquet'" for folder in (step_folder, peer_folder)
+            )
             difference_query = (
                 f"SELECT count(*) FROM (({query} EXCEPT ALL {peer_query}) UNION ALL ({peer_query} EXCEPT ALL {query}))"
             )

@@ -126,10 +126,10 @@ def _run_code(code: str, arguments: list[str], folder: Path) -> tuple[float, flo
 
 def _run_command(command: list[str], folder: Path, variables: Mapping[str, str]) -> tuple[float, float, float]:
     """Run a process, and return its seconds, its CPU seconds and its peak memory in MiB, start included."""
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     child = subprocess.Popen(command, cwd=folder, env={**os.environ, **variables})
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise SystemExit(f"error: a process of the benchmark ended with {child.returncode}")
-    return time.perf_counter() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    return time.perf_counter() - start_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024

@@ -57,9 +57,9 @@ def _run_round(folder: Path, size: str, seconds: dict[str, list[float]], facts: 
         validation.write_suite(Path(home))
         results, seconds_by_step = {}, {}
         for step in STEPS:
-            began = time.perf_counter()
+            start_s = time.perf_counter()
             results[step] = _run_child(step, folder, home)
-            seconds_by_step[step] = time.perf_counter() - began
+            seconds_by_step[step] = time.perf_counter() - start_s
     step_by_row = {"ingest": "ingest", SECOND_INGEST_ROW: "second_ingest", PEER_ROW: "peer"}
     seconds_by_row = {
         LEEWAY_ROW: seconds_by_step["ingest"] + seconds_by_step["validate"],

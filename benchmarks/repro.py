@@ -70,18 +70,18 @@ class ReproRuns:
 
     def ingest(self) -> None:
         """Ingest all days of all windows into the lake."""
-        first, last = DAYS
-        if self._start("ingest", "backfill", "--first", first, "--last", last).wait():
+        first_day, last_day = DAYS
+        if self._start("ingest", "backfill", "--first", first_day, "--last", last_day).wait():
             raise RuntimeError(self._read_log("ingest")[-2_000:])
 
     def run_single(self) -> tuple[list[float], dict[str, dict[str, str]]]:
         """Run each window by itself, and return the seconds and the outputs."""
         seconds, results = [], {}
         for as_of in WINDOWS:
-            began = time.monotonic()
+            start_s = time.monotonic()
             if self._start_repro(as_of, as_of).wait():
                 raise RuntimeError(self._read_log(as_of)[-2_000:])
-            seconds.append(time.monotonic() - began)
+            seconds.append(time.monotonic() - start_s)
             results[as_of] = hash_outputs(self.home / "workspaces" / as_of)
         return seconds, results
 
@@ -89,12 +89,12 @@ class ReproRuns:
         """Run all at once with an empty cache. Return the seconds, and how often each stage started."""
         for name in ("dvc", "workspaces"):
             shutil.rmtree(self.home / name)
-        began = time.monotonic()
+        start_s = time.monotonic()
         windows = {f"run{n}": WINDOWS[n % len(WINDOWS)] for n in range(RUNS)}
         children = {name: self._start_repro(name, as_of) for name, as_of in windows.items()}
         logs = [self._read_log(self._kill_in_training(children, windows)) for _ in range(killed)]
         codes = {name: child.wait() for name, child in children.items()}
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - start_s
         logs += [self._read_log(name) for name in windows]
         stage_counts = Counter(stage for log in logs for stage in STAGE_PATTERN.findall(log))
         results = {name: hash_outputs(self.home / "workspaces" / name) for name in windows}
@@ -151,9 +151,11 @@ def hash_outputs(workspace: Path) -> dict[str, str]:
     return {str(path.relative_to(data)): sha256(path) for path in sorted(data.rglob("*")) if path.is_file()}
 
 
-def list_differences(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
+def list_differences(digests: Mapping[str, str], other_digests: Mapping[str, str]) -> list[str]:
     """Return the paths that only one of the two has, or whose digests differ."""
-    return sorted(path for path in first.keys() | second.keys() if first.get(path) != second.get(path))
+    return sorted(
+        path for path in digests.keys() | other_digests.keys() if digests.get(path) != other_digests.get(path)
+    )
 
 
 def find_faults(
@@ -178,4 +180,4 @@ def find_faults(
         "stage_counts": {} if stage_counts == expected_counts else dict(stage_counts),
         "different": {name: paths for name, paths in differences.items() if paths},
     }
-    return {kind: fault for kind, fault in faults.items() if fault}
+    return {fault_type: fault for fault_type, fault in faults.items() if fault}

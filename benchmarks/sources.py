@@ -111,9 +111,9 @@ def _measure(reader: str, path: Path) -> None:
     else:
         import pipelines.ingestion.sources.files.file_source  # noqa: F401
     start_mb = read_peak_mb()
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     rows = sum(_read_batches(reader, path))
-    elapsed_s = time.perf_counter() - began
+    elapsed_s = time.perf_counter() - start_s
     print(json.dumps({"rows": rows, "seconds": elapsed_s, "start_mb": start_mb, "peak_mb": read_peak_mb()}))
 
 

@@ -68,9 +68,9 @@ def run() -> dict[str, Any]:
         _run_child("stage", home)
         for _ in range(RUNS):
             for variant, row in _ROW_BY_VARIANT.items():
-                began = time.perf_counter()
+                start_s = time.perf_counter()
                 results[row] = _run_child(variant, home)
-                seconds.setdefault(row, []).append(time.perf_counter() - began)
+                seconds.setdefault(row, []).append(time.perf_counter() - start_s)
     facts = {f"{row}: peak memory": f"{result['peak_mb']} MB" for row, result in results.items()}
     verdicts = [result["verdicts"] for result in results.values() if "verdicts" in result]
     facts["the same verdicts and counts"] = str(all(item == verdicts[0] for item in verdicts))

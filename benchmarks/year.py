@@ -65,9 +65,9 @@ def _measure(kills: bool) -> dict[str, Any]:
         client = AirflowClient(clone.stack.airflow_url, USER, read_password(clone.layout))
         wait_until_parsed(client, [DAG], clone.stack.started_at, lambda: None)
         killer = Killer(clone, DAYS_PER_TASK_KILL, DAYS_PER_SCHEDULER_KILL) if kills else None
-        began = time.monotonic()
+        start_s = time.monotonic()
         complete_backfill(client, clone, DAYS, killer)
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - start_s
         facts: dict[str, Any] = {
             "days_per_minute": round(60 * DAYS / seconds, 1),
             **check_backfill(client, clone, DAYS),
@@ -82,13 +82,15 @@ def complete_backfill(client: AirflowClient, clone: StackClone, days: int, kille
     """Run the backfill until each of the first `days` days of the year has a successful run."""
     printed_at = time.monotonic()
 
-    def show(done: int, total: int, _: str) -> None:
+    def show(done_count: int, total: int, _: str) -> None:
         nonlocal printed_at
         if killer:
-            killer.kill_if_due(done)
+            killer.kill_if_due(done_count)
         if time.monotonic() > printed_at + PRINT_INTERVAL_S:
             printed_at = time.monotonic()
-            print(f"{done} of {total} days; killed {dict(killer.kill_counts) if killer else 'nothing'}", flush=True)
+            print(
+                f"{done_count} of {total} days; killed {dict(killer.kill_counts) if killer else 'nothing'}", flush=True
+            )
 
     dates = [FIRST_DAY + n * ONE_DAY for n in range(days)]
     Backfill(client, DAG, dates, MAX_ACTIVE_RUNS, clone.stack.started_at).complete(show)
@@ -174,21 +176,21 @@ def _time_steps(clone: StackClone) -> dict[str, list[float]]:
                 # Repeating the day changes nothing in the lake, and needs the same imports.
                 listing = clone.run_python("-X", "importtime", *arguments, LEEWAY_HOME=home).stderr
                 imports_s = sum(map(int, IMPORT_TIME_PATTERN.findall(listing))) / 1e6
-                parts = {
+                seconds_by_phase = {
                     "process start": start_s,
                     "imports": imports_s,
                     "work": max(0.0, total_s - start_s - imports_s),
                 }
-                for part, seconds in {"total": total_s, **parts}.items():
+                for phase, seconds in {"total": total_s, **seconds_by_phase}.items():
                     if number:  # the first run creates the tables, and compiles bytecode
-                        rows.setdefault(f"the step {step} on an idle machine: {part}", []).append(seconds)
+                        rows.setdefault(f"the step {step} on an idle machine: {phase}", []).append(seconds)
     return rows
 
 
 def _time_python(clone: StackClone, home: str, *arguments: str) -> float:
-    began = time.monotonic()
+    start_s = time.monotonic()
     clone.run_python(*arguments, LEEWAY_HOME=home)
-    return time.monotonic() - began
+    return time.monotonic() - start_s
 
 
 def _parse_time(text: str) -> float:

@@ -37,9 +37,9 @@ def expand_folders(nav: Any, paths: list[str]) -> Any:
         paths: paths of all pages, relative to docs/.
     """
     if isinstance(nav, list):
-        return [expand_folders(part, paths) for part in nav]
+        return [expand_folders(entry, paths) for entry in nav]
     if isinstance(nav, dict):
-        return {title: expand_folders(part, paths) for title, part in nav.items()}
+        return {title: expand_folders(entry, paths) for title, entry in nav.items()}
     if nav.endswith("/"):
         return sorted((path for path in paths if posixpath.dirname(path) + "/" == nav), key=_build_sort_key)
     return nav

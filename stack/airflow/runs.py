@@ -43,8 +43,8 @@ class RunCache:
 
     def update(self) -> list[Json]:
         """Read what has changed since the last call, and return all runs as they are now."""
-        began_at = datetime.now(UTC)
+        start_time = datetime.now(UTC)
         changed_runs = self._client.list_runs(self._dag_id, self._updated_at)
         self._runs |= {run["dag_run_id"]: run for run in changed_runs}
-        self._updated_at = began_at - _OVERLAP
+        self._updated_at = start_time - _OVERLAP
         return list(self._runs.values())

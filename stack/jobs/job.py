@@ -107,19 +107,19 @@ class Job(ABC):
     def train(self, session: Session, moments: Sequence[date], conf: dict[str, bool]) -> None:
         """Train as of each moment, in order, since each model is compared with the champion before it. Idempotent."""
         with self.measure_phase("train"), display.show_progress("training runs") as show:
-            for done, moment in enumerate(moments):
-                show(done, len(moments), f"as of {moment}")
+            for index, moment in enumerate(moments):
+                show(index, len(moments), f"as of {moment}")
                 session.build_backfill(TRAIN_DAG, [moment], 1, conf).complete(lambda *_: None)
             show(len(moments), len(moments), "")
 
     @contextmanager
     def measure_phase(self, name: str) -> Iterator[None]:
         """Add the seconds that the block takes to the phase `name`."""
-        began = time.monotonic()
+        start_s = time.monotonic()
         try:
             yield
         finally:
-            self.phases_s[name] = round(self.phases_s.get(name, 0.0) + time.monotonic() - began, 2)
+            self.phases_s[name] = round(self.phases_s.get(name, 0.0) + time.monotonic() - start_s, 2)
 
     def _perform_on_stack(self) -> None:
         with self.measure_phase("up"), display.show_start_progress() as report_progress:

@@ -22,30 +22,29 @@ class Replay(Job):
 
     def perform(self, session: Session) -> None:
         """Ingest the year, train as of each month, then run the loop through the days."""
-        (begin,) = self.request.as_of
+        (first_day,) = self.request.as_of
         end = self.request.end
-        months = [month for month in self.request.months if begin < month <= end]
+        months = [month for month in self.request.months if first_day < month <= end]
         self.ingest(session)
-        self.train(session, [begin], PROMOTE_PARAMS)
-        self._require_champion(session, begin)
+        self.train(session, [first_day], PROMOTE_PARAMS)
+        self._require_champion(session, first_day)
         self.train(session, months, {})  # the models that retraining monthly would give; they are not promoted
         with self.measure_phase("play"), display.show_progress("days replayed") as show:
             # These DAGs are unpaused only now: earlier, each published day would start runs that nothing needs.
             session.unpause_dags(SCORE_DAG, MONITOR_DAG)
-            ReplayLoop(session, [day for day in self.request.days if day >= begin]).run(show)
+            ReplayLoop(session, [day for day in self.request.days if day >= first_day]).run(show)
         with self.measure_phase("report"):
-            display.open_console().print(self._write_report(session, begin, end))
+            display.open_console().print(self._write_report(session, first_day, end))
 
-    def _require_champion(self, session: Session, begin: date) -> None:
-        (run,) = read_training_runs(session.stack.mlflow_url, [begin])
+    def _require_champion(self, session: Session, first_day: date) -> None:
+        (run,) = read_training_runs(session.stack.mlflow_url, [first_day])
         if run.verdict != "passed":
-            problem = (
-                f"The model as of {begin} did not pass its gate ({run.verdict or 'no verdict'}): no model can score."
-            )
+            verdict = run.verdict or "no verdict"
+            problem = f"The model as of {first_day} did not pass its gate ({verdict}): no model can score."
             raise RequestError(f"{problem} Begin with more days (--from), or later (--as-of).")
 
-    def _write_report(self, session: Session, begin: date, end: date) -> str:
-        arguments = ["loop", "report", "flights", "--from", str(begin), "--to", str(end)]
+    def _write_report(self, session: Session, first_day: date, end: date) -> str:
+        arguments = ["loop", "report", "flights", "--from", str(first_day), "--to", str(end)]
         result = subprocess.run(
             [sys.executable, "-m", "pipelines", *arguments],
             env=build_environment(self.layout, session.stack, os.environ),

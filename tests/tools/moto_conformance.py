@@ -108,7 +108,7 @@ def _compare_outcomes(tests: Path, folder: Path) -> dict[str, Any]:
         moto = _run_tests(tests, url, folder / "moto.xml")
     with _start_drydock(folder) as url:
         drydock = _run_tests(tests, url, folder / "drydock.xml")
-    different = [
+    differences = [
         {
             "test": test,
             "moto": moto[test][0],
@@ -121,12 +121,12 @@ def _compare_outcomes(tests: Path, folder: Path) -> dict[str, Any]:
     ]
     passed = sum(outcome == "passed" for outcome, _ in drydock.values())
     sys.stdout.write(
-        f"{len(drydock)} tests, {passed} pass against drydock, {len(different)} have another outcome against moto\n"
+        f"{len(drydock)} tests, {passed} pass against drydock, {len(differences)} have another outcome against moto\n"
     )
-    for entry in different:
+    for entry in differences:
         reason = entry["reason"] or f"NO REASON IS KNOWN: {entry['message']}"
         sys.stdout.write(f"  {entry['test']}: {entry['drydock']}: {reason}\n")
-    return {"tests": len(drydock), "passed": passed, "different": different}
+    return {"tests": len(drydock), "passed": passed, "different": differences}
 
 
 def _run_tests(tests: Path, url: str, report: Path) -> dict[str, tuple[str, str]]:
@@ -150,9 +150,9 @@ def _run_tests(tests: Path, url: str, report: Path) -> dict[str, tuple[str, str]
 
 
 def _read_outcome(case: ET.Element) -> tuple[str, str]:
-    for kind in ("failure", "error", "skipped"):
-        if (element := case.find(kind)) is not None:
-            return {"failure": "failed"}.get(kind, kind), element.get("message", "")
+    for element_name in ("failure", "error", "skipped"):
+        if (element := case.find(element_name)) is not None:
+            return {"failure": "failed"}.get(element_name, element_name), element.get("message", "")
     return "passed", ""
 
 

@@ -43,17 +43,17 @@ class Class:
     @property
     def step(self) -> str:
         """The step that the operator runs; empty where the class names none."""
-        for part in self.node.body:
-            if isinstance(part, ast.Assign) and ast.unparse(part.targets[0]) == "step":
-                return str(ast.literal_eval(part.value))
+        for statement in self.node.body:
+            if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "step":
+                return str(ast.literal_eval(statement.value))
         return ""
 
     @property
     def arguments(self) -> Iterator[tuple[str, str, str]]:
         """Name, type and default of each argument of the class's own constructor."""
-        for part in self.node.body:
-            if isinstance(part, ast.FunctionDef) and part.name == "__init__":
-                for argument, default in zip(part.args.kwonlyargs, part.args.kw_defaults, strict=True):
+        for statement in self.node.body:
+            if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
+                for argument, default in zip(statement.args.kwonlyargs, statement.args.kw_defaults, strict=True):
                     type_text = ast.unparse(argument.annotation) if argument.annotation else ""
                     yield argument.arg, type_text, ast.unparse(default) if default else "required"
 
@@ -112,9 +112,9 @@ def _format_step_link(class_: Class) -> str:
 def _build_rows(class_: Class, classes: dict[str, Class]) -> Iterator[list[str]]:
     """Yield a row for each argument: first the class's own, then those of its base classes in the provider."""
     listed_names: set[str] = set()
-    for owner in (class_, *(classes[base] for base in class_.bases if base in classes)):
-        meanings = {**owner.docstring.arguments, **class_.docstring.arguments}
-        for name, type_text, default in owner.arguments:
+    for declaring_class in (class_, *(classes[base] for base in class_.bases if base in classes)):
+        meanings = {**declaring_class.docstring.arguments, **class_.docstring.arguments}
+        for name, type_text, default in declaring_class.arguments:
             if name not in listed_names:
                 listed_names.add(name)
                 yield [

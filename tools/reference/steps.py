@@ -69,8 +69,8 @@ def _get_summary(module: ModuleType) -> str:
 
 def _find_model(module: ModuleType, base: type[BaseModel]) -> type[BaseModel]:
     """Return the module's Spec or Result class, whose name begins with the name of the step."""
-    kind = base.__name__
-    name = f"{pipelines.steps.get_class_prefix(module.__name__.rpartition('.')[2])}{kind}"
+    suffix = base.__name__
+    name = f"{pipelines.steps.get_class_prefix(module.__name__.rpartition('.')[2])}{suffix}"
     model: type[BaseModel] = getattr(module, name)
     return model
 

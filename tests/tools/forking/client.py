@@ -147,10 +147,10 @@ class Popen(subprocess.Popen[Any]):
         while b"\n" not in self._buffer:
             if timeout is not None and not select.select([self._connection], [], [], timeout)[0]:
                 return None
-            part = self._connection.recv(1_000)
-            if not part:
+            chunk = self._connection.recv(1_000)
+            if not chunk:
                 raise ChildProcessError("the forking server is gone")
-            self._buffer += part
+            self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")
         return dict(json.loads(line))
 

@@ -151,18 +151,18 @@ def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     descriptors = array.array("i")
     size = socket.CMSG_SPACE(3 * descriptors.itemsize)
     header, ancillary, _, _ = connection.recvmsg(8, size)
-    for level, kind, content in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+    for level, message_type, content in ancillary:
+        if level == socket.SOL_SOCKET and message_type == socket.SCM_RIGHTS:
             descriptors.frombytes(content[: len(content) - len(content) % descriptors.itemsize])
-    length, parts = int.from_bytes(header, "big"), b""
-    while len(parts) < length:
-        part = connection.recv(min(length - len(parts), 1 << 16))
-        if not part:
+    length, body = int.from_bytes(header, "big"), b""
+    while len(body) < length:
+        chunk = connection.recv(min(length - len(body), 1 << 16))
+        if not chunk:
             raise ValueError("the client closed the connection")
-        parts += part
+        body += chunk
     if len(descriptors) != 3:
         raise ValueError("three descriptors are needed")
-    return json.loads(parts), list(descriptors)
+    return json.loads(body), list(descriptors)
 
 
 def run_request(
