@@ -104,7 +104,7 @@ class TrainingWork:
     def read_log_line(self, line: str) -> None:
         """Update the job's metrics from one line of the log."""
         self._metrics.read_line(line)
-        self._job.record.metrics = {**self._job.record.metrics, **self._metrics.last}
+        self._job.record.metrics = {**self._job.record.metrics, **self._metrics.last_values}
 
     def sync(self) -> None:
         """Upload new checkpoints, if an upload is due."""
