@@ -35,16 +35,16 @@ def suggest_suite(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Draft a suite from what the table's days have in common. Each expectation gives its reason in figures."""
-    from pipelines.validation.suggesting import draft_suite, profile_table
+    from pipelines.validation.suggesting import draft_suite, summarize_table
 
     path = Path(out)
     if out and path.exists() and not force:
         raise SpecError(f"{out} exists already.", "Give another file, or --force.")
     days = parse_range(first, last)
-    profile = profile_table(table, *days, key=_find_key(table))
-    suite = draft_suite(profile, path.stem if out else table)
+    summary = summarize_table(table, *days, key=_find_key(table))
+    suite = draft_suite(summary, path.stem if out else table)
     log.info(
-        "%d expectations, from %d rows in %d partitions", len(suite["expectations"]), profile.rows, len(profile.days)
+        "%d expectations, from %d rows in %d partitions", len(suite["expectations"]), summary.rows, len(summary.days)
     )
     text = json.dumps(suite, indent=2, ensure_ascii=False) + "\n"
     if not out:

@@ -13,7 +13,7 @@ from pipelines.errors import DataError
 from pipelines.lake import Lake
 from pipelines.steps import validate
 from pipelines.validation import suites
-from pipelines.validation.suggesting import draft_suite, profile_table
+from pipelines.validation.suggesting import draft_suite, summarize_table
 from pipelines.validation.suite_replay import ReplayedPartition, load_changed_suite, replay, summarize
 
 KEY = ("date", "carrier", "flight", "origin")
@@ -40,7 +40,7 @@ def week(stage: Stage) -> list[dt.date]:
 
 def draft_flights_suite(first: dt.date = FIRST, last: dt.date = LAST) -> suites.Suite:
     """Draft a suite from staged days of flights."""
-    return suites.parse_suite("draft", draft_suite(profile_table("flights_raw", first, last, KEY), "draft"), "draft")
+    return suites.parse_suite("draft", draft_suite(summarize_table("flights_raw", first, last, KEY), "draft"), "draft")
 
 
 def replay_suite(suite: suites.Suite, *days: dt.date, max_quarantined_fraction: float = 0.1) -> list[ReplayedPartition]:
@@ -140,7 +140,7 @@ def test_a_draft_for_odd_columns_passes(home: Path) -> None:
     days = [FIRST, FIRST + dt.timedelta(1), FIRST + dt.timedelta(2)]
     for day in days:
         lake.write_partition("odd_raw", day, create_odd_rows(day))
-    draft = draft_suite(profile_table("odd_raw", FIRST, LAST), "odd")
+    draft = draft_suite(summarize_table("odd_raw", FIRST, LAST), "odd")
     text = json.dumps(draft, allow_nan=False)
     assert "Infinity" not in text
     for day_result in replay(suites.parse_suite("odd", json.loads(text), "odd"), "odd_raw", "odd", days, 0.1):
@@ -163,7 +163,7 @@ def test_a_column_whose_last_day_has_a_new_value_gets_no_value_set(home: Path) -
 
 
 def draft_odd_suite() -> suites.Suite:
-    return suites.parse_suite("odd", draft_suite(profile_table("odd_raw", FIRST, LAST), "odd"), "odd")
+    return suites.parse_suite("odd", draft_suite(summarize_table("odd_raw", FIRST, LAST), "odd"), "odd")
 
 
 def test_several_weeks_give_an_expectation_of_the_volume(home: Path) -> None:
@@ -173,7 +173,7 @@ def test_several_weeks_give_an_expectation_of_the_volume(home: Path) -> None:
         rows = 50 if day.weekday() >= 5 else 400
         lake.write_partition("odd_raw", day, pa.table({"date": [day] * rows, "n": list(range(rows))}))
         lake.write_partition("odd", day, pa.table({"date": [day] * rows, "n": list(range(rows))}))
-    suite = suites.parse_suite("odd", draft_suite(profile_table("odd_raw", days[0], days[-1]), "odd"), "odd")
+    suite = suites.parse_suite("odd", draft_suite(summarize_table("odd_raw", days[0], days[-1]), "odd"), "odd")
     volume = next(rule for rule in suite.expectations if rule.type == "expect_partition_volume_to_be_in_line")
     assert (volume.kwargs["min_ratio"], volume.kwargs["max_ratio"]) == (0.5, 2.0)
     assert {day_result.verdict for day_result in replay(suite, "odd_raw", "odd", days, 0.1)} == {"passed"}
@@ -185,11 +185,11 @@ def test_several_weeks_give_an_expectation_of_the_volume(home: Path) -> None:
 
 def test_a_missing_table_day_column_or_suite_is_named(week: list[dt.date]) -> None:
     with pytest.raises(DataError, match="no table trains"):
-        profile_table("trains", FIRST, LAST)
+        summarize_table("trains", FIRST, LAST)
     with pytest.raises(DataError, match="no rows from 2014"):
-        profile_table("flights_raw", dt.date(2014, 1, 1), dt.date(2014, 1, 2))
+        summarize_table("flights_raw", dt.date(2014, 1, 1), dt.date(2014, 1, 2))
     with pytest.raises(DataError, match="lacks the column"):
-        profile_table("flights_raw", FIRST, LAST, ("date", "wings"))
+        summarize_table("flights_raw", FIRST, LAST, ("date", "wings"))
     with pytest.raises(DataError, match="nosuch"):
         load_changed_suite("nosuch")
 

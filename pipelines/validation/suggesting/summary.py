@@ -1,4 +1,4 @@
-"""Profile a window of a table in a few DuckDB queries; memory does not grow with the window."""
+"""Summarize a window of a table by a few DuckDB queries. Memory use does not grow with the window."""
 
 from __future__ import annotations
 
@@ -17,51 +17,54 @@ from pipelines.system.duckdb_session import quote_identifier, quote_text
 
 Kind = Literal["number", "integer", "text", "moment", "other"]
 SHAPES = ("[0-9]", "[A-Z]", "[a-z]", "[A-Z0-9]", "[A-Za-z]", "[A-Za-z0-9]", "[A-Za-z0-9_.-]")
-"""Character classes of codes, the narrowest first."""
+"""Character classes, as regular expressions, the narrowest first."""
 MAX_VALUES = 40
-"""Most distinct values of a column that a draft lists."""
+"""Largest number of distinct values that a summary lists."""
 _VIEW = "rows"
 
 
 @dataclass(frozen=True)
-class Column:
-    """The figures of one column in the window. NaN counts as null."""
+class ColumnSummary:
+    """Numbers that describe one column in the window. NaN counts as null."""
 
     name: str
     kind: Kind
-    nulls: int
-    most_null: float
+    null_count: int
+    max_null_share: float
     """Largest share of nulls in a partition, 0 to 1."""
-    distinct: int
+    distinct_count: int
     """Approximate number of distinct values."""
-    least: float | None = None
-    most: float | None = None
+    minimum: float | None = None
+    """Smallest value; None without numbers, or with an infinite one."""
+    maximum: float | None = None
+    """Largest value; None without numbers, or with an infinite one."""
     quantiles: Sequence[float] = ()
     """Approximate quantiles at 1 %, 50 % and 99 %."""
     means: Sequence[float] = ()
     """Smallest and largest mean of a partition; empty where a partition has no value."""
     lengths: tuple[int, int] | None = None
+    """Shortest and longest length of a text, characters."""
     shape: str = ""
-    """Narrowest of `SHAPES` that every value matches; empty where none does."""
-    stale_h: float | None = None
+    """Narrowest of `SHAPES` that all characters of all values match; empty where there is none."""
+    max_age_h: float | None = None
     """Longest time from the newest timestamp of a partition to the partition's end, hours."""
     values: Sequence[str] = ()
-    """All distinct values, where they are few and none first appeared in the later half of the window."""
+    """All distinct values of a text column; empty if there are many, or if one first appeared in the later half."""
 
 
 @dataclass(frozen=True)
-class Profile:
-    """The figures of a window of a table."""
+class TableSummary:
+    """Numbers that describe a window of a table."""
 
     table: str
     first: dt.date
     last: dt.date
     days: Mapping[dt.date, int]
     """Number of rows of each partition that has rows."""
-    columns: Sequence[Column]
+    columns: Sequence[ColumnSummary]
     key: Sequence[str] = ()
     """Columns that should identify a row of a partition uniquely."""
-    repeated: int = 0
+    repeated_key_rows: int = 0
     """Number of rows whose key occurs more than once in their partition."""
 
     @property
@@ -70,8 +73,8 @@ class Profile:
         return sum(self.days.values())
 
 
-def profile_table(table: str, first: dt.date, last: dt.date, key: Sequence[str] = ()) -> Profile:
-    """Profile the partitions `first`..`last` of a table of the lake.
+def summarize_table(table: str, first: dt.date, last: dt.date, key: Sequence[str] = ()) -> TableSummary:
+    """Summarize the partitions `first`..`last` of a table of the lake.
 
     Raises:
         DataError: there is no such table, the window has no rows, or a key column is missing. A retry cannot help.
@@ -85,32 +88,34 @@ def profile_table(table: str, first: dt.date, last: dt.date, key: Sequence[str] 
         days = _query_by_day(connection, schema)
         if not days:
             raise DataError(f"table {table} has no rows from {first} to {last}.", "Ingest and validate them first.")
-        window_figures = _query_window(connection, schema)
+        window_numbers = _query_window(connection, schema)
         columns = [
-            _build_column(connection, field, days, window_figures) for field in schema if field.name != PARTITION
+            _build_column(connection, field, days, window_numbers) for field in schema if field.name != PARTITION
         ]
-        repeated = _count_rows_with_repeated_key(connection, key)
-    counts = {day[PARTITION]: day["n"] for day in days}
-    return Profile(table, first, last, counts, columns, [name for name in key if name != PARTITION], repeated)
+        repeated_key_rows = _count_rows_with_repeated_key(connection, key)
+    row_counts = {day[PARTITION]: day["n"] for day in days}
+    return TableSummary(
+        table, first, last, row_counts, columns, [name for name in key if name != PARTITION], repeated_key_rows
+    )
 
 
-def classify_type(kind: pa.DataType) -> Kind:
-    """Return the kind of a column, which decides what a draft can expect of it."""
-    if pa.types.is_integer(kind):
+def classify_type(data_type: pa.DataType) -> Kind:
+    """Return the kind of a column of this type, which determines the expectations that a draft can have for it."""
+    if pa.types.is_integer(data_type):
         return "integer"
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if pa.types.is_floating(data_type) or pa.types.is_decimal(data_type):
         return "number"
-    if kind == pa.timestamp("us", tz="UTC"):
+    if data_type == pa.timestamp("us", tz="UTC"):
         return "moment"
-    return "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else "other"
+    return "text" if pa.types.is_string(data_type) or pa.types.is_large_string(data_type) else "other"
 
 
 def _query_by_day(connection: duckdb.DuckDBPyConnection, schema: pa.Schema) -> list[dict[str, Any]]:
-    """Query one row per partition: counts, minima, maxima, means, lengths (first pass)."""
+    """Query one row for each partition: counts, minima, maxima, means and lengths (first pass)."""
     expressions = {"n": "count(*)"}
     for field in schema:
         name, value = field.name, _build_value_sql(field)
-        expressions[f"{name} has"] = f"count({value})"
+        expressions[f"{name} count"] = f"count({value})"
         if classify_type(field.type) in ("integer", "number"):
             expressions |= {
                 f"{name} min": f"min({value})",
@@ -120,90 +125,92 @@ def _query_by_day(connection: duckdb.DuckDBPyConnection, schema: pa.Schema) -> l
         if classify_type(field.type) == "moment":
             expressions[f"{name} newest"] = f"epoch(max({value}))"
         if classify_type(field.type) == "text":
-            expressions |= {f"{name} short": f"min(length({value}))", f"{name} long": f"max(length({value}))"}
+            expressions |= {f"{name} shortest": f"min(length({value}))", f"{name} longest": f"max(length({value}))"}
             expressions |= {f"{name} {shape}": _build_mismatch_count_sql(value, shape) for shape in SHAPES}
-    listed = ", ".join(f"{sql} AS {quote_identifier(name)}" for name, sql in expressions.items())
+    selection = ", ".join(f"{sql} AS {quote_identifier(name)}" for name, sql in expressions.items())
     day = quote_identifier(PARTITION)
-    return _query_rows(connection, f"SELECT {day}, {listed} FROM {_VIEW} GROUP BY {day} ORDER BY {day}")  # noqa: S608
+    return _query_rows(connection, f"SELECT {day}, {selection} FROM {_VIEW} GROUP BY {day} ORDER BY {day}")  # noqa: S608
 
 
 def _query_window(connection: duckdb.DuckDBPyConnection, schema: pa.Schema) -> dict[str, Any]:
-    """Query quantiles and numbers of distinct values (second pass)."""
+    """Query the quantiles and the numbers of distinct values of the whole window (second pass)."""
     expressions = {}
     for field in schema:
         expressions[f"{field.name} distinct"] = f"approx_count_distinct({_build_value_sql(field)})"
         if classify_type(field.type) in ("integer", "number"):
             finite = f"CASE WHEN isfinite({_build_value_sql(field)}::DOUBLE) THEN {_build_value_sql(field)}::DOUBLE END"
             expressions[f"{field.name} quantiles"] = f"approx_quantile({finite}, [0.01, 0.5, 0.99])"
-    listed = ", ".join(f"{sql} AS {quote_identifier(name)}" for name, sql in expressions.items())
-    return _query_rows(connection, f"SELECT {listed} FROM {_VIEW}")[0]  # noqa: S608
+    selection = ", ".join(f"{sql} AS {quote_identifier(name)}" for name, sql in expressions.items())
+    return _query_rows(connection, f"SELECT {selection} FROM {_VIEW}")[0]  # noqa: S608
 
 
 def _build_column(
-    connection: duckdb.DuckDBPyConnection, field: pa.Field, days: list[dict[str, Any]], window_figures: dict[str, Any]
-) -> Column:
+    connection: duckdb.DuckDBPyConnection, field: pa.Field, days: list[dict[str, Any]], window_numbers: dict[str, Any]
+) -> ColumnSummary:
     name, kind = field.name, classify_type(field.type)
-    missing = [day["n"] - day[f"{name} has"] for day in days]
-    shares = [lack / day["n"] for lack, day in zip(missing, days, strict=True)]
-    figures = {"nulls": sum(missing), "most_null": max(shares), "distinct": window_figures[f"{name} distinct"]}
+    null_counts = [day["n"] - day[f"{name} count"] for day in days]
+    shares = [count / day["n"] for count, day in zip(null_counts, days, strict=True)]
+    distinct_count = window_numbers[f"{name} distinct"]
+    numbers = {"null_count": sum(null_counts), "max_null_share": max(shares), "distinct_count": distinct_count}
     if kind in ("integer", "number"):
-        figures |= _compute_number_figures(days, name) | {"quantiles": window_figures[f"{name} quantiles"] or ()}
+        numbers |= _summarize_numbers(days, name) | {"quantiles": window_numbers[f"{name} quantiles"] or ()}
     if kind == "moment":
-        figures["stale_h"] = _compute_stale_h(days, name)
+        numbers["max_age_h"] = _compute_max_age_h(days, name)
     if kind == "text":
-        figures |= _compute_text_figures(days, name)
-        if 0 < window_figures[f"{name} distinct"] <= MAX_VALUES:
-            figures["values"] = _list_values(connection, name, days)
-    return Column(name, kind, **figures)
+        numbers |= _summarize_texts(days, name)
+        if 0 < distinct_count <= MAX_VALUES:
+            numbers["values"] = _list_values(connection, name, days)
+    return ColumnSummary(name, kind, **numbers)
 
 
-def _compute_number_figures(days: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    """Compute range and means; empty where there is no value, or an infinite one."""
-    days_with_values = [day for day in days if day[f"{name} has"]]
-    least, most = (
+def _summarize_numbers(days: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    """Return the fields `minimum`, `maximum` and `means`; nothing where there is no value, or an infinite one."""
+    days_with_values = [day for day in days if day[f"{name} count"]]
+    minimum, maximum = (
         min((day[f"{name} min"] for day in days_with_values), default=None),
         max((day[f"{name} max"] for day in days_with_values), default=None),
     )
-    if least is None or most is None or not (math.isfinite(least) and math.isfinite(most)):
+    if minimum is None or maximum is None or not (math.isfinite(minimum) and math.isfinite(maximum)):
         return {}
     means = [float(day[f"{name} mean"]) for day in days_with_values]
     # A partition without any value has no mean, and would fail an expectation about means.
     bounds = (min(means), max(means)) if len(days_with_values) == len(days) else ()
-    return {"least": _convert_number(least), "most": _convert_number(most), "means": bounds}
+    return {"minimum": _convert_number(minimum), "maximum": _convert_number(maximum), "means": bounds}
 
 
-def _compute_stale_h(days: list[dict[str, Any]], name: str) -> float | None:
-    """Compute `Column.stale_h`; None where a partition has no timestamp."""
+def _compute_max_age_h(days: list[dict[str, Any]], name: str) -> float | None:
+    """Compute `ColumnSummary.max_age_h`; None where a partition has no timestamp."""
     hours = []
     for day in days:
         if day[f"{name} newest"] is None:
             return None
-        ends = dt.datetime.combine(day[PARTITION] + dt.timedelta(1), dt.time(), dt.UTC)
-        hours.append((ends.timestamp() - float(day[f"{name} newest"])) / 3600)
+        partition_end = dt.datetime.combine(day[PARTITION] + dt.timedelta(1), dt.time(), dt.UTC)
+        hours.append((partition_end.timestamp() - float(day[f"{name} newest"])) / 3600)
     return max(hours)
 
 
-def _compute_text_figures(days: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    days_with_values = [day for day in days if day[f"{name} has"]]
+def _summarize_texts(days: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    """Return the fields `lengths` and `shape`; nothing where there is no value."""
+    days_with_values = [day for day in days if day[f"{name} count"]]
     if not days_with_values:
         return {}
     shape = next((shape for shape in SHAPES if not any(day[f"{name} {shape}"] for day in days_with_values)), "")
     return {
         "lengths": (
-            min(d[f"{name} short"] for d in days_with_values),
-            max(d[f"{name} long"] for d in days_with_values),
+            min(day[f"{name} shortest"] for day in days_with_values),
+            max(day[f"{name} longest"] for day in days_with_values),
         ),
         "shape": shape,
     }
 
 
 def _list_values(connection: duckdb.DuckDBPyConnection, name: str, days: list[dict[str, Any]]) -> list[str]:
-    """List all values of a column; empty where one first appeared in the later half, because more may follow."""
+    """List all values of a column; none if a value first appeared in the later half, because more may follow."""
     day, column = quote_identifier(PARTITION), quote_identifier(name)
-    each = f"SELECT {column} AS v, min({day}) AS day FROM {_VIEW} WHERE {column} IS NOT NULL GROUP BY 1"  # noqa: S608
-    values = _query_rows(connection, each)
-    half = days[len(days) // 2][PARTITION]
-    is_complete = len(values) <= MAX_VALUES and all(value["day"] <= half for value in values)
+    query = f"SELECT {column} AS v, min({day}) AS day FROM {_VIEW} WHERE {column} IS NOT NULL GROUP BY 1"  # noqa: S608
+    values = _query_rows(connection, query)
+    middle_day = days[len(days) // 2][PARTITION]
+    is_complete = len(values) <= MAX_VALUES and all(value["day"] <= middle_day for value in values)
     return sorted(value["v"] for value in values) if is_complete else []
 
 
@@ -229,6 +236,7 @@ def _build_mismatch_count_sql(value: str, shape: str) -> str:
 
 
 def _convert_number(value: Any) -> float:
+    """Return an integer unchanged, and a decimal number as a float."""
     return value if isinstance(value, int) else float(value)
 
 
