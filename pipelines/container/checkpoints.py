@@ -116,6 +116,7 @@ class Checkpoints:
         return checkpoint
 
     def _read_complete(self) -> Iterator[Checkpoint]:
+        """Yield the complete checkpoints of this training, newest first."""
         for step in sorted(_list_steps(self.folder), reverse=True):
             try:
                 yield self._read(step)

@@ -52,7 +52,7 @@ class SignalRelay:
     """Passes SIGTERM and SIGINT to a child as SIGTERM while the `with` block runs; then sends them to this process.
 
     So the child saves first, and then this process ends as it would without the relay. A child that does not end is
-    killed `grace_s` seconds after the signal, or at a second Ctrl-C. It must be used in the main thread.
+    killed `grace_s` seconds after the signal, or at a second Ctrl-C. The relay works in the main thread only.
     """
 
     def __init__(self, grace_s: float = GRACE_S) -> None:
@@ -63,14 +63,14 @@ class SignalRelay:
 
     def __enter__(self) -> SignalRelay:
         """Install the handlers."""
-        self._previous = {number: signal.signal(number, self._handle) for number in SIGNALS}
+        self._previous_handlers = {number: signal.signal(number, self._handle) for number in SIGNALS}
         return self
 
     def __exit__(self, *_: object) -> None:
         """Restore the handlers, and send this process the signal that was received."""
         if self._timer:
             self._timer.cancel()
-        for number, handler in self._previous.items():
+        for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)
         if self._signal:
             os.kill(os.getpid(), self._signal)

@@ -182,7 +182,7 @@ def describe_environment() -> dict[str, str]:
 
 
 def measure_resources(since_s: float) -> dict[str, float]:
-    """Return wall-clock and processor seconds since `since_s`, and the peak memory of this process in MiB."""
+    """Return the seconds since the epoch time `since_s`, and this process's processor seconds and peak memory, MiB."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return {
         "wall_s": round(time.time() - since_s, 3),

@@ -34,12 +34,15 @@ class Event:
     model: str
     kind: Kind
     at: dt.datetime
+    """Wall-clock time of the event, with time zone."""
     who: str
+    """User or service that caused the event."""
     run: str = ""
     """Run of a DAG, DAG/RUN; empty for a reset."""
     as_of: dt.date | None = None
     """As_of of the training; None for a reset."""
     trigger: str = ""
+    """What requested the training: drift, schedule, manual or backfill."""
     reason: str = ""
     """Why the training was requested."""
     worst: tuple[str, ...] = ()
@@ -61,7 +64,7 @@ class Event:
 
     @classmethod
     def create(cls, kind: Kind, model: str, run: str = "", *, key: str = "", **fields: Any) -> Self:
-        """Make an event with the current time and the current user.
+        """Create an event with the current time and the current user.
 
         Args:
             kind: kind of the event.
@@ -97,7 +100,7 @@ class Training:
 
 @dataclass(frozen=True)
 class History:
-    """The state after some events."""
+    """The state of a model's loop after its events."""
 
     events: tuple[Event, ...] = field(default=(), repr=False)
     """The events, oldest first."""

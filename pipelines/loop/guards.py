@@ -76,11 +76,15 @@ def check_in_flight(request: Request, history: History, policy: Policy) -> HoldB
     """Hold back while another training runs: its result decides whether the next one is needed."""
     limit = dt.timedelta(hours=policy.in_flight_h)
     trainings = _list_other_trainings(request, history)
-    running = [training for training in trainings if not training.outcome and request.now - training.at < limit]
-    if not running:
+    running_trainings = [
+        training for training in trainings if not training.outcome and request.now - training.at < limit
+    ]
+    if not running_trainings:
         return None
-    since = f"{running[-1].at:%Y-%m-%d %H:%M} UTC"
-    return HoldBack("in_flight", f"{running[-1].run} trains as of {running[-1].as_of}, since {since}")
+    since = f"{running_trainings[-1].at:%Y-%m-%d %H:%M} UTC"
+    return HoldBack(
+        "in_flight", f"{running_trainings[-1].run} trains as of {running_trainings[-1].as_of}, since {since}"
+    )
 
 
 def check_cooldown(request: Request, history: History, policy: Policy) -> HoldBack | None:
@@ -94,7 +98,7 @@ def check_cooldown(request: Request, history: History, policy: Policy) -> HoldBa
     last_date = max(near_dates)
     days = (request.as_of - last_date).days
     distance = f"{abs(days)} day(s) {'before' if days >= 0 else 'after'} {request.as_of}"
-    why = f"the last training was as of {last_date}, {distance}: the policy demands {policy.cooldown_days}"
+    why = f"the last training was as of {last_date}, {distance}: the policy demands {policy.cooldown_days} days"
     return HoldBack("cooldown", why, last_date + dt.timedelta(policy.cooldown_days))
 
 

@@ -30,6 +30,7 @@ Execute = Callable[[Query], Iterator[pa.RecordBatch]]
 Day = dt.date | None
 """The day that counts are of; None: all days together."""
 CountedColumns = Iterator[tuple[Day, Slot, Column]]
+"""The counts of columns, each with its day and its slot."""
 REST, UNSEEN, MISSING = -3, -2, -1
 """Positions of the last counts of a category: other values of training, values that training never saw, and missing."""
 
@@ -226,11 +227,11 @@ def _build_bin_finder(category: Category) -> Callable[[str | None], int]:
 
 def _count_labels(execute: Execute, readable: Sequence[Slot], day_column: str) -> CountedColumns:
     """Count the label, and score x label, where the file has these columns."""
-    by_kind = {slot.kind: slot for slot in readable}
-    label, joint = by_kind.get("label"), by_kind.get("joint")
+    slot_by_kind = {slot.kind: slot for slot in readable}
+    label, joint = slot_by_kind.get("label"), slot_by_kind.get("joint")
     if label is None:
         return
-    score = by_kind["score"].name if joint else ""
+    score = slot_by_kind["score"].name if joint else ""
     cells_by_day: dict[Day, list[dict[str, Any]]] = {}
     for cell in _list_rows(
         execute(partial(queries.count_scores_by_label, score=score, label=label.name, day_column=day_column))

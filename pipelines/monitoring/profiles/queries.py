@@ -35,8 +35,9 @@ def count_numbers(
 ) -> ibis.Table:
     """Count and sum the values of number columns, in one row, or in one row for each day.
 
-    The result has `rows`, and for the column at position i `i.known`, `i.n`, `i.s1`, `i.s2`, `i.minimum`, `i.maximum`
-    and the counts named by `name_edge_counts`. Both engines compare alike: NaN is greater than every number.
+    The result has `rows`, and for the column at position i: `i.known` (rows with a value), `i.n` (finite values),
+    `i.s1` and `i.s2` (sums of the differences from the center, and of their squares), `i.minimum`, `i.maximum`, and the
+    counts that `name_edge_counts` names. In both engines NaN is greater than every number.
 
     Args:
         rows: the table to count.
@@ -59,6 +60,7 @@ def name_edge_counts(column: Number) -> list[str]:
 
 
 def _measure_number(rows: ibis.Table, column: Number, assume_finite: bool) -> dict[str, ibis.Value]:
+    """Build the counts and sums of one column; see `count_numbers`."""
     numbers = rows[column.name].cast("float64")
     values = numbers if assume_finite else _replace_infinite_by_null(numbers)
     differences = values - _build_literal(column.center)

@@ -150,11 +150,11 @@ def _fit_column(path: Path, name: str, kind: str, policy: Policy) -> Number | Ca
         raise DataError(f"{path}: the feature {name} is {values.type}, not a number.")
     # safe=False: integers beyond 2^53 lose their last digits, as they do in the model.
     numbers = np.asarray(values.cast(pa.float64(), safe=False).drop_null())
-    finite = numbers[np.isfinite(numbers)]
+    finite_numbers = numbers[np.isfinite(numbers)]
     with np.errstate(over="ignore", invalid="ignore"):
-        center = float(finite.mean()) if finite.size else 0.0
+        center = float(finite_numbers.mean()) if finite_numbers.size else 0.0
     # The sum of very large numbers is infinite. Any finite center is correct: it only affects the last digits.
-    edges = compute_edges(finite, policy.bins)
+    edges = compute_edges(finite_numbers, policy.bins)
     return Number(name=name, family=family, edges=edges, center=center if isfinite(center) else 0.0)
 
 
@@ -163,10 +163,10 @@ def _fit_category(name: str, family: Family, values: pa.ChunkedArray, max_values
     for row in _convert_to_utc(values).cast(pa.string()).drop_null().value_counts().to_pylist():
         if (value := normalize(row["values"])) is not None:
             frequency[value] += row["counts"]
-    ordered = sorted(frequency, key=lambda value: (-frequency[value], value))
-    rest = tuple(sorted(ordered[max_values:]))
+    sorted_values = sorted(frequency, key=lambda value: (-frequency[value], value))
+    rest = tuple(sorted(sorted_values[max_values:]))
     return Category(
-        name=name, family=family, values=tuple(ordered[:max_values]), rest=rest if len(rest) <= MAX_REST else None
+        name=name, family=family, values=tuple(sorted_values[:max_values]), rest=rest if len(rest) <= MAX_REST else None
     )
 
 
@@ -185,18 +185,22 @@ def compute_edges(values: np.ndarray[Any, Any], bins: int) -> tuple[float, ...]:
         values: finite numbers, in any order.
         bins: number of bins to aim for. Where values have large shares, there may be up to twice as many.
     """
-    ordered = np.sort(values)
-    distinct = ordered[np.concatenate([[True], ordered[1:] > ordered[:-1]])] if ordered.size else ordered
-    if not distinct.size:
+    sorted_values = np.sort(values)
+    distinct_values = (
+        sorted_values[np.concatenate([[True], sorted_values[1:] > sorted_values[:-1]])]
+        if sorted_values.size
+        else sorted_values
+    )
+    if not distinct_values.size:
         return ()
-    if distinct.size <= bins:
-        return _convert_to_floats([*distinct, distinct[-1]])
+    if distinct_values.size <= bins:
+        return _convert_to_floats([*distinct_values, distinct_values[-1]])
     # Quantiles by the inverse of the distribution function, without interpolation: all are observed values.
-    quantiles = ordered[[max(-(-ordered.size * n // bins) - 1, 0) for n in range(bins + 1)]]
+    quantiles = sorted_values[[max(-(-sorted_values.size * n // bins) - 1, 0) for n in range(bins + 1)]]
     edges, repetitions = np.unique(quantiles, return_counts=True)
-    repeated_edges = edges[(repetitions > 1) & (edges < distinct[-1])]
-    next_values = distinct[np.searchsorted(distinct, repeated_edges, side="right")]
-    upper_edge = [distinct[-1]] if repetitions[-1] > 1 else []
+    repeated_edges = edges[(repetitions > 1) & (edges < distinct_values[-1])]
+    next_values = distinct_values[np.searchsorted(distinct_values, repeated_edges, side="right")]
+    upper_edge = [distinct_values[-1]] if repetitions[-1] > 1 else []
     return _convert_to_floats([*np.union1d(edges, next_values), *upper_edge])
 
 

@@ -44,7 +44,9 @@ class Slot:
     kind: Kind
     name: str
     bins: int
+    """Number of counts in the column."""
     center: float = 0.0
+    """See `reference.Number.center`."""
     mismatch: str = ""
     """What the file has in place of the column: another type, or "nothing"; empty where it has the column."""
     is_readable: bool = True
