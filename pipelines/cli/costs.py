@@ -139,7 +139,9 @@ def _estimate_worst_case(
     required = {"--instance-type": instance_types, "--max-run-s": longest_s, "--region": price_region}
     missing = [option for option, value in required.items() if not value]
     if missing or not longest_s:
-        raise SpecError(f"no past run of {dag} is in the ledger.", f"For its worst case give {', '.join(missing)}.")
+        raise SpecError(
+            f"no past run of {dag} is in the ledger.", f"To forecast the worst case, give {', '.join(missing)}."
+        )
     return estimate_worst_case(
         instance_types, instance_count or int(budget.get("instance_count", 1)), longest_s, str(price_region)
     )

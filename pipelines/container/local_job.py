@@ -44,7 +44,7 @@ class Script:
         return self.path.parents[3]
 
     def list_code(self) -> list[Path]:
-        """Return the script and the files of its bundle; not its whole folder, where Python writes bytecode."""
+        """Return the script and the files of its bundle. The folder is not returned: Python writes bytecode there."""
         bundle = (self.path.parent / "bundle.txt").read_text("utf-8").split()
         return [self.path, *(self.root / name for name in bundle)]
 

@@ -45,6 +45,7 @@ STRATEGIES: Sequence[tuple[str, str, Sequence[str]]] = (
 """Of each strategy: name, rule, and the triggers that start its trainings."""
 WEEK_DAYS = 7
 ALPHA = 0.05
+"""Probability that an interval does not contain the true difference."""
 
 
 @dataclass(frozen=True)

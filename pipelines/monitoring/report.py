@@ -44,7 +44,7 @@ class DriftHistory:
 
 def write_report(folder: Path, history: DriftHistory) -> Path:
     """Write the page and its charts to the folder, replacing what was there; return the path of the page."""
-    last, decision = history.windows[-1], history.decisions[-1]
+    last_window, decision = history.windows[-1], history.decisions[-1]
     order = _order_columns(history)
     with replace_folder(folder) as temporary:
         pictures = {
@@ -54,7 +54,8 @@ def write_report(folder: Path, history: DriftHistory) -> Path:
         }
         paths = [save_figure(temporary / f"{name}.png", figure) for name, figure in pictures.items()]
         rows = sorted(
-            (_build_table_row(finding, decision, history.policy) for finding in last.result.findings), key=_get_sort_key
+            (_build_table_row(finding, decision, history.policy) for finding in last_window.result.findings),
+            key=_get_sort_key,
         )
         write_page(temporary / PAGE, PAGE, paths, decision=decision, rows=rows, facts=history.facts)
     return folder / PAGE
@@ -97,11 +98,11 @@ def _order_columns(history: DriftHistory) -> list[str]:
 def _compute_effects(windows: Iterable[ComparedWindow], policy: Policy) -> dict[str, list[float]]:
     """Return, by column, the largest effect in each window, as a multiple of its bound."""
     effects: dict[str, list[float]] = {}
-    for number, window in enumerate(windows):
+    for position, window in enumerate(windows):
         for finding in window.result.findings:
             series = effects.setdefault(finding.column, [])
-            series += [0.0] * (number + 1 - len(series))
-            series[number] = max(series[number], alarms.compute_bound_ratio(finding, policy))
+            series += [0.0] * (position + 1 - len(series))
+            series[position] = max(series[position], alarms.compute_bound_ratio(finding, policy))
     return effects
 
 

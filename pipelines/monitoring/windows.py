@@ -20,7 +20,7 @@ from pipelines.monitoring.profiles.profile import Profile
 from pipelines.monitoring.profiles.record import ReferenceRecord
 from pipelines.monitoring.profiles.reference import SCORE_EDGES
 
-Days = Mapping[dt.date, Profile]
+ProfilesByDay = Mapping[dt.date, Profile]
 COLUMN_KINDS: Mapping[str, Kind] = {"number": "numeric", "score": "numeric", "category": "category", "label": "label"}
 FULL_WEIGHT = 1.0
 """Weight of scores, labels and performance: drift of one of them is enough for an alarm."""
@@ -43,7 +43,7 @@ class ComparedWindow:
 
 def compare_windows(
     record: ReferenceRecord,
-    days: Days,
+    days: ProfilesByDay,
     length: int,
     weights: Mapping[str, float],
     policy: Policy,
@@ -83,7 +83,7 @@ def compare_windows(
         yield _compare_window(record, last, window, labelled_days, holdout, importances, policy)
 
 
-def measure_days(days: Days, policy: Policy) -> dict[Measure, Estimate]:
+def measure_days(days: ProfilesByDay, policy: Policy) -> dict[Measure, Estimate]:
     """Measure the performance over the days with labels; empty where no day has labels."""
     profiles = _select_labelled_profiles(days)
     if not profiles:
@@ -95,8 +95,8 @@ def measure_days(days: Days, policy: Policy) -> dict[Measure, Estimate]:
 def _compare_window(
     record: ReferenceRecord,
     last: dt.date,
-    window: Days,
-    labelled_days: Days,
+    window: ProfilesByDay,
+    labelled_days: ProfilesByDay,
     holdout: Mapping[Measure, Estimate],
     weights: Mapping[str, float],
     policy: Policy,
@@ -120,9 +120,9 @@ def _compare_window(
 
 
 def _measure_window(
-    record: ReferenceRecord, window: Days, labelled_days: Days, policy: Policy
+    record: ReferenceRecord, window: ProfilesByDay, labelled_days: ProfilesByDay, policy: Policy
 ) -> tuple[dict[Measure, Estimate], dict[Measure, Estimate]]:
-    """Measure the performance from labels, and estimate it from scores. A bin has the holdout's mean score in it."""
+    """Measure the performance from labels, and estimate it from scores. Each bin has the holdout's mean score."""
     holdout = list(record.holdout.values())
     bin_scores = _compute_bin_scores(holdout)
     profiles = _select_labelled_profiles(labelled_days)
@@ -134,7 +134,9 @@ def _measure_window(
     return measured, performance.estimate_performance(histogram, probabilities, policy.alpha)
 
 
-def _drop_effects_of_few_labels(losses: Sequence[Finding], labelled_days: Days, policy: Policy) -> Sequence[Finding]:
+def _drop_effects_of_few_labels(
+    losses: Sequence[Finding], labelled_days: ProfilesByDay, policy: Policy
+) -> Sequence[Finding]:
     """Remove the effects and p-values of losses from too few labels: such a loss may be large by chance."""
     rows = sum(sum(profile.joint.counts) for profile in labelled_days.values())
     if rows >= policy.min_rows:
@@ -143,18 +145,22 @@ def _drop_effects_of_few_labels(losses: Sequence[Finding], labelled_days: Days, 
     return [replace(loss, effect=None, p_value=None, note=note) for loss in losses]
 
 
-def _select_labelled_profiles(days: Days) -> list[Profile]:
+def _select_labelled_profiles(days: ProfilesByDay) -> list[Profile]:
     return [profile for profile in days.values() if sum(profile.joint.counts)]
 
 
-def _build_feature_columns(record: ReferenceRecord, window: Days, weights: Mapping[str, float]) -> Iterator[Column]:
+def _build_feature_columns(
+    record: ReferenceRecord, window: ProfilesByDay, weights: Mapping[str, float]
+) -> Iterator[Column]:
     edges = {number.name: number.edges for number in record.reference.numbers}
     training = _select_season(record.training, window)
     for name in (*edges, *(category.name for category in record.reference.categories)):
         yield _build_column(name, training, window, edges.get(name), weights.get(name, 0.0))
 
 
-def _build_score_and_label_columns(record: ReferenceRecord, window: Days, labelled_days: Days) -> Iterator[Column]:
+def _build_score_and_label_columns(
+    record: ReferenceRecord, window: ProfilesByDay, labelled_days: ProfilesByDay
+) -> Iterator[Column]:
     """Build the column of scores, with the holdout as reference, and that of labels, with all days as reference.
 
     The training days are no reference for scores: a model scores its training rows too well.
@@ -166,13 +172,15 @@ def _build_score_and_label_columns(record: ReferenceRecord, window: Days, labell
         yield _build_column(label, reference, labelled_days, None, FULL_WEIGHT)
 
 
-def _select_season(reference: Days, window: Days) -> Days:
+def _select_season(reference: ProfilesByDay, window: ProfilesByDay) -> ProfilesByDay:
     """Select the reference's days in the same weeks a year before; all its days where these are too few."""
     is_selected = seasonal.select_same_weeks(list(reference), list(window))
     return {day: profile for (day, profile), selected in zip(reference.items(), is_selected, strict=True) if selected}
 
 
-def _build_column(name: str, reference: Days, window: Days, edges: Sequence[float] | None, weight: float) -> Column:
+def _build_column(
+    name: str, reference: ProfilesByDay, window: ProfilesByDay, edges: Sequence[float] | None, weight: float
+) -> Column:
     kind = COLUMN_KINDS[next(iter(reference.values()))[name].kind]
     return Column(
         name,
@@ -184,7 +192,7 @@ def _build_column(name: str, reference: Days, window: Days, edges: Sequence[floa
     )
 
 
-def _collect_counts(name: str, days: Days) -> Counts | None:
+def _collect_counts(name: str, days: ProfilesByDay) -> Counts | None:
     """Collect the counts of a column; None where no day has it. On a day without it, its rows count as missing."""
     profiled_columns = [profile[name] for profile in days.values()]
     if all(column.absent for column in profiled_columns):
