@@ -64,7 +64,7 @@ class EvaluateResult(Result):
     version: str = ""
     """Version of the registered model."""
     run_id: str = ""
-    """MLflow run of the version."""
+    """Id of the version's MLflow run."""
 
 
 def run(spec: EvaluateSpec) -> EvaluateResult:
@@ -81,15 +81,15 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
     holdout, train = (_read_rows(spec.features, split) for split in ("holdout", "train"))
     with s3.open_folder(spec.model, "model") as folder, replace_folder(spec.evaluation) as output:
         model = dataset.load_model(folder)
-        scored = holdout.assign(score=_score(model, holdout))
-        metrics = _write_metrics(spec, dataset, model, scored, float(train[dataset.label].mean()), output)
-        scored[[*dataset.key, dataset.label, "score"]].to_parquet(output / "predictions.parquet")
-        _write_reference(spec, dataset, scored, output / "reference.json")
+        scored_rows = holdout.assign(score=_score(model, holdout))
+        metrics = _write_metrics(spec, dataset, model, scored_rows, float(train[dataset.label].mean()), output)
+        scored_rows[[*dataset.key, dataset.label, "score"]].to_parquet(output / "predictions.parquet")
+        _write_reference(spec, dataset, scored_rows, output / "reference.json")
         digest = sha256(folder)
     values = (metrics[name] for name in ("rows", "auc", "pr_auc", "brier"))
     log.info("holdout of %d rows: AUC %.4f, PR-AUC %.4f, Brier %.4f", *values)
     result = EvaluateResult(evaluation=spec.evaluation, metrics=metrics, model_digest=digest)
-    return _register(spec, result, holdout, len(train)) if spec.register_as else result
+    return _register_candidate(spec, result, holdout, len(train)) if spec.register_as else result
 
 
 def _read_rows(features: Path, split: str) -> pd.DataFrame:
@@ -111,7 +111,7 @@ def _score(model: TrainedModel, rows: pd.DataFrame) -> Any:
 
 
 def _write_metrics(
-    spec: EvaluateSpec, dataset: Dataset, model: TrainedModel, scored: pd.DataFrame, base_rate: float, output: Path
+    spec: EvaluateSpec, dataset: Dataset, model: TrainedModel, scored_rows: pd.DataFrame, base_rate: float, output: Path
 ) -> dict[str, float]:
     """Compute the metrics; write them and the curves to `output`, the curves as tables and as a figure."""
     from pipelines.evaluation import metrics as metric_functions
@@ -119,7 +119,7 @@ def _write_metrics(
     from pipelines.evaluation.tables import write_tables
     from pipelines.system.files import write_json
 
-    score, label = scored["score"].to_numpy(), scored[dataset.label].to_numpy(dtype=float)
+    score, label = scored_rows["score"].to_numpy(), scored_rows[dataset.label].to_numpy(dtype=float)
     metrics = metric_functions.compute_metrics(label, score, base_rate)
     tables = {
         "pr_curve": metric_functions.compute_precision_recall(label, score),
@@ -128,11 +128,11 @@ def _write_metrics(
     }
     write_json(output / "metrics.json", metrics)
     write_tables(output / "plots", tables)
-    draw_evaluation(output / "evaluation.png", tables, metrics, f"{spec.dataset}: {len(scored)} rows of holdout")
+    draw_evaluation(output / "evaluation.png", tables, metrics, f"{spec.dataset}: {len(scored_rows)} rows of holdout")
     return metrics
 
 
-def _write_reference(spec: EvaluateSpec, dataset: Dataset, scored: pd.DataFrame, path: Path) -> None:
+def _write_reference(spec: EvaluateSpec, dataset: Dataset, scored_rows: pd.DataFrame, path: Path) -> None:
     """Write the bins for profiles of the rows that the model will score, and profiles of the train and holdout rows."""
     from pipelines.lake import PARTITION
     from pipelines.monitoring.profiles.counting import count_days
@@ -143,12 +143,14 @@ def _write_reference(spec: EvaluateSpec, dataset: Dataset, scored: pd.DataFrame,
     train = spec.features / "train" / "data.parquet"
     reference = fit_reference(train, dataset.features, dataset.label, spec.reference)
     with make_spill_folder() as folder:
-        scored.to_parquet(folder / "holdout.parquet")
+        scored_rows.to_parquet(folder / "holdout.parquet")
         profiles = [count_days(reference, file, PARTITION) for file in (train, folder / "holdout.parquet")]
         ReferenceRecord(reference, *profiles).write(path)
 
 
-def _register(spec: EvaluateSpec, result: EvaluateResult, holdout: pd.DataFrame, rows_train: int) -> EvaluateResult:
+def _register_candidate(
+    spec: EvaluateSpec, result: EvaluateResult, holdout: pd.DataFrame, rows_train: int
+) -> EvaluateResult:
     """Register the candidate; return the result with its version."""
     from pipelines.registry import lifecycle, lineage
     from pipelines.registry.candidate import Candidate, compute_candidate_digest

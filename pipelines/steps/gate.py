@@ -48,7 +48,7 @@ class GateSpec(Spec):
     approval_default: Literal["approve", "reject"] = "reject"
     """Decision when nobody answers in that time."""
     backfill: bool = False
-    """Whether a backfill runs this. Then the candidate is compared with the champion of its own as_of."""
+    """Whether a backfill runs the step. Then the candidate is compared with the champion of its own as_of."""
     verdict: Path = Path("data/verdict.json")
     """File to write: the verdict as JSON."""
     report: Path = Path("data/report")
@@ -107,8 +107,7 @@ def run(spec: GateSpec) -> GateResult:
         _write_verdict(spec, result, evidence.holdout, judgement)
         if candidate:
             _record_verdict(spec, candidate, result)
-    outcome = {"passed": "yes", "failed": "NO"}.get(result.outcome, "UNDECIDED")
-    log.info("verdict: %s. %s", outcome, result.reason)
+    log.info("verdict: %s: %s", result.outcome, result.reason)
     return result
 
 
@@ -138,7 +137,7 @@ def _make_result(
     from pipelines.evaluation import gates
 
     outcome = gates.combine_outcomes(judgement.checks)
-    # A backfill needs no approval, because it replays the past; neither does a version that is champion already.
+    # A backfill needs no approval, because it replays the past. A version that is champion already needs none either.
     can_be_promoted = not spec.backfill and not (candidate and candidate.is_champion)
     return GateResult(
         passed=outcome == gates.PASSED,
@@ -210,8 +209,8 @@ def _record_verdict(spec: GateSpec, candidate: RegisteredCandidate, result: Gate
         shutil.copytree(spec.report, folder, dirs_exist_ok=True)
     digest = sha256(spec.verdict)
     tags = {"verdict": result.outcome, "verdict_reason": result.reason, "verdict_digest": digest}
-    prefixed = {f"leeway.{name}": value for name, value in tags.items()}
-    candidate.registry.set_tags(spec.model_name, spec.version, prefixed)
+    prefixed_tags = {f"leeway.{name}": value for name, value in tags.items()}
+    candidate.registry.set_tags(spec.model_name, spec.version, prefixed_tags)
     lifecycle.record_verdict(
         candidate.registry,
         spec.model_name,

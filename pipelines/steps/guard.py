@@ -96,7 +96,7 @@ def run(spec: GuardSpec) -> GuardResult:
     journal = Journal.open()
     event = journal.change(spec.model_name, lambda history: answer_request(request, history, spec.policy))
     answer = event or journal.read_state(spec.model_name).find_last_answer(request.run)
-    assert answer is not None  # `change` adds no event only where an earlier call added the answer
+    assert answer is not None  # if `change` adds no event, an earlier call has added the answer
     _log_answer(answer)
     return _build_result(answer, window.model_dump(include={"as_of", "train_days", "holdout_days", "label_delay_days"}))
 
@@ -135,8 +135,8 @@ def build_request(spec: GuardSpec, run: str, window: Window) -> Request:
 
 def _log_answer(answer: Event) -> None:
     why = f": {answer.why}" if answer.kind == "held_back" else ""
-    write = log.warning if answer.alert else log.info
-    write("%s as of %s, by %s: %s%s", answer.model, answer.as_of, answer.trigger, answer.kind, why)
+    log_line = log.warning if answer.alert else log.info
+    log_line("%s as of %s, requested by %s: %s%s", answer.model, answer.as_of, answer.trigger, answer.kind, why)
 
 
 def _build_result(answer: Event, window: dict[str, int | dt.date]) -> GuardResult:

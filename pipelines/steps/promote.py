@@ -34,7 +34,7 @@ class PromoteSpec(Spec):
     verdict: Path
     """The verdict's file, as `gate` wrote it; its digest must be the one on the version."""
     backfill: bool = False
-    """Whether a backfill runs this."""
+    """Whether a backfill runs the step."""
     promote_in_backfill: bool = False
     """Whether a backfill may promote a version that is not older than the champion."""
     force: bool = False
@@ -58,7 +58,7 @@ class PromoteResult(Result):
     model_name: str
     """Registered model."""
     version: str
-    """Version to promote, as requested."""
+    """Version that the step was asked to promote."""
     previous: str
     """Version that was champion before; empty if there was none."""
     changed: bool
@@ -91,7 +91,7 @@ def run(spec: PromoteSpec) -> PromoteResult:
     _check_files(version, verdict)
     if spec.backfill and not spec.promote_in_backfill:
         reason = "a backfill moves no alias unless promote_in_backfill is set"
-        return _tag_would_promote(spec, registry, verdict, reason)
+        return _tag_without_promoting(spec, registry, verdict, reason)
     status = reconcile(registry, journal, spec.model_name, keep=spec.moved_by_hand == "keep")
     log.info("%s: %s", spec.model_name, status)
     promotion = _Promotion(spec, registry, version, verdict)
@@ -100,12 +100,12 @@ def run(spec: PromoteSpec) -> PromoteResult:
     except PromotionError as error:
         if not spec.backfill:
             raise
-        return _tag_would_promote(spec, registry, verdict, error.message)
+        return _tag_without_promoting(spec, registry, verdict, error.message)
     sync_aliases(registry, journal, spec.model_name)
     if event is None:
         return _make_result(spec, spec.version, changed=False, reason="it was champion already")
-    how = "forced" if event.evidence["forced"] else "it passed"
-    reason = f"{how}, after {event.from_version or 'none'}"
+    cause = "forced" if event.evidence["forced"] else "it passed"
+    reason = f"{cause}, after {event.from_version or 'none'}"
     return _make_result(spec, event.from_version, changed=True, reason=reason)
 
 
@@ -179,7 +179,7 @@ def _name_champion(version: str) -> str:
     return f"version {version}" if version else "no champion"
 
 
-def _tag_would_promote(
+def _tag_without_promoting(
     spec: PromoteSpec, registry: Registry, verdict: Mapping[str, Any], obstacle: str
 ) -> PromoteResult:
     """Tag the version with the champion that it would have replaced, unless it is champion itself."""

@@ -112,10 +112,10 @@ def _make_score_function(
     from pipelines.scoring import scores
     from pipelines.scoring.batch import Response, list_features
 
-    model = None if spec.response else load_scorer(version)
+    local_scorer = None if spec.response else load_scorer(version)
 
     def score_and_store() -> tuple[Commit, Path]:
-        scorer = model or Response(Path(spec.response), spec.request, list_features(version))
+        scorer = local_scorer or Response(Path(spec.response), spec.request, list_features(version))
         with scores.score_day(lake, dataset, spec.partition, scorer) as file:
             if isinstance(scorer, Response):
                 scorer.check_rows()

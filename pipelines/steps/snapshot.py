@@ -1,6 +1,6 @@
 """Pin the data of a training: which days, as of which moment, at which snapshot of the lake.
 
-Training as of D sees only rows whose label was known before D (see `pipelines.window`). The step writes
+Training as of D uses only rows whose label was known before D (see `pipelines.window`). The step writes
 data/snapshot.json, on which all later stages depend. Idempotent: the same days, unchanged, give the same file.
 """
 
@@ -36,10 +36,10 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     window = spec.compute_window()
     if spec.missing == "ingest":
-        _ingest_missing(dataset, window, lake.count_rows_by_day(dataset.published), spec.max_missing_days)
-    rows = lake.count_rows_by_day(dataset.published)
-    window = _clip_window(spec, window, dataset, rows)
-    missing_days = _count_missing_days(spec, window, dataset, rows)
+        _ingest_missing_days(dataset, window, lake.count_rows_by_day(dataset.published), spec.max_missing_days)
+    rows_by_day = lake.count_rows_by_day(dataset.published)
+    window = _clip_window(spec, window, dataset, rows_by_day)
+    missing_days = _count_missing_days(spec, window, dataset, rows_by_day)
     result = SnapshotResult(
         dataset=spec.dataset,
         table=dataset.published,
@@ -49,7 +49,7 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
         train_last=window.train.last,
         holdout_first=window.holdout.first,
         holdout_last=window.holdout.last,
-        rows=sum(rows.get(day, 0) for day in window.all_days),
+        rows=sum(rows_by_day.get(day, 0) for day in window.all_days),
         missing_days=missing_days,
     )
     write_json(spec.file, result.model_dump(mode="json"))
@@ -57,41 +57,46 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
     return result
 
 
-def _clip_window(spec: SnapshotSpec, window: Window, dataset: Dataset, published: Collection[dt.date]) -> Window:
+def _clip_window(spec: SnapshotSpec, window: Window, dataset: Dataset, published_days: Collection[dt.date]) -> Window:
     """Return the window from the first published day on; refuse it where too few days of training are left."""
-    if not published:
+    if not published_days:
         raise DataError(f"{dataset.published} is empty.", "Run `python -m pipelines backfill --help`.")
-    window = window.clip_to(min(published))
+    window = window.clip_to(min(published_days))
     if len(window.train) < spec.min_train_days:
         raise DataError(
             f"training as of {spec.as_of} would have {len(window.train)} days, but needs {spec.min_train_days}: "
-            f"{dataset.published} starts on {min(published)} and the holdout on {window.holdout.first}.",
+            f"{dataset.published} starts on {min(published_days)} and the holdout on {window.holdout.first}.",
             "Choose a later as_of, fewer holdout_days or a smaller min_train_days.",
         )
     return window
 
 
-def _count_missing_days(spec: SnapshotSpec, window: Window, dataset: Dataset, published: Collection[dt.date]) -> int:
+def _count_missing_days(
+    spec: SnapshotSpec, window: Window, dataset: Dataset, published_days: Collection[dt.date]
+) -> int:
     """Return the number of unpublished days of the window; refuse more than `spec.max_missing_days`."""
-    missing = [day for day in window.all_days if day not in published]
-    if len(missing) > spec.max_missing_days:
+    missing_days = [day for day in window.all_days if day not in published_days]
+    if len(missing_days) > spec.max_missing_days:
         raise DataError(
-            f"{dataset.published} lacks {len(missing)} of the {len(window.all_days)} days {window.all_days} that "
-            f"training as of {spec.as_of} needs, the first {missing[0]}.",
-            f"Run `python -m pipelines backfill --first {missing[0]} --last {missing[-1]}`, or backfill the DAG.",
+            f"{dataset.published} lacks {len(missing_days)} of the {len(window.all_days)} days {window.all_days} that "
+            f"training as of {spec.as_of} needs, the first {missing_days[0]}.",
+            f"Run `python -m pipelines backfill --first {missing_days[0]} --last {missing_days[-1]}`, "
+            "or backfill the DAG.",
         )
-    return len(missing)
+    return len(missing_days)
 
 
-def _ingest_missing(dataset: Dataset, window: Window, published: Collection[dt.date], max_missing: int) -> None:
+def _ingest_missing_days(
+    dataset: Dataset, window: Window, published_days: Collection[dt.date], max_missing_days: int
+) -> None:
     """Ingest and validate the window's unpublished days that the source has; some may be refused."""
     from pipelines.steps import backfill
 
-    days = [day for day in dataset.open_source().list_partitions(window.all_days) if day not in published]
+    days = [day for day in dataset.open_source().list_partitions(window.all_days) if day not in published_days]
     if days:
         try:
             backfill.run(backfill.BackfillSpec(dataset=dataset.name, first=days[0], last=days[-1]))
         except DataError as error:
-            if not max_missing:
+            if not max_missing_days:
                 raise
             log.warning("%s", error)

@@ -58,27 +58,27 @@ def run(spec: SyncSpec) -> SyncResult:
     dataset = load_dataset(spec.dataset)
     source = dataset.open_changing_source(spec.folder)
     with watermarks.hold_sync_lock(dataset.name):
-        since = (watermarks.read_watermark(dataset.name) if spec.watermark is None else spec.watermark) or ""
-        result = _stage_changes(dataset, source, since)
+        last_watermark = (watermarks.read_watermark(dataset.name) if spec.watermark is None else spec.watermark) or ""
+        result = _stage_changes(dataset, source, last_watermark)
         if spec.watermark is None and result.watermark:
             watermarks.write_watermark(dataset.name, result.watermark)
     return result
 
 
-def _stage_changes(dataset: Dataset, source: ChangingSource, since: str) -> SyncResult:
+def _stage_changes(dataset: Dataset, source: ChangingSource, last_watermark: str) -> SyncResult:
     from pipelines.ingestion import changes
     from pipelines.lake import Lake
 
     lake, results = Lake.open(), []
     staged_days = lake.count_rows_by_day(dataset.staging).keys()
     schema = lake.read_schema(dataset.staging) if staged_days else None
-    title = f"{dataset.name} after {since}" if since else dataset.name
-    with changes.read_changes(source, since or None, title, schema) as changed_rows:
+    title = f"{dataset.name} after {last_watermark}" if last_watermark else dataset.name
+    with changes.read_changes(source, last_watermark or None, title, schema) as changed_rows:
         for day in changed_rows.days:
             with changes.merge_changes(lake, dataset, changed_rows, day, day in staged_days) as rows:
                 commit = lake.write_partition(dataset.staging, day, rows, dataset.key)
                 results.append(report_commit(dataset.staging, day, commit))
-    watermark = changed_rows.watermark or since
+    watermark = changed_rows.watermark or last_watermark
     log.info(
         "%s: %d rows of %d days; watermark: %s", dataset.staging, changed_rows.rows, len(results), watermark or "none"
     )

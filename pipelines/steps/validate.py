@@ -108,8 +108,8 @@ def run(spec: ValidateSpec) -> ValidateResult:
 
 def _log_result(spec: ValidateSpec, judgement: Judgement, published: int, quarantined: int) -> None:
     for failure in judgement.list_failures("warning", "info"):
-        write = log.warning if failure["severity"] == "warning" else log.info
-        write("%s %s: %s", spec.dataset, spec.partition, describe_failure(failure))
+        log_line = log.warning if failure["severity"] == "warning" else log.info
+        log_line("%s %s: %s", spec.dataset, spec.partition, describe_failure(failure))
     log.info("%s %s: %d rows published, %d quarantined", spec.dataset, spec.partition, published, quarantined)
 
 

@@ -27,7 +27,7 @@ from pipelines.versioning.workspaces import Workspace
 
 RUNS = "runs"
 """Folder of the entries, in DVC's cache and at its remote."""
-ENTRY_NAME = re.compile(r"[0-9a-f]{64}")
+ENTRY_FILE_NAME = re.compile(r"[0-9a-f]{64}")
 """Name of an entry's file. Any other file in the folder is incomplete: DVC was killed while it wrote it."""
 
 
@@ -79,9 +79,9 @@ def fetch_entries() -> int:
 
 
 def push_entries(workspace: Workspace) -> int:
-    """Copy the entries of the workspace's stages that the remote lacks to it; return their number.
+    """Copy the entries of the workspace's stages to the remote, except those that it has; return how many were copied.
 
-    Call this after the data of the stages were pushed.
+    Push the data of the stages first, so that the remote has the outputs that the entries name.
 
     Raises:
         ServiceError: the remote does not answer. A retry can help.
@@ -123,12 +123,12 @@ def _get_runs_folder() -> Path:
 
 
 def _get_entry_name(path: str) -> str:
-    """Return the name of an entry, three levels deep, from its path at the remote."""
+    """Return the name of an entry, which is its path below `RUNS`, from its path at the remote."""
     return "/".join(path.rsplit("/", 3)[1:])
 
 
 def _is_entry(path: Path) -> bool:
-    return ENTRY_NAME.fullmatch(path.name) is not None
+    return ENTRY_FILE_NAME.fullmatch(path.name) is not None
 
 
 def _read_outputs(name: str) -> list[tuple[str, str]] | None:

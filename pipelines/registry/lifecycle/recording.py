@@ -44,8 +44,7 @@ def record_verdict(
         backfill: whether a backfill runs the gate; then no alias is updated.
 
     Raises:
-        ConflictError: other writers kept adding events. A retry can help.
-        ServiceError: MLflow does not answer. A retry can help.
+        ConflictError, ServiceError: other writers kept adding events, or MLflow does not answer. A retry can help.
     """
     journal = Journal.open()
     evidence = {"verdict": outcome, "verdict_digest": digest, "champion": champion, "backfill": backfill}
@@ -54,8 +53,7 @@ def record_verdict(
         verdicts = [event for event in state.events if event.kind is Kind.JUDGED and event.version == version]
         if verdicts and evidence.items() <= verdicts[-1].evidence.items():
             return None
-        key = str(len(state.events))
-        return Event.create(Kind.JUDGED, model, version, why=reason, evidence=evidence, key=key)
+        return Event.create(Kind.JUDGED, model, version, why=reason, evidence=evidence, key=str(len(state.events)))
 
     journal.change(model, decide)
     if not backfill:
