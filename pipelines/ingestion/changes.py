@@ -1,6 +1,6 @@
-"""Changed rows of a source without partitions: rows of any day, which are merged by key into their days.
+"""Changed rows of a source without partitions. They are of any day, and are merged by key into the partitions.
 
-The rows are kept on the disk until they are merged, so memory does not grow with them.
+The rows are kept on the disk until they are merged, so memory does not grow with their number.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def read_changes(
     Args:
         source: is read to its end.
         since: watermark; None to read all rows.
-        title: what is read, for the log.
+        title: name of what is read, for the log and for messages.
         table_schema: columns of the table that the rows are written to; None where there is no table yet.
 
     Raises:
@@ -92,32 +92,32 @@ def read_changes(
     _check_columns(reader.schema.names, source.cursor, table_schema, title)
     schema = to_iceberg_schema(reader.schema, table_schema)
     with make_spill_folder() as folder:
-        changed = ChangedRows(folder / "rows.parquet", list(reader.schema.names))
-        with pq.ParquetWriter(changed.path, schema, compression="zstd") as writer:
+        changed_rows = ChangedRows(folder / "rows.parquet", list(reader.schema.names))
+        with pq.ParquetWriter(changed_rows.path, schema, compression="zstd") as writer:
             for batch in log_progress(reader, title):
                 _check_batch(batch, source.cursor, title)
-                changed.count_batch(batch, source.cursor)
+                changed_rows.count_batch(batch, source.cursor)
                 writer.write_batch(batch.select(schema.names).cast(schema))
-        yield changed
+        yield changed_rows
 
 
 @contextmanager
 def merge_changes(
-    lake: Lake, dataset: Dataset, changed: ChangedRows, day: dt.date, has_partition: bool
+    lake: Lake, dataset: Dataset, changed_rows: ChangedRows, day: dt.date, has_partition: bool
 ) -> Iterator[pa.RecordBatchReader]:
     """Yield the rows of a staging partition after the changes: the newest row of each key, sorted by key.
 
     Args:
-        lake: that has the partition.
-        dataset: that the partition belongs to.
-        changed: rows of this day and others.
+        lake: the lake of the partition.
+        dataset: the dataset of the partition.
+        changed_rows: changed rows of this day and of other days.
         day: the partition.
         has_partition: whether the lake has rows of the day.
     """
     key = [quote_identifier(name) for name in dataset.key]
     same_key = " AND ".join(f"new_rows.{name} IS NOT DISTINCT FROM old_rows.{name}" for name in key)
     query = _MERGE_QUERY.format(
-        path=quote_text(str(changed.path)),
+        path=quote_text(str(changed_rows.path)),
         date=quote_identifier(PARTITION),
         day=day,
         key=", ".join(key),

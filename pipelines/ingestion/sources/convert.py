@@ -153,7 +153,7 @@ def _convert(array: pa.Array, kind: pa.DataType, zone: Zone) -> pa.Array:
     if pa.types.is_boolean(array.type) and not pa.types.is_string(kind):
         raise pa.ArrowInvalid("a boolean is not a number")
     if pa.types.is_decimal(kind) and pa.types.is_integer(array.type):
-        array = array.cast(pa.string())  # pyarrow 25 would require digits for every possible integer
+        array = array.cast(pa.string())  # pyarrow 25 casts integers only to decimals that hold all of them
     return array.cast(kind)
 
 

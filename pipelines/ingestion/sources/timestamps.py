@@ -1,4 +1,4 @@
-"""Convert times on the clocks of a time zone to UTC."""
+"""Convert timestamps and ISO 8601 texts to UTC."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _localize(naive: pa.Array, zone: Zone) -> pa.Array:
         return naive.cast(UTC)
     if not zone.name:
         index = pc.index(naive.is_valid(), True).as_py()
-        raise BadValueError(index, "has no time zone", "Set timezone= to that of the source's clocks.")
+        raise BadValueError(index, "has no time zone", "Set timezone= to the time zone of the source's clocks.")
     earliest, latest = (
         pc.assume_timezone(naive, zone.name, ambiguous=choice, nonexistent="earliest")
         for choice in ("earliest", "latest")

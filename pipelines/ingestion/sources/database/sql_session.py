@@ -49,14 +49,14 @@ def parse_url(url: str, url_env: str) -> URL:
     if not text:
         raise SpecError(f"the environment variable {name} is not set.", "It must hold the URL of the database.")
     try:
-        parsed = make_url(text)
+        database_url = make_url(text)
     except (ArgumentError, ValueError):
         raise SpecError(f"{name} is not a database URL.", "Use postgresql+psycopg://USER:PASSWORD@HOST/DB.") from None
-    if parsed.get_backend_name() not in (POSTGRES, SQLITE):
+    if database_url.get_backend_name() not in (POSTGRES, SQLITE):
         raise SpecError(
-            f"{name}: {parsed.get_backend_name()} is not supported.", f"Known: {POSTGRES}+psycopg, {SQLITE}."
+            f"{name}: {database_url.get_backend_name()} is not supported.", f"Known: {POSTGRES}+psycopg, {SQLITE}."
         )
-    return parsed
+    return database_url
 
 
 def describe_url(url: URL) -> str:
@@ -81,7 +81,7 @@ def connect(url: URL, place: str, timezone: str) -> Iterator[Connection]:
     """
     database, is_postgres = url.database or "", url.get_backend_name() == POSTGRES
     if not is_postgres and not Path(database).is_file():
-        raise DataError(f"there is no SQLite database {database}.")  # to connect would create it
+        raise DataError(f"there is no SQLite database {database}.")  # a connection would create it
     with _translate_errors(place, url.password):
         options = {"connect_timeout": CONNECT_S} if is_postgres else {}
         engine = sa.create_engine(url, poolclass=NullPool, connect_args=options, hide_parameters=True)

@@ -34,7 +34,8 @@ class _SqlRows:
         url: address of the database, as SQLAlchemy writes it (postgresql+psycopg://..., sqlite:///...). Either this or
             `url_env` is given.
         url_env: name of the environment variable that holds the address. For addresses with a password.
-        day: column that gives the day of a row: a date, or a timestamp (its day in UTC). Rows without day are skipped.
+        day: column that gives the day of a row: a date, or a timestamp (its day in UTC). Rows where it is null are
+            skipped.
         columns: column to type, to read only these columns, or to read them in other types than the database's.
         order_by: columns that sort the rows; the primary key where none are given.
         timezone: time zone of timestamps without an offset, by its name in the IANA database.
@@ -101,8 +102,8 @@ class _SqlRows:
         return [rows.c[name] if name in rows.c else sa.column(name) for name in names]
 
     def _build_schema(self, types: Types) -> pa.Schema:
-        empty = pa.RecordBatch.from_pylist([], schema=pa.schema(list(types.items())))
-        schema: pa.Schema = add_day_column(empty, None, self.day, Position(self._place)).schema
+        empty_batch = pa.RecordBatch.from_pylist([], schema=pa.schema(list(types.items())))
+        schema: pa.Schema = add_day_column(empty_batch, None, self.day, Position(self._place)).schema
         return schema
 
     def _read_batches(self, connection: Connection, types: Types, statement: Any) -> Iterator[pa.RecordBatch]:

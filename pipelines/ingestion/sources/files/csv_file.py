@@ -74,17 +74,17 @@ def _read_header(head: bytes, place: str, layout: Layout) -> list[str]:
 
 
 def _infer_types(
-    head: bytes, place: str, layout: Layout, names: list[str], declared: dict[str, pa.DataType]
+    head: bytes, place: str, layout: Layout, names: list[str], declared_types: dict[str, pa.DataType]
 ) -> dict[str, pa.DataType]:
     """Return the types of the undeclared columns, inferred from the start of the file."""
-    undeclared = layout.list_undeclared(names)
-    if not undeclared:
+    undeclared_names = layout.list_undeclared(names)
+    if not undeclared_names:
         return {}
-    schema = _open_reader(io.BytesIO(head), layout, declared, only_typed=False).schema
-    types = {name: schema.field(name).type for name in undeclared}
+    schema = _open_reader(io.BytesIO(head), layout, declared_types, only_typed=False).schema
+    types = {name: schema.field(name).type for name in undeclared_names}
     binary_columns = [name for name, kind in types.items() if pa.types.is_binary(kind)]
     if binary_columns:
-        hint = "Set encoding=: latin-1, perhaps."
+        hint = "Set encoding=, perhaps to latin-1."
         raise DataError(f"{place} is not {layout.encoding}: column {binary_columns[0]}.", hint)
     # Times and timestamps are read as text: another type could be inferred from the file of another day.
     stable_types = (pa.int64(), pa.float64(), pa.bool_(), pa.date32())
@@ -99,14 +99,14 @@ def _translate_error(error: str, place: str, names: list[str]) -> DataError:
         return DataError(f"{place}: row {row}, column {column}: {value[:80]!r} is not of type {kind}.", hint)
     if match := ENCODING_ERROR.search(error):
         where = f"row {match[2] or '?'}, column {names[int(match[1])]}"
-        return DataError(f"{place} is not in the declared encoding: {where}.", "Set encoding=: latin-1, perhaps.")
+        return DataError(f"{place} is not in the declared encoding: {where}.", "Set encoding=, perhaps to latin-1.")
     if "straddling" in error:
-        return DataError(f"{place}: a row is longer than {BLOCK_BYTES} bytes.", "Does a quote never close?")
+        return DataError(f"{place}: a row is longer than {BLOCK_BYTES} bytes.", "Is a closing quote missing?")
     return DataError(f"{place}: {error.removeprefix('CSV parse error: ').strip()[:300]}.", "Is the file truncated?")
 
 
 def _check_complete(tail: bytes, place: str, layout: Layout) -> None:
-    """Refuse a file that ends within a quoted value: pyarrow 25 takes the end of the file for the closing quote."""
+    """Refuse a file that ends within a quoted value: pyarrow 25 reads the end of the file as the closing quote."""
     last_line = tail.decode("utf-8", "replace").rpartition("\n")[2]
     if re.search(rf'(?:^|{re.escape(layout.delimiter)})"(?:[^"]|"")*$', last_line):
         raise DataError(f"{place} ends in the middle of a value: {last_line[-60:]!r}.", "Is the file truncated?")

@@ -41,7 +41,7 @@ class FileSource:
         url: a path, file://, s3://, http:// or https://, with {date} or {date:%Y/%m/%d} for the day, and * where a day
             has several files. Without {date}, one file holds many days. A file that ends in .gz, .zst or .zip is
             unpacked.
-        format: of the content. JSON has one object on each line.
+        format: format of the content. JSON must have one object on each line.
         columns: required column to its type. Every value must fit its type. Timestamps are converted to UTC.
         day: column that gives the day of a row (a date, or a timestamp: its day in UTC). Required without {date}; with
             {date}, every row must be of the day. Where `day` is not given, a column `date` is used.
@@ -75,7 +75,7 @@ class FileSource:
         if not self._has_files_by_day and not self.day:
             raise SpecError(
                 f"{redact(self.url)}: the address has no {{date}}, and day= is not set.",
-                "Which day does a row belong to?",
+                "Set one of them, to give the day of each row.",
             )
         if self.day and self.extra == "ignore" and self.day not in self.columns:
             raise SpecError(f"{redact(self.url)}: day={self.day!r} is not in columns=, and other columns are ignored.")
@@ -104,13 +104,17 @@ class FileSource:
             ServiceError: the store failed; the reader raises it, too. A retry can help.
         """
         batches = self._read_partition(partition)
-        first = next(batches, None)
-        if first is None:
-            empty = convert_batch(_build_empty_batch(self.columns), self.columns, self._zone, Position(""))
+        first_batch = next(batches, None)
+        if first_batch is None:
+            empty_batch = convert_batch(_build_empty_batch(self.columns), self.columns, self._zone, Position(""))
             has_date = PARTITION in self.columns
-            first = empty if has_date else add_day_column(empty, partition, "", Position(""))
-        matching = (_match_schema(batch, first.schema, redact(self.url)) for batch in chain([first], batches))
-        return pa.RecordBatchReader.from_batches(first.schema, (batch for batch in matching if batch.num_rows))
+            first_batch = empty_batch if has_date else add_day_column(empty_batch, partition, "", Position(""))
+        matching_batches = (
+            _match_schema(batch, first_batch.schema, redact(self.url)) for batch in chain([first_batch], batches)
+        )
+        return pa.RecordBatchReader.from_batches(
+            first_batch.schema, (batch for batch in matching_batches if batch.num_rows)
+        )
 
     @property
     def _has_files_by_day(self) -> bool:
@@ -123,22 +127,22 @@ class FileSource:
     def _read_partition(self, partition: dt.date) -> Iterator[pa.RecordBatch]:
         layout = Layout(self.columns, self.extra, self.delimiter, self.encoding, self.nulls)
         for address in list_files(fill_date(self.url, partition)):
-            for position, raw in self._read_file(address, layout):
-                batch = convert_batch(raw, self.columns, self._zone, position)
+            for position, raw_batch in self._read_file(address, layout):
+                batch = convert_batch(raw_batch, self.columns, self._zone, position)
                 name = self.day or (PARTITION if PARTITION in batch.schema.names else "")
                 batch = add_day_column(batch, partition, name, position)
                 is_of_day = pc.equal(batch[PARTITION], pa.scalar(partition))
                 index = pc.index(is_of_day, False).as_py()  # of the first row of another day
                 if index >= 0 and self._has_files_by_day:
                     raise DataError(
-                        f"{position.place}: row {position.row + index}, column {name}: {raw[name][index]} is of "
+                        f"{position.place}: row {position.row + index}, column {name}: {raw_batch[name][index]} is of "
                         f"the day {batch[PARTITION][index]}.",
                         "The file may only have rows of the day in its name. Is timezone= right?",
                     )
                 yield batch if index < 0 else batch.filter(is_of_day)
 
     def _read_days(self) -> Iterator[dt.date]:
-        """Yield the days of the rows of a file that holds many days. Only the column `day` is read."""
+        """Yield the days of the rows of a file that holds many days. A declared column `day` is read alone."""
         assert self.day
         types = {self.day: self.columns[self.day]} if self.day in self.columns else {}
         layout = Layout(types, "ignore" if types else "take", self.delimiter, self.encoding, self.nulls)

@@ -53,16 +53,19 @@ def _open_reader(source: Any, types: dict[str, pa.DataType], extra: str) -> Any:
 
 def _choose_types(head: bytes, place: str, layout: Layout) -> dict[str, pa.DataType]:
     """Return the types to read the columns in: declared types, and for undeclared columns those of the first lines."""
-    declared = {name: _choose_reading_type(kind) for name, kind in layout.columns.items()}
+    declared_types = {name: _choose_reading_type(kind) for name, kind in layout.columns.items()}
     lines = head[: head.rfind(b"\n") + 1] or head
     names = _open_reader(io.BytesIO(lines), {}, "guess").schema.names
-    check_columns(place, list(declared), names)
-    inferred = _open_reader(io.BytesIO(lines), declared, "guess").schema
-    undeclared = layout.list_undeclared(names)
-    return declared | {name: _choose_undeclared_type(inferred.field(name).type, name, place) for name in undeclared}
+    check_columns(place, list(declared_types), names)
+    schema = _open_reader(io.BytesIO(lines), declared_types, "guess").schema
+    undeclared_names = layout.list_undeclared(names)
+    return declared_types | {
+        name: _choose_undeclared_type(schema.field(name).type, name, place) for name in undeclared_names
+    }
 
 
 def _choose_reading_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type to read a declared column in; times and dates are read as text."""
     return pa.string() if is_read_as_text(kind) or pa.types.is_temporal(kind) else kind
 
 

@@ -70,7 +70,7 @@ def open_file(address: str, needs_seek: bool) -> Iterator[Any]:
 
     Args:
         address: a path or URL.
-        needs_seek: whether the file is not read from start to end. It is then copied to this machine first.
+        needs_seek: whether the reader moves within the file. The file is then copied to this machine first.
 
     Raises:
         DataError: the file does not exist. A retry cannot help.
@@ -94,9 +94,9 @@ def open_file(address: str, needs_seek: bool) -> Iterator[Any]:
         if not needs_seek:
             yield file
             return
-        with make_spill_folder() as folder, (folder / "file").open("w+b") as copy:
-            shutil.copyfileobj(file, copy, BLOCK_BYTES)
-            yield copy
+        with make_spill_folder() as folder, (folder / "file").open("w+b") as local_file:
+            shutil.copyfileobj(file, local_file, BLOCK_BYTES)
+            yield local_file
 
 
 @contextmanager

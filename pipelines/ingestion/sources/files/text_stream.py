@@ -8,7 +8,7 @@ from typing import Any
 from pipelines.errors import DataError, SpecError
 
 PIECE_BYTES = 8 * 1024 * 1024
-"""Bytes that are read at a time, where the caller asks for no number."""
+"""Bytes that are read at a time, where the caller gives no number."""
 TAIL_BYTES = 4096
 """Size of `Utf8Stream.tail`."""
 
@@ -81,7 +81,10 @@ class Utf8Stream:
     def _check_not_utf16(self, raw: bytes) -> None:
         is_utf16 = not self._position and raw[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
         if is_utf16 and "16" not in self._encoding:
-            raise DataError(f"{self._place} is not {self._encoding}: it begins as UTF-16.", 'Set encoding="utf-16".')
+            raise DataError(
+                f"{self._place} is not {self._encoding}: it begins with the byte order mark of UTF-16.",
+                'Set encoding="utf-16".',
+            )
 
     def _decode(self, raw: bytes, final: bool = False) -> bytes:
         try:
@@ -90,5 +93,5 @@ class Utf8Stream:
             byte = error.object[error.start : error.start + 1].hex()
             raise DataError(
                 f"{self._place} is not {self._encoding}: byte 0x{byte} near byte {self._position + error.start}.",
-                "Set encoding=: latin-1 or cp1252, perhaps.",
+                "Set encoding=, perhaps to latin-1 or cp1252.",
             ) from None

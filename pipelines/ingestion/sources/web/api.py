@@ -74,12 +74,14 @@ class _HttpRows:
 
     def _open_reader(self, url: str, params: Mapping[str, str], day: dt.date | None) -> pa.RecordBatchReader:
         batches = self._read_batches(url, params, day)
-        first = next(batches, None)
-        if first is None:
-            empty = pa.RecordBatch.from_pylist([], schema=pa.schema(list(self.columns.items())))
-            schema = add_day_column(empty, day, self._get_day_column(self.columns, day), Position(redact(url))).schema
+        first_batch = next(batches, None)
+        if first_batch is None:
+            empty_batch = pa.RecordBatch.from_pylist([], schema=pa.schema(list(self.columns.items())))
+            schema = add_day_column(
+                empty_batch, day, self._get_day_column(self.columns, day), Position(redact(url))
+            ).schema
             return pa.RecordBatchReader.from_batches(schema, iter(()))
-        return pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
+        return pa.RecordBatchReader.from_batches(first_batch.schema, chain([first_batch], batches))
 
     def _read_batches(self, url: str, params: Mapping[str, str], day: dt.date | None) -> Iterator[pa.RecordBatch]:
         types: Types = {}

@@ -26,6 +26,7 @@ PAGE_S = 300.0
 LONGEST_WAIT_S = 120.0
 """Longest Retry-After that the client waits for, seconds. Where it is longer, the step fails; Airflow retries it."""
 CHUNK_BYTES = 1024 * 1024
+"""Bytes of a download that are read at a time."""
 T = TypeVar("T")
 _backoff = wait_random_exponential(multiplier=0.5, max=20.0)
 
@@ -168,7 +169,7 @@ def _parse_retry_after(text: str) -> float | None:
 
 
 def _choose_wait(state: RetryCallState) -> float:
-    """Return the seconds to wait before the next attempt: those that the server names, or else growing random ones."""
+    """Return the seconds to wait before the next attempt: the server's number, or else a random and growing one."""
     error = state.outcome.exception() if state.outcome else None
     after_s = getattr(error, "after_s", None)
     return _backoff(state) if after_s is None else float(after_s)

@@ -1,4 +1,4 @@
-"""How an API gives its rows in pages: the first request, and the request after each page."""
+"""How the pages of an API are requested: the first request, and the request after each page."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class OnePage:
         return PageRequest({})
 
     def get_next_request(self, page: Page) -> PageRequest | None:
-        """Return None."""
+        """Return None: there is no next page."""
         return None
 
 

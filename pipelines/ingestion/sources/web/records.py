@@ -88,7 +88,7 @@ class RecordReader:
 def _check_not_repeated(
     seen_digests: set[bytes], request: PageRequest, query: Mapping[str, str], records: Records, place: str
 ) -> None:
-    """Refuse an API that repeats a request or a page: it would never end."""
+    """Refuse an API that repeats a request or a page: its pages would never end."""
     digests = {hashlib.sha256(json.dumps([query, request.url]).encode()).digest()}
     if records:
         digests.add(hashlib.sha256(json.dumps(records, default=str).encode()).digest())

@@ -116,8 +116,8 @@ def test_refuses_a_file_with_a_wrong_suffix(write_day: Any) -> None:
         ("", "is empty: it has no header"),
         ("\n\n", "is empty"),
         ("id,name,price\n1,é,1\n".encode("latin-1"), r"row 2, column name.*encoding="),
-        ("id,name,price\n1,é,1\n".encode("utf-16"), r"begins as UTF-16"),
-        ('id,name,price\n1,"a,1.5\n' + "2,b,1\n" * 400_000, "quote never close"),
+        ("id,name,price\n1,é,1\n".encode("utf-16"), r"byte order mark of UTF-16"),
+        ('id,name,price\n1,"a,1.5\n' + "2,b,1\n" * 400_000, "closing quote missing"),
     ],
 )  # fmt: skip
 def test_refuses_a_csv_file_that_is_not_as_declared(write_day: Any, content: str | bytes, message: str) -> None:
