@@ -35,7 +35,7 @@ def register(name: str, has_own_package: bool = False, **fields: Any) -> str:
     train, holdout = (pd.read_parquet(spec.features / split / "data.parquet") for split in ("train", "holdout"))
     log_package = packaging.log_package if has_own_package else _log_package_once
     with patch.object(registration, "log_package", log_package):
-        return evaluate._register(spec, result, holdout, len(train)).version
+        return evaluate._register_candidate(spec, result, holdout, len(train)).version
 
 
 def _log_package_once(candidate: Candidate) -> str:
