@@ -110,8 +110,8 @@ def _print_differences(partitions: Sequence[ReplayedPartition], totals: dict[str
 
 def _name_failures(failing: Sequence[dict[str, Any]]) -> str:
     """Name the three most severe failures, and count the others."""
-    ordered = sorted(failing, key=lambda failure: SEVERITIES.index(failure["severity"]))
-    names = "; ".join(f"{failure['severity']} {_format_failure(failure)}" for failure in ordered[:MAX_NAMED])
+    sorted_failures = sorted(failing, key=lambda failure: SEVERITIES.index(failure["severity"]))
+    names = "; ".join(f"{failure['severity']} {_format_failure(failure)}" for failure in sorted_failures[:MAX_NAMED])
     return names if len(failing) <= MAX_NAMED else f"{names}; {len(failing) - MAX_NAMED} more"
 
 

@@ -1,4 +1,4 @@
-"""`python -m pipelines registry`: the events of a model's versions, and whether MLflow's aliases agree with them."""
+"""`python -m pipelines registry`: list the events of a model's versions, check MLflow's aliases, retire a version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from pipelines.cli.terminal import write_json, write_line
 from pipelines.errors import DataError, SpecError
 from pipelines.settings import settings
 
-app = typer.Typer(no_args_is_help=True, help="Show the events of a model's versions, and correct MLflow's aliases.")
+app = typer.Typer(
+    no_args_is_help=True, help="Show the events of a model's versions, correct MLflow's aliases, and retire versions."
+)
 
 
 @app.command("events")
@@ -77,7 +79,9 @@ def retire_version(
     )
 
 
-def _summarize(champion: str, challenger: str, previous: tuple[str, ...], blocked: dict[str, str]) -> list[str]:
-    earlier = f" (before it: {', '.join(reversed(previous))})" if previous else ""
+def _summarize(
+    champion: str, challenger: str, earlier_champions: tuple[str, ...], blocked: dict[str, str]
+) -> list[str]:
+    suffix = f" (before it: {', '.join(reversed(earlier_champions))})" if earlier_champions else ""
     block_lines = [f"version {version} is blocked: {why}" for version, why in blocked.items()]
-    return [f"champion: {champion or 'none'}{earlier}, challenger: {challenger or 'none'}", *block_lines]
+    return [f"champion: {champion or 'none'}{suffix}, challenger: {challenger or 'none'}", *block_lines]

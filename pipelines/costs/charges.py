@@ -147,15 +147,15 @@ def compute_charge(job: Job, price: Price) -> Charge:
     if job.status not in ENDED:
         raise DataError(f"{job.name} is {job.status}: only an ended job can be charged.", "Wait until it has ended.")
     identity = job.model_dump(include={"name", "arn", "status", "instance_type", "instance_count", "spot"})
-    hourly, waits = job.instance_count * price.usd_h / HOUR_S, compute_capacity_waits_s(job)
+    usd_per_s, waits = job.instance_count * price.usd_h / HOUR_S, compute_capacity_waits_s(job)
     return Charge(
         **identity,
         training_s=job.training_s,
         billable_s=job.billable_s,
         price_usd_h=price.usd_h,
         price_date=price.date,
-        cost_usd=round(job.billable_s * hourly, DIGITS),
-        on_demand_usd=round(job.training_s * hourly, DIGITS),
+        cost_usd=round(job.billable_s * usd_per_s, DIGITS),
+        on_demand_usd=round(job.training_s * usd_per_s, DIGITS),
         saving=1 - job.billable_s / job.training_s if job.training_s else 0.0,
         interruptions=sum(transition.status == INTERRUPTED for transition in job.transitions),
         lost_s=compute_lost_s(job),
@@ -180,17 +180,17 @@ def compute_lost_s(job: Job) -> float:
 
 
 def compute_capacity_waits_s(job: Job) -> list[float]:
-    """List how long the job waited for instances, seconds: after its creation, and after each interruption."""
+    """Compute how long the job waited for instances, seconds: after its creation, and after each interruption."""
     waits: list[float] = []
-    since: dt.datetime | None = job.created
+    waiting_since: dt.datetime | None = job.created
     for transition in _sort_transitions(job):
-        if transition.status in WORKING and since:
-            waits.append(_compute_span_s(since, transition.start))
-            since = None
+        if transition.status in WORKING and waiting_since:
+            waits.append(_compute_span_s(waiting_since, transition.start))
+            waiting_since = None
         elif transition.status == INTERRUPTED:
-            since = since or transition.start
-    if since and job.ended:  # the job got no instances again
-        waits.append(_compute_span_s(since, job.ended))
+            waiting_since = waiting_since or transition.start
+    if waiting_since and job.ended:  # the job got no instances again
+        waits.append(_compute_span_s(waiting_since, job.ended))
     return waits
 
 

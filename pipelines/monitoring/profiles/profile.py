@@ -21,7 +21,7 @@ RELATIVE_TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Column:
-    """The counts of a column. Fields of several partitions are added, except for minimum, maximum and sketch."""
+    """The counts of a column. Columns of several partitions can be added; minimum, maximum and sketch are merged."""
 
     name: str
     kind: Kind
