@@ -146,7 +146,7 @@ def _run_backfill(
 
 
 def _request_backfill(api: AirflowClient, repeat_options: Mapping[str, Any]) -> bool:
-    """Request the backfill, and tell whether Airflow accepted it. It refuses while another backfill of the DAG runs.
+    """Request the backfill, and tell whether Airflow accepted it: not while another backfill of the DAG runs.
 
     If the answer to an earlier request was lost, its backfill may run already. That counts as accepted.
     """

@@ -45,11 +45,11 @@ def _time_decision(record: Any, window_days: int, window_count: int) -> float:
         last_day - dt.timedelta(window_days + window_count - 2), last_day, "flights", "1"
     )
     weights = {name: 1 / len(NUMERIC_COLUMNS) for name in NUMERIC_COLUMNS}
-    windows_compared = list(windows.compare_windows(record, days, window_days, weights, drift.Policy(), 1))
-    drift.decide([window.result for window in windows_compared], drift.Policy())
+    compared_windows = list(windows.compare_windows(record, days, window_days, weights, drift.Policy(), 1))
+    drift.decide([window.result for window in compared_windows], drift.Policy())
     seconds = time.perf_counter() - start_s
-    if len(windows_compared) != window_count:
-        raise SystemExit(f"error: {len(windows_compared)} windows, {window_count} expected")
+    if len(compared_windows) != window_count:
+        raise SystemExit(f"error: {len(compared_windows)} windows, {window_count} expected")
     return seconds
 
 

@@ -142,7 +142,7 @@ def flag_significant_windows(windows: Sequence[WindowResult]) -> list[bool]:
 
 
 def measure_delay(decisions: Sequence[Decision]) -> int | None:
-    """Return the days from the begin of the drift to the first decision for drift; None where there is none."""
+    """Return the days from the beginning of the drift to the first decision for drift; None where there is none."""
     first_index = DRIFT_START - WINDOW_DAYS + 1
     return next(
         (

@@ -26,7 +26,7 @@ DRAWS = 5_000
 RUNS = 3
 SCIPY_DRAWS = {10_000: DRAWS, 100_000: 200, 1_000_000: 20}
 SCIPY_CELLS = 10_000_000
-"""Limits scipy's batches. By default scipy makes all draws at once, with 400 MB for each array at 10,000 rows."""
+"""Largest number of values in a batch of scipy. By default all draws are one batch: 400 MB an array at 10,000 rows."""
 METRICS = ("auc", "log_loss")
 
 

@@ -31,7 +31,7 @@ def list_generators() -> dict[str, Callable[[], str]]:
     return {
         **{name: lambda value=value: value for name, value in DEFAULTS.items()},
         **dict.fromkeys(PASSWORDS, lambda: secrets.token_urlsafe(24)),
-        # As long as a key of AWS, because Airflow masks it wherever it occurs in a log.
+        # As long as an AWS key: Airflow masks the value wherever it occurs in a log, and a short value occurs often.
         "S3_ACCESS_KEY_ID": lambda: f"LEEWAY{secrets.token_hex(7).upper()}",
         "AIRFLOW_FERNET_KEY": lambda: urlsafe_b64encode(secrets.token_bytes(32)).decode(),
         "AIRFLOW_API_SECRET": lambda: secrets.token_hex(32),

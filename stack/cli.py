@@ -42,7 +42,7 @@ def _build_day_option(name: str, text: str, default: str) -> Any:
 
 @app.command()
 def up() -> None:
-    """Start drydock, MLflow, the data docs and Airflow, and print their URLs. A stack that runs stays as it is."""
+    """Start drydock, MLflow, the data docs and Airflow, and print their URLs. A running stack is not changed."""
     with _report_errors():
         layout = Layout.from_environment()
         with display.show_start_progress() as report_progress:

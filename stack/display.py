@@ -23,7 +23,7 @@ _LOG_INTERVAL_S = 10.0
 
 
 def open_console(*, stderr: bool = False) -> Console:
-    """Return a console for stdout or stderr. Where that is no terminal, it is wide enough for a table's rows."""
+    """Return a console for stdout or stderr, wide enough for a table's rows where that is no terminal."""
     stream = sys.stderr if stderr else sys.stdout
     return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else _LOG_WIDTH)
 

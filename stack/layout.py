@@ -12,7 +12,7 @@ from stack.errors import RequestError, UnavailableError
 CODE = Path(__file__).resolve().parent.parent
 """The folder that holds this package, and drydock beside it."""
 MIN_FREE_BYTES = 1 << 30
-"""Least free disk space to start with. With less, SQLite and the logs soon fail half-way."""
+"""Least free disk space to start with. With less, writes of SQLite and of the logs soon fail."""
 
 
 @dataclass(frozen=True)

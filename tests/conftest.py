@@ -72,7 +72,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.fixture(scope="session", autouse=True)
 def _aws_model_cache() -> Iterator[None]:
-    """Cache botocore's JSON models: each session parses megabytes, a sixth of the tests' CPU time."""
+    """Cache botocore's JSON models. Each session would parse megabytes, which is a sixth of the tests' CPU time."""
     from botocore.loaders import JSONFileLoader
 
     parse = JSONFileLoader.load_file

@@ -26,7 +26,7 @@ class Backfill:
         client: the session with Airflow.
         dag_id: the DAG.
         days: the days, in the order in which they should run.
-        max_active_runs: most runs that are active at once.
+        max_active_runs: largest number of runs that are active at once.
         stack_started_at: when this stack started. A task that began earlier no longer runs, whatever Airflow's
             database says.
         check: called while waiting; raises an error if waiting cannot help, because a service has ended.
@@ -67,7 +67,7 @@ class Backfill:
                 return
             self._raise_first_failure(runs)
             if len(runs) < len(self.days):
-                # Airflow refuses while SQLite is locked, or the backfill of a killed demo still runs: then retry.
+                # Airflow refuses while SQLite is locked or the backfill of a killed demo runs. The loop then retries.
                 self._request_missing(runs)
             time.sleep(_POLL_S)
 
@@ -79,7 +79,7 @@ class Backfill:
     def _restart_old_runs(self, runs: dict[str, Json]) -> None:
         """Clear the runs that failed before this backfill, or were cut off when an earlier stack was killed.
 
-        All tasks of a run are repeated. They find their earlier work again: the training job by its name.
+        All tasks of a run are repeated. They find their earlier work, such as a training job by its name.
         """
         for run in runs.values():
             if is_cut_off := run["state"] == "running" and self._is_cut_off(run):

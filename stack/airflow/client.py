@@ -46,7 +46,7 @@ class AirflowClient:
         self.url = url
         self.session = requests.Session()
         self.session.trust_env = False  # a proxy cannot reach this machine's loopback addresses
-        # SQLite allows one writer, so Airflow sometimes answers 500 for a lock. All our calls can be repeated safely.
+        # SQLite has one writer, so Airflow sometimes answers 500 because of a lock. All calls can be repeated safely.
         retry = Retry(
             total=5, connect=2, backoff_factor=0.3, status_forcelist=_TRANSIENT_STATUSES, allowed_methods=None
         )
@@ -88,7 +88,7 @@ class AirflowClient:
             dag_id: the DAG.
             start: logical date of the first run.
             end: logical date of the last run.
-            max_active_runs: most runs that are active at once.
+            max_active_runs: largest number of runs that are active at once.
             conf: values of the DAG's params.
 
         Returns:

@@ -11,7 +11,7 @@ from stack.errors import TaskFailedError
 LOG_LINES = 25
 _EXIT_CODE_PATTERN = re.compile(r"exit(?:ed)?(?: with)?(?: code| status)?[ :=]+(\d+)\b", re.IGNORECASE)
 _EXIT_CODE_BY_ERROR = {"AirflowFailException:": 2, "AirflowException:": 75}
-"""Leeway's operators raise the first where a retry cannot help, and the second where it can."""
+"""The exit code of each error that Leeway's operators raise: a retry can help after the second one only."""
 
 
 def explain_failure(client: AirflowClient, run: dict[str, Any], key: str) -> TaskFailedError:
@@ -32,7 +32,7 @@ def explain_failure(client: AirflowClient, run: dict[str, Any], key: str) -> Tas
 def find_exit_code(lines: list[str]) -> int:
     """Return the last exit code in the log lines, if it is 2 or 75. Return 1 (a bug) otherwise.
 
-    A line of an error that an operator raised counts as its exit code.
+    A line that begins with an operator's error counts as an exit code.
     """
     for line in reversed(lines):
         if match := _EXIT_CODE_PATTERN.search(line):

@@ -85,7 +85,7 @@ def list_state(home: Path) -> list[Path]:
 
 @contextmanager
 def require_stopped_stack(layout: Layout, command: str) -> Iterator[None]:
-    """Check that the stack of the home does not run, and keep others from starting it while the block runs.
+    """Check that the stack of the home does not run, and prevent other commands from starting it in the block.
 
     Args:
         layout: the folders of the stack.

@@ -1,7 +1,7 @@
 """Restore a home from a backup archive, completely or not at all.
 
 The archive is verified before any change. It is then unpacked beside the home, and two renames replace the
-home by it. If the restore is killed before the renames, the home is unchanged. If it is killed between them, the next
+home with it. If the restore is killed before the renames, the home is unchanged. If it is killed between them, the next
 restore puts the old home back. If it is killed after them, the home is restored.
 """
 
@@ -96,7 +96,7 @@ def _check_unchanged(entry: FileEntry, info: tarfile.TarInfo, content: HashingRe
 
 
 def _replace_home(home: Path) -> None:
-    """Replace the home by the unpacked folder, but keep the home's folder `uv`, which `make` needs."""
+    """Replace the home with the unpacked folder, but keep the home's folder `uv`, which `make` needs."""
     new, old = _get_sibling(home, "restoring"), _get_sibling(home, "replaced")
     shutil.rmtree(old, ignore_errors=True)
     mode = home.stat().st_mode & 0o777

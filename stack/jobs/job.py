@@ -28,9 +28,9 @@ from stack.services.start_stop import ignore_interrupts, start_stack, stop_stack
 
 WEATHER_DAG, INGEST_DAG, TRAIN_DAG = "weather_ingest", "flights_ingest", "flights_train"
 MAX_WEATHER_RUNS = 4
-"""Most months that are ingested at once."""
+"""Largest number of months that are ingested at once."""
 MAX_INGEST_RUNS = 6
-"""Most days that are ingested at once. More days would only wait for the cores, and for SQLite."""
+"""Largest number of days that are ingested at once. More days would only wait for the cores, and for SQLite."""
 PROMOTE_PARAMS = {"promote_in_backfill": True}
 """Params for runs that replay history, in which a model may be promoted. By default a backfill moves no alias."""
 
@@ -126,7 +126,7 @@ class Job(ABC):
             stack, _ = start_stack(self.layout, ANY_PORTS, report_progress)
         if self.request.keep:
             self.layout.stay_up_file.touch()
-        # The URLs are printed before the work, too, so that the user can watch it in Airflow.
+        # The URLs are also printed before the work, so that the user can watch it in Airflow.
         display.open_console().print(display.build_url_table(self.layout, stack))
 
         def check() -> None:

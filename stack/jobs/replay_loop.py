@@ -16,7 +16,7 @@ SCORE_DAG, MONITOR_DAG = "flights_score", "flights_monitor"
 BATCH_DAYS = 6
 """Number of days that one backfill monitors, before the loop decides on each of them in order."""
 SCORED_AHEAD_DAYS = 2 * BATCH_DAYS
-"""Number of days to score from the present day on. Days beyond would be scored again after each promotion."""
+"""Number of days to score from the present day on. Later days would be scored again after each promotion."""
 RUN_PREFIX = "replay__"
 """Start of the ids of the runs that the replay triggers, one for each day."""
 DRIFT_RUN_TYPE = "asset_triggered"
@@ -133,7 +133,7 @@ class ReplayLoop:
             time.sleep(_POLL_S)
 
     def _is_stale(self, run: Json) -> bool:
-        """Tell whether the run began before the last promotion, so that an older champion took part in it."""
+        """Tell whether the run began before the last promotion, and so used an older champion."""
         return bool(run["start_date"] and self._promoted_at and run["start_date"] < self._promoted_at)
 
     def _restart_old_runs(self) -> None:

@@ -28,7 +28,7 @@ class Process(BaseModel):
         return cls(pid=pid, created=psutil.Process(pid).create_time())
 
     def is_alive(self) -> bool:
-        """Tell whether this same process still runs. A zombie does not."""
+        """Tell whether this same process still runs. A zombie does not count."""
         try:
             process = psutil.Process(self.pid)
             return process.create_time() == self.created and process.status() != psutil.STATUS_ZOMBIE

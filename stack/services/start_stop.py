@@ -35,7 +35,7 @@ _supervisors: list[subprocess.Popen[bytes]] = []
 
 
 def start_stack(layout: Layout, preferred: Ports, report_progress: Progress) -> tuple[Stack, bool]:
-    """Start the stack of a home, and wait until all services answer. A running stack stays as it is. Idempotent.
+    """Start the stack of a home, and wait until all services answer. A running stack is not changed. Idempotent.
 
     Args:
         layout: the folders of the stack.
@@ -154,7 +154,7 @@ def _start_supervisor(layout: Layout, stack: Stack) -> None:
 def _stop(layout: Layout) -> int:
     stack = Stack.load(layout)
     if stack is not None and stack.supervisor is not None and stack.supervisor.is_alive():
-        # The supervisor gets its signal first. Otherwise it would take the end of its services for a crash.
+        # The supervisor gets its signal first. Otherwise it would record the end of its services as a crash.
         os.kill(stack.supervisor.pid, signal.SIGTERM)
     count = stop_processes(layout.home)
     layout.record_file.unlink(missing_ok=True)

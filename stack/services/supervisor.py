@@ -46,7 +46,7 @@ class Supervisor:
         self.stop_requested = threading.Event()
 
     def run(self) -> int:
-        """Run the services until a signal asks to stop (returns 0), or until one ends by itself (returns 1)."""
+        """Run the services until a signal arrives (returns 0), or until one ends by itself (returns 1)."""
         self.stack.save(self.layout)
         for service in self.plan.services:
             self._start(service)

@@ -99,7 +99,7 @@ def write_project(project: Path, training_script: str) -> None:
 
     Args:
         project: folder of the repository; it is created.
-        training_script: train.py. Its hyperparameter `mode` says what it does.
+        training_script: text of train.py. The script's hyperparameter `mode` says what it does.
     """
     channels = read_example("how-to/processing-job.md", r"SpotTrainingOperator\(.*?(channels=.*?)\n\)")
     commit_of_run = read_example("explanation/versioned-preprocessing.md", r"DvcReproOperator\((commit=[^\n]+?)\)`")

@@ -36,7 +36,7 @@ for line in sys.stdin:
 
 
 class AirflowRuns:
-    """Run DAGs in one process; read each DAG anew from its file.
+    """Run DAGs in one process. Each run reads its DAG from the file again.
 
     Args:
         env: environment of the process; its Airflow database has to be migrated.

@@ -39,7 +39,7 @@ class Call:
 
 
 def load_policy(name: str) -> dict[str, Any]:
-    """Return the policy document infra/policies/NAME.json with its variables replaced by NAMES."""
+    """Return the policy document infra/policies/NAME.json with its variables replaced by `VARIABLES`."""
     return dict(json.loads(Template((POLICIES / f"{name}.json").read_text()).substitute(VARIABLES)))
 
 

@@ -149,7 +149,7 @@ class Popen(subprocess.Popen[Any]):
                 return None
             chunk = self._connection.recv(1_000)
             if not chunk:
-                raise ChildProcessError("the forking server is gone")
+                raise ChildProcessError("the forking server has ended")
             self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")
         return dict(json.loads(line))

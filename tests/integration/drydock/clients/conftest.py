@@ -59,7 +59,7 @@ def waits_for_interruption() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def proxy() -> Iterator[str]:
-    """Return the URL of a proxy that does not answer. The test fails if a client calls another machine through it."""
+    """Return the URL of a proxy that does not answer. The module fails if a client calls another machine through it."""
     requests: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 

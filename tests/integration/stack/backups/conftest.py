@@ -96,7 +96,7 @@ class HomeWithBackup:
             shutil.rmtree(self.project / name, ignore_errors=True)
 
     def list_leftovers(self) -> list[str]:
-        """Return what a restore left beside the home."""
+        """Return the names of the folders that a restore left beside the home."""
         return [path.name for path in self.project.iterdir() if "leeway." in path.name]
 
     def start_python(self, *arguments: str, **env: str) -> subprocess.Popen[str]:
