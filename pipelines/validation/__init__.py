@@ -1,1 +1,1 @@
-"""Validation of a partition against its suite of expectations, and the pages that show it."""
+"""Validate partitions by suites of expectations, and write pages that show the results."""

@@ -1,8 +1,8 @@
-"""Data docs: HTML pages of what each validation found. They open in any browser, without a network.
+"""Write the data docs: HTML pages with the results of each validation. They need no network.
 
-LEEWAY_HOME/docs/index.html links to one page per dataset (a calendar and a table of its partitions), and those link to
-one page per partition (every expectation in words, and its result). The pages are made of the evidence that the step
-`validate` writes; pages of earlier runs are kept. Great Expectations is not imported
+LEEWAY_HOME/docs/index.html links to one page for each dataset, with a calendar and a table of its partitions. That page
+links to one page for each partition, with every expectation in words and its result. The pages are made from the
+evidence that the step `validate` writes. Pages of earlier runs are kept. Great Expectations is not imported
 (see docs/explanation/adr/0009-our-own-data-docs.md).
 """
 

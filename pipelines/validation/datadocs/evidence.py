@@ -1,6 +1,6 @@
 """Read the evidence of a validation (the result JSON of Great Expectations) into the values that a page shows.
 
-The file may be damaged or written by another tool: unexpected content is left out, never an error.
+The file may have been written by another tool. Content that is not as expected is left out; it is not an error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from pipelines.system.files import read_json
 from pipelines.validation.datadocs.sentences import describe_expectation, format_value, shorten
 
 Verdict = Literal["passed", "warned", "quarantined", "blocked"]
-MAX_EXAMPLES, MAX_VALUE, MAX_TEXT = 3, 80, 300
+MAX_EXAMPLES, MAX_SUMMARIES = 3, 10
+"""Largest number of examples of a check, and of failed expectations in a summary."""
+MAX_VALUE_CHARS, MAX_TEXT_CHARS = 80, 300
 
 
 @dataclass(frozen=True)
@@ -24,15 +26,21 @@ class Check:
     """One expectation and its result, as text for a page."""
 
     kind: str
+    """Type of the expectation in Great Expectations."""
     words: str
+    """What the expectation requires, in one sentence."""
     column: str
     severity: str
     success: bool
     observed: str
+    """Observed value; empty where there is none."""
     counts: str
+    """Number of rows for which the expectation holds, or does not hold if it failed; empty where it is not known."""
     examples: Sequence[str]
     why: str
+    """Reason that the suite gives for the expectation; empty where it gives none."""
     error: str
+    """Why the expectation could not be evaluated; empty where it was evaluated."""
 
 
 @dataclass(frozen=True)
@@ -42,19 +50,19 @@ class Run:
     dataset: str
     partition: str
     suite: str
-    at: dt.datetime
+    validated_at: dt.datetime
     verdict: Verdict
     rows: int | None
-    bad: int
+    bad_rows: int
     """Rows that a failed expectation of severity `warning` marks as bad."""
-    allowed: float | None
+    max_quarantined_fraction: float | None
     """Largest share of bad rows with which the partition is published, 0 to 1; None where the evidence lacks it."""
     checks: Sequence[Check]
 
     @property
     def quarantined(self) -> int:
         """Number of quarantined rows."""
-        return self.bad if self.verdict == "quarantined" else 0
+        return self.bad_rows if self.verdict == "quarantined" else 0
 
     @property
     def failing(self) -> list[Check]:
@@ -68,13 +76,14 @@ class Run:
         """Summarize the run for an index, as JSON values."""
         return {
             "partition": self.partition,
-            "at": self.at.isoformat(timespec="seconds"),
+            "at": self.validated_at.isoformat(timespec="seconds"),
             "verdict": self.verdict,
             "rows": self.rows,
             "quarantined": self.quarantined,
             "evaluated": len(self.checks),
             "failing": [
-                {"severity": check.severity, "words": shorten(check.words, MAX_VALUE)} for check in self.failing[:10]
+                {"severity": check.severity, "words": shorten(check.words, MAX_VALUE_CHARS)}
+                for check in self.failing[:MAX_SUMMARIES]
             ],
         }
 
@@ -83,7 +92,7 @@ def read_run(path: Path) -> Run:
     """Read a validation run from its evidence.
 
     Args:
-        path: file DATASET/PARTITION.json.
+        path: file of the evidence, DATASET/PARTITION.json.
 
     Raises:
         DataError: the file does not exist, or is not the JSON of a result. A retry cannot help.
@@ -91,40 +100,41 @@ def read_run(path: Path) -> Run:
     evidence = _as_mapping(read_json(path, "the evidence of a validation"))
     meta, results = _as_mapping(evidence.get("meta")), evidence.get("results") or []
     checks = [_read_check(_as_mapping(result)) for result in results]
-    bad, allowed = _as_int(meta.get("bad_rows")) or 0, meta.get("allowed")
+    bad_rows, max_fraction = _as_int(meta.get("bad_rows")) or 0, meta.get("allowed")
     return Run(
         dataset=path.parent.name,
         partition=path.stem,
-        suite=shorten(evidence.get("suite_name") or path.parent.name, MAX_VALUE),
-        at=_read_time(meta) or dt.datetime.fromtimestamp(path.stat().st_mtime, dt.UTC),
-        verdict=_find_verdict(meta, checks, bad),
+        suite=shorten(evidence.get("suite_name") or path.parent.name, MAX_VALUE_CHARS),
+        validated_at=_read_time(meta) or dt.datetime.fromtimestamp(path.stat().st_mtime, dt.UTC),
+        verdict=_derive_verdict(meta, checks, bad_rows),
         rows=_find_row_count(meta, results),
-        bad=bad,
-        allowed=float(allowed) if isinstance(allowed, int | float) else None,
+        bad_rows=bad_rows,
+        max_quarantined_fraction=float(max_fraction) if isinstance(max_fraction, int | float) else None,
         checks=checks,
     )
 
 
-def _find_verdict(meta: Mapping[str, Any], checks: Sequence[Check], bad: int) -> Verdict:
-    failed = {check.severity for check in checks if not check.success}
-    if "critical" in failed or meta.get("verdict") == "blocked":
+def _derive_verdict(meta: Mapping[str, Any], checks: Sequence[Check], bad_rows: int) -> Verdict:
+    """Derive the verdict from the failed expectations and the bad rows. From the meta it takes only `blocked`."""
+    failed_severities = {check.severity for check in checks if not check.success}
+    if "critical" in failed_severities or meta.get("verdict") == "blocked":
         return "blocked"
-    if bad:
+    if bad_rows:
         return "quarantined"
-    return "warned" if "warning" in failed else "passed"
+    return "warned" if "warning" in failed_severities else "passed"
 
 
 def _find_row_count(meta: Mapping[str, Any], results: Sequence[Any]) -> int | None:
-    """Return the rows of the partition: from the evidence's meta, or else as an expectation counted them."""
-    recorded = _as_int(meta.get("rows"))
-    if recorded is not None:
-        return recorded
+    """Return the number of rows: from the evidence's meta, or else the largest number that an expectation counted."""
+    row_count = _as_int(meta.get("rows"))
+    if row_count is not None:
+        return row_count
     counts = []
     for result in map(_as_mapping, results):
-        figures = _as_mapping(result.get("result"))
-        counts.append(_as_int(figures.get("element_count")))
+        numbers = _as_mapping(result.get("result"))
+        counts.append(_as_int(numbers.get("element_count")))
         if "table_row_count" in str(_as_mapping(result.get("expectation_config")).get("type")):
-            counts.append(_as_int(figures.get("observed_value")))
+            counts.append(_as_int(numbers.get("observed_value")))
     return max((count for count in counts if count is not None), default=None)
 
 
@@ -137,40 +147,40 @@ def _read_time(meta: Mapping[str, Any]) -> dt.datetime | None:
     return time if time.tzinfo else time.replace(tzinfo=dt.UTC)
 
 
-def _read_check(evaluated: Mapping[str, Any]) -> Check:
-    config, result = _as_mapping(evaluated.get("expectation_config")), _as_mapping(evaluated.get("result"))
+def _read_check(gx_result: Mapping[str, Any]) -> Check:
+    config, result = _as_mapping(gx_result.get("expectation_config")), _as_mapping(gx_result.get("result"))
     kwargs, meta = _as_mapping(config.get("kwargs")), _as_mapping(config.get("meta"))
     kind, severity = str(config.get("type") or "expectation"), config.get("severity")
     columns = kwargs.get("column") or kwargs.get("column_list") or [kwargs.get("column_A"), kwargs.get("column_B")]
     names = [name for name in columns if name] if isinstance(columns, list) else columns
-    is_success = evaluated.get("success") is True
+    success = gx_result.get("success") is True
     return Check(
-        kind=shorten(kind, MAX_VALUE),
+        kind=shorten(kind, MAX_VALUE_CHARS),
         words=describe_expectation(kind, kwargs),
-        column=shorten(names, MAX_VALUE),
+        column=shorten(names, MAX_VALUE_CHARS),
         severity=severity if severity in ("critical", "warning", "info") else "critical",
-        success=is_success,
+        success=success,
         observed=_describe_observed(result),
-        counts=_describe_counts(result, is_success),
+        counts=_describe_counts(result, success),
         examples=_list_examples(result),
-        why=shorten(meta.get("why") or "", MAX_TEXT),
-        error=_describe_error(_as_mapping(evaluated.get("exception_info"))),
+        why=shorten(meta.get("why") or "", MAX_TEXT_CHARS),
+        error=_describe_error(_as_mapping(gx_result.get("exception_info"))),
     )
 
 
 def _describe_observed(result: Mapping[str, Any]) -> str:
     observed, details = result.get("observed_value"), _as_mapping(result.get("details"))
-    texts = [shorten(observed, MAX_TEXT)] if observed is not None else []
-    return shorten("; ".join([*texts, *([format_value(details)] if details else [])]), MAX_TEXT)
+    texts = [shorten(observed, MAX_TEXT_CHARS)] if observed is not None else []
+    return shorten("; ".join([*texts, *([format_value(details)] if details else [])]), MAX_TEXT_CHARS)
 
 
-def _describe_counts(result: Mapping[str, Any], is_success: bool) -> str:
+def _describe_counts(result: Mapping[str, Any], success: bool) -> str:
     """Describe for how many rows a successful expectation holds, or for how many a failed one does not."""
     unexpected, rows = _as_int(result.get("unexpected_count")), _as_int(result.get("element_count"))
     if unexpected is None or not rows:
         return ""
-    counted, missing = rows - unexpected if is_success else unexpected, _as_int(result.get("missing_count"))
-    share = "all" if counted == rows else f"{counted:,} ({100 * counted / rows:.3g} %)"
+    count, missing = rows - unexpected if success else unexpected, _as_int(result.get("missing_count"))
+    share = "all" if count == rows else f"{count:,} ({100 * count / rows:.3g} %)"
     return f"{share} of {rows:,} rows" + (f"; {missing:,} have no value" if missing else "")
 
 
@@ -178,14 +188,14 @@ def _list_examples(result: Mapping[str, Any]) -> list[str]:
     """List the first unexpected values; a missing value is not an example."""
     values = result.get("partial_unexpected_list")
     unexpected = [value for value in values if value is not None] if isinstance(values, list) else []
-    return [shorten(value, MAX_VALUE) for value in unexpected[:MAX_EXAMPLES]]
+    return [shorten(value, MAX_VALUE_CHARS) for value in unexpected[:MAX_EXAMPLES]]
 
 
 def _describe_error(info: Mapping[str, Any]) -> str:
-    """Join the messages of `exception_info`: Great Expectations writes one exception, or one for each metric."""
+    """Join the messages of `exception_info`, which has one exception, or one for each metric."""
     exceptions = [info] if "raised_exception" in info else [_as_mapping(value) for value in info.values()]
     messages = [str(exception["exception_message"]) for exception in exceptions if exception.get("exception_message")]
-    return shorten("; ".join(messages), MAX_TEXT)
+    return shorten("; ".join(messages), MAX_TEXT_CHARS)
 
 
 def _as_mapping(value: object) -> Mapping[str, Any]:

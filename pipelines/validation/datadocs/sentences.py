@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 MAX_CHARS = 300
+"""Largest length of a sentence."""
 MAX_VALUES = 12
-"""Values of a set that a sentence lists."""
+"""Largest number of values of a set that a sentence lists."""
 
 _SENTENCES = {
     "expect_table_row_count_to_be_between": "The partition has {between} rows",
@@ -31,8 +32,8 @@ _SENTENCES = {
     "expect_select_column_values_to_be_unique_within_record": "{column_list} differ from each other in a row",
     "expect_column_pair_values_to_be_equal": "{column_A} equals {column_B}",
     "expect_column_pair_values_a_to_be_greater_than_b": "{column_A} is greater than {column_B}",
-    "expect_column_min_to_be_between": "The least {column} is {between}",
-    "expect_column_max_to_be_between": "The greatest {column} is {between}",
+    "expect_column_min_to_be_between": "The smallest value of {column} is {between}",
+    "expect_column_max_to_be_between": "The largest value of {column} is {between}",
     "expect_column_mean_to_be_between": "The mean of {column} is {between}",
     "expect_column_median_to_be_between": "The median of {column} is {between}",
     "expect_column_stdev_to_be_between": "The standard deviation of {column} is {between}",
@@ -46,8 +47,8 @@ _SENTENCES = {
     "expect_partition_to_be_fresh": "The newest {column} is at most {max_age_hours} hours before the partition's end",
     "expect_rows_to_have_match_in": "{columns} match {other_columns} of a row of {table}",
 }
-_KNOWN_ARGUMENTS = frozenset({"column", "mostly", "batch_id"})
-"""Arguments that a generic sentence has already, or that a reader does not need."""
+_OMITTED_ARGUMENTS = frozenset({"column", "mostly", "batch_id"})
+"""Arguments that a generic sentence does not list: it has them elsewhere, or a reader does not need them."""
 
 
 def describe_expectation(kind: str, kwargs: Mapping[str, Any]) -> str:
@@ -61,7 +62,7 @@ def describe_expectation(kind: str, kwargs: Mapping[str, Any]) -> str:
 
 
 def shorten(value: object, limit: int) -> str:
-    """Format a value on one line, and cut it where it is longer than `limit`."""
+    """Format a value on one line, and cut it if it is longer than `limit` characters."""
     text = " ".join(value.split()) if isinstance(value, str) else format_value(value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
@@ -83,31 +84,35 @@ def format_value(value: object) -> str:
 
 def _format_arguments(kwargs: Mapping[str, Any]) -> dict[str, str]:
     """Format the arguments as text, and add the phrase `between` for a minimum and a maximum."""
-    texts = {name: _format_list(value) if isinstance(value, list) else _plain(value) for name, value in kwargs.items()}
+    texts = {
+        name: _format_list(value) if isinstance(value, list) else _format_plain(value) for name, value in kwargs.items()
+    }
     return {**texts, "between": _format_range(kwargs)}
 
 
-def _plain(value: object) -> str:
+def _format_plain(value: object) -> str:
     # No thousands separator: 2013 may be a year.
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else format_value(value)
 
 
 def _format_list(values: list[Any]) -> str:
     more = f" and {len(values) - MAX_VALUES} more" if len(values) > MAX_VALUES else ""
-    return ", ".join(_plain(value) for value in values[:MAX_VALUES]) + more
+    return ", ".join(_format_plain(value) for value in values[:MAX_VALUES]) + more
 
 
 def _format_range(kwargs: Mapping[str, Any]) -> str:
-    least, most = kwargs.get("min_value"), kwargs.get("max_value")
-    if least is not None and most is not None and not kwargs.get("strict_min") and not kwargs.get("strict_max"):
-        return f"between {format_value(least)} and {format_value(most)}"
-    lower = f"{'more than' if kwargs.get('strict_min') else 'at least'} {format_value(least)}"
-    upper = f"{'less than' if kwargs.get('strict_max') else 'at most'} {format_value(most)}"
-    phrases = [text for text, bound in ((lower, least), (upper, most)) if bound is not None]
+    """Format the range from `min_value` to `max_value`, such as `between 1 and 5` or `at least 1`."""
+    minimum, maximum = kwargs.get("min_value"), kwargs.get("max_value")
+    if minimum is not None and maximum is not None and not kwargs.get("strict_min") and not kwargs.get("strict_max"):
+        return f"between {format_value(minimum)} and {format_value(maximum)}"
+    lower = f"{'more than' if kwargs.get('strict_min') else 'at least'} {format_value(minimum)}"
+    upper = f"{'less than' if kwargs.get('strict_max') else 'at most'} {format_value(maximum)}"
+    phrases = [text for text, bound in ((lower, minimum), (upper, maximum)) if bound is not None]
     return " and ".join(phrases) or "any number of"
 
 
 def _format_share(kwargs: Mapping[str, Any]) -> str:
+    """Format the share of rows that `mostly` requires; empty where all rows are required."""
     mostly = kwargs.get("mostly")
     if not isinstance(mostly, int | float) or mostly >= 1:
         return ""
@@ -117,6 +122,8 @@ def _format_share(kwargs: Mapping[str, Any]) -> str:
 def _describe_generically(kind: str, kwargs: Mapping[str, Any]) -> str:
     """Describe an expectation that has no sentence: its name in words, and its arguments."""
     column = f"{format_value(kwargs['column'])}: " if "column" in kwargs else ""
-    rest = {name: value for name, value in kwargs.items() if name not in _KNOWN_ARGUMENTS and value is not None}
-    arguments = f" ({format_value(rest)})" if rest else ""
+    other_arguments = {
+        name: value for name, value in kwargs.items() if name not in _OMITTED_ARGUMENTS and value is not None
+    }
+    arguments = f" ({format_value(other_arguments)})" if other_arguments else ""
     return f"{column}{kind.removeprefix('expect_').replace('_', ' ')}{arguments}"

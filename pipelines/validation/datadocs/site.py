@@ -1,4 +1,4 @@
-"""The files of the data docs: a page and a summary for each partition, and the indexes made of the summaries."""
+"""Write the files of the data docs: a page and a summary for each partition, and indexes made from the summaries."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pipelines.validation.datadocs import pages
 from pipelines.validation.datadocs.evidence import Run, read_run
 
 MAX_EARLIER_RUNS = 20
-"""Pages of earlier runs that are kept for each partition."""
+"""Largest number of earlier pages that are kept for each partition."""
 
 
 def add_run(evidence: Path) -> Path:
-    """Write the page of one validation run, and update the indexes. Idempotent; safe beside other writers.
+    """Write the page of one validation run, and update the indexes. Idempotent; safe while other processes write.
 
     The page of an earlier run of the partition is kept, and the new page links to it.
 
@@ -27,7 +27,7 @@ def add_run(evidence: Path) -> Path:
         evidence: file LEEWAY_HOME/validation/DATASET/PARTITION.json.
 
     Returns:
-        The partition's page.
+        Path of the partition's page.
 
     Raises:
         DataError: the evidence does not exist or is not JSON. A retry cannot help.
@@ -48,12 +48,12 @@ def build_site() -> int:
     Raises:
         DataError: a file of evidence is not JSON. A retry cannot help.
     """
-    evidence = sorted((settings().home / "validation").glob("*/*.json"))
+    evidence_paths = sorted((settings().home / "validation").glob("*/*.json"))
     with _lock_site():
-        for path in evidence:
+        for path in evidence_paths:
             _write_run(read_run(path))
-        _write_indexes(sorted({path.parent.name for path in evidence}))
-    return len(evidence)
+        _write_indexes(sorted({path.parent.name for path in evidence_paths}))
+    return len(evidence_paths)
 
 
 def _get_folder() -> Path:
@@ -61,12 +61,12 @@ def _get_folder() -> Path:
 
 
 def _lock_site() -> AbstractContextManager[int]:
-    """Allow one writer at a time: an index is made of the summaries of all partitions."""
+    """Wait until no other process writes, because an index is made from the summaries of all partitions."""
     return hold_lock(_get_folder().with_suffix(".lock"))
 
 
 def _write_run(run: Run) -> Path:
-    """Write the page and the summary of a run; move the page of an earlier run to the folder of its partition."""
+    """Write the page and the summary of a run. The page of the previous run moves to the folder of its partition."""
     folder = _get_folder() / run.dataset
     page, summary_path = folder / f"{run.partition}.html", folder / f"{run.partition}.json"
     earlier_folder = folder / run.partition
@@ -74,19 +74,19 @@ def _write_run(run: Run) -> Path:
     if previous and page.exists() and previous["at"] != run.summarize()["at"]:
         outdated = pages.mark_outdated(page.read_text(encoding="utf-8"), page.name)
         _write(earlier_folder / f"{_format_stamp(previous['at'])}-{previous['verdict']}.html", outdated)
-    earlier = sorted(earlier_folder.glob("*.html"), reverse=True)
-    for path in earlier[MAX_EARLIER_RUNS:]:
+    earlier_pages = sorted(earlier_folder.glob("*.html"), reverse=True)
+    for path in earlier_pages[MAX_EARLIER_RUNS:]:
         path.unlink(missing_ok=True)
-    addresses = [f"{run.partition}/{path.name}" for path in earlier[:MAX_EARLIER_RUNS]]
+    addresses = [f"{run.partition}/{path.name}" for path in earlier_pages[:MAX_EARLIER_RUNS]]
     _write(page, pages.render_partition(run, addresses))
     write_json(summary_path, run.summarize())
     return page
 
 
-def _write_indexes(changed: Sequence[str]) -> None:
-    """Write the pages of the changed datasets and the index of all datasets, from the summaries."""
+def _write_indexes(changed_datasets: Sequence[str]) -> None:
+    """Write the pages of these datasets and the index of all datasets, from the summaries."""
     datasets = {folder.name: _read_summaries(folder) for folder in sorted(_get_folder().glob("*")) if folder.is_dir()}
-    for name in changed:
+    for name in changed_datasets:
         _write(_get_folder() / name / "index.html", pages.render_dataset(name, datasets[name]))
     _write(_get_folder() / "index.html", pages.render_index(datasets))
 
@@ -98,7 +98,7 @@ def _read_summaries(folder: Path) -> list[dict[str, Any]]:
 
 
 def _read_summary(path: Path) -> dict[str, Any]:
-    """Read a summary; empty where it cannot be read, and the next `docs build` writes it again."""
+    """Read a summary; empty where it cannot be read. The command `docs build` writes it again."""
     try:
         summary = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -108,6 +108,7 @@ def _read_summary(path: Path) -> dict[str, Any]:
 
 
 def _format_stamp(time: str) -> str:
+    """Return the time without its punctuation, for a file name."""
     return "".join(character for character in time if character.isalnum())
 
 
