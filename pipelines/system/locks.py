@@ -12,7 +12,7 @@ from pipelines.errors import ConflictError
 
 
 @contextmanager
-def hold_lock(path: Path, busy: str = "") -> Iterator[int]:
+def hold_lock(path: Path, busy_message: str = "") -> Iterator[int]:
     """Hold the lock at `path` while the block runs.
 
     Yields:
@@ -20,16 +20,16 @@ def hold_lock(path: Path, busy: str = "") -> Iterator[int]:
 
     Args:
         path: the lock file; only the holder of the lock may remove it.
-        busy: message of the error if another process holds the lock; empty: wait for the lock.
+        busy_message: message of the error if another process holds the lock; empty: wait for the lock.
 
     Raises:
-        ConflictError: another process holds the lock, and `busy` is not empty. A retry can help.
+        ConflictError: another process holds the lock, and `busy_message` is not empty. A retry can help.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            _lock(handle, busy)
+            _lock(handle, busy_message)
             if _is_at(handle, path):
                 yield handle
                 return
@@ -37,11 +37,11 @@ def hold_lock(path: Path, busy: str = "") -> Iterator[int]:
             os.close(handle)
 
 
-def _lock(handle: int, busy: str) -> None:
+def _lock(handle: int, busy_message: str) -> None:
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+        fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy_message else 0))
     except BlockingIOError:
-        raise ConflictError(busy, "Wait for it, or stop it.") from None
+        raise ConflictError(busy_message, "Wait for it, or stop it.") from None
 
 
 def _is_at(handle: int, path: Path) -> bool:

@@ -19,26 +19,26 @@ MAX_BYTES = 8 * 1024**3
 
 
 @contextmanager
-def open_folder(place: str, name: str) -> Iterator[Path]:
-    """Yield a local folder with the content of `place`; unpack it first where it is an archive in S3.
+def open_folder(location: str, name: str) -> Iterator[Path]:
+    """Yield a local folder with the content of `location`; unpack it first where it is an archive in S3.
 
     Args:
-        place: a folder, or the address s3://BUCKET/KEY.tar.gz of an archive.
+        location: a folder, or the address s3://BUCKET/KEY.tar.gz of an archive.
         name: of the temporary folder that the archive is unpacked to; it is removed when the block ends.
 
     Raises:
         DataError: the folder or object does not exist, or the archive is damaged or unsafe. A retry cannot help.
         ServiceError: S3 does not answer. A retry can help.
     """
-    if not place.startswith("s3://"):
-        if not Path(place).is_dir():
-            raise DataError(f"{place} does not exist.", "The step `train` writes it.")
-        yield Path(place)
+    if not location.startswith("s3://"):
+        if not Path(location).is_dir():
+            raise DataError(f"{location} does not exist.", "The step `train` writes it.")
+        yield Path(location)
         return
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         archive = Path(folder) / "archive.tar.gz"
-        _download(place, archive)
-        _unpack(archive, Path(folder) / name, place)
+        _download(location, archive)
+        _unpack(archive, Path(folder) / name, location)
         yield Path(folder) / name
 
 
