@@ -142,7 +142,7 @@ class FileSource:
                 yield batch if index < 0 else batch.filter(is_of_day)
 
     def _read_days(self) -> Iterator[dt.date]:
-        """Yield the days of the rows of a file that holds many days. A declared column `day` is read alone."""
+        """Yield the days of the rows of a file that holds many days. Of declared columns, only `day` is read."""
         assert self.day
         types = {self.day: self.columns[self.day]} if self.day in self.columns else {}
         layout = Layout(types, "ignore" if types else "take", self.delimiter, self.encoding, self.nulls)
