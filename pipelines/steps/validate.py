@@ -1,10 +1,10 @@
 """Judge one staged partition by its suite, then quarantine its bad rows and publish the others, or refuse it.
 
-Write, audit, publish: after a failed critical expectation nothing is published. Rows that fail a warning go to
-NAME_quarantine with their reasons, and the others are published; with more bad rows than `max_quarantined_fraction`
-nothing is published. Other failed warnings, and failed expectations of severity info, are only logged. When a partition
-is refused, what was published before stays (unless `withdraw` is set), and its rows stay in the staging table. The
-evidence is written before anything else. Idempotent.
+If a critical expectation fails, the partition is refused. Rows that fail a warning go to NAME_quarantine with the
+reasons, and the others are published; if more than `max_quarantined_fraction` of the rows are bad, the partition is
+refused. Failed warnings that are not about single rows, and failed expectations of severity info, are only logged. When
+a partition is refused, the rows that were published before stay (unless `withdraw` is set), and the new rows stay in
+the staging table. The evidence is written before anything else. Idempotent.
 """
 
 from __future__ import annotations

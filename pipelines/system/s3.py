@@ -24,7 +24,7 @@ def open_folder(location: str, name: str) -> Iterator[Path]:
 
     Args:
         location: a folder, or the address s3://BUCKET/KEY.tar.gz of an archive.
-        name: of the temporary folder that the archive is unpacked to; it is removed when the block ends.
+        name: name of the temporary folder that the archive is unpacked to; it is removed when the block ends.
 
     Raises:
         DataError: the folder or object does not exist, or the archive is damaged or unsafe. A retry cannot help.

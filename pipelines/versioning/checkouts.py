@@ -97,7 +97,7 @@ def check_out(folder: Path, commit: str = "") -> Code:
     from HEAD, it is copied over the commit, and the code is marked dirty. The caller must hold the folder's lock.
 
     Raises:
-        SpecError: the project lacks a file, or the repository the commit. A retry cannot help.
+        SpecError: the project lacks a file, or the repository lacks the commit. A retry cannot help.
         StorageError: the disk is full. A retry can help.
         InvalidError: git failed. A retry cannot help.
     """
@@ -124,14 +124,14 @@ def _choose_commit(project: Path, commit: str) -> tuple[str, str]:
         if commit:
             raise SpecError(f"commit {commit} is requested, but {project} is not a git repository.")
         return "", describe_commit(project)
-    head, requested = resolve_commit(project, "HEAD"), commit or describe_commit(project).removesuffix(DIRTY)
-    resolved = resolve_commit(project, requested)
-    if not resolved and commit:
+    head, requested_name = resolve_commit(project, "HEAD"), commit or describe_commit(project).removesuffix(DIRTY)
+    resolved_commit = resolve_commit(project, requested_name)
+    if not resolved_commit and commit:
         raise SpecError(f"the repository {project} has no commit {commit}.", "Fetch it.")
-    if not resolved:
+    if not resolved_commit:
         return "", describe_commit(project)
-    is_dirty = not commit and resolved == head and has_changes(project, CODE_PATHS)
-    return resolved, f"{resolved}{DIRTY}" if is_dirty else resolved
+    is_dirty = not commit and resolved_commit == head and has_changes(project, CODE_PATHS)
+    return resolved_commit, f"{resolved_commit}{DIRTY}" if is_dirty else resolved_commit
 
 
 def _prepare_worktree(folder: Path, commit: str) -> None:
