@@ -47,9 +47,9 @@ def run() -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=os.environ.get("LEEWAY_BENCH_TMP")) as folder:
         repro_runs = ReproRuns(Path(folder))
         repro_runs.ingest()
-        single_s, expected = repro_runs.run_single()
-        undisturbed_s, undisturbed_counts = repro_runs.run_at_once(expected, killed=0)
-        killed_s, counts_with_kill = repro_runs.run_at_once(expected, killed=1)
+        single_s, single_outputs = repro_runs.run_single()
+        undisturbed_s, undisturbed_counts = repro_runs.run_at_once(single_outputs, kill_count=0)
+        killed_s, counts_with_kill = repro_runs.run_at_once(single_outputs, kill_count=1)
     seconds = {"each of 4 windows alone, empty cache": single_s, f"{RUNS} runs at once over 4 windows": [undisturbed_s]}
     rows = {**seconds, f"{RUNS} runs at once, one killed in its training and started again": [killed_s]}
     return {
@@ -85,24 +85,27 @@ class ReproRuns:
             results[as_of] = hash_outputs(self.home / "workspaces" / as_of)
         return seconds, results
 
-    def run_at_once(self, expected: Mapping[str, Mapping[str, str]], killed: int) -> tuple[float, dict[str, int]]:
-        """Run all at once with an empty cache. Return the seconds, and how often each stage started."""
+    def run_at_once(
+        self, single_outputs: Mapping[str, Mapping[str, str]], kill_count: int
+    ) -> tuple[float, dict[str, int]]:
+        """Run all at once with an empty cache, and kill `kill_count` runs. Return seconds, and the starts by stage."""
         for name in ("dvc", "workspaces"):
             shutil.rmtree(self.home / name)
         start_s = time.monotonic()
         windows = {f"run{n}": WINDOWS[n % len(WINDOWS)] for n in range(RUNS)}
         children = {name: self._start_repro(name, as_of) for name, as_of in windows.items()}
-        logs = [self._read_log(self._kill_in_training(children, windows)) for _ in range(killed)]
+        logs = [self._read_log(self._kill_in_training(children, windows)) for _ in range(kill_count)]
         codes = {name: child.wait() for name, child in children.items()}
         seconds = time.monotonic() - start_s
         logs += [self._read_log(name) for name in windows]
         stage_counts = Counter(stage for log in logs for stage in STAGE_PATTERN.findall(log))
         results = {name: hash_outputs(self.home / "workspaces" / name) for name in windows}
-        repeated = {"snapshot": killed, "train": killed}
-        expected_counts = {stage: count + repeated.get(stage, 0) for stage, count in STAGES.items()}
-        # The four runs of a window share one computation, and so its resources: the first run provides them.
+        extra_counts = {"snapshot": kill_count, "train": kill_count}
+        expected_counts = {stage: count + extra_counts.get(stage, 0) for stage, count in STAGES.items()}
+        # The four runs of a window share one computation, and so its resources: those of the first run are expected.
         expected_outputs = {
-            as_of: {**expected[as_of], RESOURCES: results[f"run{n}"][RESOURCES]} for n, as_of in enumerate(WINDOWS)
+            as_of: {**single_outputs[as_of], RESOURCES: results[f"run{n}"][RESOURCES]}
+            for n, as_of in enumerate(WINDOWS)
         }
         differences = {
             name: list_differences(results[name], expected_outputs[as_of]) for name, as_of in windows.items()

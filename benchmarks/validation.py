@@ -130,7 +130,7 @@ def write_suite(project: Path) -> None:
     (folder / "flights.json").write_text(json.dumps(_build_suite()))
 
 
-def _validate_with_leeway() -> dict[str, Any]:
+def _run_leeway() -> dict[str, Any]:
     import datetime as dt
 
     from pipelines.lake import Lake
@@ -156,7 +156,7 @@ def _run_step() -> dict[str, Any]:
     return {"rows": result.rows}
 
 
-def _validate_with_gx() -> dict[str, Any]:
+def _run_gx() -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     (path,) = Path(os.environ["LEEWAY_HOME"]).glob("lake/**/flights_raw/data/**/*.parquet")
@@ -190,8 +190,6 @@ def summarize_verdict(success: bool, result: dict[str, Any]) -> list[Any]:
 
 
 if __name__ == "__main__":
-    output = {"stage": _stage_rows, "leeway": _validate_with_leeway, "step": _run_step, "gx": _validate_with_gx}[
-        sys.argv[1]
-    ]()
+    output = {"stage": _stage_rows, "leeway": _run_leeway, "step": _run_step, "gx": _run_gx}[sys.argv[1]]()
     output["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(json.dumps(output))

@@ -32,7 +32,7 @@ def _get_training_moment(day: date) -> str:
 
 @dataclass
 class ReplayLoop:
-    """The days to replay, in order.
+    """The loop over the days to replay, in order.
 
     On most days nothing drifts. So a batch of days is first monitored by a backfill, which never starts a training. A
     day gets a monitor run of its own, which may start one, if the backfill saw drift or if a model was promoted after
@@ -117,15 +117,15 @@ class ReplayLoop:
 
     def _score_days(self, day: date, days_ahead: Sequence[date]) -> None:
         """Trigger score runs for the days ahead, and wait until `day` is scored by the current champion."""
-        triggered: set[date] = set()
+        triggered_days: set[date] = set()
         while True:
             self.session.check()
             runs = {run["dag_run_id"]: run for run in self._scores.update()}
             for next_day in days_ahead:
                 run = runs.get(f"{RUN_PREFIX}{next_day}")
-                if run is None and next_day not in triggered:
+                if run is None and next_day not in triggered_days:
                     self.session.client.trigger_run(SCORE_DAG, f"{RUN_PREFIX}{next_day}", next_day.isoformat())
-                    triggered.add(next_day)
+                    triggered_days.add(next_day)
                 elif run and run["state"] in _END_STATES and self._is_stale(run):
                     self.session.client.clear_run(SCORE_DAG, run["dag_run_id"])
                 elif run and next_day == day and self._has_succeeded(run):

@@ -27,14 +27,14 @@ _POLL_S = 0.1
 
 def find_processes(home: Path, excluded_pids: Iterable[int] = ()) -> list[psutil.Process]:
     """Return the living processes of the stack, without this process, its ancestors, and `excluded_pids`."""
-    all_excluded = {os.getpid(), *excluded_pids, *(parent.pid for parent in psutil.Process().parents())}
-    living = [process for process in psutil.process_iter() if _is_living(process)]
-    pids = {process.pid for process in living if _is_marked(process, home)}
-    parents = {process.pid: _read_parent(process) for process in living}
-    for pid in parents:
-        if any(ancestor in pids for ancestor in _list_ancestors(pid, parents)):
+    all_excluded_pids = {os.getpid(), *excluded_pids, *(parent.pid for parent in psutil.Process().parents())}
+    living_processes = [process for process in psutil.process_iter() if _is_living(process)]
+    pids = {process.pid for process in living_processes if _is_marked(process, home)}
+    parent_pids = {process.pid: _read_parent(process) for process in living_processes}
+    for pid in parent_pids:
+        if any(ancestor in pids for ancestor in _list_ancestors(pid, parent_pids)):
             pids.add(pid)
-    return [process for process in living if process.pid in pids - all_excluded]
+    return [process for process in living_processes if process.pid in pids - all_excluded_pids]
 
 
 def stop_processes(home: Path, excluded_pids: Iterable[int] = (), grace_s: float = GRACE_S) -> int:
@@ -50,17 +50,17 @@ def stop_processes(home: Path, excluded_pids: Iterable[int] = (), grace_s: float
     signalled_processes: set[psutil.Process] = set()
     grace_end = time.monotonic() + grace_s
     # Processes are searched for again each time, because a parent that ends may have started another one.
-    while remaining := find_processes(home, excluded_pids):
+    while remaining_processes := find_processes(home, excluded_pids):
         now = time.monotonic()
         if now > grace_end + KILL_TIMEOUT_S:
-            pids = [process.pid for process in remaining]
+            pids = [process.pid for process in remaining_processes]
             raise UnavailableError(f"Processes {pids} did not end after SIGKILL; try again.")
-        for process in remaining:
+        for process in remaining_processes:
             if now > grace_end:
                 _send_signal(process, kill=True)
             elif process not in signalled_processes:
                 _send_signal(process, kill=False)
-        signalled_processes.update(remaining)
+        signalled_processes.update(remaining_processes)
         time.sleep(_POLL_S)
     return len(signalled_processes)
 
@@ -69,16 +69,16 @@ def find_unserved_ports(home: Path, ports: Iterable[int]) -> list[int]:
     """Return those of the ports on which no process of the stack listens, sorted."""
     # The sockets are read process by process. psutil's list of all sockets names one process for each socket, which
     # may be a worker that has ended.
-    served: set[int] = set()
+    served_ports: set[int] = set()
     for process in find_processes(home):
         with suppress(psutil.Error):
             sockets = process.net_connections("tcp4")
-            served |= {item.laddr.port for item in sockets if item.laddr and item.status == psutil.CONN_LISTEN}
-    return sorted(set(ports) - served)
+            served_ports |= {item.laddr.port for item in sockets if item.laddr and item.status == psutil.CONN_LISTEN}
+    return sorted(set(ports) - served_ports)
 
 
 def _send_signal(process: psutil.Process, *, kill: bool) -> None:
-    # psutil compares the creation time first, so that it never hits a later process with the same pid.
+    # psutil compares the creation time first, so it never signals a later process with the same pid.
     with suppress(psutil.Error):
         process.kill() if kill else process.terminate()
 
@@ -97,9 +97,9 @@ def _read_parent(process: psutil.Process) -> int:
         return 0
 
 
-def _list_ancestors(pid: int, parents: dict[int, int]) -> list[int]:
+def _list_ancestors(pid: int, parent_pids: dict[int, int]) -> list[int]:
     ancestors: list[int] = []
-    while (pid := parents.get(pid, 0)) and pid not in ancestors:
+    while (pid := parent_pids.get(pid, 0)) and pid not in ancestors:
         ancestors.append(pid)
     return ancestors
 
