@@ -20,7 +20,7 @@ def check_bounds(holdout: Holdout, policy: Policy) -> list[Check]:
     """Check the candidate's metrics, with their intervals, against `policy.bounds`."""
     checks = []
     for name, bound in policy.bounds.items():
-        estimate = _estimate(holdout, name, policy)
+        estimate = _estimate_metric(holdout, name, policy)
         if bound.at_least is not None:
             checks.append(check_estimate(name, estimate, bound.at_least, policy))
         if bound.at_most is not None:
@@ -72,7 +72,7 @@ def check_recency(days_newer: int | None) -> list[Check]:
     return [] if days_newer is None else [check_value(name, days_newer, at_least=0)]
 
 
-def _estimate(holdout: Holdout, metric: Metric, policy: Policy) -> Estimate:
+def _estimate_metric(holdout: Holdout, metric: Metric, policy: Policy) -> Estimate:
     """Estimate a metric of the candidate: DeLong for auc of independent rows, else the bootstrap."""
     if metric == "auc" and not policy.draw_by:
         return delong.estimate_auc(holdout.label, holdout.candidate_score, alpha=policy.alpha)

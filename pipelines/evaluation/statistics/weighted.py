@@ -22,13 +22,13 @@ BINS = 10
 """Number of bins of the calibration error, as in `pipelines.evaluation.metrics`."""
 
 
-def auc(label: Array, score: Array) -> WeightedMetric:
-    """Area under the ROC curve: the share of pairs of a 1 and a 0 in the right order; a tie counts a half."""
+def make_auc(label: Array, score: Array) -> WeightedMetric:
+    """Make the area under the ROC curve: the share of pairs of a 1 and a 0 in the right order; a tie counts a half."""
     return WeightedAuc(label, score)
 
 
-def pr_auc(label: Array, score: Array) -> WeightedMetric:
-    """Average precision: the sum over distinct scores of the precision times the increase in recall."""
+def make_pr_auc(label: Array, score: Array) -> WeightedMetric:
+    """Make the average precision: the sum over distinct scores of the precision times the increase in recall."""
     order = np.argsort(-score, kind="stable")
     # Positions of the last row of each distinct score: rows of equal score count together.
     tie_ends = np.flatnonzero(np.append(np.diff(score[order]) != 0, True))
@@ -44,20 +44,20 @@ def pr_auc(label: Array, score: Array) -> WeightedMetric:
     return compute
 
 
-def log_loss(label: Array, score: Array) -> WeightedMetric:
-    """Mean negative log likelihood, nats; probabilities are clipped to [eps, 1 - eps], with the eps of float64."""
+def make_log_loss(label: Array, score: Array) -> WeightedMetric:
+    """Make the mean negative log likelihood, nats, of probabilities that are clipped to eps and 1 - eps of float64."""
     epsilon = float(np.finfo(np.float64).eps)
     likelihood = np.where(label, validate_probabilities(score), 1 - score)
     return _make_mean(-np.log(np.clip(likelihood, epsilon, 1 - epsilon)))
 
 
-def brier(label: Array, score: Array) -> WeightedMetric:
-    """Mean squared error of the probability."""
+def make_brier(label: Array, score: Array) -> WeightedMetric:
+    """Make the mean squared error of the probability."""
     return _make_mean((validate_probabilities(score) - label) ** 2)
 
 
-def ece(label: Array, score: Array) -> WeightedMetric:
-    """Expected calibration error over ten bins of equal mass (Naeini et al. 2015).
+def make_ece(label: Array, score: Array) -> WeightedMetric:
+    """Make the expected calibration error over ten bins of equal mass (Naeini et al. 2015).
 
     The bins are those of the unweighted rows, and stay fixed from draw to draw.
     """
@@ -68,24 +68,24 @@ def ece(label: Array, score: Array) -> WeightedMetric:
     return WeightedSums(terms, lambda rows, *gaps: divide(np.abs(gaps).sum(axis=0), rows, np.nan))
 
 
-def accuracy(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
-    """Share of rows on the right side of the threshold; a score at the threshold predicts 1."""
+def make_accuracy(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
+    """Make the share of rows on the right side of the threshold; a score at the threshold predicts 1."""
     return _make_mean(((score >= threshold) == label).astype(np.float64))
 
 
-def precision(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
-    """Share of label 1 among the rows predicted 1; 0 if no row is predicted 1."""
+def make_precision(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
+    """Make the share of label 1 among the rows predicted 1; 0 if no row is predicted 1."""
     predicted = score >= threshold
     return _make_share(predicted & label, predicted.astype(np.float64))
 
 
-def recall(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
-    """Share of rows predicted 1 among the rows of label 1."""
+def make_recall(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
+    """Make the share of rows predicted 1 among the rows of label 1."""
     return _make_share((score >= threshold) & label, label.astype(np.float64))
 
 
-def f1(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
-    """Harmonic mean of precision and recall."""
+def make_f1(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
+    """Make the harmonic mean of precision and recall."""
     predicted = score >= threshold
     # 2 TP / (2 TP + FP + FN) = TP / ((predicted + label) / 2)
     return _make_share(predicted & label, (predicted.astype(np.float64) + label) / 2)
@@ -100,22 +100,22 @@ class Metric:
 
 
 METRICS: Mapping[str, Metric] = {
-    "auc": Metric(auc, True),
-    "pr_auc": Metric(pr_auc, True),
-    "log_loss": Metric(log_loss, False),
-    "brier": Metric(brier, False),
-    "ece": Metric(ece, False),
-    "accuracy": Metric(accuracy, True),
-    "precision": Metric(precision, True),
-    "recall": Metric(recall, True),
-    "f1": Metric(f1, True),
+    "auc": Metric(make_auc, True),
+    "pr_auc": Metric(make_pr_auc, True),
+    "log_loss": Metric(make_log_loss, False),
+    "brier": Metric(make_brier, False),
+    "ece": Metric(make_ece, False),
+    "accuracy": Metric(make_accuracy, True),
+    "precision": Metric(make_precision, True),
+    "recall": Metric(make_recall, True),
+    "f1": Metric(make_f1, True),
 }
 
 
 def find_maker(metric: str | MetricMaker) -> MetricMaker:
     """Return the maker of the metric of that name; a maker is returned unchanged.
 
-    For a threshold other than 0.5, give a maker such as `functools.partial(f1, threshold=0.3)`.
+    For a threshold other than 0.5, give a maker such as `functools.partial(make_f1, threshold=0.3)`.
 
     Raises:
         SpecError: no metric has this name. A retry cannot help.

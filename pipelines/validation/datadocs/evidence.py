@@ -16,13 +16,13 @@ from pipelines.system.files import read_json
 from pipelines.validation.datadocs.sentences import describe_expectation, format_value, shorten
 
 Verdict = Literal["passed", "warned", "quarantined", "blocked"]
-MAX_EXAMPLES, MAX_SUMMARIES = 3, 10
+MAX_EXAMPLES, MAX_FAILURES = 3, 10
 """Largest number of examples of a check, and of failed expectations in a summary."""
 MAX_VALUE_CHARS, MAX_TEXT_CHARS = 80, 300
 
 
 @dataclass(frozen=True)
-class Check:
+class CheckText:
     """One expectation and its result, as text for a page."""
 
     kind: str
@@ -57,7 +57,7 @@ class Run:
     """Rows that a failed expectation of severity `warning` marks as bad."""
     max_quarantined_fraction: float | None
     """Largest share of bad rows with which the partition is published, 0 to 1; None where the evidence lacks it."""
-    checks: Sequence[Check]
+    checks: Sequence[CheckText]
 
     @property
     def quarantined(self) -> int:
@@ -65,7 +65,7 @@ class Run:
         return self.bad_rows if self.verdict == "quarantined" else 0
 
     @property
-    def failing(self) -> list[Check]:
+    def failing(self) -> list[CheckText]:
         """The expectations that failed, the most severe first."""
         order = ("critical", "warning", "info")
         return sorted(
@@ -83,7 +83,7 @@ class Run:
             "evaluated": len(self.checks),
             "failing": [
                 {"severity": check.severity, "words": shorten(check.words, MAX_VALUE_CHARS)}
-                for check in self.failing[:MAX_SUMMARIES]
+                for check in self.failing[:MAX_FAILURES]
             ],
         }
 
@@ -114,7 +114,7 @@ def read_run(path: Path) -> Run:
     )
 
 
-def _derive_verdict(meta: Mapping[str, Any], checks: Sequence[Check], bad_rows: int) -> Verdict:
+def _derive_verdict(meta: Mapping[str, Any], checks: Sequence[CheckText], bad_rows: int) -> Verdict:
     """Derive the verdict from the failed expectations and the bad rows. From the meta it takes only `blocked`."""
     failed_severities = {check.severity for check in checks if not check.success}
     if "critical" in failed_severities or meta.get("verdict") == "blocked":
@@ -147,14 +147,14 @@ def _read_time(meta: Mapping[str, Any]) -> dt.datetime | None:
     return time if time.tzinfo else time.replace(tzinfo=dt.UTC)
 
 
-def _read_check(gx_result: Mapping[str, Any]) -> Check:
+def _read_check(gx_result: Mapping[str, Any]) -> CheckText:
     config, result = _as_mapping(gx_result.get("expectation_config")), _as_mapping(gx_result.get("result"))
     kwargs, meta = _as_mapping(config.get("kwargs")), _as_mapping(config.get("meta"))
     kind, severity = str(config.get("type") or "expectation"), config.get("severity")
     columns = kwargs.get("column") or kwargs.get("column_list") or [kwargs.get("column_A"), kwargs.get("column_B")]
     names = [name for name in columns if name] if isinstance(columns, list) else columns
     success = gx_result.get("success") is True
-    return Check(
+    return CheckText(
         kind=shorten(kind, MAX_VALUE_CHARS),
         words=describe_expectation(kind, kwargs),
         column=shorten(names, MAX_VALUE_CHARS),

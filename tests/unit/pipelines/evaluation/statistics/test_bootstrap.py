@@ -10,7 +10,7 @@ from scipy import stats
 
 from pipelines.errors import DataError, SpecError
 from pipelines.evaluation.statistics import bootstrap, delong, resampling
-from pipelines.evaluation.statistics.weighted import METRICS, WeightedMetric, auc
+from pipelines.evaluation.statistics.weighted import METRICS, WeightedMetric, make_auc
 
 Array = np.ndarray[Any, Any]
 
@@ -267,7 +267,7 @@ def test_the_bag_makes_as_many_draws_as_requested(monkeypatch: pytest.MonkeyPatc
     draws = []
 
     def make_counting_auc(label: Array, score: Array) -> WeightedMetric:
-        compute = auc(label, score)
+        compute = make_auc(label, score)
         return lambda weights: (draws.append(len(weights)), compute(weights))[1]
 
     label, score, _ = build_holdout(21_000)

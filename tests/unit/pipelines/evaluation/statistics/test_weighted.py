@@ -94,7 +94,7 @@ def test_a_batch_of_draws_equals_single_draws(metric: str) -> None:
 
 
 def test_accepts_another_threshold() -> None:
-    value = compute_metric(LABEL, SCORE, partial(weighted.f1, threshold=0.3))
+    value = compute_metric(LABEL, SCORE, partial(weighted.make_f1, threshold=0.3))
     assert value == pytest.approx(sklearn_metrics.f1_score(LABEL, SCORE >= 0.3), abs=1e-12)
     assert value != compute_metric(LABEL, SCORE, "f1")
 
