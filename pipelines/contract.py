@@ -125,8 +125,8 @@ def describe_errors(errors: Sequence[Any]) -> str:
         _describe_problem(error["type"], ".".join(map(str, error["loc"])), error["msg"], error["input"])
         for error in errors
     ]
-    omitted = len(problems) - MAX_PROBLEMS
-    return "; ".join(problems[:MAX_PROBLEMS]) + (f"; and {omitted} more" if omitted > 0 else "")
+    omitted_count = len(problems) - MAX_PROBLEMS
+    return "; ".join(problems[:MAX_PROBLEMS]) + (f"; and {omitted_count} more" if omitted_count > 0 else "")
 
 
 def _describe_problem(kind: str, key: str, text: str, value: object) -> str:

@@ -85,11 +85,11 @@ class StorageError(TryAgainError):
 
 
 def _format_one_line(text: str, limit: int) -> str:
-    """Put the printable text on one line, and cut out its middle where it is longer than `limit`."""
+    """Put the printable text on one line, and cut out its middle where it is longer than `limit` characters."""
     # Control characters in data must not reach a terminal.
-    printable = "".join(character if character.isprintable() else " " for character in str(text))
-    line = " ".join(printable.split())
+    printable_text = "".join(character if character.isprintable() else " " for character in str(text))
+    line = " ".join(printable_text.split())
     if len(line) <= limit:
         return line
-    half = (limit - 5) // 2
-    return f"{line[:half]} ... {line[-half:]}"
+    half_chars = (limit - 5) // 2
+    return f"{line[:half_chars]} ... {line[-half_chars:]}"

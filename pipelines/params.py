@@ -26,9 +26,9 @@ def load(folder: Path) -> dict[str, dict[str, Any]]:
     path = folder / PARAMS_FILE
     if not path.exists():
         return {}
-    sections = _read(path)
+    sections = _read_sections(path)
     for name, section in sections.items():
-        _check(path, name, section)
+        _check_section(path, name, section)
     return sections
 
 
@@ -41,7 +41,7 @@ def load_section(folder: Path, step: str) -> dict[str, Any]:
     return load(folder).get(step, {})
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_sections(path: Path) -> dict[str, Any]:
     try:
         sections = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except yaml.YAMLError as error:
@@ -59,7 +59,7 @@ def _read(path: Path) -> dict[str, Any]:
     return sections
 
 
-def _check(path: Path, name: str, section: Any) -> None:
+def _check_section(path: Path, name: str, section: Any) -> None:
     if name not in STEPS:
         raise SpecError(f"{path.name}: unknown section {name!r}.", f"Known: {', '.join(STEPS)}.")
     if not isinstance(section, dict):

@@ -127,10 +127,10 @@ def write_features(batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder:
     key_columns, rows = json.loads(schema.metadata[METADATA_KEY])["key"], 0
     last_key: pa.Table | None = None
     with (
-        closing(prefetch(batches, PREFETCHED_BATCHES)) as prefetched,
+        closing(prefetch(batches, PREFETCHED_BATCHES)) as prefetched_batches,
         pq.ParquetWriter(folder / FILE_NAME, schema, compression="zstd") as writer,
     ):
-        for group in _regroup(prefetched, schema):
+        for group in _regroup(prefetched_batches, schema):
             keys = group.select(key_columns)
             _check_keys(keys if last_key is None else pa.concat_tables([last_key, keys]))
             writer.write_table(group, row_group_size=GROUP_ROWS)

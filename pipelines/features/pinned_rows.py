@@ -48,7 +48,7 @@ def open_from_lake(snapshot: Path) -> Iterator[PinnedRows]:
         yield PinnedRows(pin, paths, schema)
 
 
-def open_packed(folder: Path) -> PinnedRows:
+def open_packed_folder(folder: Path) -> PinnedRows:
     """Return the window that `pack` wrote to the folder.
 
     Raises:

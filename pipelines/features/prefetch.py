@@ -18,11 +18,11 @@ def prefetch(items: Iterable[T], depth: int) -> Generator[T, None, None]:
     """
     iterator, end = iter(items), object()
     with ThreadPoolExecutor(1, thread_name_prefix="prefetch") as pool:
-        pending = deque(pool.submit(next, iterator, end) for _ in range(depth))
+        pending_futures = deque(pool.submit(next, iterator, end) for _ in range(depth))
         try:
-            while (item := pending.popleft().result()) is not end:
-                pending.append(pool.submit(next, iterator, end))
+            while (item := pending_futures.popleft().result()) is not end:
+                pending_futures.append(pool.submit(next, iterator, end))
                 yield item  # type: ignore[misc]
         finally:
-            for future in pending:
+            for future in pending_futures:
                 future.cancel()

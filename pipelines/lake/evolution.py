@@ -144,11 +144,11 @@ def _is_before(properties: Mapping[str, str], prefix: str, name: str, day: dt.da
     return first_day is not None and name != PARTITION and day.isoformat() < first_day
 
 
-def _is_wider(old: pa.DataType, new: pa.DataType) -> bool:
-    """Return whether `new` holds every value of `old`, and Iceberg can widen a column to `new`."""
-    if pa.types.is_decimal(old) and pa.types.is_decimal(new):
-        return bool(old.scale == new.scale and old.precision < new.precision)
-    return (old, new) in _WIDENINGS
+def _is_wider(old_type: pa.DataType, new_type: pa.DataType) -> bool:
+    """Return whether `new_type` holds every value of `old_type`, and Iceberg can widen a column to it."""
+    if pa.types.is_decimal(old_type) and pa.types.is_decimal(new_type):
+        return bool(old_type.scale == new_type.scale and old_type.precision < new_type.precision)
+    return (old_type, new_type) in _WIDENINGS
 
 
 def _to_iceberg_type(kind: pa.DataType) -> pa.DataType:

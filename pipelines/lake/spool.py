@@ -85,7 +85,7 @@ def write_spool(table: Table, day: dt.date, schema: pa.Schema, batches: Iterable
         yield spool
     finally:
         if not spool.is_committed:
-            _remove(table, spool.paths)
+            _remove_files(table, spool.paths)
 
 
 def _write_file(table: Table, path: str, first_group: pa.Table, groups: Iterator[pa.Table], digest: Any) -> int:
@@ -137,7 +137,7 @@ def _check_day(day: dt.date, batch: pa.RecordBatch) -> None:
         raise DataError(f"partition {day} must hold rows of that day only, but holds {', '.join(other_days[:5])}.")
 
 
-def _remove(table: Table, paths: Sequence[str]) -> None:
+def _remove_files(table: Table, paths: Sequence[str]) -> None:
     for path in paths:
         with suppress(Exception):  # the block's own error is reported, or the file was never created
             table.io.delete(path)

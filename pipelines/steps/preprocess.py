@@ -69,7 +69,11 @@ def run(spec: PreprocessSpec) -> PreprocessResult:
     from pipelines.system.files import replace_folder, sha256
 
     window = spec.window
-    with nullcontext(pinned_rows.open_packed(window)) if window else pinned_rows.open_from_lake(spec.snapshot) as rows:
+    with (
+        nullcontext(pinned_rows.open_packed_folder(window))
+        if window
+        else pinned_rows.open_from_lake(spec.snapshot) as rows
+    ):
         splits = _split_window(rows.pin, spec.validation_days)
         with (
             engines.open_engine(spec.engine, rows.paths, rows.schema) as engine,

@@ -31,7 +31,7 @@ class Layout:
     encoding: str = "utf-8"
     nulls: Sequence[str] = ("",)
 
-    def list_undeclared(self, names: Sequence[str]) -> list[str]:
+    def list_undeclared_columns(self, names: Sequence[str]) -> list[str]:
         """Return those of the file's columns that are read although they are not declared."""
         return [name for name in names if name not in self.columns] if self.extra == "take" else []
 

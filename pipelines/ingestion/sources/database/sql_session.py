@@ -110,9 +110,9 @@ def build_selectable(table: str, query: str, names: list[str]) -> Any:
 
 
 def find_types(
-    connection: Connection, table: str, query: str, declared: Mapping[str, pa.DataType] | None, place: str
+    connection: Connection, table: str, query: str, declared_types: Mapping[str, pa.DataType] | None, place: str
 ) -> dict[str, pa.DataType]:
-    """Return the types of the declared columns; where `declared` is None, the database's types of all columns.
+    """Return the types of the declared columns; where `declared_types` is None, the database's types of all columns.
 
     Raises:
         DataError: a column does not exist, or has no type. A retry cannot help.
@@ -124,19 +124,19 @@ def find_types(
         types = {column.name: from_postgres(column) for column in cursor.description}
     elif table:
         schema, _, name = table.rpartition(".")
-        declared_types = declared or {}
+        overrides = declared_types or {}
         columns = sa.inspect(connection).get_columns(name, schema or None)
         types = {
-            column["name"]: declared_types.get(column["name"]) or from_sqlalchemy(column["type"], column["name"])
+            column["name"]: overrides.get(column["name"]) or from_sqlalchemy(column["type"], column["name"])
             for column in columns
         }
-    elif declared is None:
+    elif declared_types is None:
         raise SpecError(f"{place}: SQLite does not know the types of a query.", "Declare them in columns=.")
     else:
-        return dict(declared)
-    if declared is not None:
-        check_columns(place, list(declared), list(types))
-    return types if declared is None else dict(declared)
+        return dict(declared_types)
+    if declared_types is not None:
+        check_columns(place, list(declared_types), list(types))
+    return types if declared_types is None else dict(declared_types)
 
 
 def find_primary_key(connection: Connection, table: str) -> list[str]:
@@ -150,17 +150,17 @@ def _translate_errors(place: str, password: Any) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        raise _translate(error, place, str(password or "")) from None
+        raise _translate_driver_error(error, place, str(password or "")) from None
     except NoSuchTableError:
         raise DataError(f"{place}: there is no such table.") from None
     except (NoSuchModuleError, ModuleNotFoundError):
         raise SpecError(f"{place}: its driver is not installed.", f"Known: {POSTGRES}+psycopg, {SQLITE}.") from None
     except SQLAlchemyError as error:
-        raise DataError(f"{place}: {_mask(error, str(password or ''))}.") from None
+        raise DataError(f"{place}: {_mask_password(error, str(password or ''))}.") from None
 
 
-def _translate(error: DBAPIError, place: str, password: str) -> LeewayError:
-    state, text = getattr(error.orig, "sqlstate", None) or "", _mask(error.orig, password)
+def _translate_driver_error(error: DBAPIError, place: str, password: str) -> LeewayError:
+    state, text = getattr(error.orig, "sqlstate", None) or "", _mask_password(error.orig, password)
     if type(error.orig).__module__.startswith("sqlite3"):
         is_transient = bool(BUSY_MESSAGES.search(text))
     elif REFUSED_MESSAGES.search(text) and (not state or state.startswith(("28", "3D"))):
@@ -172,7 +172,7 @@ def _translate(error: DBAPIError, place: str, password: str) -> LeewayError:
     return DataError(f"{place}: {text}.", "Are the names of the table and columns right, and the query?")
 
 
-def _mask(error: object, password: str) -> str:
+def _mask_password(error: object, password: str) -> str:
     """Return the text of an error on one line, without the password."""
     line = " ".join(str(error).split())[:300].rstrip(".")
     return line.replace(password, "***") if password else line

@@ -77,7 +77,7 @@ def _infer_types(
     head: bytes, place: str, layout: Layout, names: list[str], declared_types: dict[str, pa.DataType]
 ) -> dict[str, pa.DataType]:
     """Return the types of the undeclared columns, inferred from the start of the file."""
-    undeclared_names = layout.list_undeclared(names)
+    undeclared_names = layout.list_undeclared_columns(names)
     if not undeclared_names:
         return {}
     schema = _open_reader(io.BytesIO(head), layout, declared_types, only_typed=False).schema

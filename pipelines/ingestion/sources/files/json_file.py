@@ -58,7 +58,7 @@ def _choose_types(head: bytes, place: str, layout: Layout) -> dict[str, pa.DataT
     names = _open_reader(io.BytesIO(lines), {}, "guess").schema.names
     check_columns(place, list(declared_types), names)
     schema = _open_reader(io.BytesIO(lines), declared_types, "guess").schema
-    undeclared_names = layout.list_undeclared(names)
+    undeclared_names = layout.list_undeclared_columns(names)
     return declared_types | {
         name: _choose_undeclared_type(schema.field(name).type, name, place) for name in undeclared_names
     }

@@ -111,7 +111,7 @@ class _HttpRows:
         """Return the type of each column: the declared type, or the type that the values of the first page have."""
         check_columns(position.place, list(self.columns), names)
         types = dict(self.columns)
-        for name in Layout(self.columns, self.extra).list_undeclared(names):
+        for name in Layout(self.columns, self.extra).list_undeclared_columns(names):
             kind = build_array([record.get(name) for record in records], None, zone, name, position).type
             if pa.types.is_null(kind):
                 kind = pa.string()

@@ -83,7 +83,7 @@ class HttpClient:
 
     def download(self, url: str, path: Path) -> None:
         """Write a complete file to `path`; retry the request where the server stops in the middle of the file."""
-        self.get(url, lambda response: _write(response, path))
+        self.get(url, lambda response: _write_content(response, path))
 
     def read(self, url: str, params: Mapping[str, str], max_bytes: int) -> tuple[bytes, requests.Response]:
         """Return the content of a page, and the response, for its headers."""
@@ -199,7 +199,7 @@ def _translate_error(error: requests.exceptions.RequestException, place: str) ->
     return _build_transient_error(f"{urlsplit(place).netloc} does not answer ({type(error).__name__})")
 
 
-def _write(response: requests.Response, path: Path) -> None:
+def _write_content(response: requests.Response, path: Path) -> None:
     with path.open("wb") as file:
         for chunk in response.iter_content(CHUNK_BYTES):
             file.write(chunk)

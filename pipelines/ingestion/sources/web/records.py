@@ -52,7 +52,7 @@ class RecordReader:
             query = {} if request.url else {**params, **request.params}
             content, response = client.read(address, query, self.max_bytes)
             place = f"page {number + 1} of {redact(url)}"
-            body = self._parse(content, place)
+            body = self._parse_json(content, place)
             records = self._find_records(body, place)
             _check_not_repeated(seen_digests, request, query, records, place)
             yield records
@@ -71,7 +71,7 @@ class RecordReader:
         # `requests` would send the headers to the address of a redirect, too.
         return HttpClient(headers, self.rate_per_s, redirects=False)
 
-    def _parse(self, content: bytes, place: str) -> Any:
+    def _parse_json(self, content: bytes, place: str) -> Any:
         try:
             return json.loads(content, parse_float=Decimal if self.has_decimals else float)
         except (ValueError, RecursionError):
