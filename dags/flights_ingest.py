@@ -14,9 +14,9 @@ DOC = """
 plane. `validate` checks the day against `expectations/flights.json` and publishes it. After a critical failure the day
 is not published: its rows stay in `flights_raw`, and the task's button *Data docs* (tab Details) opens the results.
 
-* **Backfill**: any range of 2013. Days run in parallel. Repeating a day changes nothing unless its source changed.
+* **Backfill**: any range of 2013. Days run in parallel. A second run of a day changes nothing if the source is equal.
 * **Late data**: if the source of a day changed, run the day again. If its rows changed, it is published again, and
-the asset `flights` gets an event that says what changed.
+the asset `flights` gets an event with the numbers of added, removed and changed rows.
 * **A day was refused**: correct the source, then clear the run.
 """
 

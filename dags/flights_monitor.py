@@ -1,4 +1,4 @@
-"""flights_monitor: decide whether the data that the champion scored have drifted, and start a retraining if so."""
+"""flights_monitor: decide whether the data that the champion scored have drifted; on drift, start a retraining."""
 
 import datetime as dt
 
@@ -7,7 +7,7 @@ from leeway.default_args import build_default_args
 from leeway.operators.drift import DriftSensor
 
 DOC = """
-### Detect drift, a day at a time
+### Detect drift, each day
 
 `drift` waits for the profiles that `flights_score` writes. It adds the profiles of the window that ends with the run's
 day, compares the sum with the reference of that day's champion, and decides by `params.yaml`, section `drift`. On drift
@@ -15,21 +15,21 @@ the asset `flights_drift` gets an event with the `as_of` of the retraining, the 
 starts `flights_train`. Without drift the task is skipped. The task's button *Drift* (tab Details) and the lake's table
 `drift_results` show the findings.
 
-* **Paused** at first, like `flights_score`: without profiles each run would wait for them, and fail.
+* **Paused** at first, like `flights_score`: without profiles each run would wait six hours for them, and fail.
 * **By hand**: trigger the DAG with a day. Such a run may retrain, unlike a backfill.
 * **Backfill**: any range of days that were scored. It decides as the daily runs would have. It retrains only with the
-param `retrain_in_backfill`, or if params.yaml says so.
-* **Drift lasts** until the data are like the reference again, or there is a new champion, and each day gets its event.
-The guard of `flights_train` limits the trainings.
-* **Profiles are missing** after six hours: the run fails and names the days.
+param `retrain_in_backfill`, or if params.yaml allows it.
+* **Drift lasts** until the data are like the reference again, or there is a new champion. Until then, each day emits an
+event. The guard of `flights_train` limits the trainings.
+* **Profiles are missing** after six hours: the run fails, and its error names the days.
 """
 
 with DAG(
     dag_id="flights_monitor",
     doc_md=DOC,
     description="Decides whether the data that the champion scored have drifted, and starts a retraining if so.",
-    # Not a partition timetable: an event of a run with a partition key does not start a DAG without partitions, and
-    # flights_train is one.
+    # Not a partition timetable: flights_train is a DAG without partitions. An event of a run with a partition key would
+    # not start it.
     schedule=CronTriggerTimetable("0 0 * * *", timezone="UTC"),
     start_date=dt.datetime(2013, 1, 1, tzinfo=dt.UTC),
     end_date=dt.datetime(2013, 12, 31, tzinfo=dt.UTC),
@@ -38,8 +38,14 @@ with DAG(
     max_active_runs=4,
     tags=["leeway", "flights", "drift"],
     params={
-        "partition": Param(None, type=["null", "string"], format="date", description="Last day. Null: the run's day."),
-        "retrain_in_backfill": Param(None, type=["null", "boolean"], description="Null: params.yaml decides."),
+        "partition": Param(
+            None, type=["null", "string"], format="date", description="Last day of the window. Null: the run's day."
+        ),
+        "retrain_in_backfill": Param(
+            None,
+            type=["null", "boolean"],
+            description="Whether drift in a backfill retrains. Null: params.yaml decides.",
+        ),
     },
     default_args=build_default_args("ml"),
 ):

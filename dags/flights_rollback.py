@@ -28,9 +28,11 @@ with DAG(
     tags=["leeway", "flights", "registry"],
     params={
         "model": Param("flights", type="string", minLength=1, description="Registered model."),
-        "why": Param(type="string", minLength=1, description="Reason; it is recorded."),
-        "to": Param(None, type=["null", "string"], description="Version to go back to. Null: the previous champion."),
-        "force": Param(False, type="boolean", description="Whether `to` may be a version that was never champion."),
+        "why": Param(type="string", minLength=1, description="Reason, which is recorded."),
+        "to": Param(None, type=["null", "string"], description="Version to promote. Null: the previous champion."),
+        "force": Param(
+            False, type="boolean", description="Whether `to` may be a version that was never champion or is blocked."
+        ),
     },
     default_args=build_default_args("ml", execution_timeout=dt.timedelta(minutes=15)),
 ):

@@ -16,10 +16,11 @@ features as `preprocess` does, and writes the champion's predictions to the tabl
 joins the known labels to them, in `flights_outcomes`. `profile` counts the scored values for drift detection, in
 `profiles`.
 
-* **Paused** at first: unpause it when there is a champion. Until then each published day would only be skipped.
-* **No champion** as of the day or before: `score` is skipped, and says so.
+* **Paused** at first: unpause it when there is a champion. Until then each run would be skipped.
+* **No champion** as of the day or before: `score` is skipped, and its log says so.
 * **A day of more than a million rows** is scored by SageMaker Batch Transform, with the same predictions.
-* **Labels** come a day later, with another publication of the day: that run finds the same predictions, and joins.
+* **Labels** come a day later, when the day is published again: that run leaves the predictions as they are, and joins
+the labels to them.
 * **Days that were published before there was a champion, or while this DAG was paused**: trigger it with the
 day as logical date, or run `python -m pipelines score`. A schedule on assets has no backfill.
 """
@@ -34,7 +35,7 @@ with DAG(
     ),
     start_date=dt.datetime(2013, 1, 1, tzinfo=dt.UTC),
     catchup=False,
-    is_paused_upon_creation=True,  # a year of days before the first model would start 365 runs for nothing
+    is_paused_upon_creation=True,  # without a model, each published day would start a run that does nothing
     max_active_runs=4,
     tags=["leeway", "flights", "scoring"],
     default_args=build_default_args("ml"),

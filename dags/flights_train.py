@@ -32,7 +32,8 @@ backtest.
 * A person: trigger the DAG with `as_of`.
 * Drift: an event of the asset `flights_drift` with `extra={"as_of": ..., "reason": ..., "worst": [...]}`.
 * The calendar: the first day of each month.
-* A backfill: it moves no champion unless `promote_in_backfill` is set. Use `--max-active-runs 1`: one after another.
+* A backfill: it promotes nothing unless `promote_in_backfill` is set. Use `--max-active-runs 1`: each run compares with
+the champion of the runs before it.
 """
 
 with DAG(
@@ -53,9 +54,11 @@ with DAG(
             None,
             type=["null", "string"],
             format="date",
-            description="Moment. Null: of the drift event, or the run's date.",
+            description="Moment of the training. Null: as_of of the drift event, or else the run's logical date.",
         ),
-        "promote_in_backfill": Param(None, type=["null", "boolean"], description="Null: params.yaml decides."),
+        "promote_in_backfill": Param(
+            None, type=["null", "boolean"], description="Whether a backfill may promote. Null: params.yaml decides."
+        ),
     },
     default_args=build_default_args("ml", retries=2, execution_timeout=dt.timedelta(hours=1)),
 ):

@@ -10,13 +10,13 @@ from leeway.operators.backfill import BackfillOperator
 DOC = """
 ### Ingest a month of weather, day by day, in one task
 
-A day of weather has only 72 rows, so a task for each day would spend most of its time on starting processes.
+A day of weather has only 72 rows. A task for each day would spend most of its time on starting processes.
 `publish` ingests, validates (against `expectations/weather.json`) and publishes every day of the run's month that the
 source has. If validation refuses a day, the task fails at its end; the other days are published.
 
 * **Backfill**: any range of 2013.
-* **Late data**: run the month again. It reads every day again and publishes the days that changed. The asset `weather`
-gets an event only if a day changed.
+* **Late data**: run the month again. The run reads every day again and publishes the days that changed. The asset
+`weather` gets an event only if a day changed.
 * **By hand**: a manual run ingests the month of its logical date.
 """
 MONTH = "{{ (partition_key or (ds | default('')))[:7] }}"

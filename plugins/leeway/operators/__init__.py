@@ -1,1 +1,1 @@
-"""Operators, one a module, each named after its step."""
+"""Operators, one in each module. An operator over a step has the step's name."""

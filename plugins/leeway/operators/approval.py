@@ -1,4 +1,4 @@
-"""PromotionApprovalOperator."""
+"""The operator that asks a person for the approval of a promotion."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from airflow.sdk import Param
 from airflow.sdk.definitions.context import Context
 
 from leeway.hooks.step.hook import StepHook
-from leeway.operators.output import ReturnsResult
+from leeway.operators.output import ResultOutputMixin
 
 ANSWERS = {"approve": ApprovalOperator.APPROVE, "reject": ApprovalOperator.REJECT}
+"""Option of the form, by decision."""
 PLOTS = {"curves": "curves.png", "reliability": "reliability.png", "slices and weeks": "parts.png"}
-COMMENT = Param("", type="string", title="Why", description="For the registry's events.")
+"""File in the report's folder, by the text of its link."""
+REASON_PARAM = Param("", type="string", title="Why", description="Reason; it is recorded with the decision.")
+"""Field of the form."""
 
 
-class PromotionApprovalOperator(ReturnsResult, ApprovalOperator):
-    """Ask a person whether a candidate may be promoted, if its verdict requires that; else succeed at once.
+class PromotionApprovalOperator(ResultOutputMixin, ApprovalOperator):
+    """Ask a person whether a candidate may be promoted, if its verdict requires an approval; else succeed at once.
 
-    The form (Airflow's Required Actions) shows the table of checks, the report, facts about the candidate, and its
-    differences from the champion. The answer, its comment and its author are recorded as an event of the version. If
-    it is a rejection, the tasks after this one are skipped. params.yaml, section gate, says how long the task waits,
-    and which answer counts if nobody answers.
+    The form (Airflow's Required Actions) shows the table of checks, links to the report, facts about the candidate, and
+    its differences from the champion. The decision, its reason and the person are recorded as an event of the version.
+    After a rejection, the tasks after this one are skipped. Section `gate` of params.yaml says how long the task waits,
+    and which decision applies if nobody answers.
 
     Args:
         verdict: result of GateOperator (templated).
@@ -44,11 +47,11 @@ class PromotionApprovalOperator(ReturnsResult, ApprovalOperator):
         python: str = "",
         **kwargs: Any,
     ) -> None:
-        kwargs.pop("params", None)  # the DAG's params, which Airflow gives to each task: the form has only its own
+        kwargs.pop("params", None)  # the DAG's params, which Airflow passes to each task, must not be in the form
         # Without a response_timeout the base class would use the task's execution_timeout; `execute` sets the real one.
         super().__init__(
             subject="May the candidate be promoted?",
-            params={"why": COMMENT},
+            params={"why": REASON_PARAM},
             response_timeout=dt.timedelta(days=1),
             **kwargs,
         )
@@ -101,22 +104,22 @@ def render_body(verdict: Mapping[str, Any]) -> str:
         _render_table(["", "check", "value", "interval", "bound"], checks),
     ]
     if verdict["differences"]:
-        rows = [[name, *both] for name, both in verdict["differences"].items()]
+        rows = [[name, *values] for name, values in verdict["differences"].items()]
         parts.append(_render_table(["difference", f"champion {verdict['champion']}", "candidate"], rows))
-    parts.append(_render_table(["candidate", ""], [[name, fact] for name, fact in verdict["facts"].items()]))
+    parts.append(_render_table(["candidate", ""], [[name, value] for name, value in verdict["facts"].items()]))
     return "\n\n".join(parts)
 
 
 def _render_links(report: str) -> str:
-    """Link the report and the plots, which are in its folder."""
+    """Render links to the report and to the plots in the report's folder."""
     folder = report.rpartition("/")[0]
     plots = ", ".join(f"[{name}]({folder}/{file})" for name, file in PLOTS.items())
     return f"[The report]({report}): {plots}."
 
 
 def _render_table(headers: list[str], rows: list[list[str]]) -> str:
-    lines = [headers, ["---"] * len(headers), *rows]
-    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
+    all_rows = [headers, ["---"] * len(headers), *rows]
+    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in all_rows)
 
 
 def _format_number(value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""BackfillOperator."""
+"""The operator over the step `backfill`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from leeway.operators.step import StepOperator
 
 
 class BackfillOperator(StepOperator):
-    """Ingest, validate and publish many days in one task: for days so small that a task for each would cost too much.
+    """Ingest, validate and publish many days in one task, for datasets with few rows a day. Idempotent.
 
-    If validation refuses a day, the task fails at its end, without retries; the other days are published. Idempotent.
+    If validation refuses a day, the task fails at its end, without retries; the other days are published.
 
     Args:
         dataset: dataset of the days (templated).
         first: first day, YYYY-MM-DD (templated).
         last: last day, included (templated).
-        include_published: whether to ingest days again that are published already (templated).
+        include_published: whether to ingest published days again (templated).
         on_absent: `fail` or `skip`: what to do about days that the source does not have (templated).
         source_conn_id: Airflow connection whose credentials the step gets in its environment
             (docs/how-to/ingestion.md).

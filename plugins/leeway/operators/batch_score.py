@@ -1,4 +1,4 @@
-"""BatchScoreOperator."""
+"""The operator that scores a partition in process or by SageMaker Batch Transform."""
 
 from __future__ import annotations
 
@@ -18,31 +18,36 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
     """Score a published partition with the champion: in process, or by SageMaker Batch Transform if it is large.
 
     Both ways write the same predictions to the same table. The task is skipped, with the reason, while no champion may
-    score the day. The rows of a large partition and the packaged model are uploaded once for each content. The job's
-    name is a function of DAG, task, map index and partition. Before the task starts a job it looks for one with that
+    score the day.
+
+    For a large partition, the rows and the packaged model are uploaded, unless S3 has the same content already. The
+    job's name depends on DAG, task, map index and partition. Before the task starts a job, it looks for a job with that
     name, the same rows and the same model. If the job runs, the task waits for it; if it completed, the task collects
-    its scores; if it failed, was stopped, lost its scores or has other rows, the task starts a job with the next name.
-    So a retry, a clear, a killed worker, or another run of the day when its labels came, never pays for a second job. A
-    retry that finds the partition small now stops the job of the try before. The task waits in the triggerer, and shows
-    the job's log in its own. If a person clears or marks the task, the job is stopped. Idempotent.
+    its scores. If it failed, was stopped, lost its scores or has other rows, the task starts a job with the next name.
+    So a retry, a clear, a killed worker, or another run of the day after its labels came does not pay for a second job.
+    If the partition is small in a retry, the retry stops the job of the earlier try.
+
+    The task waits in the triggerer, and shows the job's log in its own. If a person clears or marks the task, the job
+    is stopped. Idempotent.
 
     Args:
         dataset: dataset whose published partition is scored (templated).
         model_name: registered model (templated).
         partition: day to score, YYYY-MM-DD (templated); by default the run's partition.
         version: version to score with (templated); by default the champion.
-        transform_above_rows: most rows that are scored in process (templated).
+        transform_above_rows: largest number of rows that are scored in process (templated).
         image_uri: image with SageMaker's inference toolkit (templated); by default the SDK's xgboost image.
         role_arn: execution role of the model (templated); by default the environment's LEEWAY_ROLE_ARN.
         bucket: S3 bucket of rows, model and scores (templated); by default LEEWAY_BUCKET.
-        prefix: key prefix in it (templated).
-        instance_type: such as ml.m5.xlarge (templated).
+        prefix: key prefix in the bucket (templated).
+        instance_type: instance type of the job, such as ml.m5.xlarge (templated).
         instance_count: machines that share the rows, 250,000 at a time (templated).
-        max_run_s: longest run, seconds (templated); the task stops the job then and fails, because SageMaker has no
-            such limit.
+        max_run_s: longest run, seconds (templated). After it the task stops the job and fails: SageMaker has no such
+            limit for these jobs.
         project: project that pays (templated); by default the one in params.yaml, section `budget`.
-        config: more fields of the request to CreateTransformJob (templated): mappings are merged into the task's
-            own, other values replace them. Neither TransformJobName, ModelName, Tags nor TransformOutput.S3OutputPath.
+        config: more fields of the request to CreateTransformJob (templated): mappings are merged into the task's own,
+            other values replace them. It may not have TransformJobName, ModelName, Tags or
+            TransformOutput.S3OutputPath.
         check_interval_s: seconds between two requests for the job's state (templated).
         deferrable: whether to wait in the triggerer; else in the worker.
         python: interpreter of the environment that has the steps; empty: Airflow's own (templated).
@@ -53,8 +58,8 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
         (empty where it was scored in process), transform_job_arn, status, attempts, transform_s, cost_usd.
     """
 
-    job_task = TransformTask
-    job_fields = TransformFields
+    job_task_class = TransformTask
+    job_fields_class = TransformFields
     template_fields: Sequence[str] = (
         *("aws_conn_id", "region_name", "verify", "dataset", "model_name", "partition", "version"),
         *("transform_above_rows", "image_uri", "role_arn", "bucket", "prefix", "instance_type", "instance_count"),
@@ -93,11 +98,11 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
         self.check_interval_s, self.python, self.env = check_interval_s, python, env
 
     def execute(self, context: Context) -> Any:
-        """Run as `SageMakerJobOperator.execute`; skip if no version may score the partition."""
+        """Score the partition as `SageMakerJobOperator.execute` runs a job; skip if no version may score it."""
         return skip_if_nothing_done(context, super().execute(context))
 
     def execute_complete(
         self, context: Context, event: dict[str, Any] | None = None, inputs: dict[str, Any] | None = None
     ) -> Any:
-        """Continue as `execute`, after the wait."""
+        """Continue after the wait, as `execute` does."""
         return skip_if_nothing_done(context, super().execute_complete(context, event, inputs))

@@ -1,4 +1,4 @@
-"""DriftSensor."""
+"""The sensor over the step `drift`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ EXTRA_FIELDS = ("partition", "model_name", "version", "reasons", "worst", "page"
 class DriftSensor(StepOperator, BaseSensorOperator):
     """Wait for the profiles of a window, and decide whether the data that the champion scored have drifted. Idempotent.
 
-    On drift the asset gets an event with `as_of`, `reason` and `worst` in its extra; DAGs that listen to it retrain.
-    Without drift the task is skipped, and also if the decision is "undecided" (too few rows, or a champion that is
-    younger than a window); the log says which. In a backfill drift is a skip too, unless the backfill may retrain. The
-    task's button "Drift" opens the page of the findings.
+    On drift the asset gets an event with `as_of`, `reason` and `worst` in its extra; DAGs that are scheduled on the
+    asset retrain. Without drift the task is skipped, and also if the decision is `undecided`: there is no champion, or
+    there are too few data. In a backfill the task is skipped even on drift, unless the backfill may retrain. The log
+    has the reason. The task's button "Drift" opens the page of the findings.
 
     Between two checks the task waits in the triggerer and uses no worker. It fails if profiles are missing after
     `timeout`, and names the days.
@@ -35,7 +35,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
         dataset: dataset of the model (templated).
         model_name: registered model (templated).
         partition: last day of the window, YYYY-MM-DD (templated); by default the run's partition.
-        version: number of the version (templated); by default the one that scores the day.
+        version: number of the model's version (templated); by default the one that scores the day.
         asset: gets the event. An asset that is only in `outlets` would get an event every time.
         retrain_in_backfill: whether drift in a backfill retrains (templated); empty: params.yaml, section drift,
             decides.
@@ -81,12 +81,12 @@ class DriftSensor(StepOperator, BaseSensorOperator):
         return drop_unset(super().build_spec(), "retrain_in_backfill")
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Check once; done if no profile is missing."""
+        """Run the step once; the sensor is done if no profile is missing."""
         result = self.run_step(self.step, self.build_spec())
         return PokeReturnValue(not result["missing"], result)
 
     def execute(self, context: Context) -> Any:
-        """Return the decision if the data have drifted and a retraining follows.
+        """Wait for the profiles, and return the decision if a retraining follows.
 
         Raises:
             AirflowSkipException: no retraining follows. The Result is the task's XCom nevertheless.
@@ -97,26 +97,34 @@ class DriftSensor(StepOperator, BaseSensorOperator):
         return self._decide(context, BaseSensorOperator.execute(self, context))
 
     def check_again(self, context: Context, event: Any, since: float) -> Any:
-        """Return the decision, or wait for the next check. Raises as `execute` does."""
+        """Return the decision, or wait for the next check; raise what `execute` raises.
+
+        Args:
+            context: context of the task.
+            event: event of the trigger; not used.
+            since: time of the first check, seconds since 1970.
+        """
         result = self.run_step(self.step, self.build_spec())
         if not result["missing"]:
             return self._decide(context, result)
         remaining_s = since + self.timeout - time.time()
         if remaining_s <= 0:
             missing = ", ".join(result["missing"])
-            failure = f"no profile of {missing} by version {result['version']} after {self.timeout:.0f} s"
-            raise AirflowSensorTimeout(f"{failure}: have these days been scored?")
-        wait = timedelta(seconds=min(self.poke_interval, remaining_s))
-        self.log.info("%s: checking again in %s", result["reasons"][0], wait)
-        self.defer(trigger=TimeDeltaTrigger(wait), method_name="check_again", kwargs={"since": since})
+            problem = f"no profile of {missing} by version {result['version']} after {self.timeout:.0f} s"
+            raise AirflowSensorTimeout(f"{problem}: check that these days were scored.")
+        delay = timedelta(seconds=min(self.poke_interval, remaining_s))
+        self.log.info("%s: checking again in %s", result["reasons"][0], delay)
+        self.defer(trigger=TimeDeltaTrigger(delay), method_name="check_again", kwargs={"since": since})
 
     def _decide(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
+        """Return the decision and emit the event if a retraining follows; else skip the task."""
         metrics.count_drift_decision(result, self.model_name)
         reason = "; ".join(result["reasons"])
         if not result["retrain"]:
             context["ti"].xcom_push("return_value", result)
-            outcome = "drift, but this backfill may not retrain: " if result["outcome"] == "drift" else ""
-            raise AirflowSkipException(f"{outcome or result['outcome'] + ': '}{reason}")
+            is_drift = result["outcome"] == "drift"
+            outcome = "drift, but this backfill may not retrain" if is_drift else result["outcome"]
+            raise AirflowSkipException(f"{outcome}: {reason}")
         self.log.warning("%s has drifted: %s", self.model_name, reason)
         if self.asset:
             fields = {name: result[name] for name in EXTRA_FIELDS}

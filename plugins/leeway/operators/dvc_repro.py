@@ -1,4 +1,4 @@
-"""DvcReproOperator."""
+"""The operator over the step `repro`."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ from typing import Any
 from leeway.operators.step import StepOperator
 
 WORKSPACE = "{{ dag.dag_id }}.{{ run_id }}"
+"""Template of the name of the run's workspace."""
 
 
 class DvcReproOperator(StepOperator):
     """Bring stages of dvc.yaml up to date in a workspace of the run's own, with the shared cache. Idempotent.
 
-    Concurrent runs never wait for DVC's lock, and the same window is computed once: the second run takes it from the
-    run cache. If LEEWAY_DVC_REMOTE is set, data are pulled from there and pushed there.
+    Concurrent runs do not wait for each other's lock. The same window is computed once: the second run takes the result
+    from the run cache. If LEEWAY_DVC_REMOTE is set, data are pulled from there and pushed there.
 
     Args:
         targets: stages to bring up to date, with the stages that they depend on (templated).
         refresh: stages to run first in any case, because DVC does not see their inputs (templated).
         overrides: values that replace those of params.yaml: section to key to value (templated).
-        window: of the training, as GuardOperator returns it (templated); goes over section `snapshot` of params.yaml.
-        workspace: name of the workspace (templated); by default it is made of the DAG and the run.
+        window: window of the training, as GuardOperator returns it (templated); replaces values of section `snapshot`
+            of params.yaml.
+        workspace: name of the workspace (templated); by default DAG.RUN.
         commit: commit of the code that runs (templated); by default LEEWAY_GIT_COMMIT or the project's HEAD. With a
             GitDagBundle over the project's repository: "{{ ti.bundle_instance.version or '' }}".
         push: whether to push the data to LEEWAY_DVC_REMOTE, if it is set (templated).
-        wait: whether to wait for a workspace that another task of the run uses (templated).
+        wait: whether to wait while another task of the run uses the workspace (templated); otherwise the task fails,
+            and a retry can help.
 
     Returns:
         `ReproResult`: workspace, lock, lock_digest, git_commit, stages (stage to output to digest, size_bytes, files),

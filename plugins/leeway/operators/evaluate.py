@@ -1,4 +1,4 @@
-"""EvaluateOperator."""
+"""The operator over the step `evaluate`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRAINING_FACTS = (
 
 
 class EvaluateOperator(StepOperator):
-    """Measure a trained model on the holdout, and register it as a candidate. Idempotent: one version a candidate.
+    """Measure a trained model on the holdout, and register it as a candidate. Idempotent: it is registered once.
 
     Args:
         dataset: dataset of the model (templated).
@@ -23,12 +23,12 @@ class EvaluateOperator(StepOperator):
             (templated).
         training: result of SpotTrainingOperator (templated): its model and record are evaluated, and its job, costs and
             DAG run become tags of the version.
-        model: folder of the model, or s3://BUCKET/KEY/model.tar.gz (templated); instead of the training's.
-        record: folder of the training's record, or s3://BUCKET/KEY/output.tar.gz (templated); instead of the
-            training's.
+        model: folder of the model, or s3://BUCKET/KEY/model.tar.gz (templated); by default the one in `training`.
+        record: folder of the training's record, or s3://BUCKET/KEY/output.tar.gz (templated); by default the one in
+            `training`.
         register_as: registered model; empty: measure only (templated).
-        training_job: name of the training job (templated); instead of the training's.
-        lineage: more tags for the version, without the prefix `leeway.` (templated).
+        training_job: name of the training job (templated); by default the one in `training`.
+        lineage: more tags of the version, name to value; the names get the prefix `leeway.` (templated).
 
     Returns:
         `EvaluateResult`: evaluation, metrics, model_digest, model_name, version, run_id.
@@ -60,8 +60,8 @@ class EvaluateOperator(StepOperator):
         fields = super().build_spec()
         del fields["workspace"]
         if training := fields.pop("training", None):
-            results = {name: training[name] for name in ("model", "record", "training_job")}
-            fields = results | fields | {"lineage": self._build_lineage_tags(training)}
+            defaults = {name: training[name] for name in ("model", "record", "training_job")}
+            fields = defaults | fields | {"lineage": self._build_lineage_tags(training)}
         return fields | {
             "features": f"{self.workspace}/data/features",
             "snapshot": f"{self.workspace}/data/snapshot.json",
@@ -70,6 +70,6 @@ class EvaluateOperator(StepOperator):
         }
 
     def _build_lineage_tags(self, training: Mapping[str, Any]) -> dict[str, str]:
-        """Return the tags of the version: where and at what cost it was trained, by which run, and the operator's."""
+        """Return the tags of the version: the facts about its training, the DAG run, and `lineage`."""
         facts = {name: str(training[name]) for name in TRAINING_FACTS}
         return {**facts, "dag_run": self.who["LEEWAY_RUN"], **(self.lineage or {})}

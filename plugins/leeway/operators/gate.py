@@ -1,4 +1,4 @@
-"""GateOperator."""
+"""The operator over the step `gate`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from leeway.links.report import ReportLink
 from leeway.operators.step import IN_BACKFILL, StepOperator
 
 MARKS = {"passed": "yes", "failed": "NO ", "undecided": "?  ", "reported": "   "}
+"""Begin of a check's line in the log, by the check's outcome."""
 
 
 class GateOperator(StepOperator, SkipMixin):
     """Judge a candidate by the policy in params.yaml, and compare it with the champion on the same holdout.
 
-    The verdicts `failed` and `undecided` (too little data) are results too: the task succeeds, and the log says why.
-    The tasks after it are skipped, unless a person decides about the verdict. The task's button "Report" opens the page
-    of the verdict. In a backfill the champion is the one as of the candidate's day, not today's. Idempotent.
+    The task succeeds with the verdicts `failed` and `undecided` (too little data) too, and the log says why. The tasks
+    after it are then skipped, unless a person has to decide. The task's button "Report" opens the page of the verdict.
+    In a backfill the candidate is compared with the champion at its own `as_of`, not with today's. Idempotent.
 
     Args:
         dataset: dataset of the model (templated).
@@ -62,7 +63,7 @@ class GateOperator(StepOperator, SkipMixin):
         }
 
     def execute(self, context: Context) -> Any:
-        """Return the verdict; skip the tasks after this one if it neither passed nor is for a person to decide."""
+        """Return the verdict; skip the tasks after this one, unless it is `passed` or a person has to decide."""
         verdict = super().execute(context)
         metrics.count_gate_verdict(verdict, self.model_name)
         for check in verdict["checks"]:
@@ -70,9 +71,9 @@ class GateOperator(StepOperator, SkipMixin):
         if verdict["passed"] or verdict["needs_approval"]:
             return verdict
         self.log.warning("not promoted: %s", verdict["reason"])
-        # `skip` raises, so the verdict would never be returned.
+        # The verdict is pushed here, because `skip` raises.
         context["ti"].xcom_push("return_value", verdict)
-        # A teardown that uses this verdict is a direct relative too, and must run.
-        followers = context["task"].get_direct_relatives(upstream=False)
-        self.skip(context["ti"], [task for task in followers if not task.is_teardown])
+        # A teardown that uses this verdict is downstream too, and must run.
+        downstream_tasks = context["task"].get_direct_relatives(upstream=False)
+        self.skip(context["ti"], [task for task in downstream_tasks if not task.is_teardown])
         return verdict

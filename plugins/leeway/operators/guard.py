@@ -1,4 +1,4 @@
-"""GuardOperator."""
+"""The operator over the step `guard`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from leeway.training_request import TrainingRequest, read_training_request
 class GuardOperator(StepOperator):
     """Decide whether a training may start, or hold it back, and record the decision as an event.
 
-    Only a training that drift starts is ever held back: the task is then skipped, with the reason, and so are the tasks
-    after it. If only a person can help (the drifted data did not pass validation, or trainings keep failing the gate),
-    the task fails instead, once for each cause, so that a failure notification is sent. Make `RecordOutcomeOperator`
-    its teardown. Idempotent: one decision a DAG run.
+    Only a training that drift starts can be held back: the task and the tasks after it are then skipped, with the
+    reason. If a person has to act (the drifted data did not pass validation, or several trainings did not pass the
+    gate), the task fails instead, once for each cause, so that a failure notification is sent. Make
+    `RecordOutcomeOperator` its teardown. Idempotent: a DAG run has one decision.
 
     Args:
         dataset: dataset of the model (templated).
@@ -37,14 +37,15 @@ class GuardOperator(StepOperator):
         self.dataset, self.model_name, self.request = dataset, model_name, request
 
     def build_spec(self) -> dict[str, Any]:
-        """Return the step's spec; before `execute` without the request, if it comes from the DAG run."""
+        """Return the step's spec. If the request comes from the DAG run, `execute` reads it before."""
         return {"dataset": self.dataset, "model_name": self.model_name, **(self.request or {})}
 
     def execute(self, context: Context) -> Any:
         """Return the decision.
 
         Raises:
-            AirflowFailException: the training is held back and a person has to look, or the run has no as_of.
+            AirflowFailException: the training is held back and a person has to act, or the run has no as_of. A retry
+                cannot help.
             AirflowSkipException: the training is held back.
         """
         self.request = self.request or read_training_request(context)

@@ -1,4 +1,4 @@
-"""IngestOperator."""
+"""The operator over the step `ingest`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from leeway.operators.step import StepOperator
 
 PARTITION = "{{ partition_key or (ds | default('')) }}"
-"""Template of the run's day: its partition, else its logical date; empty if it has neither: steps refuse that."""
+"""Template of the run's day: its partition key, else its logical date; else empty, and steps refuse an empty day."""
 
 
 class IngestOperator(StepOperator):
@@ -16,7 +16,7 @@ class IngestOperator(StepOperator):
     Args:
         dataset: dataset to ingest (templated).
         partition: day to stage, YYYY-MM-DD (templated); by default the run's partition.
-        folder: folder of the source's files (templated); by default the source's own place.
+        folder: folder of the source's files (templated); by default the source's default folder.
         source_conn_id: Airflow connection whose credentials the step gets in its environment
             (docs/how-to/ingestion.md).
 

@@ -1,4 +1,4 @@
-"""SageMakerJobOperator, the base class of the operators that run SageMaker jobs."""
+"""The base class of the operators that run SageMaker jobs."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ from leeway.hooks.sagemaker.task import JobTask
 from leeway.hooks.sagemaker.wait import MARGIN_S, JobWait, WaitEvent
 from leeway.hooks.sagemaker.wait_for_job import wait_for_job
 from leeway.hooks.step.hook import StepHook
-from leeway.operators.output import ReturnsResult
+from leeway.operators.output import ResultOutputMixin
 from leeway.triggers.job import JobTrigger
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-class SageMakerJobOperator(ReturnsResult, BaseOperator):
-    """Prepare and start one SageMaker job, and let its trigger wait for it.
+class SageMakerJobOperator(ResultOutputMixin, BaseOperator):
+    """Prepare and start one SageMaker job, and let a trigger wait for its end.
 
     A subclass inherits from this class first, and then from an operator of the Amazon provider, whose constructor is
-    used. It names its `JobTask` and the dataclass of the fields that go into it.
+    used.
     """
 
-    job_task: ClassVar[type[JobTask]]
-    job_fields: ClassVar[type[DataclassInstance]]
+    job_task_class: ClassVar[type[JobTask]]
+    """Class that does the operator's work."""
+    job_fields_class: ClassVar[type[DataclassInstance]]
+    """Dataclass of the operator's attributes that `job_task_class` gets."""
     aws_conn_id: str | None
     region_name: str | None
     verify: bool | str | None
@@ -41,11 +43,11 @@ class SageMakerJobOperator(ReturnsResult, BaseOperator):
     deferrable: bool
     python: str
     env: Mapping[str, str] | None
-    _task: JobTask | None = None
+    _job_task: JobTask | None = None
 
     def __init__(self, **kwargs: Any) -> None:
-        # Airflow wraps the constructor that each class has. Without this one, BaseOperator's would be called directly,
-        # and not the provider's.
+        # Airflow wraps the constructor of each class. Without this constructor, it would call BaseOperator's, and skip
+        # the constructor of the provider's operator.
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> Any:
@@ -62,38 +64,45 @@ class SageMakerJobOperator(ReturnsResult, BaseOperator):
     def execute_complete(
         self, context: Context, event: dict[str, Any] | None = None, inputs: dict[str, Any] | None = None
     ) -> Any:
-        """Return the job's result, or wait for the next job. Raises as `execute` does."""
+        """Return the job's result, or wait for the next job; raise what `execute` raises."""
         return self._run_job(context, WaitEvent(**event) if event else None, inputs)  # type: ignore[typeddict-item]
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """Resume the task after its wait; stop the job first if Airflow ended the wait because it took too long."""
+        """Resume the task after its wait; if Airflow ended the wait after its timeout, stop the job and fail."""
         try:
             return super().resume_execution(next_method, next_kwargs, context)
         except TaskDeferralTimeout:
-            self._make_task(context).stop()
+            self._make_job_task(context).stop()
             raise
 
     def on_kill(self) -> None:
         """Stop the running step and the job: the task was cleared, marked or timed out."""
-        if self._task:
-            self._task.kill()
+        if self._job_task:
+            self._job_task.kill()
 
     def report_metrics(self, result: Mapping[str, Any]) -> None:
         """Send Airflow metrics about the result. By default there are none besides Airflow's own."""
 
     def _run_job(self, context: Context, event: WaitEvent | None, inputs: Mapping[str, Any] | None) -> Any:
-        task = self._make_task(context)
+        """Start or find jobs and wait for them, until there is a result.
+
+        Args:
+            context: context of the task.
+            event: how the last wait of this try ended; None at the beginning of the try.
+            inputs: inputs of the job that this try prepared before the wait; None at the beginning of the try.
+        """
+        job_task = self._make_job_task(context)
         while True:
             with raise_airflow_errors():
-                work = task.prepare_work(inputs)
-                outcome = work.resume(event)
-            if isinstance(outcome, dict):
-                self.report_metrics(outcome)
-                return outcome
+                work = job_task.prepare_work(inputs)
+                wait_or_result = work.resume(event)
+            if isinstance(wait_or_result, dict):
+                self.report_metrics(wait_or_result)
+                return wait_or_result
             inputs = work.inputs
             if self.deferrable:
-                self._defer(outcome, inputs)
-            event = asyncio.run(wait_for_job(outcome, self.log))
+                self._defer(wait_or_result, inputs)
+            event = asyncio.run(wait_for_job(wait_or_result, self.log))
 
     def _defer(self, wait: JobWait, inputs: Mapping[str, Any]) -> None:
         """Leave the worker until the trigger reports the end of the wait."""
@@ -104,21 +113,22 @@ class SageMakerJobOperator(ReturnsResult, BaseOperator):
             kwargs={"inputs": inputs},
         )
 
-    def _make_task(self, context: Context) -> JobTask:
-        """Create the job task from the rendered fields, and keep it for `on_kill`."""
-        instance = context["ti"]
+    def _make_job_task(self, context: Context) -> JobTask:
+        """Create the job task from the rendered fields, and store it for `on_kill`."""
+        task_instance = context["ti"]
         identity = {
             "dag_id": self.dag_id,
-            "run_id": instance.run_id,
+            "run_id": task_instance.run_id,
             "task_id": self.task_id,
-            "map_index": -1 if instance.map_index is None else instance.map_index,
+            "map_index": -1 if task_instance.map_index is None else task_instance.map_index,
         }
-        self._task = self.job_task(
-            self.job_fields(**{field.name: getattr(self, field.name) for field in dataclasses.fields(self.job_fields)}),
+        names = [field.name for field in dataclasses.fields(self.job_fields_class)]
+        self._job_task = self.job_task_class(
+            self.job_fields_class(**{name: getattr(self, name) for name in names}),
             identity,
             AwsConnection(self.aws_conn_id, self.region_name, self.verify, self.botocore_config),
             StepHook(self.log, self.python, self.env),
             self.log,
-            instance.try_number > 1,
+            task_instance.try_number > 1,
         )
-        return self._task
+        return self._job_task

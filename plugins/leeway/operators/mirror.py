@@ -1,4 +1,4 @@
-"""MirrorOperator."""
+"""The operator that mirrors a version in SageMaker's model registry."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from airflow.providers.amazon.aws.operators.sagemaker import ApprovalStatus, Sag
 from airflow.sdk.definitions.context import Context
 from airflow.sdk.exceptions import AirflowFailException
 
-from leeway.operators.output import ReturnsResult
+from leeway.operators.output import ResultOutputMixin
 
-VERSION = "leeway.version"
-"""Key in a model package's metadata: the version in MLflow that the package mirrors."""
+VERSION_KEY = "leeway.version"
+"""Key in a model package's metadata whose value is the mirrored version, MODEL/VERSION."""
 
 
-class MirrorOperator(ReturnsResult, SageMakerRegisterModelVersionOperator):
+class MirrorOperator(ResultOutputMixin, SageMakerRegisterModelVersionOperator):
     """Mirror a version and its approval status in SageMaker's model registry. Idempotent.
 
-    For teams that deploy from SageMaker's registry. MLflow and the events in the lake stay the source of truth. A
-    version is one package of the group: if the package exists, only its status is updated. Put the task after `promote`
-    with "Approved", and after `rollback` once for each of the two versions.
+    For teams that deploy from SageMaker's registry. MLflow and the events in the lake stay the source of truth. The
+    group has one package for each version: if the package exists, only its status is updated. Put one task after
+    `promote`, with "Approved". Put two after `rollback`: for the version that is champion again, and for the one that
+    was rolled back.
 
     Args:
         model_name: registered model (templated).
-        version: version of it (templated).
-        training_job: whose image and model the package gets (templated); not needed if the package exists.
+        version: version of the model (templated).
+        training_job: training job whose image and model the package gets (templated); not needed if the package exists.
         model_approval: Approved, Rejected or PendingManualApproval (templated).
         package_group_name: model package group (templated); by default the model's name.
-        image_uri: image that serves it (templated); instead of the training job's.
-        model_url: s3:// address of model.tar.gz (templated); instead of the training job's.
+        image_uri: image that serves the model (templated); by default the training job's.
+        model_url: s3:// address of model.tar.gz (templated); by default the training job's.
 
     Returns:
         model_package_arn, model_approval, changed.
@@ -70,8 +71,8 @@ class MirrorOperator(ReturnsResult, SageMakerRegisterModelVersionOperator):
         try:
             self.model_approval = ApprovalStatus(self.model_approval)
         except ValueError:
-            known = ", ".join(status.value for status in ApprovalStatus)
-            raise AirflowFailException(f"model_approval is {self.model_approval!r}; it may be {known}.") from None
+            allowed = ", ".join(status.value for status in ApprovalStatus)
+            raise AirflowFailException(f"model_approval is {self.model_approval!r}; it may be {allowed}.") from None
         package = self._find_package()
         if package is None:
             arn, changed = self._create_package(context), True
@@ -81,17 +82,13 @@ class MirrorOperator(ReturnsResult, SageMakerRegisterModelVersionOperator):
             self.hook.conn.update_model_package(
                 ModelPackageArn=arn,
                 ModelApprovalStatus=self.model_approval.value,
-                CustomerMetadataProperties={VERSION: self._id},  # moto drops what an update does not repeat
+                CustomerMetadataProperties={VERSION_KEY: self._version_id},  # moto drops it if an update lacks it
             )
-        self.log.info("%s: %s, %s", arn, self.model_approval.value, "set now" if changed else "unchanged")
+        self.log.info("%s: %s, %s", arn, self.model_approval.value, "changed" if changed else "unchanged")
         return {"model_package_arn": arn, "model_approval": self.model_approval.value, "changed": changed}
 
-    @property
-    def _what(self) -> str:
-        return f"{self.model_name} version {self.version} of MLflow"
-
     def _find_package(self) -> dict[str, Any] | None:
-        """Return the package of this version; None if there is none, or no group."""
+        """Return the package of this version; None if there is no such package, or no group."""
         client = self.hook.conn
         groups = client.get_paginator("list_model_package_groups").paginate(NameContains=self.package_group_name)
         if not any(
@@ -105,23 +102,25 @@ class MirrorOperator(ReturnsResult, SageMakerRegisterModelVersionOperator):
             for summary in page["ModelPackageSummaryList"]:
                 arn = summary["ModelPackageArn"]
                 package: dict[str, Any] = client.describe_model_package(ModelPackageName=arn)
-                if package.get("CustomerMetadataProperties", {}).get(VERSION) == self._id:
+                if package.get("CustomerMetadataProperties", {}).get(VERSION_KEY) == self._version_id:
                     return package
         return None
 
     @property
-    def _id(self) -> str:
+    def _version_id(self) -> str:
         return f"{self.model_name}/{self.version}"
 
     def _create_package(self, context: Context) -> str:
+        description = f"{self.model_name} version {self.version} of MLflow"
         if not (self.image_uri and self.model_url):
             if not self.training_job:
-                raise AirflowFailException(f"give training_job=, or image_uri= and model_url=, of {self._what}.")
+                raise AirflowFailException(f"give training_job=, or image_uri= and model_url=, for {description}.")
             job = self.hook.describe_training_job(self.training_job)
             self.image_uri = self.image_uri or job["AlgorithmSpecification"]["TrainingImage"]
             self.model_url = self.model_url or job["ModelArtifacts"]["S3ModelArtifacts"]
-        self.package_desc = self.package_desc or self._what
-        # If two tasks create it at once, AWS accepts only one of them.
-        token = hashlib.sha256(f"{self.package_group_name}/{self._id}".encode()).hexdigest()[:36]
-        self.extras = {"CustomerMetadataProperties": {VERSION: self._id}, "ClientToken": token, **(self.extras or {})}
+        self.package_desc = self.package_desc or description
+        # By the token, AWS creates one package if two tasks create it at the same time.
+        token = hashlib.sha256(f"{self.package_group_name}/{self._version_id}".encode()).hexdigest()[:36]
+        metadata = {VERSION_KEY: self._version_id}
+        self.extras = {"CustomerMetadataProperties": metadata, "ClientToken": token, **(self.extras or {})}
         return str(super().execute(context))

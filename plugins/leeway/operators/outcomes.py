@@ -1,4 +1,4 @@
-"""OutcomesOperator."""
+"""The operator over the step `outcomes`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class OutcomesOperator(StepOperator):
 
     Args:
         dataset: dataset whose published partition has the labels (templated).
-        model_name: registered model whose predictions they are joined to (templated).
-        partition: day of both, YYYY-MM-DD (templated); by default the run's partition.
+        model_name: registered model whose predictions get the labels (templated).
+        partition: day of the labels and the predictions, YYYY-MM-DD (templated); by default the run's partition.
 
     Returns:
         `OutcomesResult`: table, partition, model_name, outcomes, unlabelled, changed, reason.
@@ -32,5 +32,5 @@ class OutcomesOperator(StepOperator):
         self.dataset, self.model_name, self.partition = dataset, model_name, partition
 
     def execute(self, context: Context) -> Any:
-        """Run the step and return its Result."""
+        """Run the step and return its Result; skip the task if no prediction has a label."""
         return skip_if_nothing_done(context, super().execute(context))

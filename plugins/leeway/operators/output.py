@@ -13,11 +13,11 @@ class ResultOutput(PlainXComArg):
     """Refer to the result of a task, or to one of its fields, in a templated field of another task.
 
     Airflow's own `output["field"]` refers to an XCom of that name, so each field of a result would have to be an XCom
-    of its own. Like it, this makes the other task a downstream one, and works inside of strings.
+    of its own. Like Airflow's references, this one makes the other task downstream, and can be used inside a string.
     """
 
     def __getitem__(self, field: str) -> XComArg:
-        """Refer to one field."""
+        """Return a reference to one field of the result."""
         return type(self)(operator=self.operator, key=field)
 
     def resolve(self, context: Mapping[str, Any]) -> Any:
@@ -30,14 +30,17 @@ class ResultOutput(PlainXComArg):
         return result if self.key == BaseXCom.XCOM_RETURN_KEY or result is None else result[self.key]
 
     def __str__(self) -> str:
-        """Return the template of the field, for use inside of a string."""
+        """Return the template that renders to the result or its field, for use inside a string."""
         pull = f"ti.xcom_pull(task_ids='{self.operator.task_id}', dag_id='{self.operator.dag_id}')"
         field = "" if self.key == BaseXCom.XCOM_RETURN_KEY else f"['{self.key}']"
         return f"{{{{ {pull}{field} }}}}"
 
 
-class ReturnsResult:
-    """Give an operator whose result is a dictionary outputs by field: `train.output["model"]`. Goes before its base."""
+class ResultOutputMixin:
+    """Give an operator that returns a dictionary references to its fields, such as `train.output["model"]`.
+
+    A subclass inherits from this class before the operator's base class.
+    """
 
     @property
     def output(self) -> XComArg:

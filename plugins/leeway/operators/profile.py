@@ -1,4 +1,4 @@
-"""ProfileOperator."""
+"""The operator over the step `profile`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class ProfileOperator(StepOperator):
         version: version that scored the rows (templated).
         rows: Parquet file of the rows, as `ScoreOperator` returns it (templated).
         partition: day of the rows, YYYY-MM-DD (templated); by default the run's partition.
-        sketch_rows: most rows that quantile sketches are made of (templated); 0: no sketches.
+        sketch_rows: approximate number of rows for the quantile sketches, a random sample if there are more
+            (templated); 0: no sketches; by default the step's.
 
     Returns:
         `ProfileResult`: partition, model_name, version, reference, rows, labelled, vanished, retyped, empty, changed.

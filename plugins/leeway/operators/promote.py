@@ -1,4 +1,4 @@
-"""PromoteOperator."""
+"""The operator over the step `promote`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from leeway.operators.step import IN_BACKFILL, StepOperator, drop_unset
 class PromoteOperator(StepOperator):
     """Make a version the champion if its verdict allows it and it is not older than the champion. Idempotent.
 
-    A backfill does not move the alias unless it may: the task then succeeds, and a tag of the version says what would
-    have happened.
+    A backfill promotes only if it may. If not, the task succeeds, and a tag of the version names the champion that it
+    would have replaced.
 
     Args:
         model_name: registered model (templated).
         version: version to promote (templated).
-        verdict: file of the verdict, a field of GateOperator's result (templated).
+        verdict: file of the verdict, as GateOperator returns it (templated).
         promote_in_backfill: whether a backfill may promote (templated); empty: params.yaml, section promote, decides.
         backfill: whether a backfill runs the task (templated); by default the run says so.
-        force: whether to promote a version that is older than the champion, was judged against another one, was
-            rejected, rolled back or retired (templated); never one whose verdict does not allow it.
-        why: reason for the record; required with `force` (templated).
+        force: whether to promote a version that is older than the champion, was judged against another champion, was
+            rejected, rolled back or retired (templated). Even then its verdict must allow the promotion.
+        why: reason, which is recorded; required with `force` (templated).
 
     Returns:
         `PromoteResult`: model_name, version, previous, changed, promoted, reason.

@@ -1,4 +1,4 @@
-"""RecordOutcomeOperator."""
+"""The operator over the step `record_outcome`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from leeway.operators.step import StepOperator
 
 
 class RecordOutcomeOperator(StepOperator):
-    """Record how a training ended that `GuardOperator` let start: passed, not passed or failed. Idempotent.
+    """Record how a training ended that `GuardOperator` had allowed: passed, not passed or failed. Idempotent.
 
-    Make it the teardown of the guard, so that it runs whatever failed between them and hides no failure:
-    `record_outcome.as_teardown(setups=guard)`.
+    Make it the teardown of the guard: `record_outcome.as_teardown(setups=guard)`. It then runs even if a task between
+    them fails, and the DAG run still fails.
 
     Args:
         model_name: registered model (templated).
-        version: version that the run's gate judged (templated); empty or None if the run did not come so far.
+        version: version that the run's gate judged (templated); empty or None if the run ended before its gate.
 
     Returns:
         `RecordOutcomeResult`: model_name, version, outcome, changed.

@@ -1,4 +1,4 @@
-"""RollbackOperator."""
+"""The operator over the step `rollback`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from leeway.operators.step import StepOperator
 
 
 class RollbackOperator(StepOperator):
-    """Make the previous champion the champion again, and block the current one. Idempotent: a DAG run does it once.
+    """Make the previous champion the champion again, and block the present one. Idempotent: a DAG run does it once.
 
     Args:
         model_name: registered model (templated).
-        why: reason for the record (templated).
+        why: reason, which is recorded (templated).
         to: version to make champion (templated); by default the previous champion.
         force: whether `to` may be a version that was never champion or is blocked (templated).
 

@@ -1,4 +1,4 @@
-"""ScoreOperator."""
+"""The operator over the step `score`."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ class ScoreOperator(StepOperator):
         self.partition, self.version = partition, version
 
     def execute(self, context: Context) -> Any:
-        """Run the step and return its Result."""
+        """Run the step and return its Result; skip the task if no champion may score the day."""
         return skip_if_nothing_done(context, super().execute(context))

@@ -1,4 +1,4 @@
-"""SparkPreprocessOperator."""
+"""The operator that builds features with Spark in a SageMaker processing job."""
 
 from __future__ import annotations
 
@@ -12,29 +12,32 @@ from leeway.operators.job import SageMakerJobOperator
 
 
 class SparkPreprocessOperator(SageMakerJobOperator, SageMakerProcessingOperator):
-    """Build the features of a pinned window with Spark in a SageMaker processing job, one job a task. Idempotent.
+    """Build the features of a pinned window with Spark, in a SageMaker processing job.
 
-    The window's data files and the code of `pipelines` are uploaded once for each content. The job's name is a function
-    of DAG, run, task and map index. Before the task starts a job it looks for one with that name and the same inputs.
-    If the job runs, the task waits for it; if it completed, the task collects its result; else it starts a job with the
-    next name. So a retry, a clear or a killed worker never pays for a second job. Waits in the triggerer,
-    and shows the job's log in the task's log. If a person clears or marks the task, the job is stopped. Idempotent.
+    The window's data files and the code of `pipelines` are uploaded, unless S3 has the same content already. The job's
+    name depends on DAG, run, task and map index. Before the task starts a job, it looks for a job with that name and
+    the same inputs. If the job runs, the task waits for it; if it completed, the task collects its result; else the
+    task starts a job with the next name. So a retry, a clear or a killed worker does not pay for a second job. The task
+    waits in the triggerer, and shows the job's log in its own. If a person clears or marks the task, the job is
+    stopped. Idempotent.
 
     Args:
-        snapshot: the pinned window, as the step `snapshot` wrote it, relative to the project (templated).
-        folder: folder to download the features to, with a check of their digest (templated); empty: they stay in S3.
-        validation_days: last days of training that are used for validation (templated); None: the step's default.
-        image_uri: image with Java 17, PySpark, ibis and what else docs/how-to/processing-job.md lists (templated).
+        snapshot: file of the pinned window, as the step `snapshot` wrote it, relative to the project (templated).
+        folder: folder to download the features to (templated); empty: they stay in S3.
+        validation_days: last days of the training window that are used for validation (templated); None: the step's
+            default.
+        image_uri: image with Java 17, PySpark, ibis and the packages that docs/how-to/processing-job.md lists
+            (templated).
         role_arn: execution role of the job (templated); by default the environment's LEEWAY_ROLE_ARN.
         bucket: S3 bucket of window, code and features (templated); by default LEEWAY_BUCKET.
-        prefix: key prefix in it (templated).
-        instance_type: such as ml.m5.xlarge (templated): Spark uses all cores of the one machine.
-        volume_size_gb: disk, GB: the window, what Spark spills, the features (templated).
-        max_run_s: longest time, seconds (templated).
+        prefix: key prefix in the bucket (templated).
+        instance_type: instance type of the one machine, such as ml.m5.xlarge (templated): Spark uses all its cores.
+        volume_size_gb: size of the disk, GB, for the window, Spark's temporary files and the features (templated).
+        max_run_s: longest run, seconds (templated).
         project: project that pays (templated); by default the one in params.yaml, section `budget`.
         environment: variables of the job, such as SPARK_DRIVER_MEMORY=12g (templated). No secrets: they show in the UI.
-        config: more fields of the request to CreateProcessingJob (templated): mappings are merged into the task's
-            own, other values replace them. Neither ProcessingJobName, Tags nor ProcessingOutputConfig.Outputs.
+        config: more fields of the request to CreateProcessingJob (templated): mappings are merged into the task's own,
+            other values replace them. It may not have ProcessingJobName, Tags or ProcessingOutputConfig.Outputs.
         check_interval_s: seconds between two requests for the job's state (templated).
         deferrable: whether to wait in the triggerer; else in the worker.
         python: interpreter of the environment that has the steps; empty: Airflow's own (templated).
@@ -46,8 +49,8 @@ class SparkPreprocessOperator(SageMakerJobOperator, SageMakerProcessingOperator)
         attempts, processing_s, cost_usd.
     """
 
-    job_task = ProcessingTask
-    job_fields = ProcessingFields
+    job_task_class = ProcessingTask
+    job_fields_class = ProcessingFields
     template_fields: Sequence[str] = (
         *("aws_conn_id", "region_name", "verify", "snapshot", "folder", "validation_days", "image_uri", "role_arn"),
         *("bucket", "prefix", "instance_type", "volume_size_gb", "max_run_s", "project", "environment"),

@@ -1,4 +1,4 @@
-"""SpotTrainingOperator."""
+"""The operator that trains on SageMaker managed spot instances."""
 
 from __future__ import annotations
 
@@ -15,43 +15,46 @@ from leeway.operators.job import SageMakerJobOperator
 
 
 class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
-    """Train on SageMaker managed spot instances, with one job for each task.
+    """Train a model on SageMaker managed spot instances.
 
-    The job's name is a function of DAG, run, task and map index. Before the task starts a job it looks for one with
-    that name and the same inputs. If the job runs, the task waits for it; if it completed, the task collects its
-    result. If it failed, was stopped or has other inputs, the task starts a job with the next name, which resumes from
-    the same checkpoints if the inputs are the same. So a retry, a clear or a killed worker never pays for a second job.
-    The task waits in the triggerer, and shows the job's log in its own. If a person clears or marks the task, the job
-    is stopped. Idempotent.
+    The job's name depends on DAG, run, task and map index. Before the task starts a job, it looks for a job with that
+    name and the same inputs. If the job runs, the task waits for it; if it completed, the task collects its result. If
+    it failed, was stopped or has other inputs, the task starts a job with the next name, which resumes from the same
+    checkpoints if the inputs are the same. So a retry, a clear or a killed worker does not pay for a second job. The
+    task waits in the triggerer, and shows the job's log in its own. If a person clears or marks the task, the job is
+    stopped. Idempotent.
 
     Args:
         entry_point: training script, relative to the project; runs as `python NAME --hyperparameter value ...`.
         bundle: text file that lists the other files that the script needs, relative to the project.
-        channels: channel name to folder or s3:// prefix (templated); folders are uploaded, once for each content.
-        hyperparameters: of the script (templated); they override those of section `train` of params.yaml.
+        channels: channel name to folder or s3:// prefix (templated); a folder is uploaded, unless S3 has the same
+            content already.
+        hyperparameters: hyperparameters of the script (templated); they override those of section `train` of
+            params.yaml.
         role_arn: execution role of the job (templated); by default the environment's LEEWAY_ROLE_ARN.
         bucket: S3 bucket of channels, code, checkpoints and models (templated); by default LEEWAY_BUCKET.
-        prefix: key prefix in it (templated).
-        framework: of the training image, as the sagemaker SDK names it.
-        framework_version: of the training image, as the sagemaker SDK names it.
+        prefix: key prefix in the bucket (templated).
+        framework: framework of the training image, as the sagemaker SDK names it.
+        framework_version: version of the framework's image, as the sagemaker SDK names it.
         image_uri: training image of your own (templated); instead of a framework.
-        instance_type: such as ml.m5.large (templated).
+        instance_type: instance type, such as ml.m5.large (templated).
         instance_types: several types to try in turn with on_no_capacity="next_instance_type" (templated); instead of
             instance_type.
-        instance_count: instances (templated).
-        volume_size_gb: disk of each, GB (templated).
+        instance_count: number of instances (templated).
+        volume_size_gb: size of each instance's disk, GB (templated).
         spot: whether to use managed spot; else on demand.
         max_run_s: longest training time, seconds (templated).
         max_wait_s: longest time in all, waiting for spot capacity included, seconds; at least max_run_s (templated).
-        on_no_capacity: what follows a job that got no machine in max_wait_s, with the same checkpoints: fail;
-            next_instance_type, of instance_types; on_demand, after the last of them.
-        budget_usd: what the task's jobs may cost together, US dollars (templated): refused if the worst case exceeds
-            it, stopped if the running cost does. None: no such limit.
+        on_no_capacity: what to do after a job that got no machine within max_wait_s: `fail`; `next_instance_type`, try
+            the next of instance_types; `on_demand`, try all types, then the first one on demand. The next job resumes
+            from the same checkpoints.
+        budget_usd: what the task's jobs may cost together, US dollars (templated). A job is not started if its worst
+            case is above the budget, and is stopped when the cost is. None: no such limit.
         project: project that pays (templated); by default the one in params.yaml, section `budget`.
         model: name of the model that is trained, for the ledger (templated).
         environment: variables of the script (templated). No secrets: they show in the UI.
-        config: more fields of the request to CreateTrainingJob (templated): mappings are merged into the task's
-            own, other values replace them. Neither TrainingJobName nor Tags.
+        config: more fields of the request to CreateTrainingJob (templated): mappings are merged into the task's own,
+            other values replace them. It may not have TrainingJobName or Tags.
         check_interval_s: seconds between two requests for the job's state (templated).
         deferrable: whether to wait in the triggerer; else in the worker.
         python: interpreter of the environment that has the steps; empty: Airflow's own (templated).
@@ -63,8 +66,8 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         interruptions, lost_s, capacity_s.
     """
 
-    job_task = TrainingTask
-    job_fields = TrainingFields
+    job_task_class = TrainingTask
+    job_fields_class = TrainingFields
     template_fields: Sequence[str] = (
         *("aws_conn_id", "region_name", "verify", "channels", "hyperparameters", "role_arn", "bucket", "prefix"),
         *("image_uri", "environment", "config", "python", "env", "budget_usd", "project", "model", "check_interval_s"),

@@ -1,4 +1,4 @@
-"""StepOperator, the base class of the operators that run steps."""
+"""The base class of the operators that run steps."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from leeway.hooks.step.credentials import build_source_environment
 from leeway.hooks.step.hook import StepHook
-from leeway.operators.output import ReturnsResult
+from leeway.operators.output import ResultOutputMixin
 
 IN_BACKFILL = "{{ dag_run.run_type == 'backfill' }}"
 """Renders to True in a run that a backfill started, or ran again."""
 
-WHO = {
+ACTOR_VARIABLES = {
     # default(): a run that no person triggered has no user name.
     "LEEWAY_ACTOR": "{{ dag_run.triggering_user_name | default('', true) or dag.dag_id ~ '/' ~ run_id }}",
     "LEEWAY_RUN": "{{ dag.dag_id }}/{{ run_id }}",
@@ -24,10 +24,10 @@ WHO = {
 """Variables that say who acts, for the registry's events: the user that triggered the run, else the run."""
 
 
-class StepOperator(ReturnsResult, BaseOperator):
-    """Run one step in a process of its own; its Result, which has references and numbers only, is the task's XCom.
+class StepOperator(ResultOutputMixin, BaseOperator):
+    """Run one step in a process of its own. Its Result, which has references and numbers only, is the task's XCom.
 
-    A subclass names the step and the fields that go into its spec. The process ends with its task.
+    A subclass names the step and the fields of its spec. The process ends when the task ends.
 
     Args:
         python: interpreter of the environment that has the ML libraries (templated); empty: LEEWAY_PYTHON, else
@@ -37,9 +37,9 @@ class StepOperator(ReturnsResult, BaseOperator):
 
     step: ClassVar[str]
     fields: ClassVar[Sequence[str]] = ()
-    """Attributes that go into the spec as they are, under their own names."""
+    """Attributes that are fields of the spec, under their own names."""
     source_conn_id: str | None = None
-    """Connection of the source, in operators over steps that read one; its credentials are not in the UI or the log."""
+    """Connection of the source, for steps that read a source; its credentials are not in the UI or the log."""
     template_fields: Sequence[str] = ("python", "env", "who")
     ui_color = "#dcebf7"
 
@@ -52,11 +52,11 @@ class StepOperator(ReturnsResult, BaseOperator):
 
     def __init__(self, *, python: str = "", env: Mapping[str, str] | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.python, self.env, self.who = python, env, WHO
+        self.python, self.env, self.who = python, env, ACTOR_VARIABLES
         self._hook: StepHook | None = None
 
     def build_spec(self) -> dict[str, Any]:
-        """Return the step's spec, made of the rendered fields that are not None; params.yaml has the others."""
+        """Return the step's spec: the rendered fields that are not None. params.yaml or the step sets the others."""
         return {name: value for name in self.fields if (value := getattr(self, name)) is not None}
 
     def execute(self, context: Context) -> Any:
@@ -64,7 +64,7 @@ class StepOperator(ReturnsResult, BaseOperator):
         return self.run_step(self.step, self.build_spec())
 
     def run_step(self, step: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """Run a step with the environment of this operator, and return its Result."""
+        """Run a step with the operator's variables and the source's credentials, and return its Result."""
         secrets = build_source_environment(self.source_conn_id) if self.source_conn_id else {}
         self._hook = StepHook(self.log, self.python, {**self.who, **(self.env or {}), **secrets})
         return self._hook.run(step, spec)
@@ -76,7 +76,7 @@ class StepOperator(ReturnsResult, BaseOperator):
 
 
 def drop_unset(spec: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the spec without a field that nobody set, so that params.yaml decides. A null param renders to "None"."""
+    """Return the spec without the field `name` if it is not set: empty, or "None", to which a null param renders."""
     return {key: value for key, value in spec.items() if key != name or value not in ("", "None")}
 
 
@@ -84,7 +84,7 @@ def skip_if_nothing_done(context: Context, result: dict[str, Any]) -> dict[str, 
     """Return the Result; skip the task if the Result has a reason why nothing was done.
 
     Raises:
-        AirflowSkipException: it has such a reason. The Result is the task's XCom nevertheless.
+        AirflowSkipException: the Result has such a reason. The Result is the task's XCom in this case too.
     """
     if result["reason"]:
         context["ti"].xcom_push("return_value", result)

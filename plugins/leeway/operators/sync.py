@@ -1,4 +1,4 @@
-"""SyncOperator."""
+"""The operator over the step `sync`."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from airflow.sdk.definitions.context import Context
 from leeway.operators.step import StepOperator
 
 WATERMARK = "watermark"
-"""Key of the cursor in the asset's state store."""
+"""Field of the step's spec and Result, and key in the asset's state store."""
 
 
 class SyncOperator(StepOperator):
-    """Ingest what changed since the last sync in a source without partitions, incrementally by cursor. Idempotent.
+    """Ingest the changes of a source without partitions since the last sync, incrementally by cursor. Idempotent.
 
-    The cursor (watermark) is kept in the asset's state store, and moves after the last commit, so a task that was
-    killed repeats work and loses nothing. Two runs at once would overwrite each other: set the DAG's max_active_runs to
-    1. A ValidateOperator that is mapped over the result's partitions publishes the days; see docs/how-to/ingestion.md.
+    The watermark, the largest cursor that was read, is stored in the asset's state store after the last commit. A task
+    that was killed therefore reads rows again, and misses none. Set the DAG's max_active_runs to 1, because two runs at
+    the same time would overwrite each other's rows. A ValidateOperator that is mapped over the result's partitions
+    publishes the days; see docs/how-to/ingestion.md.
 
     Args:
         dataset: dataset to ingest (templated).
         asset: the staging table; its state store has the watermark. It gets no event.
-        folder: folder of the source's files (templated); by default the source's own place.
+        folder: folder of the source's files (templated); by default the source's default folder.
         source_conn_id: Airflow connection whose credentials the step gets in its environment
             (docs/how-to/ingestion.md).
 
@@ -51,8 +52,8 @@ class SyncOperator(StepOperator):
 
     def execute(self, context: Context) -> Any:
         """Run the step and return its Result."""
-        state = context["asset_state_store"][self.asset]
-        result = self.run_step(self.step, {**self.build_spec(), WATERMARK: state.get(WATERMARK) or ""})
+        store = context["asset_state_store"][self.asset]
+        result = self.run_step(self.step, {**self.build_spec(), WATERMARK: store.get(WATERMARK) or ""})
         if result[WATERMARK]:
-            state.set(WATERMARK, result[WATERMARK])
+            store.set(WATERMARK, result[WATERMARK])
         return result

@@ -1,4 +1,4 @@
-"""ValidateOperator."""
+"""The operator over the step `validate`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class ValidateOperator(StepOperator):
     """Validate a staged partition by its suite in expectations/, quarantine bad rows, and publish the others.
 
     After a critical failure, or with too many bad rows, nothing is published: the task fails without retries, the
-    results are kept, and no asset event is emitted. The task's button "Data docs" opens the results, whether the task
-    failed or not. Idempotent.
+    results are stored, and no asset event is emitted. The task's button "Data docs" opens the results, also if the task
+    failed. Idempotent.
 
     Args:
         dataset: dataset whose partition is validated (templated).
@@ -26,8 +26,8 @@ class ValidateOperator(StepOperator):
         suite: suite in expectations/ (templated); by default the one with the dataset's name.
         max_quarantined_fraction: largest share of the rows that may be quarantined, 0 to 1 (templated); by default
             params.yaml decides.
-        withdraw: whether a refused day also removes what was published of it before (templated); by default params.yaml
-            decides.
+        withdraw: whether to remove the rows of a refused day that were published before (templated); by default
+            params.yaml decides.
         asset: gets an event of the partition if the published rows changed, with snapshot_id, rows, changed, changes
             and columns in its extra. An asset that is only in `outlets` would get an event every time.
 

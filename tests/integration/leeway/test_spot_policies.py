@@ -263,7 +263,7 @@ def test_outage_is_logged_once_and_the_task_continues_after_it(
 
     thread = threading.Thread(target=run)
     thread.start()
-    name = f"{make_spot_task()._make_task(context).jobs.base}-1"
+    name = f"{make_spot_task()._make_job_task(context).jobs.base}-1"
     until(lambda: name in drydock.list_jobs() and drydock.describe_job(name)["SecondaryStatus"] == "Training")
     post_to_drydock(
         drydock, "outage", service=service, operation=operation or "", code=code, status=status, for_s=600, times=2
@@ -337,7 +337,7 @@ def test_kill_of_the_waiting_worker_stops_the_job_and_is_logged(
 
     thread = threading.Thread(target=run)
     thread.start()
-    base = until(lambda: task._task and task._task.jobs.live_job_name)
+    base = until(lambda: task._job_task and task._job_task.jobs.live_job_name)
     until(lambda: drydock.read_log(base))  # the task knows the name before the job exists
     task.on_kill()
     thread.join(60)

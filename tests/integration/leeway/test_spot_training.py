@@ -221,7 +221,7 @@ def test_worker_killed_after_creating_the_job_leaves_one_job(
     arguments = [task.dag_id, task.channels["train"], str(tmp_path / "gate")]
     worker = subprocess.run([sys.executable, "-c", WORKER, *arguments], capture_output=True, text=True, timeout=120)
     assert worker.returncode == -signal.SIGKILL, worker.stderr[-2_000:]
-    base = task._make_task(context).jobs.base
+    base = task._make_job_task(context).jobs.base
     (orphan,) = [name for name in drydock.list_jobs() if name.startswith(base)]
     try:
         result = task.execute(context)
