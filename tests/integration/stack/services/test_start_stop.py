@@ -143,7 +143,7 @@ def test_repeated_up_leaves_the_stack_as_it_is(project):
     before = {process.pid for process in project.list_processes()}
     result = project.run("up")
     assert result.returncode == 0
-    assert "It was running already" in result.stdout
+    assert "The stack runs already" in result.stdout
     assert before <= {process.pid for process in project.list_processes()}
     assert project.run("status").returncode == 0
 
