@@ -178,7 +178,7 @@ def compare_strategies(models: Sequence[BackfilledModel], months: Sequence[Month
     """
     first_model = _find_newest_passed(models, months[0].days.first)
     end = months[-1].days.first
-    monthly = [_find_newest_passed(models, month.days.first) for month in months]
+    monthly_models = [_find_newest_passed(models, month.days.first) for month in months]
     all_models = [model for model in models if first_model.as_of <= model.as_of <= end]
     served, trained = _retrain_on_drift(models, months, first_model, drop)
     rule = (
@@ -186,7 +186,7 @@ def compare_strategies(models: Sequence[BackfilledModel], months: Sequence[Month
         "by the labels known at the month's end"
     )
     return [
-        Strategy("retrain monthly", "trained again before every month", monthly, all_models),
+        Strategy("retrain monthly", "trained again before every month", monthly_models, all_models),
         Strategy("never retrain", "the first model serves throughout", [first_model] * len(months), [first_model]),
         Strategy("on drift", rule, served, trained),
     ]
@@ -196,13 +196,13 @@ def _retrain_on_drift(
     models: Sequence[BackfilledModel], months: Sequence[Month], first_model: BackfilledModel, drop: float
 ) -> tuple[list[BackfilledModel], list[BackfilledModel]]:
     """Return the model that serves in each month, and all models that are trained."""
-    serving, served, trained = first_model, [first_model], [first_model]
+    serving_model, served, trained = first_model, [first_model], [first_model]
     for previous, month in pairwise(months):
-        newer = [model for model in models if trained[-1].as_of < model.as_of <= month.days.first]
-        if newer and previous.known_auc.get(serving.version, 1.0) < serving.holdout_auc - drop:
-            trained.append(newer[-1])
-            serving = newer[-1] if newer[-1].passed else serving
-        served.append(serving)
+        newer_models = [model for model in models if trained[-1].as_of < model.as_of <= month.days.first]
+        if newer_models and previous.known_auc.get(serving_model.version, 1.0) < serving_model.holdout_auc - drop:
+            trained.append(newer_models[-1])
+            serving_model = newer_models[-1] if newer_models[-1].passed else serving_model
+        served.append(serving_model)
     return served, trained
 
 
@@ -235,7 +235,7 @@ def _score_month(
     """Compute the AUC of each model over the month; None where all labels of the month are the same."""
     label = frame[dataset.label].to_numpy(dtype=bool)
     next_month = (days.first + 31 * DAY).replace(day=1)
-    known = (pd.to_datetime(frame[PARTITION]) <= pd.Timestamp(next_month - (label_delay_days + 1) * DAY)).to_numpy()
+    is_known = (pd.to_datetime(frame[PARTITION]) <= pd.Timestamp(next_month - (label_delay_days + 1) * DAY)).to_numpy()
     if label.all() or not label.any():
         log.warning("%s: all %d labels are the same, so the month is left out", days, len(label))
         return None
@@ -243,7 +243,7 @@ def _score_month(
     for version, scorer in scorers.items():
         score = scorer(frame)
         auc[version] = float(roc_auc_score(label, score))
-        if 0 < label[known].sum() < known.sum():
-            known_auc[version] = float(roc_auc_score(label[known], score[known]))
+        if 0 < label[is_known].sum() < is_known.sum():
+            known_auc[version] = float(roc_auc_score(label[is_known], score[is_known]))
     log.info("%s: %d rows, scored by %d models", days, len(label), len(auc))
     return Month(days, len(label), auc, known_auc)

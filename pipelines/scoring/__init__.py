@@ -1,1 +1,1 @@
-"""Scoring of published days by the champion, and the labels that arrive later."""
+"""Score published days with the champion, in this process or by SageMaker Batch Transform."""

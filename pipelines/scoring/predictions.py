@@ -1,4 +1,4 @@
-"""Columns of the tables of predictions and outcomes, and functions that both steps use to write a partition.
+"""Columns of the tables of predictions and outcomes, and functions that the steps `score` and `outcomes` share.
 
 Both tables have one row for each key and model version. A write replaces the rows of one day and model (and version).
 """
@@ -34,15 +34,15 @@ def require_published(lake: Lake, dataset: Dataset, day: dt.date) -> None:
 def repeat_until_current(lake: Lake, tables: Sequence[str], day: dt.date, work: Callable[[], T]) -> T:
     """Run `work`, and run it again if another process rewrote the day in one of the tables in the meantime.
 
-    If two processes work on one day, the one that ends last has read the newest rows. So no results of older rows are
-    left.
+    If two processes work on one day, the one that ends last has read the newest rows, so no results of older rows
+    remain.
 
     Returns:
         What the last call of `work` returned.
     """
     while True:
-        before = [lake.pin_window(table, day, day) for table in tables]
+        snapshot_ids = [lake.pin_window(table, day, day) for table in tables]
         result = work()
-        if [lake.pin_window(table, day, day) for table in tables] == before:
+        if [lake.pin_window(table, day, day) for table in tables] == snapshot_ids:
             return result
         log.info("another process rewrote %s %s: the rows are read again", " or ".join(tables), day)

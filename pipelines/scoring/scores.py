@@ -64,8 +64,8 @@ def score_day(lake: Lake, dataset: Dataset, day: dt.date, scorer: Scorer) -> Ite
             finite number. A retry cannot help.
     """
     with read_rows(lake, dataset, day) as (schema, batches), make_spill_folder() as folder:
-        scored = (_append_score(dataset, batch, scorer) for batch in batches)
-        building.write_features(scored, schema.append(pa.field(SCORE, pa.float64())), folder)
+        scored_batches = (_append_score(dataset, batch, scorer) for batch in batches)
+        building.write_features(scored_batches, schema.append(pa.field(SCORE, pa.float64())), folder)
         yield folder / building.FILE_NAME
 
 

@@ -53,13 +53,13 @@ class WeightedAuc:
 
     def __call__(self, weights: Array) -> Array:
         """Compute the AUC of each draw from weights of rows, shape (draws, rows)."""
-        below = np.zeros((len(weights), len(self._zeros) + 1))
-        np.cumsum(weights[:, self._zeros], axis=1, out=below[:, 1:])
-        wins = np.take(below, self._lower, axis=1)
+        cumulative_weights = np.zeros((len(weights), len(self._zeros) + 1))
+        np.cumsum(weights[:, self._zeros], axis=1, out=cumulative_weights[:, 1:])
+        wins = np.take(cumulative_weights, self._lower, axis=1)
         if self._has_ties:
-            wins = (wins + np.take(below, self._lower_or_equal, axis=1)) / 2
+            wins = (wins + np.take(cumulative_weights, self._lower_or_equal, axis=1)) / 2
         ones = weights[:, self._ones]
-        return divide(np.einsum("ij,ij->i", ones, wins), ones.sum(axis=1) * below[:, -1], np.nan)
+        return divide(np.einsum("ij,ij->i", ones, wins), ones.sum(axis=1) * cumulative_weights[:, -1], np.nan)
 
     def build_group_metric(self, groups: Array, group_count: int) -> Callable[[Array], Array]:
         """Return the AUC as a function of weights of groups, shape (draws, group_count).
@@ -74,8 +74,8 @@ class WeightedAuc:
         wins = np.empty((group_count, group_count))
         groups_of_ones, groups_of_zeros = groups[self._ones], groups[self._zeros]
         for group in range(group_count):
-            below = np.append(0, np.cumsum(groups_of_zeros == group))
-            pairs = (below[self._lower] + below[self._lower_or_equal]) / 2
+            cumulative_counts = np.append(0, np.cumsum(groups_of_zeros == group))
+            pairs = (cumulative_counts[self._lower] + cumulative_counts[self._lower_or_equal]) / 2
             wins[:, group] = np.bincount(groups_of_ones, pairs, group_count)
         ones, zeros = (
             np.bincount(members, minlength=group_count).astype(np.float64)

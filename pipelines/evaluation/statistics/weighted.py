@@ -1,8 +1,9 @@
-"""Metrics as functions of the rows' weights. A bootstrap calls such a function thousands of times; it sorts only once.
+"""Make metrics as functions of the rows' weights. The rows are sorted only once, when the function is made.
 
-Each maker takes labels (bool) and scores, and returns a function: it takes weights of shape (draws, rows), and returns
-the metric of each draw, shape (draws,). With weights of 1 it equals scikit-learn's metric of that name; `ece` equals
-that of `pipelines.evaluation.metrics`. In a draw without a row of one label, a metric that needs both is NaN.
+Each maker takes labels (bool) and scores, and returns a function. The function takes weights of shape (draws, rows),
+and returns the metric of each draw, shape (draws,). With weights of 1, the metric equals scikit-learn's of the same
+name, and `ece` equals that of `pipelines.evaluation.metrics`. In a draw without a row of one label, a metric that needs
+both is NaN.
 """
 
 from __future__ import annotations

@@ -87,7 +87,10 @@ def check_bounds(args: arguments.RangeArguments, value: Any) -> CheckResult:
 
 
 def _make_own_query_check(args: arguments.AggregateRange, rows: Rows, function: str) -> TableCheck | None:
-    """Make the check of an aggregate by its own query: it holds all values in memory, or fails on an infinite value."""
+    """Make the check of an aggregate that has its own query.
+
+    It does not share a query, because it holds all values in memory, or fails on an infinite value.
+    """
     if rows.get_kind(args.column) not in ("int", "float"):
         return None
 

@@ -40,8 +40,8 @@ def build_match_sql(rows: Rows, column: str, regex: str) -> str:
         return _build_python_match(rows, regex, value)
     if agreement == "always":
         return re2_match
-    is_plain = f"strlen({value}) = length({value}) AND NOT contains({value}, chr(10))"
-    return f"(CASE WHEN {is_plain} THEN {re2_match} ELSE {_build_python_match(rows, regex, value)} END)"
+    plain_text_sql = f"strlen({value}) = length({value}) AND NOT contains({value}, chr(10))"
+    return f"(CASE WHEN {plain_text_sql} THEN {re2_match} ELSE {_build_python_match(rows, regex, value)} END)"
 
 
 def _compare_with_re2(parsed: Any) -> str:

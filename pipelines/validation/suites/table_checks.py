@@ -19,7 +19,7 @@ def make_row_count_range_check(args: arguments.CountRange, rows: Rows) -> TableC
 
 
 def make_row_count_check(args: arguments.ExactCount, rows: Rows) -> TableCheck:
-    """Make the check that the number of rows equals the given one."""
+    """Make the check that the number of rows is `value`."""
     return TableCheck([], lambda rows, _: (rows.count == args.value, {"observed_value": rows.count}))
 
 
@@ -30,7 +30,7 @@ def make_column_count_range_check(args: arguments.ColumnCountRange, rows: Rows) 
 
 
 def make_column_count_check(args: arguments.ExactCount, rows: Rows) -> TableCheck:
-    """Make the check that the number of columns equals the given one."""
+    """Make the check that the number of columns is `value`."""
     return TableCheck([], lambda rows, _: (len(rows.schema) == args.value, {"observed_value": len(rows.schema)}))
 
 
