@@ -80,10 +80,9 @@ class Column:
 
     def is_equivalent(self, other: Column) -> bool:
         """Return whether the counts are equal, up to rounding in the sums and the randomness of the sketch."""
-        inexact_fields = {"s1": 0.0, "s2": 0.0, "sums": (), "sketch": b""}
-        if replace(self, **inexact_fields) != replace(other, **inexact_fields) or bool(self.sketch) != bool(
-            other.sketch
-        ):  # type: ignore[arg-type]
+        inexact_fields: dict[str, Any] = {"s1": 0.0, "s2": 0.0, "sums": (), "sketch": b""}
+        has_equal_counts = replace(self, **inexact_fields) == replace(other, **inexact_fields)
+        if not has_equal_counts or bool(self.sketch) != bool(other.sketch):
             return False
         # s1, the sum of x - center, is small compared with its terms, so its tolerance is relative to their size.
         scale = math.sqrt(self.n * self.s2)

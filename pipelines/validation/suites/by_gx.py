@@ -119,8 +119,8 @@ def _select_columns(rows: Rows, expectations: Sequence[Expectation]) -> str:
 def _convert_result(rows: Rows, gx_result: dict[str, Any]) -> GxResult:
     """Convert the JSON result of one expectation; leave out its long lists."""
     result = gx_result.get("result") or {}
-    positions = result.get("unexpected_index_list")
-    has_positions = positions and all(isinstance(position, int) for position in positions)
+    positions = result.get("unexpected_index_list") or []
+    has_positions = bool(positions) and all(isinstance(position, int) for position in positions)
     unexpected_sql = _build_position_sql(rows, positions) if has_positions else ""
     short_result = {name: value for name, value in result.items() if name not in _LONG_FIELDS}
     exception_info = gx_result.get("exception_info") or {}
