@@ -32,8 +32,8 @@ backtest.
 * A person: trigger the DAG with `as_of`.
 * Drift: an event of the asset `flights_drift` with `extra={"as_of": ..., "reason": ..., "worst": [...]}`.
 * The calendar: the first day of each month.
-* A backfill: it promotes nothing unless `promote_in_backfill` is set. Use `--max-active-runs 1`: each run compares with
-the champion of the runs before it.
+* A backfill: it promotes nothing unless `promote_in_backfill` is set. Use `--max-active-runs 1`: each
+candidate is compared with the one before it.
 """
 
 with DAG(

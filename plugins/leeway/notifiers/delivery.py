@@ -22,7 +22,12 @@ SEND_TIMEOUT_S = 10.0
 
 
 def make_message(context: Context, failed: bool) -> Message | None:
-    """Return the message about a task that ended; None if nobody needs one, for example if a backfill failed."""
+    """Return the message about a task that ended; None if nobody needs one, for example if a backfill failed.
+
+    Args:
+        context: Airflow's context of the task.
+        failed: whether the task failed.
+    """
     ti, step = context["ti"], getattr(context["task"], "step", "")
     is_backfill = context["dag_run"].run_type == "backfill"
     has_result = _may_have_message(step, failed)
@@ -37,7 +42,7 @@ def make_message(context: Context, failed: bool) -> Message | None:
 
 
 def send_message(message: Message, mail_conn_id: str, slack_conn_id: str, log: Logger) -> None:
-    """Send the message by each connection that exists; log those that fail or do not answer in time."""
+    """Send the message by each connection that exists; log each connection that fails or does not answer in time."""
     senders = {mail_conn_id: mail.send, slack_conn_id: slack.send}
     connections = {conn_id: connection for conn_id in senders if (connection := _find_connection(conn_id))}
 

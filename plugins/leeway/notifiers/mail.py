@@ -1,4 +1,4 @@
-"""Send a message as a mail: plain text, HTML, and the report as an attachment if no link can open it."""
+"""Send a message as a mail: plain text, HTML, and as attachments the pages that only this machine can open."""
 
 from __future__ import annotations
 

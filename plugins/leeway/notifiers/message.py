@@ -1,4 +1,4 @@
-"""Message: a title, facts and lines for people, without secrets, and without what mail and Slack treat as markup."""
+"""A message for people: title, facts, lines and links of limited length, without secrets and control characters."""
 
 from __future__ import annotations
 

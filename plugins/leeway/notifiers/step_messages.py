@@ -9,6 +9,7 @@ from leeway.notifiers.message import MAX_LINE_CHARS, Message, clean, mask_secret
 from pipelines.settings import settings
 
 Result = Mapping[str, Any]
+"""The Result of a step, as the task's XCom has it."""
 
 
 def build_step_message(step: str, result: Result, *, is_backfill: bool, log_url: str) -> Message | None:

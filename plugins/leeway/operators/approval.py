@@ -31,7 +31,8 @@ class PromotionApprovalOperator(ResultOutputMixin, ApprovalOperator):
 
     Args:
         verdict: result of GateOperator (templated).
-        python: interpreter of the environment that has the ML libraries (templated).
+        python: interpreter of the environment that has the ML libraries (templated); empty: LEEWAY_PYTHON, else
+            Airflow's own.
 
     Returns:
         `DecideResult` if a person was asked: model_name, version, approved, who, changed; else approval_required only.

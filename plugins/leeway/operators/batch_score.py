@@ -50,7 +50,8 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
             TransformOutput.S3OutputPath.
         check_interval_s: seconds between two requests for the job's state (templated).
         deferrable: whether to wait in the triggerer; else in the worker.
-        python: interpreter of the environment that has the steps; empty: Airflow's own (templated).
+        python: interpreter of the environment that has the ML libraries (templated); empty: LEEWAY_PYTHON, else
+            Airflow's own.
         env: more environment variables for the steps (templated). No secrets: they show in the UI.
 
     Returns:

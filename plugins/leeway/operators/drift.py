@@ -28,15 +28,15 @@ class DriftSensor(StepOperator, BaseSensorOperator):
     there are too few data. In a backfill the task is skipped even on drift, unless the backfill may retrain. The log
     has the reason. The task's button "Drift" opens the page of the findings.
 
-    Between two checks the task waits in the triggerer and uses no worker. It fails if profiles are missing after
-    `timeout`, and names the days.
+    Between two checks the task waits in the triggerer and uses no worker. If profiles are still missing after
+    `timeout`, the task fails, and its error names the days.
 
     Args:
         dataset: dataset of the model (templated).
         model_name: registered model (templated).
         partition: last day of the window, YYYY-MM-DD (templated); by default the run's partition.
         version: number of the model's version (templated); by default the one that scores the day.
-        asset: gets the event. An asset that is only in `outlets` would get an event every time.
+        asset: gets the event. An asset that is only in `outlets` would get an event without `extra`.
         retrain_in_backfill: whether drift in a backfill retrains (templated); empty: params.yaml, section drift,
             decides.
         backfill: whether a backfill runs the task (templated); by default the run says so.

@@ -12,7 +12,7 @@ from leeway.links.report import ReportLink
 from leeway.operators.step import IN_BACKFILL, StepOperator
 
 MARKS = {"passed": "yes", "failed": "NO ", "undecided": "?  ", "reported": "   "}
-"""Begin of a check's line in the log, by the check's outcome."""
+"""Beginning of a check's line in the log, by the check's outcome."""
 
 
 class GateOperator(StepOperator, SkipMixin):

@@ -37,7 +37,7 @@ class GuardOperator(StepOperator):
         self.dataset, self.model_name, self.request = dataset, model_name, request
 
     def build_spec(self) -> dict[str, Any]:
-        """Return the step's spec. If the request comes from the DAG run, `execute` reads it before."""
+        """Return the step's spec. A request that comes from the DAG run is in it only after `execute` has read it."""
         return {"dataset": self.dataset, "model_name": self.model_name, **(self.request or {})}
 
     def execute(self, context: Context) -> Any:

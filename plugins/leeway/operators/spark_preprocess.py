@@ -40,7 +40,8 @@ class SparkPreprocessOperator(SageMakerJobOperator, SageMakerProcessingOperator)
             other values replace them. It may not have ProcessingJobName, Tags or ProcessingOutputConfig.Outputs.
         check_interval_s: seconds between two requests for the job's state (templated).
         deferrable: whether to wait in the triggerer; else in the worker.
-        python: interpreter of the environment that has the steps; empty: Airflow's own (templated).
+        python: interpreter of the environment that has the ML libraries (templated); empty: LEEWAY_PYTHON, else
+            Airflow's own.
         env: more environment variables for the steps (templated). No secrets: they show in the UI.
 
     Returns:

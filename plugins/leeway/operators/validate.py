@@ -29,7 +29,7 @@ class ValidateOperator(StepOperator):
         withdraw: whether to remove the rows of a refused day that were published before (templated); by default
             params.yaml decides.
         asset: gets an event of the partition if the published rows changed, with snapshot_id, rows, changed, changes
-            and columns in its extra. An asset that is only in `outlets` would get an event every time.
+            and columns in its extra. An asset that is only in `outlets` would get an event at each success.
 
     Returns:
         `ValidateResult`: table, partition, rows, quarantined, evaluated, warnings, evidence, docs, snapshot_id,

@@ -20,6 +20,7 @@ from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
 
 Job = Mapping[str, Any]
+"""SageMaker's description of a job."""
 
 
 class Attempts(ABC):
@@ -38,7 +39,7 @@ class Attempts(ABC):
     @property
     @abstractmethod
     def inputs(self) -> dict[str, Any]:
-        """The inputs that decide the job's output, for a later call in the same try."""
+        """The inputs that decide the job's output, for a later call of `prepare_work` in the same try."""
 
     def resume(self, event: WaitEvent | None) -> JobWait | dict[str, Any]:
         """Return the job to wait for, or the result of the job that completed. Idempotent.
@@ -67,7 +68,7 @@ class Attempts(ABC):
             event = None  # another process started a job first: wait for that one
 
     def _check_end(self, event: WaitEvent, attempts: Sequence[Job]) -> None:
-        """Raise the error of the job that this try waited for, unless it succeeded or this try starts another one."""
+        """Raise the error of the job that this try waited for, unless it succeeded or this try starts another job."""
         job = next((job for job in attempts if get_job_name(job) == event["job_name"]), None)
         if job is None:
             raise AirflowException(f"{self.jobs.kind} job {event['job_name']} does not exist any more.")
@@ -81,7 +82,7 @@ class Attempts(ABC):
         raise error
 
     def _attach(self, attempts: Sequence[Job]) -> JobWait:
-        """Return the wait for the last attempt, which is live."""
+        """Return the wait for the last attempt, which is live; stop the attempt if it has other inputs."""
         job = attempts[-1]
         self.jobs.live_job_name = get_job_name(job)
         self.log.info(

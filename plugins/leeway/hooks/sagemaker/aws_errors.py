@@ -60,22 +60,22 @@ class Outage:
 
     def __init__(self, log: Logger, service: str) -> None:
         self.log, self.service = log, service
-        self._started: float | None = None
+        self._start: float | None = None
         self._delay_s = 0.5
 
     def record_failure(self, error: BaseException) -> float:
         """Record that a request failed; return the seconds to wait before the next one."""
-        if self._started is None:
-            self._started = time.monotonic()
+        if self._start is None:
+            self._start = time.monotonic()
             self.log.warning("%s does not answer: %s Retrying until it does.", self.service, format_error_line(error))
         self._delay_s = min(2 * self._delay_s, LONGEST_DELAY_S)
         return self._delay_s
 
     def record_response(self) -> None:
         """Record that a request was answered."""
-        if self._started is not None:
-            self.log.info("%s answers again, after %.0f s", self.service, time.monotonic() - self._started)
-        self._started, self._delay_s = None, 0.5
+        if self._start is not None:
+            self.log.info("%s answers again, after %.0f s", self.service, time.monotonic() - self._start)
+        self._start, self._delay_s = None, 0.5
 
 
 def call_with_retries(call: Callable[[], T], log: Logger) -> T:

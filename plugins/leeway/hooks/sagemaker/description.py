@@ -31,8 +31,8 @@ def get_job_arn(job: Mapping[str, Any]) -> str:
 
 def get_start_time(job: Mapping[str, Any]) -> dt.datetime | None:
     """Return when the job got its machines; None if it never did."""
-    moment: dt.datetime | None = job.get(f"{get_kind(job)}StartTime")
-    return moment
+    start: dt.datetime | None = job.get(f"{get_kind(job)}StartTime")
+    return start
 
 
 def is_live(job: Mapping[str, Any]) -> bool:
@@ -53,8 +53,8 @@ def compute_longest_s(job: Mapping[str, Any], max_wait_s: int) -> int:
 
 def compute_running_s(job: Mapping[str, Any], now: dt.datetime) -> float:
     """Return the seconds until now in which a training job had machines; waits for capacity do not count."""
-    transitions = [state for state in job.get("SecondaryStatusTransitions", []) if state["Status"] in PAID_STATES]
-    return float(sum(((state.get("EndTime") or now) - state["StartTime"]).total_seconds() for state in transitions))
+    states = [state for state in job.get("SecondaryStatusTransitions", []) if state["Status"] in PAID_STATES]
+    return float(sum(((state.get("EndTime") or now) - state["StartTime"]).total_seconds() for state in states))
 
 
 def compute_running_cost_usd(job: Mapping[str, Any], price_usd_h: float, now: dt.datetime) -> float:
@@ -70,10 +70,10 @@ def compute_billed_cost_usd(job: Mapping[str, Any], price_usd_h: float) -> float
 
 def get_stop_time(job: Mapping[str, Any]) -> dt.datetime:
     """Return when the stop of a training job was requested; its end if it has no state Stopping."""
-    transitions: list[dt.datetime] = [
+    stop_times: list[dt.datetime] = [
         state["StartTime"] for state in job.get("SecondaryStatusTransitions", []) if state["Status"] == "Stopping"
     ]
-    return min([*transitions, get_end_time(job)])
+    return min([*stop_times, get_end_time(job)])
 
 
 def _get_instance_count(job: Mapping[str, Any]) -> int:

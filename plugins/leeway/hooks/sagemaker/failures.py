@@ -1,4 +1,7 @@
-"""Turn the end of a processing or transform job into the task's error. For training jobs see `hooks.training`."""
+"""Turn the end of a processing or transform job into the task's error.
+
+`leeway.hooks.training.failures` does this for training jobs.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +25,15 @@ EXIT_MESSAGE = re.compile(r"\[exit (\d+)\] (.*)", re.DOTALL)
 """ExitMessage that `pipelines.container.processing` writes."""
 TRY_AGAIN_EXIT_CODE = 75
 """Exit code of a step that may succeed in a retry; see `pipelines.errors`."""
-KILLED = re.compile(r"exit ?code:? (137|143)\b", re.IGNORECASE)
+KILLED_PATTERN = re.compile(r"exit ?code:? (137|143)\b", re.IGNORECASE)
 """Part of the FailureReason of a job whose process was killed, for example because it used too much memory."""
 LONGER_RUN_HINT = "Give a longer max_run_s, or a larger instance_type."
 
 
 def compute_machine_s(job: Mapping[str, Any]) -> float:
     """Return the seconds in which an ended job had its machine; 0 if it never had one."""
-    started = get_start_time(job)
-    return float((get_end_time(job) - started).total_seconds()) if started else 0.0
+    start = get_start_time(job)
+    return float((get_end_time(job) - start).total_seconds()) if start else 0.0
 
 
 def make_job_error(job: Mapping[str, Any], event: WaitEvent) -> AirflowException | None:
@@ -54,7 +57,7 @@ def _make_error_of_failed_job(job: Mapping[str, Any], name: str) -> AirflowExcep
         text = f"{name} failed: {message[2]}"
         return AirflowException(text) if int(message[1]) == TRY_AGAIN_EXIT_CODE else AirflowFailException(text)
     reason = " ".join(str(job.get("FailureReason", "no reason is given")).split())
-    is_permanent = reason.startswith(PERMANENT_PREFIXES) and not KILLED.search(reason)
+    is_permanent = reason.startswith(PERMANENT_PREFIXES) and not KILLED_PATTERN.search(reason)
     return (AirflowFailException if is_permanent else AirflowException)(f"{name} failed: {reason}")
 
 
@@ -71,10 +74,10 @@ def _make_error_of_stopped_job(job: Mapping[str, Any], name: str, event: WaitEve
 def _is_stopped_by_clear(job: Mapping[str, Any], attached_at: str | None) -> bool:
     """Return whether the clear that began this try stopped the job.
 
-    SageMaker does not say when or by whom a job was stopped. The time of its end decides.
+    SageMaker does not say when a job was stopped, or by whom. The time of the job's end decides.
 
     Args:
-        job: SageMaker's description of it.
+        job: SageMaker's description of the job.
         attached_at: when this try found the job, ISO 8601; None if this try started it.
     """
     if attached_at is None:

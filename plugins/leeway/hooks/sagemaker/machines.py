@@ -84,8 +84,9 @@ def had_no_capacity(job: Mapping[str, Any]) -> bool:
 def choose_next_machine(machines: Sequence[Machine], last_attempt: Mapping[str, Any] | None) -> Machine | None:
     """Return the machine for the next attempt; None if the last attempt found no capacity for the last machine.
 
-    If the last attempt got no machine, the next attempt uses the machine after it in the list; otherwise it uses the
-    same machine. The first machine follows if there was no attempt, or if the list does not have its machine any more.
+    If the last attempt got no machine, the next attempt uses the following machine in the list; otherwise it uses the
+    same machine again. It uses the first machine if there was no attempt, or if the list no longer has the machine of
+    the last attempt.
 
     Args:
         machines: the machines to try in turn.

@@ -46,9 +46,9 @@ def build_base_name(dag_id: str, run_id: str, task_id: str, map_index: int) -> s
 
     It has at most 60 characters, because SageMaker allows 63 and the number needs three.
     """
-    identity = hashlib.sha256("\0".join([dag_id, run_id, task_id, str(map_index)]).encode()).hexdigest()
+    digest = hashlib.sha256("\0".join([dag_id, run_id, task_id, str(map_index)]).encode()).hexdigest()
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", f"{dag_id}-{task_id}").strip("-")
-    return f"{slug[:43]}-{identity[:16]}".strip("-")
+    return f"{slug[:43]}-{digest[:16]}".strip("-")
 
 
 def compute_digest(inputs: Mapping[str, Any]) -> str:
@@ -77,10 +77,10 @@ def is_missing(error: ClientError) -> bool:
 
 
 class NamedJobs:
-    """The jobs of one task: BASE-1, BASE-2, ... At most one of them is live.
+    """The jobs of one task: BASE-1, BASE-2, ... At most one of them has not ended.
 
     Args:
-        hook: the Amazon provider's hook.
+        hook: the Amazon provider's hook of SageMaker.
         log: log of the task.
         base: name of the jobs without their number, as `build_base_name` returns it.
     """

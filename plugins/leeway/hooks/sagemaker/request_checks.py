@@ -32,7 +32,7 @@ def parse_count(name: str, value: Any, maximum: int | None = None) -> int:
         maximum: largest number that is allowed; None: no limit.
 
     Raises:
-        AirflowFailException: it is not a whole number from 1 to `maximum`. A retry cannot help.
+        AirflowFailException: `value` is not a whole number from 1 to `maximum`. A retry cannot help.
     """
     try:
         number = int(value)
@@ -48,7 +48,7 @@ def parse_usd(name: str, value: Any) -> float | None:
     """Return `value` as an amount of US dollars; None if it is None, or a template that rendered to "" or "None".
 
     Raises:
-        AirflowFailException: it is not a number above 0. A retry cannot help.
+        AirflowFailException: `value` is not a number above 0. A retry cannot help.
     """
     if value is None or str(value).strip() in {"", "None"}:
         return None

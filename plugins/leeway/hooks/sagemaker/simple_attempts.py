@@ -51,7 +51,7 @@ class SimpleAttempts(Attempts):
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The inputs that decide the job's output, for a later call in the same try."""
+        """The inputs that decide the job's output, for a later call of `prepare_work` in the same try."""
         return dict(self._inputs)
 
     def _make_error(self, job: Job, event: WaitEvent) -> AirflowException | None:

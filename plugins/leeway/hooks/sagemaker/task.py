@@ -24,7 +24,7 @@ NOT_IN_TAGS = re.compile(r"[^\w\s.:/=+\-@]")
 
 
 class Work(Protocol):
-    """The work of a task after its request is built: to start, find or collect its job."""
+    """What a task does after `JobTask.prepare_work`: start, find or collect its job, if it needs one."""
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -35,7 +35,7 @@ class Work(Protocol):
 
 
 class JobTask(ABC):
-    """One task that has one job at a time.
+    """Prepare the work of one task, which has one job at a time.
 
     Args:
         fields: the operator's rendered fields.
@@ -65,7 +65,10 @@ class JobTask(ABC):
         self.jobs = self.jobs_class(self.hook, log, build_base_name(**{**identity, "run_id": self.get_job_scope()}))
 
     def get_job_scope(self) -> str:
-        """Return what the task has one job for, as a part of the job's name: by default, the id of the DAG run."""
+        """Return the id that is part of the jobs' names, in place of the run's: runs with an equal id share the jobs.
+
+        By default it is the id of the DAG run.
+        """
         return str(self.identity["run_id"])
 
     @abstractmethod

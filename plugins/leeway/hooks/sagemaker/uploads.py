@@ -17,9 +17,9 @@ class S3Uploader:
     """Upload channels and source bundles to one bucket. Idempotent: what S3 already has is not uploaded again.
 
     Args:
-        s3: the Amazon provider's hook.
+        s3: the Amazon provider's hook of S3.
         bucket: name of the bucket.
-        prefix: key prefix in it.
+        prefix: key prefix in the bucket.
     """
 
     def __init__(self, s3: S3Hook, bucket: str, prefix: str) -> None:

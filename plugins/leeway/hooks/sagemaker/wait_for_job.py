@@ -27,7 +27,8 @@ async def wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:
     While the endpoint throttles, fails or restarts, requests are retried for at most `give_up_s` seconds.
 
     Returns:
-        How the wait ended. It also ends when the job is older than `give_up_s`, and after an error that stays.
+        How the wait ended. It also ends when the job is older than `give_up_s`, and after an error that a retry cannot
+        help.
     """
     monitor, outage = _JobMonitor(wait, log), Outage(log, "SageMaker")
     give_up_at = asyncio.get_running_loop().time() + wait.give_up_s
@@ -123,18 +124,16 @@ class _JobMonitor:
 
     def _build_end_event(self, job: Mapping[str, Any]) -> WaitEvent:
         """Return the event of a job that ended. Only a job that was stopped can have exceeded a limit of the wait."""
-        exceeded = self.wait.find_exceeded_limit(job, get_end_time(job)) if get_job_status(job) == "Stopped" else None
-        return self.wait.build_event(*(exceeded or ("ended", "")))
+        limit = self.wait.find_exceeded_limit(job, get_end_time(job)) if get_job_status(job) == "Stopped" else None
+        return self.wait.build_event(*(limit or ("ended", "")))
 
     async def _enforce_limits(self, sagemaker: Any, job: Mapping[str, Any]) -> WaitEvent | None:
         """Stop a job that exceeds a limit. Return the event that ends the wait if the job is older than `give_up_s`."""
         now = dt.datetime.now(dt.UTC)
-        exceeded = self.wait.find_exceeded_limit(job, now)
-        if exceeded and get_job_status(job) == "InProgress":
-            self.log.warning("stopping %s job %s: %s", self.wait.kind, self.wait.job_name, exceeded[1])
+        limit = self.wait.find_exceeded_limit(job, now)
+        if limit and get_job_status(job) == "InProgress":
+            self.log.warning("stopping %s job %s: %s", self.wait.kind, self.wait.job_name, limit[1])
             await _request_stop(sagemaker, self.wait)
         return (
-            self.wait.build_event(*exceeded)
-            if exceeded and self.wait.compute_age_s(job, now) > self.wait.give_up_s
-            else None
+            self.wait.build_event(*limit) if limit and self.wait.compute_age_s(job, now) > self.wait.give_up_s else None
         )

@@ -4,9 +4,9 @@ A task that succeeds emits an event of each asset among its outlets. A task that
 asset from its outlets before it ends. (An asset alias cannot replace this: if two tasks add the first events of an
 alias at the same moment, they fail in the API server of Airflow 3.3.2, and retries do not help.)
 
-When Airflow has an event, the version that it is about is written to the asset's state store. If a task dies between
-the lake's commit and its own end, the store does not have the version yet. The next try changes nothing in the lake,
-but emits the event.
+When Airflow has the event of a version, the version is written to the asset's state store. If a task dies between the
+lake's commit and its own end, the store does not have the version yet. The next try changes nothing in the lake, but
+emits the event.
 """
 
 from __future__ import annotations

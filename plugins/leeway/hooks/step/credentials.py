@@ -38,7 +38,7 @@ def build_source_environment(conn_id: str) -> dict[str, str]:
     if conn_type in (*POSTGRES_TYPES, "sqlite"):
         values = _read_database_url(connection, conn_type)
     elif conn_type in ("http", "https"):
-        values = _read_headers(connection)
+        values = _read_url_and_headers(connection)
     elif conn_type == "aws":
         return _mask_in_logs(_read_access_keys(conn_id))
     else:
@@ -65,7 +65,7 @@ def _read_database_url(connection: Connection, conn_type: str) -> dict[str, str]
     return {"URL": url.render_as_string(hide_password=False)}
 
 
-def _read_headers(connection: Connection) -> dict[str, str]:
+def _read_url_and_headers(connection: Connection) -> dict[str, str]:
     host = connection.host or ""
     if host and "://" not in host:
         host = f"{connection.schema or connection.conn_type}://{host}"

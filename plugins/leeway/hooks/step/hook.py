@@ -35,11 +35,11 @@ class Logger(Protocol):
         """Log a line."""
 
     def warning(self, event: Any, *args: Any, **kw: Any) -> Any:
-        """Log a line that somebody should see."""
+        """Log a line about a problem."""
 
 
 class StepHook:
-    """Run each step in a process group of its own. After a killed task or a crashed step, no process of it is left.
+    """Run each step in a process group of its own. If the task is killed or the step crashes, no process is left.
 
     Args:
         log: log of the task, which gets the step's lines.
@@ -80,7 +80,7 @@ class StepHook:
         self.log.info("stopping the step (process group %s)", child.pid)
         _signal_group(child, signal.SIGTERM)
         deadline = time.monotonic() + KILL_AFTER_S
-        # Not child.wait(): on_kill runs in a signal handler, and the interrupted code may hold the lock that it needs.
+        # Not child.wait(): on_kill runs in a signal handler, and the interrupted code may hold the lock of wait().
         while child.returncode is None and time.monotonic() < deadline:
             time.sleep(0.05)
         if child.returncode is None:
@@ -123,7 +123,7 @@ class StepHook:
 
 
 def _end_group(child: subprocess.Popen[str]) -> None:
-    """Wait for the end of the step, then kill the processes that it left: with its stdout they would block the task."""
+    """Wait for the end of the step, then kill the processes that it left: if they hold its stdout, the task hangs."""
     child.wait()
     _signal_group(child, signal.SIGKILL)
 

@@ -91,9 +91,9 @@ class TrainingAttempts(Attempts):
         return self._build_wait(job, attempts[:-1], prices, attached_at)
 
     def _start_next(self, attempts: Sequence[Job]) -> JobWait | None:
-        same_training = [job for job in attempts if self._has_same_inputs(job)]
-        last_attempt = same_training[-1] if same_training else None
-        # Without a next machine, an earlier try has failed: this one begins again, as there may be capacity now.
+        matching_attempts = [job for job in attempts if self._has_same_inputs(job)]
+        last_attempt = matching_attempts[-1] if matching_attempts else None
+        # If no machine follows, an earlier try failed without capacity: this try begins with the first machine again.
         machine = choose_next_machine(self.template.machines, last_attempt) or self.template.machines[0]
         prices = self.costs.require_budget(self.template.machines)
         if last_attempt:

@@ -54,7 +54,7 @@ class TransformTask(JobTask):
     jobs: TransformJobs
 
     def get_job_scope(self) -> str:
-        """Return the partition and its model: a later run of the day, when labels came, scores the same rows."""
+        """Return the ids of the partition and the model: a later run of the day, with labels, scores the same rows."""
         return "/".join([self.fields.dataset, self.fields.model_name, self.fields.partition])
 
     def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> Work:
