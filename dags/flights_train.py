@@ -23,7 +23,7 @@ backtest.
 2. `preprocess` pins the window and builds its features with DVC.
 3. `train` runs on SageMaker managed spot (drydock on a laptop).
 4. `evaluate` measures the model on the holdout and registers it as a candidate.
-5. `gate` judges the candidate. If it does not pass, the tasks after it are skipped.
+5. `gate` judges the candidate. If it does not pass, the tasks after it are skipped, unless a person has to decide.
 6. `approve` asks a person, if `params.yaml` says so.
 7. `promote` makes the candidate the champion. `record_outcome` records how the training ended, even if a task failed.
 
@@ -32,8 +32,8 @@ backtest.
 * A person: trigger the DAG with `as_of`.
 * Drift: an event of the asset `flights_drift` with `extra={"as_of": ..., "reason": ..., "worst": [...]}`.
 * The calendar: the first day of each month.
-* A backfill: it promotes nothing unless `promote_in_backfill` is set. Use `--max-active-runs 1`: each
-candidate is compared with the one before it.
+* A backfill: it promotes nothing unless `promote_in_backfill` is set. Use
+`--max-active-runs 1`, so that each candidate is compared with the candidate before it.
 """
 
 with DAG(

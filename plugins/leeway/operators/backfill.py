@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk import Asset
 from airflow.sdk.definitions.context import Context
 
-from leeway.hooks.step.asset_events import emit_event, register_asset
+from leeway.hooks.step.asset_events import prepare_event, register_asset
 from leeway.operators.step import StepOperator
 
 
@@ -56,5 +56,5 @@ class BackfillOperator(StepOperator):
         """Run the step and return its Result."""
         result = super().execute(context)
         if self.asset:
-            emit_event(context, self.asset, f"{self.first}..{self.last}", result)
+            prepare_event(context, self.asset, f"{self.first}..{self.last}", result)
         return result

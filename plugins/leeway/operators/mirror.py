@@ -90,10 +90,10 @@ class MirrorOperator(ResultOutputMixin, SageMakerRegisterModelVersionOperator):
     def _find_package(self) -> dict[str, Any] | None:
         """Return the package of this version; None if there is no such package, or no group."""
         client = self.hook.conn
-        groups = client.get_paginator("list_model_package_groups").paginate(NameContains=self.package_group_name)
+        group_pages = client.get_paginator("list_model_package_groups").paginate(NameContains=self.package_group_name)
         if not any(
             group["ModelPackageGroupName"] == self.package_group_name
-            for page in groups
+            for page in group_pages
             for group in page["ModelPackageGroupSummaryList"]
         ):
             return None
@@ -119,7 +119,7 @@ class MirrorOperator(ResultOutputMixin, SageMakerRegisterModelVersionOperator):
             self.image_uri = self.image_uri or job["AlgorithmSpecification"]["TrainingImage"]
             self.model_url = self.model_url or job["ModelArtifacts"]["S3ModelArtifacts"]
         self.package_desc = self.package_desc or description
-        # By the token, AWS creates one package if two tasks create it at the same time.
+        # Requests with the same token create one package, also if two tasks send them at the same time.
         token = hashlib.sha256(f"{self.package_group_name}/{self._version_id}".encode()).hexdigest()[:36]
         metadata = {VERSION_KEY: self._version_id}
         self.extras = {"CustomerMetadataProperties": metadata, "ClientToken": token, **(self.extras or {})}

@@ -37,5 +37,5 @@ class RollbackOperator(StepOperator):
 
     def build_spec(self) -> dict[str, Any]:
         """Return the step's spec."""
-        # Jinja renders a param that nobody set to "None".
+        # If the DAG's param has no value, Jinja renders it to "None".
         return super().build_spec() | {"to": "" if self.to == "None" else self.to}

@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk import Asset
 from airflow.sdk.definitions.context import Context
 
-from leeway.hooks.step.asset_events import emit_event, register_asset
+from leeway.hooks.step.asset_events import prepare_event, register_asset
 from leeway.links.data_docs import DataDocsLink
 from leeway.operators.ingest import PARTITION
 from leeway.operators.step import StepOperator
@@ -62,7 +62,7 @@ class ValidateOperator(StepOperator):
         result = super().execute(context)
         if self.asset:
             day = result["partition"]
-            has_event = emit_event(context, self.asset, day, result, partition_key=day)
+            has_event = prepare_event(context, self.asset, day, result, partition_key=day)
             outcome = "this task emits an event" if has_event else "no event, because this version had one before"
             self.log.info("asset %s, %s: %s", self.asset.name, day, outcome)
         return result

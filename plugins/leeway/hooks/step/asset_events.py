@@ -30,7 +30,7 @@ def register_asset(task: BaseOperator, asset: Asset) -> None:
     task.on_success_callback = [*task.on_success_callback, remember_versions]
 
 
-def emit_event(
+def prepare_event(
     context: Context, asset: Asset, partition: str, result: Mapping[str, Any], partition_key: str = ""
 ) -> bool:
     """Prepare the event that the task's success emits about a version of a partition. Each version has one event.
