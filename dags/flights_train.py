@@ -32,8 +32,7 @@ backtest.
 * A person: trigger the DAG with `as_of`.
 * Drift: an event of the asset `flights_drift` with `extra={"as_of": ..., "reason": ..., "worst": [...]}`.
 * The calendar: the first day of each month.
-* A backfill: it promotes nothing unless `promote_in_backfill` is set. Use
-`--max-active-runs 1`, so that each candidate is compared with the candidate before it.
+* A backfill: it promotes nothing unless `promote_in_backfill` is set. Use `--max-active-runs 1` to keep the order.
 """
 
 with DAG(
@@ -56,9 +55,7 @@ with DAG(
             format="date",
             description="Moment of the training. Null: as_of of the drift event, or else the run's logical date.",
         ),
-        "promote_in_backfill": Param(
-            None, type=["null", "boolean"], description="Whether a backfill may promote. Null: params.yaml decides."
-        ),
+        "promote_in_backfill": Param(None, type=["null", "boolean"], description="Null: params.yaml decides."),
     },
     default_args=build_default_args("ml", retries=2, execution_timeout=dt.timedelta(hours=1)),
 ):

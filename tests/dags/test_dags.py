@@ -329,7 +329,7 @@ def test_record_outcome_gets_the_version_of_the_gate_or_none(bag, gate, version)
 
 def test_guard_without_as_of_fails_without_a_retry(bag):
     dag = bag.dags["flights_train"]
-    with pytest.raises(AirflowFailException, match="trigger it with the param as_of"):
+    with pytest.raises(AirflowFailException, match="trigger the DAG with the param as_of"):
         render(dag, "guard", build_context(dag)).execute(build_context(dag))
 
 

@@ -52,5 +52,5 @@ def test_param_or_logical_date_gives_the_moment_without_an_event(kind, trigger):
 
 
 def test_run_without_a_moment_is_not_retried():
-    with pytest.raises(AirflowFailException, match="trigger it with the param as_of"):
+    with pytest.raises(AirflowFailException, match="trigger the DAG with the param as_of"):
         read(kind="manual")

@@ -37,7 +37,7 @@ def test_without_the_gap_a_label_would_leak() -> None:
     """Negative control: a window that is a day longer uses a label that is not known yet."""
     window = Window.compute(dt.date(2013, 4, 1), 60, 28, 1)
     longer = Window(window.as_of, window.train, Days(window.holdout.first, window.holdout.last + DAY))
-    assert max(day + 2 * DAY for day in longer.all) > window.as_of
+    assert max(day + 2 * DAY for day in longer.all_days) > window.as_of
 
 
 @pytest.mark.parametrize(("first", "last", "length"), [(1, 3, 3), (3, 3, 1), (4, 3, 0), (9, 3, 0)])

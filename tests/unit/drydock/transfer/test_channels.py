@@ -76,7 +76,7 @@ def test_objects_of_a_manifest_are_downloaded(s3: Any, objects: ObjectStore, tmp
         ('[{"prefix": "s3://bucket/"}, 3]', "not a key: '3'"),
         ('[{"prefix": "s3://bucket/"}, ""]', "not a key"),
         ('[{"prefix": "s3://bucket/"}, "../a"]', "outside its folder"),
-        ('[{"prefix": "s3://bucket/"}, "a", "a/b"]', "also the folder"),
+        ('[{"prefix": "s3://bucket/"}, "a", "a/b"]', "is both a file and the folder of another file"),
     ],
 )
 def test_invalid_manifest_is_refused(
@@ -154,7 +154,7 @@ def test_keys_that_cannot_be_file_names_are_refused(
         s3.put(key)
     if "in/../../escaped" in keys and s3.list_keys() != keys:
         pytest.skip("this client resolves the dots in a key")
-    with pytest.raises(ValueError, match=r"the key '.+' (is a file and also|points outside)"):
+    with pytest.raises(ValueError, match=r"the key '.+' (is both a file and|points outside)"):
         download(objects, build_channel(s3.build_uri("in/")), tmp_path / "in")
     assert os.listdir(tmp_path) == []
 

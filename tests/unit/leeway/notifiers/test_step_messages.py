@@ -133,7 +133,9 @@ def secret(request):
 
 def test_message_of_an_error_masks_secrets(secret):
     error = RuntimeError(f"cannot log in with {secret} at sea")
-    message = build_failure_message("d", "r", "t", try_number=1, log=f"http://airflow/log?key={secret}", error=error)
+    message = build_failure_message(
+        "d", "r", "t", try_number=1, log_url=f"http://airflow/log?key={secret}", error=error
+    )
     assert message.lines == ("RuntimeError: cannot log in with *** at sea",)
     assert message.links == {"Log": "http://airflow/log?key=***"}
 

@@ -20,7 +20,7 @@ def test_the_packaged_table_is_dated_and_consistent() -> None:
     table = prices._read_table(prices.DEFAULT_TABLE)
     assert table.as_of <= dt.date.today()
     assert table.source.startswith("https://aws.amazon.com/")
-    assert "check" in table.note
+    assert "Check the prices" in table.note
     regions = [region for group in table.prices for region in group.regions]
     assert len(set(regions)) == len(regions), "a region in two groups would have two prices"
     for group in table.prices:
