@@ -312,7 +312,8 @@ def start_mlflow(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[
             ),
         ]
         with (folder / "log").open("w") as log:
-            child = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, start_new_session=True)
+            options: dict[str, Any] = {"stdout": log, "stderr": log, "start_new_session": True}
+            child = forking.Popen(command, cwd=folder, executable_of_child=forking.ensure_stand_in(), **options)
         started.append(child)
         uri = f"http://127.0.0.1:{port}"
         wait_until(lambda: child.poll() is not None or is_reachable(uri, 1.0), 120)

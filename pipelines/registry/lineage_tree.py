@@ -47,8 +47,7 @@ def print_tree(model: str, selector: str) -> None:
     """
     registry = Registry.open()
     version = registry.find_version(model, selector)
-    run = registry.client.get_run(version.run_id).data if version.run_id else None
-    metrics, params = (run.metrics, run.params) if run else ({}, {})
+    metrics, params = registry.get_metrics(version), registry.get_params(version)
     tree = build_tree(version, metrics, params, Journal.open().read_state(model))
     console = Console(width=None if Console().is_terminal else WIDTH, highlight=False)
     console.print(tree, soft_wrap=True)

@@ -1,4 +1,7 @@
-"""Test the demo on real flights, as a person runs it, with small windows. Each test depends on the tests before it."""
+"""Test the demo on real flights, as a person runs it, with small windows. Each test depends on the tests before it.
+
+The stack starts once: the first demo keeps it up, and the last one stops it.
+"""
 
 import contextlib
 import json
@@ -146,20 +149,30 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
 
 
 @pytest.fixture(scope="module")
-def demo(checkout: Checkout) -> subprocess.CompletedProcess[str]:
-    """Run the demo; return its process."""
-    process = checkout.python(*DEMO_COMMAND)
+def forks_steps(checkout: Checkout) -> Path:
+    """Return a file. While it exists, Airflow's tasks fork their steps, which takes a fifth of the time."""
+    return checkout.folder.with_name("forks_steps")
+
+
+@pytest.fixture(scope="module")
+def demo(checkout: Checkout, forks_steps: Path) -> subprocess.CompletedProcess[str]:
+    """Run the demo, which leaves the stack running; return its process."""
+    python = checkout.folder.with_name("python")
+    python.write_text(
+        f'#!/bin/sh\n[ -e {forks_steps} ] && exec {forking.ensure_stand_in()} "$@"\nexec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    process = checkout.python(*DEMO_COMMAND, "--keep", LEEWAY_PYTHON=str(python))
     assert process.returncode == 0, process.stdout + process.stderr
     return process
 
 
-def test_the_demo_ends_with_a_table_and_leaves_no_process(checkout, demo):
+def test_the_demo_ends_with_a_table_and_keeps_the_stack_up(checkout, demo):
     assert demo.stderr == ""
     assert "2013-02-01" in demo.stdout
     assert "passed" in demo.stdout
     assert re.search(r"1\s+champion", demo.stdout)
-    assert "Nothing is left running." in demo.stdout
-    assert checkout.list_processes() == []
+    assert "The stack is still up" in demo.stdout
     assert json.loads((checkout.home / "demo.json").read_text())["outcome"] == "done"
 
 
@@ -214,26 +227,12 @@ def test_dvc_repro_with_another_learning_rate_trains_another_model(checkout, dem
 
 
 @pytest.fixture(scope="module")
-def airflow(checkout: Checkout, demo: Any) -> Iterator[AirflowClient]:
-    """Start the stack on the committed project; return a client of its Airflow."""
+def airflow(checkout: Checkout, demo: Any, forks_steps: Path) -> AirflowClient:
+    """Return a client of the running Airflow. The project is as it was committed, and steps are forked from now on."""
     checkout.git("checkout", "--quiet", "--", "params.yaml")
-    # The tests above ran the steps in real processes. Here they are forked, which takes a fifth of the time.
-    process = checkout.python("-m", "stack", "up", LEEWAY_PYTHON=forking.ensure_stand_in())
-    assert process.returncode == 0, process.stdout + process.stderr
-    url, password = (re.findall(pattern, process.stdout)[0] for pattern in (r"Airflow\W+(http\S+)", r"password (\S+)"))
-    yield AirflowClient(url, "admin", password)
-    assert checkout.python("-m", "stack", "down").returncode == 0
-
-
-def test_a_second_demo_adds_nothing(checkout, airflow):
-    before = checkout.list_outputs()
-    assert len(before["jobs"]) == 1
-    assert before["snapshots"]
-    process = checkout.python(*DEMO_COMMAND)
-    assert process.returncode == 0, process.stdout + process.stderr
-    assert re.search(r"1\s+champion", process.stdout)
-    assert "The stack is still up" in process.stdout
-    assert checkout.list_outputs() == before
+    forks_steps.touch()
+    url, password = (re.findall(pattern, demo.stdout)[0] for pattern in (r"Airflow\W+(http\S+)", r"password (\S+)"))
+    return AirflowClient(url, "admin", password)
 
 
 @pytest.fixture
@@ -299,3 +298,17 @@ def test_a_person_approves_a_promotion_and_rolls_it_back(checkout, airflow, requ
     events = checkout.python("-c", PRINT_EVENTS).stdout
     assert "('approved', 'admin', 'I looked')" in events
     assert "('rolled_back', 'admin', 'late on Mondays')" in events
+
+
+def test_a_last_demo_adds_nothing_and_leaves_no_process(checkout, airflow):
+    """Without the file that `--keep` created, the demo stops the stack that it finds."""
+    before = checkout.list_outputs()
+    assert len(before["jobs"]) == len(before["versions"]) == 2
+    assert before["snapshots"]
+    (checkout.home / "stack.keep").unlink()
+    process = checkout.python(*DEMO_COMMAND)
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert re.search(r"1\s+champion", process.stdout)
+    assert "Nothing is left running." in process.stdout
+    assert checkout.list_outputs() == before
+    assert checkout.list_processes() == []

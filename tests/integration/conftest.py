@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.tools import forking
 from tests.tools.airflow_db import copy_migrated_database
 
 PACKAGE_CODE = """
@@ -102,3 +103,16 @@ def orders(tmp_path: Path, commands: Any, monkeypatch: pytest.MonkeyPatch) -> It
 def put_airflow_database(run_folder: Path) -> Callable[[Path], None]:
     """Return the function that puts a migrated database into an Airflow home."""
     return partial(copy_migrated_database, run_folder)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fork_training_scripts() -> Iterator[None]:
+    """Fork the training scripts of steps that run in this process: a new process takes ten times as long."""
+    from pipelines.container import local_job
+
+    build_command = local_job._build_command
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            local_job, "_build_command", lambda *inputs: [forking.ensure_stand_in(), *build_command(*inputs)[1:]]
+        )
+        yield

@@ -3,12 +3,12 @@
 import os
 import shutil
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
 
 from pipelines.system.locks import hold_lock
+from tests.tools import forking
 
 
 def copy_migrated_database(shared: Path, home: Path) -> None:
@@ -29,7 +29,7 @@ def copy_migrated_database(shared: Path, home: Path) -> None:
 def _migrate(home: Path, database: Path) -> None:
     env = {**os.environ, "AIRFLOW_HOME": str(home), "AIRFLOW__CORE__UNIT_TEST_MODE": "False"}
     command = [sys.executable, "-m", "airflow", "db", "migrate"]
-    result = subprocess.run(command, env=env, capture_output=True, text=True)
+    result = forking.run(command, env=env, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-2_000:]
     partial_file = database.with_suffix(".part")
     # A copy of the file would lack what is in its write-ahead log.

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from tests.tools import forking
 from tests.tools.groups import end_group
 
 SERVER_CODE = """
@@ -20,7 +21,8 @@ from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 
 for line in sys.stdin:
-    folder, dag_id, logical_date, conf = json.loads(line)
+    folder, dag_id, logical_date, conf, variables = json.loads(line)
+    os.environ.update(variables)
     bag = DagBag(folder)
     assert bag.import_errors == {}, bag.import_errors
     date = dt.datetime.fromisoformat(logical_date).replace(tzinfo=dt.UTC) if logical_date else None
@@ -28,10 +30,14 @@ for line in sys.stdin:
     keys = {"dag_id": dag_id, "run_id": run.run_id}
     with create_session() as session:
         states = {ti.task_id: ti.state for ti in session.query(TaskInstance).filter_by(**keys)}
-        rows = session.query(XComModel).filter_by(**keys, key="return_value")
-        xcoms = {row.task_id: XComModel.deserialize_value(row) for row in rows}
+        rows = session.query(XComModel).filter_by(**keys).all()
+        xcoms = {row.task_id: XComModel.deserialize_value(row) for row in rows if row.key == "return_value"}
+        texts = [str(XComModel.deserialize_value(row)) for row in rows]
+    for name in variables:
+        del os.environ[name]
     sys.stdout.flush()
-    print(json.dumps({"state": run.state, "states": states, "xcoms": xcoms}), file=responses, flush=True)
+    response = {"state": run.state, "states": states, "xcoms": xcoms, "xcom_texts": texts}
+    print(json.dumps(response), file=responses, flush=True)
 """
 
 
@@ -48,16 +54,31 @@ class AirflowRuns:
         with self._log.open("wb") as log:
             options: dict[str, Any] = {"stderr": log, "cwd": folder, "env": env, "text": True}
             command = [sys.executable, "-c", SERVER_CODE]
-            self._child = subprocess.Popen(
+            self._child = forking.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, **options
             )
 
-    def run(self, dags: Path, dag_id: str, logical_date: str | None, conf: Mapping[str, Any]) -> SimpleNamespace:
-        """Run a DAG; return the run's state, its tasks' states and results, and its log."""
+    def run(
+        self,
+        dags: Path,
+        dag_id: str,
+        logical_date: str | None = None,
+        conf: Mapping[str, Any] | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> SimpleNamespace:
+        """Run a DAG; return the run's state, its tasks' states and results, the texts of all its XComs, and its log.
+
+        Args:
+            dags: folder of the DAG's file.
+            dag_id: the DAG.
+            logical_date: ISO date of the run.
+            conf: configuration of the run.
+            variables: environment variables of this run only.
+        """
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         log_start = self._log.stat().st_size
-        self._child.stdin.write(json.dumps([str(dags), dag_id, logical_date, conf]) + "\n")
+        self._child.stdin.write(json.dumps([str(dags), dag_id, logical_date, conf or {}, variables or {}]) + "\n")
         self._child.stdin.flush()
         response = self._child.stdout.readline()
         log = self._log.read_bytes()[log_start:].decode(errors="replace")

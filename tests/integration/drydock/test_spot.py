@@ -230,9 +230,9 @@ after_s = [0.4, 0.4]
     [
         ("prot = 1", "no option is called prot"),
         ("port = ", "cannot read"),
-        ("[spot]\nseeed = 1", "[spot] is wrong"),
+        ("[spot]\nseeed = 1", "[spot] is invalid"),
         ("[spot]\ninterruption_probability = 2", "interruption_probability must be in [0, 1)"),
-        ("[[spot.interrupt]]\njob = 'x'", "[spot] is wrong"),
+        ("[[spot.interrupt]]\njob = 'x'", "[spot] is invalid"),
     ],
 )
 def test_invalid_configuration_is_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -364,7 +363,7 @@ def test_worker_killed_after_creating_the_job_leaves_one_job(
     names += ("check_interval_s", "python", "instance_type")
     fields = {name: getattr(operator, name) for name in names}
     code = KILLED_WORKER.format(root=str(ROOT), plugins=str(ROOT / "plugins"), dag=operator.dag_id, fields=fields)
-    process = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True)
+    process = forking.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True)
     assert process.returncode == -signal.SIGKILL, process.stderr[-2_000:]
     deferred = start(make_task("wait"), context)
     assert list_jobs(drydock, deferred.trigger.wait.job_name) == [deferred.trigger.wait.job_name]

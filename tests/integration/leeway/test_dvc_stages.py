@@ -142,7 +142,7 @@ def test_real_run_computes_all_stages_in_one_workspace(
     }
     put_airflow_database(tmp_path / "airflow")
     command = [sys.executable, "-c", RUN, str(dags)]
-    process = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    process = forking.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert process.returncode == 0, (process.stdout + process.stderr)[-4_000:]
     run = json.loads(process.stdout.splitlines()[-1])
     assert set(run["states"].values()) == {"success"}, run

@@ -230,7 +230,7 @@ def airflow(
     for part, arguments in PARTS.items():
         with (folder / f"{part}.log").open("wb") as log:
             command = [sys.executable, "-m", "airflow", *arguments]
-            processes.append(subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, **options))
+            processes.append(forking.Popen(command, stdout=log, stderr=log, start_new_session=True, **options))
     try:
         until(server.is_ready, 300)
         yield server
@@ -331,7 +331,7 @@ def test_drift_starts_a_training_as_of_its_day_and_the_guard_holds_back_the_next
     until(lambda: list_guard_states() == ["success", "skipped"], 300)
     command = [sys.executable, "-m", "pipelines", "loop", "events", "flights", "--json"]
     options: dict[str, Any] = {"cwd": airflow.env["LEEWAY_PROJECT"], "env": airflow.env, "capture_output": True}
-    events = json.loads(subprocess.run(command, check=True, **options).stdout)
+    events = json.loads(forking.run(command, check=True, **options).stdout)
     rows = [(event["kind"], event["as_of"], event["trigger"], event["guard"]) for event in events]
     assert rows == [
         ("started", "2013-03-10", "drift", ""),

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -254,7 +253,7 @@ def test_worker_killed_after_creating_the_job_leaves_one_job(
     names = ("image_uri", "validation_days", "environment", "max_run_s", "check_interval_s", "python", "instance_type")
     fields = {name: getattr(operator, name) for name in names}
     code = KILLED_WORKER.format(root=str(ROOT), plugins=str(ROOT / "plugins"), dag=operator.dag_id, fields=fields)
-    process = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True)
+    process = forking.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True)
     assert process.returncode == -signal.SIGKILL, process.stderr[-2_000:]
     deferred = start(make_task("wait"), context)
     assert deferred.trigger.wait.job_name.endswith("-1")
@@ -327,9 +326,10 @@ def test_spark_in_a_job_and_duckdb_in_process_build_the_same_features(
         assert content == (tmp_path / "data/features" / name / "data.parquet").read_bytes()
     assert "features: {'train':" in capsys.readouterr().out, "the task logs the job's lines"
     # The job runs the uploaded code, and nothing of this checkout.
-    text = (project / "pipelines/datasets/flights/features.py").read_text()
-    (project / "pipelines/datasets/flights/features.py").write_text(
-        text.replace("(clock // 100) * 60", "(clock // 100) * 61")
-    )
+    features_file = project / "pipelines/datasets/flights/features.py"
+    text = features_file.read_text()
+    changed_text = text.replace("(clock_time // 100) * 60", "(clock_time // 100) * 61")
+    assert changed_text != text
+    features_file.write_text(changed_text)
     changed_result = finish(make_task(**fields), start(make_task(**fields), context))
     assert changed_result["digest"] != local_result.digest and json.dumps(changed_result)

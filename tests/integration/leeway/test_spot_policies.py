@@ -48,40 +48,47 @@ def test_job_without_capacity_fails_the_task_without_a_retry_and_names_max_wait_
     assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "MaxWaitTimeExceeded")
 
 
-@pytest.mark.parametrize(
-    ("fields", "instance_type", "is_spot"),
-    [
-        (
-            {"instance_types": ["ml.m5.large", "ml.m5.xlarge"], "on_no_capacity": "next_instance_type"},
-            "ml.m5.xlarge",
-            True,
-        ),
-        ({"on_no_capacity": "on_demand"}, "ml.m5.large", False),
-    ],
-)
+SWITCHES = {
+    "next-instance-type": (
+        {"instance_types": ["ml.m5.large", "ml.m5.xlarge"], "on_no_capacity": "next_instance_type"},
+        "ml.m5.xlarge",
+        True,
+    ),
+    "on-demand": ({"on_no_capacity": "on_demand"}, "ml.m5.large", False),
+}
+"""Fields of a task, and the instance type that its second job gets, by spot or not."""
+
+
 def test_switch_of_instances_keeps_the_checkpoints_and_is_in_the_result(
-    no_capacity, project, make_spot_task, context, start, finish, capsys, fields, instance_type, is_spot
+    no_capacity, project, make_spot_task, context, start, finish, capsys
 ):
-    deferred = start(make_spot_task(**ENOUGH, **fields), context)
-    result = finish(make_spot_task(**ENOUGH, **fields), deferred)
-    first, second = (no_capacity.describe_job(name) for name in no_capacity.list_jobs())
-    assert first["CheckpointConfig"] == second["CheckpointConfig"]
-    assert second["ResourceConfig"]["InstanceType"] == result["instance_type"] == instance_type
-    assert second["EnableManagedSpotTraining"] is is_spot
-    assert ("MaxWaitTimeInSeconds" in second["StoppingCondition"]) is is_spot
-    target = f"{instance_type} {'spot' if is_spot else 'on demand'}"
-    switch = {
-        "from": "ml.m5.large spot",
-        "to": target,
-        "reason": "MaxWaitTimeExceeded",
-        "job": first["TrainingJobName"],
-    }
-    assert result["switches"] == [switch]
-    assert result["attempts"] == 2
-    assert f"no capacity for ml.m5.large spot: continuing with {target}" in capsys.readouterr().out
-    # The next try remembers nothing and finds the same.
-    assert make_spot_task(**ENOUGH, **fields).execute(context) == result
-    assert len(no_capacity.list_jobs()) == 2
+    """The jobs of both runs wait for capacity at the same time."""
+    deferred = {}
+    for run_id, (fields, _, _) in SWITCHES.items():
+        context["ti"].run_id = run_id
+        deferred[run_id] = start(make_spot_task(**ENOUGH, **fields), context)
+    for run_id, (fields, instance_type, is_spot) in SWITCHES.items():
+        context["ti"].run_id = run_id
+        result = finish(make_spot_task(**ENOUGH, **fields), deferred[run_id])
+        base = deferred[run_id].trigger.wait.job_name.removesuffix("-1")
+        first, second = (no_capacity.describe_job(f"{base}-{number}") for number in (1, 2))
+        assert first["CheckpointConfig"] == second["CheckpointConfig"]
+        assert second["ResourceConfig"]["InstanceType"] == result["instance_type"] == instance_type
+        assert second["EnableManagedSpotTraining"] is is_spot
+        assert ("MaxWaitTimeInSeconds" in second["StoppingCondition"]) is is_spot
+        target = f"{instance_type} {'spot' if is_spot else 'on demand'}"
+        switch = {
+            "from": "ml.m5.large spot",
+            "to": target,
+            "reason": "MaxWaitTimeExceeded",
+            "job": first["TrainingJobName"],
+        }
+        assert result["switches"] == [switch]
+        assert result["attempts"] == 2
+        assert f"no capacity for ml.m5.large spot: continuing with {target}" in capsys.readouterr().out
+        # The next try remembers nothing and finds the same.
+        assert make_spot_task(**ENOUGH, **fields).execute(context) == result
+    assert len(no_capacity.list_jobs()) == 4
 
 
 def test_task_fails_without_a_retry_when_no_instance_type_has_capacity(

@@ -1,7 +1,6 @@
 """Test SpotTrainingOperator with a real drydock: the request that it sends, and that a task never pays for two jobs."""
 
 import signal
-import subprocess
 import sys
 import threading
 from types import SimpleNamespace
@@ -10,6 +9,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 from leeway.hooks.sagemaker import aws_errors
 from leeway.hooks.training.inputs import TrainingJobs
+
+from tests.tools import forking
 
 
 def list_jobs_of(drydock, deferred) -> list[str]:
@@ -219,7 +220,7 @@ def test_worker_killed_after_creating_the_job_leaves_one_job(
 ):
     task = make_spot_task()
     arguments = [task.dag_id, task.channels["train"], str(tmp_path / "gate")]
-    worker = subprocess.run([sys.executable, "-c", WORKER, *arguments], capture_output=True, text=True, timeout=120)
+    worker = forking.run([sys.executable, "-c", WORKER, *arguments], capture_output=True, text=True, timeout=120)
     assert worker.returncode == -signal.SIGKILL, worker.stderr[-2_000:]
     base = task._make_job_task(context).jobs.base
     (orphan,) = [name for name in drydock.list_jobs() if name.startswith(base)]

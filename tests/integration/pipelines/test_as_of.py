@@ -1,9 +1,9 @@
 """Test that no step sees the future: rows that become known after as_of change no output of any step."""
 
 import datetime as dt
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -51,42 +51,86 @@ def alter_rows(rows: pa.Table) -> pa.Table:
     return rows
 
 
-@pytest.fixture
-def publish(home: Path, day_rows: Callable[[str], pa.Table]) -> Callable[..., None]:
-    """Return the function that publishes days, unchanged or with altered rows."""
-
-    def publish_days(*days: dt.date, change: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> None:
-        for day in days:
-            Lake.open().write_partition("flights", day, change(day_rows(day.isoformat())))
-
-    return publish_days
+def publish(
+    days: list[dt.date], day_rows: Callable[[str], pa.Table], change: Callable[[pa.Table], pa.Table] = lambda rows: rows
+) -> None:
+    """Publish days, unchanged or with altered rows."""
+    for day in days:
+        Lake.open().write_partition("flights", day, change(day_rows(day.isoformat())))
 
 
 def list_days(first: dt.date, last: dt.date) -> list[dt.date]:
     return [first + n * DAY for n in range((last - first).days + 1)]
 
 
-FUTURE = [AS_OF - DAY, AS_OF, AS_OF + DAY, dt.date(2013, 2, 3)]
+WINDOW_DAYS = list_days(FIRST - 3 * DAY, LAST)
+FUTURE_DAYS = [AS_OF - DAY, AS_OF, AS_OF + DAY, dt.date(2013, 2, 3)]
 """Days outside the window. The first is before `AS_OF`, but its labels become known only after that midnight."""
 
 
-def test_days_known_later_change_no_output(publish: Callable[..., Any]) -> None:
-    publish(*list_days(FIRST - 3 * DAY, LAST), *FUTURE)
-    before = run_steps()
-    publish(*FUTURE, change=alter_rows)
+@pytest.fixture(scope="module")
+def lake_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the LEEWAY_HOME of this file's lake."""
+    return tmp_path_factory.mktemp("as_of")
+
+
+@pytest.fixture
+def in_lake(home: Path, lake_home: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> None:
+    """Set LEEWAY_HOME to this file's lake. Outputs go to `tmp_path`, the working directory."""
+    monkeypatch.setenv("LEEWAY_HOME", str(lake_home))
+    fresh_settings()
+
+
+@pytest.fixture(scope="module")
+def unaltered_digests() -> dict[str, str]:
+    """Return an empty dictionary, which the fixture `digests` fills once for this file."""
+    return {}
+
+
+@pytest.fixture
+def digests(
+    in_lake: None, unaltered_digests: dict[str, str], day_rows: Callable[[str], pa.Table], tmp_path: Path
+) -> dict[str, str]:
+    """Return the digests of the outputs over the unaltered days. The days are published and the steps run once."""
+    if not unaltered_digests:
+        publish([*WINDOW_DAYS, *FUTURE_DAYS], day_rows)
+        unaltered_digests.update(run_steps())
+        shutil.rmtree(tmp_path / "data")
+    return unaltered_digests
+
+
+@pytest.fixture
+def alter(digests: dict[str, str], day_rows: Callable[[str], pa.Table]) -> Iterator[Callable[[list[dt.date]], None]]:
+    """Return the function that publishes altered rows of days. The days get their own rows back after the test."""
+    altered_days: list[dt.date] = []
+
+    def alter_days(days: list[dt.date]) -> None:
+        altered_days.extend(days)
+        publish(days, day_rows, alter_rows)
+
+    yield alter_days
+    publish(altered_days, day_rows)
+
+
+def test_days_known_later_change_no_output(digests: dict[str, str], alter: Callable[..., None]) -> None:
+    snapshot.run(snapshot.SnapshotSpec(**WINDOW))
+    before = {**digests, "snapshot.json": sha256(Path("data/snapshot.json"))}
+    alter(FUTURE_DAYS)
     assert run_steps() == before
 
 
 def test_days_published_before_the_window_change_no_output(
-    publish: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fresh_settings: Callable[[], None]
+    digests: dict[str, str],
+    day_rows: Callable[[str], pa.Table],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    fresh_settings: Callable[[], None],
 ) -> None:
-    publish(*FUTURE, change=alter_rows)
-    publish(*list_days(FIRST - 3 * DAY, LAST))
-    digests = run_steps()
-    # This lake has no future days. Snapshot ids are random, so snapshot.json is not compared.
+    """The days of the future are published first here. Snapshot ids are random, so snapshot.json is not compared."""
     monkeypatch.setenv("LEEWAY_HOME", str(tmp_path / "other"))
     fresh_settings()
-    publish(*list_days(FIRST - 3 * DAY, LAST))
+    publish(FUTURE_DAYS, day_rows, alter_rows)
+    publish(WINDOW_DAYS, day_rows)
     assert {**run_steps(), "snapshot.json": ""} == {**digests, "snapshot.json": ""}
 
 
@@ -102,23 +146,20 @@ def test_days_published_before_the_window_change_no_output(
     ids=["last day of the holdout", "first day of the holdout", "gap", "last training day", "third training day"],
 )
 def test_altered_rows_inside_the_window_change_the_outputs(
-    publish: Callable[..., Any], day: dt.date, unchanged: set[str]
+    digests: dict[str, str], alter: Callable[..., None], day: dt.date, unchanged: set[str]
 ) -> None:
     """This is the negative control, one edge of the window at a time. No step but `snapshot` reads the gap."""
-    publish(*list_days(FIRST - 3 * DAY, LAST))
-    before = run_steps()
-    publish(day, change=alter_rows)
+    alter([day])
     after = run_steps()
-    assert {name for name in OUTPUTS if after[name] == before[name]} == unchanged
+    assert {name for name in OUTPUTS if after[name] == digests[name]} == unchanged
 
 
-def test_only_a_later_snapshot_reads_a_corrected_day(publish: Callable[..., Any]) -> None:
+def test_only_a_later_snapshot_reads_a_corrected_day(digests: dict[str, str], alter: Callable[..., None]) -> None:
     """A run keeps the snapshot that it pinned. A snapshot that is pinned later contains the correction."""
-    publish(*list_days(FIRST - 3 * DAY, LAST))
-    before = run_steps()
-    publish(LAST, change=alter_rows)
+    snapshot.run(snapshot.SnapshotSpec(**WINDOW))
+    alter([LAST])
     preprocess.run(preprocess.PreprocessSpec(validation_days=2))
-    assert sha256(Path("data/features")) == before["features"], "the snapshot is the lake before the correction"
+    assert sha256(Path("data/features")) == digests["features"], "the snapshot is the lake before the correction"
     snapshot.run(snapshot.SnapshotSpec(**WINDOW))
     preprocess.run(preprocess.PreprocessSpec(validation_days=2))
-    assert sha256(Path("data/features")) != before["features"]
+    assert sha256(Path("data/features")) != digests["features"]

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.tools import forking
+
 ACCESS_KEYS = {"AWS_ACCESS_KEY_ID": "AKIADRYDOCKTAKESANY0", "AWS_SECRET_ACCESS_KEY": "drydock-takes-any"}
 
 # Counts up with a numbered checkpoint every 50 ms, and ends at GOAL or on SIGTERM. Each run prints a line at its
@@ -104,7 +106,7 @@ def start_python(aws: dict[str, str], tmp_path_factory: pytest.TempPathFactory) 
     def start(program: str, argument: Any, **env: str) -> "subprocess.Popen[str]":
         command = [sys.executable, "-c", program, json.dumps(argument)]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        return subprocess.Popen(command, env={**aws, **env}, cwd=folder, text=True, **pipes)  # type: ignore[call-overload, no-any-return]
+        return forking.Popen(command, env={**aws, **env}, cwd=folder, text=True, **pipes)
 
     return start
 

@@ -5,7 +5,6 @@ The connection's extra names the server, as a user would configure it. A comment
 """
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from tests.tools import forking
 
 DAG = """
 import copy, json, pathlib
@@ -156,7 +157,7 @@ def run(
     put_airflow_database(Path(env["AIRFLOW_HOME"]))
     command = [sys.executable, "-c", RUN, json.dumps(str(folder))]
     with (folder / "log").open("w") as log:
-        process = subprocess.Popen(command, env=full_env, stdout=log, stderr=log, cwd=folder)
+        process = forking.Popen(command, env=full_env, stdout=log, stderr=log, cwd=folder)
     try:
         for kind in ("waiting", "deferred"):
             drydock.wait_for_line(f"spot-{kind}", "from 0", 300)  # eight tasks run before the second one

@@ -1,14 +1,15 @@
 """Test the notifications of a DAG in a real Airflow, and that no password is in a log or an XCom."""
 
-import json
 import os
-import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from tests.tools.airflow_runs import AirflowRuns
 
 ROOT = Path(__file__).parents[4]
 CANARY = "tweety-sings-of-secrets"
@@ -50,26 +51,13 @@ with DAG("crew", schedule=None, default_args={{**build_lifecycle_callbacks(), "r
                 deferrable=False, python={python!r})
     RollbackOperator(task_id="rollback", model_name="flights", why="late", python={python!r})
 """
-RUN = """
-import json, sys
-from airflow.dag_processing.dagbag import DagBag
-from airflow.models.taskinstance import TaskInstance
-from airflow.models.xcom import XComModel
-from airflow.utils.session import create_session
-
-bag = DagBag(sys.argv[1])
-assert bag.import_errors == {}, bag.import_errors
-run = bag.dags["crew"].test()
-with create_session() as session:
-    states = {ti.task_id: ti.state for ti in session.query(TaskInstance).filter_by(run_id=run.run_id)}
-    xcoms = [str(XComModel.deserialize_value(xcom)) for xcom in session.query(XComModel).filter_by(run_id=run.run_id)]
-print("\\n" + json.dumps({"states": states, "xcoms": xcoms}))
-"""
 
 
 @pytest.fixture(scope="module")
-def run_dag(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Return the function that runs the DAG in a new Airflow, with the connections that it gets."""
+def run_dag(
+    tmp_path_factory: pytest.TempPathFactory, put_airflow_database: Callable[[Path], None]
+) -> Iterator[Callable[..., SimpleNamespace]]:
+    """Return the function that runs the DAG in an Airflow of this file, with the connections that it gets."""
     folder = tmp_path_factory.mktemp("crew")
     step, dags = folder / "step", folder / "dags"
     step.write_text(STEP.format(python=sys.executable, results=RESULTS))
@@ -81,20 +69,15 @@ def run_dag(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "AIRFLOW_HOME": str(folder / "airflow"), "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
     }  # fmt: skip
-
-    def run_command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        options: dict[str, Any] = {"env": {**env, **variables}, "capture_output": True, "text": True, "cwd": folder}
-        process = subprocess.run([sys.executable, *arguments], **options)
-        assert process.returncode == 0, (process.stdout + process.stderr)[-4_000:]
-        return process
+    put_airflow_database(folder / "airflow")
+    runs = AirflowRuns(env, folder)
 
     def run(**connections: str) -> SimpleNamespace:
         variables = {f"AIRFLOW_CONN_{name.upper()}": text for name, text in connections.items()}
-        process = run_command("-c", RUN, str(dags), **variables)
-        return SimpleNamespace(log=process.stdout + process.stderr, **json.loads(process.stdout.splitlines()[-1]))
+        return runs.run(dags, "crew", variables=variables)
 
-    run_command("-m", "airflow", "db", "migrate")
-    return run
+    yield run
+    runs.close()
 
 
 def test_each_event_is_sent_once_by_mail_and_to_slack(run_dag, mail_server, slack_receiver):
@@ -107,7 +90,7 @@ def test_each_event_is_sent_once_by_mail_and_to_slack(run_dag, mail_server, slac
     text = next(mail for mail in mail_server.mails if "leak" in mail["Subject"]).get_body(("plain",)).get_content()
     assert "- ValueError: the hull is leaking" in text.splitlines()
     assert "Log: http://" in text
-    assert CANARY not in run.log + str(run.xcoms)
+    assert CANARY not in run.log + str(run.xcom_texts)
 
 
 def test_tasks_keep_their_states_when_notifications_cannot_be_sent(run_dag, mail_server, slack_receiver):
@@ -120,7 +103,7 @@ def test_tasks_keep_their_states_when_notifications_cannot_be_sent(run_dag, mail
     assert mail_server.mails == []
     assert "not sent by smtp_default (SMTPAuthenticationError" in run.log
     assert "not sent by slack_default (AirflowException" in run.log
-    assert "sings-of-secrets" not in run.log + str(run.xcoms)
+    assert "sings-of-secrets" not in run.log + str(run.xcom_texts)
 
 
 def test_log_says_nothing_about_notifications_without_connections(run_dag):

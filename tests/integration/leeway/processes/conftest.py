@@ -66,7 +66,7 @@ class Airflow:
         with (self.home / f"{component}.log").open("ab") as log:
             command = [sys.executable, "-m", "airflow", *COMPONENTS[component]]
             options = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "start_new_session": True}
-            self.processes[component] = subprocess.Popen(command, cwd=self.home, env=self.env, **options)
+            self.processes[component] = forking.Popen(command, cwd=self.home, env=self.env, **options)
 
     def kill(self, component: str) -> None:
         """Send SIGKILL to a process and all its children, as when a machine is lost."""

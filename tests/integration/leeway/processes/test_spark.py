@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 STATE = {"spark_deferred": "deferred", "spark_waiting": "running"}
 
 
@@ -21,9 +23,10 @@ def test_run_succeeds_and_a_training_reads_its_channels(start_run, until):
     until(lambda: "trained on window train" in train.read_log(1), 60)
 
 
+@pytest.mark.soak
 def test_kills_leave_one_job_and_lose_no_result(airflow, start_run, check_one_job_at_a_time, until):
     """SIGKILL ends the triggerer, the scheduler and its workers while each task has a running job."""
-    runs = [start_run(dag_id, "preprocess") for dag_id in STATE]
+    runs = [start_run(dag_id, "preprocess", wait_for_job=False) for dag_id in STATE]
     until(lambda: [run.get_state() for run in runs] == list(STATE.values()), 60)
     until(lambda: all("building window" in run.read_log(1) for run in runs), 60)
     with check_one_job_at_a_time(runs[0]), check_one_job_at_a_time(runs[1]):
@@ -42,7 +45,7 @@ def test_kills_leave_one_job_and_lose_no_result(airflow, start_run, check_one_jo
 
 
 def test_clear_stops_the_job_and_the_next_try_starts_another(start_run, check_one_job_at_a_time, until):
-    runs = [start_run(dag_id, "preprocess") for dag_id in STATE]
+    runs = [start_run(dag_id, "preprocess", wait_for_job=False) for dag_id in STATE]
     until(lambda: [run.get_state() for run in runs] == list(STATE.values()), 60)
     # The log shows the job's lines while it runs.
     until(lambda: all("building window" in run.read_log(1) for run in runs), 60)

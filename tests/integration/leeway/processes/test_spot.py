@@ -11,43 +11,46 @@ import pytest
 STATE = {"spot_deferred": "deferred", "spot_waiting": "running"}
 
 
-@pytest.mark.parametrize("dag_id", STATE)
-def test_clear_stops_the_job_and_the_next_resumes_from_its_checkpoints(
-    start_run, check_one_job_at_a_time, until, dag_id
-):
-    run = start_run(dag_id, "train")
-    with check_one_job_at_a_time(run):
-        until(lambda: run.get_state() == STATE[dag_id], 60)
+def test_clear_stops_the_job_and_the_next_resumes_from_its_checkpoints(start_run, check_one_job_at_a_time, until):
+    runs = [start_run(dag_id, "train", wait_for_job=False) for dag_id in STATE]
+    with check_one_job_at_a_time(runs[0]), check_one_job_at_a_time(runs[1]):
+        until(lambda: [run.get_state() for run in runs] == list(STATE.values()), 60)
         # The log shows the job's lines while it runs.
-        until(lambda: all(words in run.read_log(1) for words in ("Training since", "trained on rows wait")), 60)
-        run.clear_task()
-        until(lambda: run.get_status(1) == "Stopped", 60)
-        until(lambda: run.has_started(2), 120)
-        assert run.get_job(1)["CheckpointConfig"] == run.get_job(2)["CheckpointConfig"]
-        until(lambda: run.get_state() == STATE[dag_id], 60)
+        for words in ("Training since", "trained on rows wait"):
+            until(lambda words=words: all(words in run.read_log(1) for run in runs), 60)
+        for run in runs:
+            run.clear_task()
+        until(lambda: [run.get_status(1) for run in runs] == ["Stopped"] * 2, 60)
+        until(lambda: all(run.has_started(2) for run in runs), 120)
+        for run in runs:
+            assert run.get_job(1)["CheckpointConfig"] == run.get_job(2)["CheckpointConfig"]
+        until(lambda: [run.get_state() for run in runs] == list(STATE.values()), 60)
         # Airflow's processes log an action after they take it.
-        until(
-            lambda: any(words in run.read_log(1) for words in ("cleared or marked: stopping", "killed: stopping")), 60
-        )
-        run.gate.touch()
-        until(lambda: run.get_state() == "success", 120)
-    assert run.get_result()["training_job"] == f"{run.base}-2"
-    assert run.get_result()["attempts"] == 2
-    tries = range(2, run.get_task()["try_number"] + 1)
-    until(lambda: any("after ['step-0']" in run.read_log(number) for number in tries), 60)
+        until(lambda: "cleared or marked: stopping" in runs[0].read_log(1), 60)
+        until(lambda: "killed: stopping" in runs[1].read_log(1), 60)
+        for run in runs:
+            run.gate.touch()
+        until(lambda: [run.get_state() for run in runs] == ["success"] * 2, 120)
+    for run in runs:
+        assert run.get_result()["training_job"] == f"{run.base}-2"
+        assert run.get_result()["attempts"] == 2
+        tries = range(2, run.get_task()["try_number"] + 1)
+        until(lambda run=run, tries=tries: any("after ['step-0']" in run.read_log(number) for number in tries), 60)
 
 
-@pytest.mark.parametrize("dag_id", STATE)
-@pytest.mark.parametrize("state", ["failed", "success"])
-def test_mark_stops_the_job(start_run, until, dag_id, state):
-    run = start_run(dag_id, "train")
+def test_mark_stops_the_job(start_run, until):
+    cases = [(dag_id, state) for dag_id in STATE for state in ("failed", "success")]
+    runs = {(dag_id, state): start_run(dag_id, "train", wait_for_job=False) for dag_id, state in cases}
+    until(lambda: all(run.has_started(1) for run in runs.values()), 120)
     # Until the triggerer waits for the job, a mark reaches no process that could stop it.
-    until(lambda: "Training since" in run.read_log(1), 60)
-    run.mark_task(state)
-    until(lambda: run.get_status(1) == "Stopped", 60)
-    assert run.get_state() == state
-    assert list(run.list_jobs()) == [f"{run.base}-1"]
-    until(lambda: "stopping training job" in run.read_log(1), 60)
+    until(lambda: all("Training since" in run.read_log(1) for run in runs.values()), 120)
+    for (_, state), run in runs.items():
+        run.mark_task(state)
+    until(lambda: {run.get_status(1) for run in runs.values()} == {"Stopped"}, 60)
+    for (_, state), run in runs.items():
+        assert run.get_state() == state
+        assert list(run.list_jobs()) == [f"{run.base}-1"]
+    until(lambda: all("stopping training job" in run.read_log(1) for run in runs.values()), 60)
 
 
 def test_restart_of_the_triggerer_does_not_stop_the_job(airflow, start_run, until):

@@ -2,8 +2,10 @@
 
 import datetime as dt
 import json
+import os
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +17,56 @@ from pipelines.lake import Lake
 from pipelines.steps.snapshot import SnapshotResult, SnapshotSpec
 from pipelines.steps.snapshot import run as snapshot
 from pipelines.system.files import sha256
+from tests.tools import forking
+from tests.tools.groups import end_group
 
+ROOT = Path(__file__).parents[4]
 CLOCK_CHANGES = ("2013-03-10", "2013-11-03")
 SPLITS = ("train", "validation", "holdout")
 
 
-def build_features(commands: Any, engine: str, *arguments: str) -> Any:
-    """Run `preprocess` in a process, which Spark's JVM ends with; return the result."""
-    result = commands.run_step("preprocess", "--engine", engine, "--features", engine, *arguments)
-    assert result.code == 0, result.err[-2_000:]
-    return json.loads(result.out)
+SERVER_CODE = """
+import json, os, sys
+responses = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+from pipelines.settings import settings
+from pipelines.steps.preprocess import PreprocessSpec, run
+
+for line in sys.stdin:
+    home, folder, fields = json.loads(line)
+    os.environ["LEEWAY_HOME"] = home
+    settings.cache_clear()
+    os.chdir(folder)
+    print(run(PreprocessSpec(**fields)).model_dump_json(), file=responses, flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def preprocess(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
+    """Return the function that runs `preprocess` with an engine, in the working directory, and returns its result.
+
+    One process runs all of them. Its JVM starts once, which takes longer than a small window.
+    """
+    log_file = tmp_path_factory.mktemp("engines") / "log"
+    with log_file.open("wb") as log:
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "LEEWAY_PROJECT": str(ROOT)}
+        options: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
+        server = forking.Popen(
+            [sys.executable, "-c", SERVER_CODE], env=env, text=True, start_new_session=True, **options
+        )
+
+    def run(engine: str, **fields: Any) -> Any:
+        request = [os.environ["LEEWAY_HOME"], str(Path.cwd()), {"engine": engine, "features": engine, **fields}]
+        server.stdin.write(json.dumps(request) + "\n")
+        server.stdin.flush()
+        response = server.stdout.readline()
+        assert response, log_file.read_text()[-2_000:]
+        return json.loads(response)
+
+    yield run
+    end_group(server)
+    for pipe in (server.stdin, server.stdout):
+        pipe.close()
 
 
 def read_splits(folder: Path) -> list[pa.Table]:
@@ -34,11 +76,11 @@ def read_splits(folder: Path) -> list[pa.Table]:
 
 @pytest.mark.usefixtures("java")
 def test_engines_give_identical_features_of_whole_weeks_and_of_a_packed_window(
-    commands: Any, in_quarter: Path, tmp_path: Path
+    preprocess: Callable[..., Any], commands: Any, in_quarter: Path, tmp_path: Path
 ) -> None:
     commands.env["LEEWAY_HOME"] = str(in_quarter)
     snapshot(SnapshotSpec(as_of="2013-03-25", train_days=21, holdout_days=14))
-    duck, spark = build_features(commands, "duckdb"), build_features(commands, "spark")
+    duck, spark = preprocess("duckdb"), preprocess("spark")
     assert duck["rows_train"] > 10_000 and duck["rows_holdout"] > 10_000
     assert {**duck, "features": ""} == {**spark, "features": ""}
     assert sha256(tmp_path / "duckdb") == sha256(tmp_path / "spark") == duck["digest"]
@@ -106,10 +148,9 @@ def unusual_window(home: Path, day_rows: Callable[[str], pa.Table]) -> SnapshotR
 
 @pytest.mark.usefixtures("java")
 def test_engines_give_identical_features_of_unusual_values(
-    commands: Any, unusual_window: SnapshotResult, tmp_path: Path
+    preprocess: Callable[..., Any], unusual_window: SnapshotResult, tmp_path: Path
 ) -> None:
-    split_options = ("--validation-days", "1")
-    duck, spark = build_features(commands, "duckdb", *split_options), build_features(commands, "spark", *split_options)
+    duck, spark = preprocess("duckdb", validation_days=1), preprocess("spark", validation_days=1)
     for duck_table, spark_table in zip(read_splits(tmp_path / "duckdb"), read_splits(tmp_path / "spark"), strict=True):
         assert duck_table.schema.equals(spark_table.schema, check_metadata=True)
         for name in duck_table.column_names:
@@ -127,7 +168,7 @@ def test_engines_give_identical_features_of_unusual_values(
 
 @pytest.mark.usefixtures("java")
 def test_engines_read_files_from_before_a_column_was_added_or_widened(
-    commands: Any, home: Path, day_rows: Any, tmp_path: Path
+    preprocess: Callable[..., Any], home: Path, day_rows: Any
 ) -> None:
     lake = Lake.open()
     days = [dt.date(2013, 1, n) for n in range(5, 14)]
@@ -139,11 +180,8 @@ def test_engines_read_files_from_before_a_column_was_added_or_widened(
             rows = rows.append_column("gate", pa.array(["A1"] * rows.num_rows))
         lake.write_partition("flights", day, rows)
     snapshot(SnapshotSpec(as_of="2013-01-15", train_days=5, holdout_days=3, min_train_days=2))
-    split_options = ("--validation-days", "2")
-    assert (
-        build_features(commands, "duckdb", *split_options)["digest"]
-        == build_features(commands, "spark", *split_options)["digest"]
-    )
+    duck, spark = preprocess("duckdb", validation_days=2), preprocess("spark", validation_days=2)
+    assert duck["digest"] == spark["digest"]
 
 
 def test_the_spark_engine_names_missing_java_or_pyspark(commands: Any, in_quarter: Path, tmp_path: Path) -> None:

@@ -9,10 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
 from typer.testing import CliRunner
 
 from pipelines.cli import lineage as lineage_cli
-from pipelines.errors import DataError, SpecError
+from pipelines.errors import DataError, ServiceError, SpecError
 from pipelines.registry.lifecycle import Journal
 from pipelines.settings import settings
 from pipelines.steps import evaluate as evaluating
@@ -124,6 +126,17 @@ def test_finds_the_versions_that_saw_a_partition(model: str, trained: SimpleName
         assert run_cli("--partition", str(day), "--table", f"table-of-{model}") == (
             f"No version's window contains {day} of table-of-{model}.\n"
         ), "the control: the days of the label's delay, between training and holdout, are in neither"
+
+
+def test_an_error_of_mlflow_can_be_retried(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The version is found, and then MLflow fails for its run."""
+
+    def fail(*_: Any) -> None:
+        raise MlflowException("the database is locked")
+
+    monkeypatch.setattr(MlflowClient, "get_run", fail)
+    with pytest.raises(ServiceError, match="MLflow failed: the database is locked"):
+        run_cli(f"{model}@champion")
 
 
 def test_refuses_invalid_arguments(with_mlflow: str) -> None:
