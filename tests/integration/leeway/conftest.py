@@ -114,7 +114,9 @@ def run_drydock(folder: Path, until: Callable[..., Any]) -> Iterator[Drydock]:
     program = [str(ROOT / "tests/tools/recording.py"), calls_file] if calls_file else ["-m", "drydock"]
     command = [sys.executable, *program, "--port", "0", "--port-file", str(port_file)]
     command += ["--data", str(folder / "data")]
-    command += ["--cores", "8", "--stop-grace", "60", "--checkpoint-interval", "0.2", "--shutdown-grace", "0.5"]
+    # The jobs of the tests need next to nothing, so many of them may run at once.
+    command += ["--cores", "32", "--memory-gib", "128"]
+    command += ["--stop-grace", "60", "--checkpoint-interval", "0.2", "--shutdown-grace", "0.5"]
     with (folder / "log").open("w") as log:
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
         process = forking.Popen(command, cwd=folder, env=env, stdout=log, stderr=log, start_new_session=True)
