@@ -25,6 +25,7 @@ from pipelines.steps import gate, guard, promote, record_outcome
 from pipelines.system.files import write_json
 from tests.tools.candidates import register
 from tests.tools.policies import EASY, HARD
+from tests.tools.short_gate import shorten_gate
 
 
 @pytest.fixture
@@ -42,7 +43,8 @@ def register_version(model: str, as_of: str, passes: bool = True) -> str:
     write_json(path, {**json.loads(path.read_text()), "as_of": as_of})
     number = register(model)
     policy = EASY if passes else HARD
-    gate.run(gate.GateSpec(model_name=model, version=number, policy=policy, backfill=True))
+    with shorten_gate():
+        gate.run(gate.GateSpec(model_name=model, version=number, policy=policy, backfill=True))
     return number
 
 

@@ -1,30 +1,14 @@
 """Make the gate faster for these tests, which run it about 80 times."""
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-from unittest.mock import patch
 
 import pytest
-from PIL import Image
 
-from pipelines.evaluation.gates import serving
-from pipelines.evaluation.report import report
+from tests.tools.short_gate import shorten_gate
 
 
 @pytest.fixture(autouse=True)
-def shorten_gate() -> Iterator[None]:
-    """Replace the report's pictures, and time fewer calls of the package. Both take most of the gate's CPU time.
-
-    The tests of the report, the contract of the steps, the DAG runs and the demo draw the real pictures.
-    """
-    with patch.object(report, "draw_figures", write_pictures), patch.object(serving, "MAX_TIMING_S", 0.2):
+def short_gate() -> Iterator[None]:
+    """Run the gate without its pictures."""
+    with shorten_gate():
         yield
-
-
-def write_pictures(folder: Path, _: Any) -> list[Path]:
-    """Write pictures of one pixel with the names of the real ones; return their paths."""
-    paths = [folder / f"{name}.png" for name in ("curves", "reliability", "parts")]
-    for path in paths:
-        Image.new("RGB", (1, 1)).save(path)
-    return paths

@@ -3,7 +3,7 @@
 import io
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,18 +16,22 @@ from pipelines.contract import Report
 from pipelines.errors import ConflictError, DataError, LeewayError
 from pipelines.steps import gate
 from tests.tools.evaluations import write_evaluation
+from tests.tools.short_gate import shorten_gate
 
 QUICK = "gate: {policy: {draws: 100, bounds: {auc: {at_least: 0.6}}, baseline: []}}\n"
 
 
 @pytest.fixture
-def project(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> Path:
+def project(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
+) -> Iterator[Path]:
     """Build a project with an evaluation for `gate`, the step that needs nothing else."""
     monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
     fresh_settings()
     write_evaluation(tmp_path / "data")
     (tmp_path / "params.yaml").write_text(QUICK)
-    return tmp_path
+    with shorten_gate():
+        yield tmp_path
 
 
 @pytest.fixture
