@@ -1,6 +1,7 @@
 """Record a training: always in files, and in MLflow too where a server answers.
 
-This module is part of the training job's bundle, so it imports the standard library, and mlflow where it is installed.
+This module is part of the training job's bundle, so besides Leeway it imports only the standard library,
+and mlflow where it is installed.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ def _connect(job: str, experiment: str) -> _MlflowRun | None:
     if not is_reachable(uri):
         sys.stderr.write(f"MLflow at {uri} does not answer: this run is recorded in files only.\n")
         return None
-    # A server that does not answer then costs seconds. By default, every call of MLflow waits for minutes.
+    # With these limits, a call that gets no answer costs seconds. By default, every call of MLflow waits for minutes.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
     try:
@@ -182,7 +183,11 @@ def describe_environment() -> dict[str, str]:
 
 
 def measure_resources(since_s: float) -> dict[str, float]:
-    """Return the seconds since the epoch time `since_s`, and this process's processor seconds and peak memory, MiB."""
+    """Return the wall-clock seconds since `since_s`, and the processor seconds and peak memory, MiB, of this process.
+
+    Args:
+        since_s: a time as `time.time()` gives it.
+    """
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return {
         "wall_s": round(time.time() - since_s, 3),

@@ -18,7 +18,7 @@ MAX_SNAPSHOTS = 30
 
 
 def find_pin(table: Table, first: dt.date, last: dt.date) -> Snapshot | None:
-    """Return the oldest snapshot since which no partition in `first`..`last` was written; None for an empty table."""
+    """Return the oldest snapshot that has the partitions `first`..`last` as they are now; None for an empty table."""
     snapshot = None
     for snapshot in _iterate_newest_first(table):
         if _may_have_written(snapshot, first, last):
@@ -48,7 +48,7 @@ def find_versions(table: Table, days: Collection[dt.date]) -> dict[dt.date, str]
 
 
 def find_digest(table: Table, day: dt.date) -> str | None:
-    """Return the digest of the files that the last write of the partition made; None where it recorded none."""
+    """Return the digest of the files that the last write of the partition made; None if that write recorded none."""
     snapshot = find_last_write(table, day)
     return _read_property(snapshot, DIGEST_PROPERTY) if snapshot else None
 
@@ -61,7 +61,7 @@ def expire_old_snapshots(table: Table) -> None:
     """
     old_ids = [snapshot.snapshot_id for snapshot in table.snapshots()[:-1]]
     if len(old_ids) >= MAX_SNAPSHOTS:
-        # Where another process commits meanwhile, the next writer expires them. ValueError: they have been expired.
+        # Where another process commits meanwhile, the next writer expires them. ValueError: they are expired already.
         with suppress(CommitFailedException, OperationalError, ValueError):
             table.maintenance.expire_snapshots().by_ids(old_ids).commit()
 

@@ -11,7 +11,7 @@ from pipelines.window import DAY
 
 
 def answer_request(request: Request, history: History, policy: Policy) -> Event | None:
-    """Build the event that starts the requested training or holds it back; None where its run has an answer already."""
+    """Build the event that starts the requested training or holds it back; None if its run has such an event."""
     if history.find_last_answer(request.run):
         return None
     fields: dict[str, Any] = {name: getattr(request, name) for name in ("as_of", "trigger", "reason", "worst", "data")}
@@ -35,12 +35,15 @@ def end_training(model: str, run: str, outcome: Outcome, version: str, history: 
 
 
 def reset_breaker(model: str, why: str, history: History) -> Event:
-    """Build the event after which the breaker does not count the trainings before it."""
+    """Build the event that resets the breaker: from then on, the breaker counts only trainings after this event."""
     return Event.create(Kind.RESET, model, key=str(len(history.events)), why=why)
 
 
 def _needs_alert(hold_back: HoldBack, request: Request, history: History) -> bool:
-    """Whether to alert a person: on the first of consecutive days on which the same guard holds back."""
+    """Return whether to alert a person.
+
+    Only the guards in `ALERTING` alert; of consecutive days on which the same guard holds back, only the first alerts.
+    """
     last = history.events[-1] if history.events else None
     if hold_back.guard not in ALERTING or last is None:
         return hold_back.guard in ALERTING

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def read_current_verdict(path: Path, version: ModelVersion) -> dict[str, Any]:
-    """Read the last verdict that the gate recorded on the version; the tag with its digest proves that it is the last.
+    """Read a verdict, and check that it is the version's last one: a tag of the version has the last one's digest.
 
     Raises:
         DataError: the file is not a verdict. A retry cannot help.
-        PromotionError: the verdict is about another version, or is not its last one. A retry cannot help.
+        PromotionError: the verdict is about another version, or is not the last one on it. A retry cannot help.
     """
     verdict = read_verdict(path, version)
     if version.tags.get("leeway.verdict_digest") != sha256(path):

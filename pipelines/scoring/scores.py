@@ -35,9 +35,9 @@ def choose_version(registry: Registry, name: str, number: str, day: dt.date) -> 
     """Choose the version of model `name` that scores the day.
 
     Returns:
-        Version `number` where it is given; else the champion. A champion that was trained as of a later day may have
-        seen the labels of this day, so the version that was champion on the day is taken then. None where there is no
-        such version.
+        Version `number` if it is given. Otherwise the champion; but if the champion was trained as of a later day, it
+        may have seen the labels of this day, so the version that was champion on the day is returned instead. None if
+        there is no such version.
 
     Raises:
         DataError: there is no version `number`, or the champion has no as_of. A retry cannot help.

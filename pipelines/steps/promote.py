@@ -38,8 +38,8 @@ class PromoteSpec(Spec):
     promote_in_backfill: bool = False
     """Whether a backfill may promote a version that is not older than the champion."""
     force: bool = False
-    """Whether to promote a version that is older than the champion, was judged against another champion, was rejected,
-    rolled back or retired. Even then it must have passed the gate. Needs `why`."""
+    """Whether to promote the version even if it is older than the champion, was judged against another champion, or was
+    rejected, rolled back or retired. It must have passed the gate nevertheless. Needs `why`."""
     why: str = ""
     """The reason, for the event."""
     moved_by_hand: Literal["keep", "put_back"] = "put_back"
@@ -76,9 +76,9 @@ def run(spec: PromoteSpec) -> PromoteResult:
 
     Raises:
         PromotionError: the version did not pass, the verdict is about another version, or the verdict or the model's
-            files were changed since. Outside of a backfill also: the verdict is against another champion, the champion
-            is newer, or the version was rejected, rolled back or retired. In a backfill such a version is not promoted,
-            without an error. A retry cannot help.
+            files were changed since. Also, unless a backfill runs the step: the verdict is against another champion,
+            the champion is newer, or the version was rejected, rolled back or retired. In a backfill these last
+            reasons are no error: the version is only not promoted. A retry cannot help.
         DataError: there is no such version, or no verdict; or the champion was deleted in MLflow. A retry cannot help.
         ServiceError: MLflow does not answer. A retry is safe, and completes the promotion.
     """
@@ -209,7 +209,7 @@ def _make_result(spec: PromoteSpec, previous: str, *, changed: bool, reason: str
 
 
 def _read_passing_verdict(spec: PromoteSpec, version: ModelVersion) -> dict[str, Any]:
-    """Read the last verdict on the version; refuse a verdict that did not pass, unless a person has to decide."""
+    """Read the last verdict on the version; refuse a version that did not pass, unless a person has to decide."""
     from pipelines.registry.verdicts import read_current_verdict
 
     verdict = read_current_verdict(spec.verdict, version)

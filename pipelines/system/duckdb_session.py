@@ -1,6 +1,6 @@
 """DuckDB over Parquet files: bounded memory, spilling to LEEWAY_HOME, no network.
 
-Does not import the lake, so that a packed window is read without loading Iceberg.
+This module does not import the lake, so reading a window that the step `pack` wrote does not load Iceberg.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def connect(memory_mb: int = MEMORY_MB) -> Iterator[duckdb.DuckDBPyConnection]:
         }
         with duckdb.connect(config=config) as connection:
             connection.execute("SET TimeZone = 'UTC'")
-            # DuckDB 2.0 draws a progress bar on stdout, where the step's result goes, after two seconds of `sql`.
+            # stdout is for the step's result. DuckDB 2.0 draws a progress bar there if `sql` takes over two seconds.
             connection.execute("SET enable_progress_bar_print = false")
             yield connection
 
@@ -74,11 +74,11 @@ def replace_view(connection: duckdb.DuckDBPyConnection, name: str, paths: Sequen
     files = ", ".join(quote_text(path) for path in paths)
     rows = f"read_parquet([{files}], union_by_name = true, hive_partitioning = false)" if paths else "range(0)"
     # DuckDB compares column names without case.
-    file_columns = {name.lower() for name in connection.sql(f"FROM {rows}").columns} if paths else set()
+    file_columns = {column.lower() for column in connection.sql(f"FROM {rows}").columns} if paths else set()
     columns = ", ".join(
-        f"CAST({quote_identifier(name) if name.lower() in file_columns else 'NULL'} AS {column_type}) "
-        f"AS {quote_identifier(name)}"
-        for name, column_type in zip(schema.names, types, strict=True)
+        f"CAST({quote_identifier(column) if column.lower() in file_columns else 'NULL'} AS {column_type}) "
+        f"AS {quote_identifier(column)}"
+        for column, column_type in zip(schema.names, types, strict=True)
     )
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {quote_identifier(name)} AS SELECT {columns} FROM {rows}")  # noqa: S608
 

@@ -96,7 +96,7 @@ def _translate_date_error(error: BaseException) -> LeewayError | None:
 
 def _find_raising_line(error: BaseException) -> str:
     """Return FILE:LINE of the code that raised the error; "?" where it has no traceback."""
-    frame = error.__traceback__
-    while frame and frame.tb_next:
-        frame = frame.tb_next
-    return f"{Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}" if frame else "?"
+    traceback = error.__traceback__
+    while traceback and traceback.tb_next:
+        traceback = traceback.tb_next
+    return f"{Path(traceback.tb_frame.f_code.co_filename).name}:{traceback.tb_lineno}" if traceback else "?"

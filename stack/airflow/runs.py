@@ -9,9 +9,9 @@ from typing import Any
 from stack.airflow.client import AirflowClient
 
 _OVERLAP = timedelta(seconds=10)
-"""Each update reads again what changed in this time before the last update.
+"""How far before the last update the next update begins to read.
 
-Airflow dates a change of a run by its SQL statement, but the change can be read only after the commit.
+Airflow stores the time of the SQL statement as the time of a change, but the change can be read only after the commit.
 """
 
 Json = dict[str, Any]

@@ -19,28 +19,32 @@ PACKAGES = {
     "airflow", "argparse", "croniter", "dateutil", "dotenv", "leeway", "pipelines", "pydantic", "pydantic_settings",
     "pytz",
 }  # fmt: skip
-"""Packages that parsing dags/ may load besides Airflow's SageMaker operator. `benchmarks parse` measures the time."""
+"""Packages that parsing dags/ may load beyond those that Airflow's SageMaker operator loads."""
 MAX_MODULES = 60
-"""Modules of other packages that parsing may load. Leeway's own modules do not count."""
+"""Number of modules that parsing dags/ may load beyond the operator's. Leeway's own modules do not count.
 
-BASE = """
+`python -m benchmarks parse` measures how long parsing takes.
+"""
+
+IMPORT_OPERATOR = """
 import json, sys
 import airflow.sdk
 from airflow.providers.amazon.aws.operators.sagemaker import SageMakerTrainingOperator
 before = set(sys.modules)
 """
-DAGS = """
+EXECUTE_DAGS = """
 import importlib.util, pathlib
 for path in sorted(pathlib.Path(sys.argv[1]).glob("*.py")):
     spec = importlib.util.spec_from_file_location(path.stem, path)
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
 """
-REPORT = f"""
+PRINT_NEW_MODULES = f"""
 print(json.dumps({{
     "new": sorted(set(sys.modules) - before),
     "heavy": [name for name in {HEAVY!r} if name in sys.modules],
 }}))
 """
+PRINT_MODULES_OF_DAGS = IMPORT_OPERATOR + EXECUTE_DAGS + PRINT_NEW_MODULES
 
 
 def run_code(tmp_path: Path, code: str, *arguments: str, **env: str) -> dict[str, Any]:
@@ -55,17 +59,17 @@ def run_code(tmp_path: Path, code: str, *arguments: str, **env: str) -> dict[str
 
 
 def test_parsing_dags_imports_no_heavy_library(tmp_path):
-    assert run_code(tmp_path, BASE + DAGS + REPORT, str(ROOT / "dags"))["heavy"] == []
+    assert run_code(tmp_path, PRINT_MODULES_OF_DAGS, str(ROOT / "dags"))["heavy"] == []
 
 
 def test_heavy_import_in_a_dag_is_detected(tmp_path):
     (tmp_path / "dags").mkdir()
     (tmp_path / "dags" / "heavy.py").write_text("import pandas\n")
-    assert {"pandas", "numpy"} <= set(run_code(tmp_path, BASE + DAGS + REPORT, str(tmp_path / "dags"))["heavy"])
+    assert {"pandas", "numpy"} <= set(run_code(tmp_path, PRINT_MODULES_OF_DAGS, str(tmp_path / "dags"))["heavy"])
 
 
 def test_parsing_dags_loads_few_modules_beyond_airflow(tmp_path):
-    new = run_code(tmp_path, BASE + DAGS + REPORT, str(ROOT / "dags"))["new"]
+    new = run_code(tmp_path, PRINT_MODULES_OF_DAGS, str(ROOT / "dags"))["new"]
     assert {name.partition(".")[0] for name in new} <= PACKAGES
     assert len([name for name in new if name.partition(".")[0] not in {"leeway", "pipelines"}]) <= MAX_MODULES
 
@@ -73,11 +77,11 @@ def test_parsing_dags_loads_few_modules_beyond_airflow(tmp_path):
 def test_dag_that_loads_other_packages_is_detected(tmp_path):
     (tmp_path / "dags").mkdir()
     (tmp_path / "dags" / "heavy.py").write_text("import sqlalchemy.orm, networkx\n")
-    new = run_code(tmp_path, BASE + DAGS + REPORT, str(tmp_path / "dags"))["new"]
+    new = run_code(tmp_path, PRINT_MODULES_OF_DAGS, str(tmp_path / "dags"))["new"]
     assert not {name.partition(".")[0] for name in new} <= PACKAGES
 
 
-PLUGINS = """
+LOAD_PLUGINS = """
 import json, sys
 from airflow import plugins_manager
 plugins, errors = plugins_manager._get_plugins()
@@ -104,7 +108,7 @@ def load_plugins(tmp_path: Path, has_ignore_file: bool) -> dict[str, Any]:
     stems = sorted({path.stem for path in (folder / "leeway").rglob("*.py")} - {"__init__"})
     assert "mlflow" in stems
     env = {"AIRFLOW__CORE__PLUGINS_FOLDER": str(folder), "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"}
-    return run_code(tmp_path, PLUGINS, str(folder), ",".join(stems), **env)
+    return run_code(tmp_path, LOAD_PLUGINS, str(folder), ",".join(stems), **env)
 
 
 def test_plugin_loader_executes_only_the_plugin_file(tmp_path):
@@ -125,4 +129,4 @@ def test_hook_replaces_mlflow_without_airflowignore(tmp_path):
     "module", ["leeway.hooks.sagemaker.uploads", "leeway.training_request", "leeway.operators.spot_training"]
 )
 def test_modules_of_the_provider_import_no_heavy_library(tmp_path, module):
-    assert run_code(tmp_path, f"import json, sys\nbefore = set()\nimport {module}\n" + REPORT)["heavy"] == []
+    assert run_code(tmp_path, f"import json, sys\nbefore = set()\nimport {module}\n" + PRINT_NEW_MODULES)["heavy"] == []

@@ -18,7 +18,7 @@ PACKAGES: dict[tuple[str, str], str] = {}
 
 
 def register(name: str, has_own_package: bool = False, **fields: Any) -> str:
-    """Register the candidate in data/ by the second half of the step `evaluate`, and return its version.
+    """Register the candidate in data/ with the second half of the step `evaluate`, and return its version.
 
     The first half takes 2 s of CPU time. It has already written data/evaluation, which must belong to data/model and
     data/features, as in a copy of the fixture `trained`.

@@ -1,6 +1,7 @@
-"""Split a window into parts of some days each, for expressions that give the same rows for the parts as for the whole.
+"""Split a window into parts of some days each.
 
-The window functions and the sort of a part fit in memory, so less is spilled.
+It is for expressions that give the same rows for the parts as for the whole. The window functions and the sort of a
+part fit in memory, so less is spilled.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import pyarrow.parquet as pq
 
 from pipelines.window import Days
 
-DAY = "date"
+DAY_COLUMN = "date"
 PART_ROWS = 512 * 1024
 """Number of rows from which a part is complete; the next part begins with a later day."""
 ROW_BY_ROW = (ops.DatabaseTable, ops.Project, ops.Filter, ops.Sort, ops.DropColumns)
-"""Relations of which each row comes from one input row. Only their window functions may read further rows."""
+"""Relations in which each row is made from one input row; only window functions in them may read other rows."""
 
 
 @dataclass(frozen=True, order=True)
@@ -45,10 +46,10 @@ def is_computed_by_day(table: ibis.Table) -> bool:
 
 
 def _is_day_column(value: ops.Node) -> bool:
-    """Return whether the value is the column `DAY` of the files, not another column of the same name."""
+    """Return whether the value is the column `DAY_COLUMN` of the files, not another column of the same name."""
     while isinstance(value, ops.Field) and not isinstance(value.rel, ops.DatabaseTable):
         value = value.rel.values[value.name]
-    return isinstance(value, ops.Field) and value.name == DAY
+    return isinstance(value, ops.Field) and value.name == DAY_COLUMN
 
 
 def read_days_of_files(paths: Sequence[str]) -> list[File]:
@@ -60,11 +61,11 @@ def _describe_file(path: str) -> File:
     metadata = pq.read_metadata(path)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     columns = [group.column(index) for group in groups for index in range(group.num_columns)]
-    statistics = [column.statistics for column in columns if column.path_in_schema == DAY]
-    if len(statistics) != len(groups) or not all(days is not None and days.has_min_max for days in statistics):
+    day_ranges = [column.statistics for column in columns if column.path_in_schema == DAY_COLUMN]
+    if len(day_ranges) != len(groups) or not all(days is not None and days.has_min_max for days in day_ranges):
         return File(dt.date.min, dt.date.max, path, metadata.num_rows)
-    first = min((days.min for days in statistics), default=dt.date.max)
-    last = max((days.max for days in statistics), default=dt.date.max)
+    first = min((days.min for days in day_ranges), default=dt.date.max)
+    last = max((days.max for days in day_ranges), default=dt.date.max)
     return File(first, last, path, metadata.num_rows)
 
 
@@ -73,7 +74,7 @@ def split_by_days(files: Sequence[File], days: Days) -> list[list[str]]:
 
     Args:
         files: sorted by day.
-        days: to read; files without rows of these days are left out.
+        days: days to read; files without rows of these days are left out.
 
     Returns:
         Paths of the files of each part.

@@ -18,7 +18,7 @@ class Layout:
     """How a file is read.
 
     Args:
-        columns: required column to its type.
+        columns: type of each required column, by its name.
         extra: whether other columns are read too, in types inferred from the first rows, or ignored.
         delimiter: character between the values of a CSV.
         encoding: encoding of a CSV or of JSON lines.

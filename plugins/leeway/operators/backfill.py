@@ -1,4 +1,4 @@
-"""The operator over the step `backfill`."""
+"""The operator that runs the step `backfill`."""
 
 from __future__ import annotations
 

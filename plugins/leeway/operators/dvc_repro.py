@@ -1,4 +1,4 @@
-"""The operator over the step `repro`."""
+"""The operator that runs the step `repro`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator over the step `evaluate`."""
+"""The operator that runs the step `evaluate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator over the step `gate`."""
+"""The operator that runs the step `gate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator over the step `guard`."""
+"""The operator that runs the step `guard`."""
 
 from __future__ import annotations
 

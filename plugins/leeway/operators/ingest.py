@@ -1,4 +1,4 @@
-"""The operator over the step `ingest`."""
+"""The operator that runs the step `ingest`."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class SageMakerJobOperator(ResultOutputMixin, BaseOperator):
             raise
 
     def on_kill(self) -> None:
-        """Stop the running step and the job: the task was cleared, marked or timed out."""
+        """Stop the running step and the job. Airflow calls this if the task is cleared, marked by hand or timed out."""
         if self._job_task:
             self._job_task.kill()
 
@@ -105,7 +105,7 @@ class SageMakerJobOperator(ResultOutputMixin, BaseOperator):
             event = asyncio.run(wait_for_job(wait_or_result, self.log))
 
     def _defer(self, wait: JobWait, inputs: Mapping[str, Any]) -> None:
-        """Leave the worker until the trigger reports the end of the wait."""
+        """Raise TaskDeferred: the task leaves the worker until the trigger reports the end of the wait."""
         self.defer(
             timeout=timedelta(seconds=wait.longest_s + 4 * MARGIN_S),
             trigger=JobTrigger(**dataclasses.asdict(wait)),

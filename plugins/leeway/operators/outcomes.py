@@ -1,4 +1,4 @@
-"""The operator over the step `outcomes`."""
+"""The operator that runs the step `outcomes`."""
 
 from __future__ import annotations
 

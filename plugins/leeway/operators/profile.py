@@ -1,4 +1,4 @@
-"""The operator over the step `profile`."""
+"""The operator that runs the step `profile`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator over the step `promote`."""
+"""The operator that runs the step `promote`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator over the step `record_outcome`."""
+"""The operator that runs the step `record_outcome`."""
 
 from __future__ import annotations
 

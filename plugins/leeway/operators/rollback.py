@@ -1,4 +1,4 @@
-"""The operator over the step `rollback`."""
+"""The operator that runs the step `rollback`."""
 
 from __future__ import annotations
 

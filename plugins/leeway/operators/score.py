@@ -1,4 +1,4 @@
-"""The operator over the step `score`."""
+"""The operator that runs the step `score`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator over the step `sync`."""
+"""The operator that runs the step `sync`."""
 
 from __future__ import annotations
 

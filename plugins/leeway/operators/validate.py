@@ -1,4 +1,4 @@
-"""The operator over the step `validate`."""
+"""The operator that runs the step `validate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check the budgets before a job starts, and charge jobs that ended, by the steps `budget` and `charge`."""
+"""Check the budgets before a job starts (step `budget`), and charge jobs that ended (step `charge`)."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class Costs:
         )
 
     def require_budget(self, machines: Sequence[Machine]) -> dict[str, float]:
-        """Return the prices, US dollars an hour by instance type, of a job that the budgets allow.
+        """Refuse a job that the budgets do not allow; return the prices, US dollars an hour, by instance type.
 
         Raises:
-            AirflowFailException: the worst case costs more than the run or the project's month may. A retry cannot
-                help.
+            AirflowFailException: the worst case of the job exceeds the budget of the run, or of the project's month. A
+                retry cannot help.
         """
         budget = self.check_budget(machines)
         if not budget["allowed"]:

@@ -27,9 +27,9 @@ from tests.tools.airflow_project import DAG_IDS, format_bundle_config, write_pro
 ROOT = Path(__file__).parents[4]
 STANDINS = Path(__file__).parents[1] / "standins"
 JOB_TYPES = {"train": "Training", "preprocess": "Processing"}
-"""The type of the SageMaker jobs that each task starts."""
+"""Type of the SageMaker jobs that a task starts, by the task's id."""
 SERVERS = contextlib.ExitStack()
-"""The servers of this folder's tests."""
+"""Stops the servers of this folder's tests when it is closed."""
 COMPONENTS = {
     "scheduler": ["scheduler", "--skip-serve-logs"],
     "dag-processor": ["dag-processor"],
@@ -104,7 +104,7 @@ class Airflow:
         return response.json()
 
     def has_dags(self, dag_ids: Sequence[str]) -> bool:
-        """Tell whether the DAG processor has read all these DAGs."""
+        """Return whether the DAG processor has read all these DAGs."""
         with contextlib.suppress(requests.RequestException, KeyError, ValueError):
             for dag_id in dag_ids:
                 self.call_api("GET", f"/dags/{dag_id}")
@@ -113,17 +113,17 @@ class Airflow:
 
 
 class Run:
-    """A run of a DAG, and the SageMaker jobs of one of its tasks."""
+    """A run of a DAG, and the SageMaker jobs of one of its tasks.
+
+    `gate` is a file: in mode `wait`, a job runs until this file exists. `base` is a job's name without its number.
+    """
 
     def __init__(self, airflow: Airflow, dag_id: str, run_id: str, task_id: str, gate: Path) -> None:
         from leeway.hooks.sagemaker.named_jobs import build_base_name
 
         self.airflow, self.run_id, self.task_id, self.gate = airflow, run_id, task_id, gate
-        self.job_type, self.dag_id, self.base = (
-            JOB_TYPES.get(task_id, ""),
-            dag_id,
-            build_base_name(dag_id, run_id, task_id, -1),
-        )
+        self.dag_id, self.job_type = dag_id, JOB_TYPES.get(task_id, "")
+        self.base = build_base_name(dag_id, run_id, task_id, -1)
         self.path, self.dag_path = f"/dags/{dag_id}/dagRuns/{run_id}", f"/dags/{dag_id}"
 
     def start(self, conf: dict[str, str]) -> None:
@@ -174,7 +174,7 @@ class Run:
         return str(self.get_job(number)[f"{self.job_type}JobStatus"])
 
     def has_started(self, number: int) -> bool:
-        """Tell whether the job's script has started."""
+        """Return whether the job's script has started."""
         if f"{self.base}-{number}" not in self.list_jobs():
             return False
         job = self.get_job(number)
@@ -189,12 +189,12 @@ class Run:
 @contextlib.contextmanager
 def check_one_job_at_a_time(run: Run) -> Iterator[None]:
     """List the task's jobs while the block runs, and check that at most one of them is live at any moment."""
-    end_event, live_jobs = threading.Event(), []
+    end_event, samples = threading.Event(), []
 
     def list_live_jobs() -> None:
         while not end_event.is_set():
-            live = [name for name, status in run.list_jobs().items() if status in ("InProgress", "Stopping")]
-            live_jobs.append(live)
+            live_jobs = [name for name, status in run.list_jobs().items() if status in ("InProgress", "Stopping")]
+            samples.append(live_jobs)
             end_event.wait(0.05)
 
     thread = threading.Thread(target=list_live_jobs)
@@ -204,8 +204,8 @@ def check_one_job_at_a_time(run: Run) -> Iterator[None]:
     finally:
         end_event.set()
         thread.join()
-    assert live_jobs
-    assert max(map(len, live_jobs)) <= 1, live_jobs
+    assert samples
+    assert max(map(len, samples)) <= 1, samples
 
 
 @pytest.fixture(name="check_one_job_at_a_time", scope="session")
@@ -269,7 +269,7 @@ def build_environment(project: Path, drydock: Any) -> dict[str, str]:
 
 @pytest.fixture
 def start_run(airflow: Airflow, tmp_path: Path, until: Callable[..., Any]) -> Iterator[Callable[..., Run]]:
-    """Return the function that starts a run of a DAG. After the test it opens the gate, so that every job ends."""
+    """Return the function that starts a run of a DAG. Create the gate's file after the test, so that all jobs end."""
     gate = tmp_path / "gate"
 
     def start(dag_id: str, task_id: str, wait_for_job: bool = True, **conf: str) -> Run:

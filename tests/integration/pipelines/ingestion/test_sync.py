@@ -1,4 +1,4 @@
-"""Test the step sync: it upserts the changes of a source without partitions by key, and then stores the watermark."""
+"""Test the step sync: it upserts by key what changed in a source without partitions, then stores the watermark."""
 
 import datetime as dt
 import json
@@ -34,7 +34,7 @@ def sync_orders(orders: Any, **fields: Any) -> sync.SyncResult:
 
 
 def read_states(day: dt.date) -> dict[int, str]:
-    """Return the states of the orders of a day by number. Each number must occur once."""
+    """Return the state of each order of a day, by the order's number. Each number must occur once."""
     rows = Lake.open().read_partition("orders_raw", day).to_pylist()
     assert len({row["number"] for row in rows}) == len(rows)
     return {row["number"]: row["state"] for row in rows}

@@ -21,10 +21,10 @@ def test_another_machine_pulls_the_outputs_from_the_remote(start_repro: Any, hom
     assert len([path for path in (remote / "runs").rglob("*") if path.is_file()]) == 2
     shutil.rmtree(home)
     assert start_repro("three", "2013-02-01", **env).wait(300) == 0, (tmp_path / "three.log").read_text()
-    assert count_runs(tmp_path) == 2, "the stage did not run again"
+    assert count_runs(tmp_path) == 2, "the stage must not run again"
     assert (home / "workspaces/three/data/features/1").read_text() == "2013-02-01 1\n"
     cache_files = [path for path in (home / "dvc/cache/files/md5").rglob("*") if path.is_file()]
-    assert len(cache_files) == 4, "only the files of this day were pulled"
+    assert len(cache_files) == 4, "only the files of 2013-02-01 must be pulled"
 
 
 def test_without_a_remote_the_stage_runs_again(start_repro: Any, home: Path, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_sixteen_runs_at_once_compute_each_window_once(
     worktrees = subprocess.run(
         ["git", "worktree", "list"], cwd=toy_project, capture_output=True, text=True
     ).stdout.splitlines()
-    assert len(worktrees) == 17
+    assert len(worktrees) == 17  # the project's own, and one for each run
     assert not list((home / "dvc/locks").iterdir())
 
 
@@ -86,17 +86,19 @@ def test_a_killed_run_leaves_no_corrupt_entry_and_can_be_repeated(
     randomness, kill_counts, runs = random.Random(4), [0, 0], 0
     cache = home / "dvc/cache/files/md5"
 
-    def has_files(folder: Path, number: int) -> Callable[[], bool]:
+    def make_condition(folder: Path, number: int) -> Callable[[], bool]:
+        """Return a function that returns whether the folder has at least this number of files."""
         return lambda: sum(1 for path in folder.rglob("*") if path.is_file()) >= number
 
-    # A run that ends before the signal does not count.
+    # Runs are killed in turn: one while the stage runs, the next while DVC writes the cache. A run that ends before
+    # the signal does not count.
     while min(kill_counts) < kills:
-        day, name = f"2013-03-{1 + runs:02d}", f"run{runs}"
+        day, name, kind = f"2013-03-{1 + runs:02d}", f"run{runs}", runs % 2
         before = sum(1 for path in cache.rglob("*") if path.is_file())
         condition = [
-            has_files(home / "workspaces" / name / "data/features", randomness.randint(1, 59)),  # while the stage runs
-            has_files(cache, before + randomness.randint(1, 60)),  # while DVC writes the cache
-        ][kind := runs % 2]
+            make_condition(home / "workspaces" / name / "data/features", randomness.randint(1, 59)),  # the stage runs
+            make_condition(cache, before + randomness.randint(1, 60)),  # DVC writes the cache
+        ][kind]
         child = start_repro(name, day, **size)
         until(lambda child=child, condition=condition: child.poll() is not None or condition(), max_pause_s=0.01)
         signal_group(child)
@@ -111,7 +113,7 @@ def test_a_killed_run_leaves_no_corrupt_entry_and_can_be_repeated(
         assert all(path.read_bytes() == f"{day} {path.name}\n".encode() * 60_000 for path in features.iterdir())
         runs += 1
         assert runs < 30, f"of {runs} runs only {kill_counts} were killed"
-    assert len(list_entries(home)) >= runs * 61
+    assert len(list_entries(home)) >= runs * 61  # of each run 60 files, and their folder
 
 
 def test_an_incomplete_lock_file_is_restored_from_its_backup(start_repro: Any, home: Path, tmp_path: Path) -> None:

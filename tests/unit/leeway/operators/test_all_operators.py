@@ -80,7 +80,10 @@ NOT_ARGUMENTS = {
     "sync": {"watermark"},
     "drift": {"window_days", "history_days", "label_delay_days", "policy"},
 }
-"""Fields that come from params.yaml, the asset's state store, LEEWAY_RUN or BatchScoreOperator only."""
+"""Fields of each step that are no arguments of its operator.
+
+Their values come from params.yaml, the asset's state store, LEEWAY_RUN or BatchScoreOperator.
+"""
 OPERATORS = [StepOperator, *ARGUMENTS, SpotTrainingOperator, MirrorOperator, BatchScoreOperator]
 
 
@@ -206,7 +209,7 @@ CHECKS = f'[dict(check="auc", outcome=outcome, reason=f"auc is {{v}}") for v, ou
 
 
 def make_gate(write_python, passed: bool):
-    """Return a gate task in a DAG, its context, and the values that it pushes to XCom."""
+    """Return a gate task in a DAG, its context, and the XComs that it pushes."""
     python = write_python(
         f"result(passed={passed}, reason='auc is 0.5', needs_approval=False, checks={CHECKS}, "
         "verdict='/w/verdict.json')"
@@ -216,35 +219,35 @@ def make_gate(write_python, passed: bool):
         next_tasks = [PromoteOperator(task_id=name, **ARGUMENTS[PromoteOperator]) for name in ("promote", "announce")]
         task >> next_tasks
         task >> RecordOutcomeOperator(task_id="record_outcome", model_name="flights").as_teardown()
-    pushed: dict[str, object] = {}
-    ti = SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value}), map_index=-1)
-    return task, {"ti": ti, "task": task}, pushed
+    xcoms: dict[str, object] = {}
+    ti = SimpleNamespace(xcom_push=lambda key, value: xcoms.update({key: value}), map_index=-1)
+    return task, {"ti": ti, "task": task}, xcoms
 
 
 def test_failed_gate_skips_the_next_tasks_and_logs_why(write_python, project, log, monkeypatch):
-    task, context, pushed = make_gate(write_python, passed=False)
+    task, context, xcoms = make_gate(write_python, passed=False)
     monkeypatch.setattr(GateOperator, "log", log)
     with pytest.raises(DownstreamTasksSkipped) as error:
         task.execute(context)
     assert sorted(error.value.tasks) == ["announce", "promote"], "a teardown task is not skipped"
-    assert pushed["return_value"]["reason"] == "auc is 0.5"
+    assert xcoms["return_value"]["reason"] == "auc is 0.5"
     lines = ["NO   auc is 0.5", "yes  auc is 0.7", "?    auc is 0.6", "     auc is None", "not promoted: auc is 0.5"]
     assert log.lines[-5:] == lines
 
 
 def test_passed_gate_returns_its_result(write_python, project):
-    task, context, pushed = make_gate(write_python, passed=True)
+    task, context, xcoms = make_gate(write_python, passed=True)
     assert task.execute(context)["passed"] is True
-    assert pushed == {}
+    assert xcoms == {}
 
 
 @pytest.mark.parametrize("operator", [ScoreOperator, OutcomesOperator])
 def test_task_without_a_champion_is_skipped_and_says_why(write_python, project, operator):
-    pushed: dict[str, object] = {}
-    context = {"ti": SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value}))}
+    xcoms: dict[str, object] = {}
+    context = {"ti": SimpleNamespace(xcom_push=lambda key, value: xcoms.update({key: value}))}
     with pytest.raises(AirflowSkipException, match="no champion yet"):
         make_task(operator, python=write_python("result(scored=0, reason='no champion yet')")).execute(context)
-    assert pushed["return_value"]["reason"] == "no champion yet"
+    assert xcoms["return_value"]["reason"] == "no champion yet"
 
 
 @pytest.mark.parametrize("operator", [ScoreOperator, OutcomesOperator])
@@ -256,15 +259,15 @@ HELD_BACK = "outcome='held_back', guard='breaker', reason='three did not pass'"
 
 
 @pytest.mark.parametrize(("alert", "error_type"), [(True, AirflowFailException), (False, AirflowSkipException)])
-def test_retraining_that_is_held_back_is_skipped_or_fails_with_an_alert(write_python, project, alert, error_type):
-    pushed: dict[str, object] = {}
-    context = {"ti": SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value}))}
+def test_held_back_retraining_fails_with_an_alert_and_is_skipped_without(write_python, project, alert, error_type):
+    xcoms: dict[str, object] = {}
+    context = {"ti": SimpleNamespace(xcom_push=lambda key, value: xcoms.update({key: value}))}
     with pytest.raises(error_type, match="three did not pass"):
         make_task(GuardOperator, python=write_python(f"result({HELD_BACK}, alert={alert})")).execute(context)
-    assert pushed["return_value"]["guard"] == "breaker"
+    assert xcoms["return_value"]["guard"] == "breaker"
 
 
-def test_retraining_that_may_start_is_the_result(write_python, project):
+def test_guard_task_returns_its_result_if_the_retraining_may_start(write_python, project):
     python = write_python("result(outcome='started', guard='', reason='', alert=False)")
     assert make_task(GuardOperator, python=python).execute({})["outcome"] == "started"
 

@@ -18,7 +18,7 @@ from pipelines.steps import gate
 from tests.tools.evaluations import write_evaluation
 from tests.tools.short_gate import shorten_gate
 
-QUICK = "gate: {policy: {draws: 100, bounds: {auc: {at_least: 0.6}}, baseline: []}}\n"
+PARAMS = "gate: {policy: {draws: 100, bounds: {auc: {at_least: 0.6}}, baseline: []}}\n"
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def project(
     monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
     fresh_settings()
     write_evaluation(tmp_path / "data")
-    (tmp_path / "params.yaml").write_text(QUICK)
+    (tmp_path / "params.yaml").write_text(PARAMS)
     with shorten_gate():
         yield tmp_path
 
@@ -60,7 +60,7 @@ def test_stdout_has_the_result_and_nothing_else(call: Callable[..., Any]) -> Non
     assert result.errors == []
 
 
-def test_with_out_the_result_is_in_the_file_and_not_on_stdout(call: Callable[..., Any], project: Path) -> None:
+def test_option_out_writes_the_result_to_a_file_and_not_to_stdout(call: Callable[..., Any], project: Path) -> None:
     result = call("gate", "--out", "deep/result.json")
     assert (result.code, result.out) == (0, "")
     assert gate.GateResult.model_validate_json((project / "deep/result.json").read_text()).passed
@@ -83,6 +83,7 @@ def test_output_that_a_step_prints_does_not_reach_stdout(
 
 
 def read_bound(result: SimpleNamespace) -> float:
+    """Return the bound of the verdict's first check, which is `min_rows` of the policy."""
     return float(json.loads(result.out)["checks"][0]["bound"])
 
 
@@ -149,7 +150,7 @@ def test_an_invalid_params_file_gives_one_line_and_exit_code_2(call: Callable[..
 @pytest.mark.parametrize(
     "case", ["not JSON", "unknown key", "missing", "no such day", "no such evaluation", "no such file"]
 )
-def test_with_out_the_file_has_the_report_of_a_failure(call: Callable[..., Any], project: Path, case: str) -> None:
+def test_option_out_writes_the_report_of_a_failure(call: Callable[..., Any], project: Path, case: str) -> None:
     (project / "result.json").write_text("an old result")
     result = call(*INVALID[case], "--out", "result.json")
     report = Report.model_validate_json((project / "result.json").read_text())
@@ -195,7 +196,7 @@ def test_a_report_that_cannot_be_written_is_an_error(call: Callable[..., Any], p
     assert "Traceback" not in result.err
 
 
-def test_out_may_be_a_device(call: Callable[..., Any]) -> None:
+def test_option_out_may_name_a_device(call: Callable[..., Any]) -> None:
     assert call("gate", "--out", "/dev/null").code == 0
 
 
@@ -217,8 +218,8 @@ def test_a_failed_verdict_is_a_result_and_no_error(call: Callable[..., Any]) -> 
     assert json.loads(result.out)["passed"] is False
 
 
-@pytest.mark.parametrize("broken", ["score is NaN", "no score", "other rows", "fewer rows", "one label", "missing"])
-def test_refuses_an_invalid_evaluation(call: Callable[..., Any], project: Path, broken: str) -> None:
+@pytest.mark.parametrize("defect", ["score is NaN", "no score", "other rows", "fewer rows", "one label", "missing"])
+def test_gate_refuses_an_invalid_evaluation(call: Callable[..., Any], project: Path, defect: str) -> None:
     """The last verdict stays unchanged."""
     assert call("gate").code == 0
     verdict = (project / "data/verdict.json").read_bytes()
@@ -231,7 +232,7 @@ def test_refuses_an_invalid_evaluation(call: Callable[..., Any], project: Path, 
         "fewer rows": lambda: frame.iloc[1:].to_parquet(predictions),
         "one label": lambda: features.assign(late=True).to_parquet(rows),
         "missing": predictions.unlink,
-    }[broken]()
+    }[defect]()
     result = call("gate")
     assert (result.code, len(result.errors)) == (2, 1), result.err
     assert (project / "data/verdict.json").read_bytes() == verdict

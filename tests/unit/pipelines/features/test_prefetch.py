@@ -1,4 +1,4 @@
-"""Test that prefetched items keep their order, that their number is bounded, and that errors and the end arrive."""
+"""Test that prefetched items keep their order, that their number is bounded, and that the reader gets the errors."""
 
 import threading
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def test_items_come_in_order_from_another_thread() -> None:
     assert {ident for _, ident in items} != {threading.get_ident()}
 
 
-def test_only_a_few_items_are_prefetched_and_none_after_the_end() -> None:
+def test_only_a_few_items_are_prefetched_and_none_after_close() -> None:
     numbers: list[int] = []
 
     def count_up() -> Iterator[int]:
@@ -35,7 +35,7 @@ def test_only_a_few_items_are_prefetched_and_none_after_the_end() -> None:
     assert list(items) == [] and len(numbers) == length
 
 
-def test_an_error_is_raised_at_its_place() -> None:
+def test_an_error_is_raised_after_the_items_before_it() -> None:
     def fail_at_second() -> Iterator[int]:
         yield 1
         raise ValueError("the second")
