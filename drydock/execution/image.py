@@ -22,8 +22,8 @@ class Images:
     """Chooses the image to run, and builds it if necessary. Safe for several threads.
 
     Args:
-        dockerfile: The Dockerfile to build, with its folder, if the engine does not have a job's image; None to build
-            nothing.
+        dockerfile: The Dockerfile to build if the engine does not have a job's image. Its folder is the build context.
+            None to build nothing.
         build_arguments: Values for the Dockerfile's ARGs.
     """
 

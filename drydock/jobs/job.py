@@ -186,7 +186,7 @@ class Job(ABC):
             return status_before
 
     def record_exit(self, cause: str, exit_code: int) -> None:
-        """Store that the command has ended: if the server is killed now, the next server only uploads the results.
+        """Store that the command has ended. If the server is killed after this, the next one only uploads the results.
 
         Args:
             cause: Why it ended, a value of `execution.supervise.Cause`.

@@ -42,7 +42,7 @@ STRATEGIES: Sequence[tuple[str, str, Sequence[str]]] = (
         ("drift",),
     ),
 )
-"""Of each strategy: name, rule, and the triggers that start its trainings."""
+"""Name and rule of each strategy, and the triggers that start its trainings."""
 WEEK_DAYS = 7
 ALPHA = 0.05
 """Probability that an interval does not contain the true difference."""
@@ -90,11 +90,14 @@ class TimelineEvent:
     """An event on the timeline of the report."""
 
     day: dt.date
-    """As_of of the training, or of the version."""
+    """The as_of of the training or of the version; for a reset, the as_of of the event before it."""
     kind: str
     """started, held_back, passed, not_passed, failed, promoted, rolled_back or reset."""
     text: str
-    """Reason of the event; begins with `GUARD: ` for held_back. Of a promotion or rollback: the versions."""
+    """Reason of the event, after the name of the guard if one held the training back.
+
+    For a promotion or rollback, it names the old and the new champion instead.
+    """
 
 
 @dataclass(frozen=True)
@@ -191,13 +194,17 @@ def list_strategies(registry: Registry, name: str, history: History, first: dt.d
     """
     versions = {str(version.version): version for version in registry.list_versions(name)}
     events = Lifecycle.open().read_state(name).events
-    promoted = {event.version for event in events if event.kind is LifecycleKind.PROMOTED and event.version in versions}
-    earlier = sorted(
-        (read_as_of(versions[number]), int(number)) for number in promoted if read_as_of(versions[number]) <= first
+    promoted_versions = {
+        event.version for event in events if event.kind is LifecycleKind.PROMOTED and event.version in versions
+    }
+    earlier_champions = sorted(
+        (read_as_of(versions[number]), int(number))
+        for number in promoted_versions
+        if read_as_of(versions[number]) <= first
     )
-    if not earlier:
+    if not earlier_champions:
         raise DataError(f"no version of {name} was promoted as of {first} or before.", "Choose a later --from.")
-    first_version = str(earlier[-1][1])
+    first_version = str(earlier_champions[-1][1])
     first_run, costs = versions[first_version].tags.get("leeway.dag_run", ""), _sum_cost_by_run()
 
     def build_strategy(title: str, rule: str, triggers: Iterable[str]) -> Strategy:
@@ -207,7 +214,7 @@ def list_strategies(registry: Registry, name: str, history: History, first: dt.d
         served = [
             ServedVersion(run.version, run.as_of)
             for run in passed_trainings
-            if title != DRIFT or run.version in promoted
+            if title != DRIFT or run.version in promoted_versions
         ]
         runs = [first_run, *(run.run for run in trainings)]
         known_costs = [costs[run] for run in runs if run in costs]
@@ -226,12 +233,12 @@ def score_week(
         log.warning("%s: all %d labels are the same, so the week is left out", days, len(labels))
         return None
     row_days = pd.to_datetime(frame[PARTITION]).dt.date
-    versions = {strategy.name: [strategy.find_version_on(day) for day in row_days] for strategy in strategies}
-    numbers = {number for rows in versions.values() for number in rows}
-    scores = {number: np.asarray(scorers[number](frame)) for number in numbers}
+    row_versions = {strategy.name: [strategy.find_version_on(day) for day in row_days] for strategy in strategies}
+    served_versions = {version for versions in row_versions.values() for version in versions}
+    scores = {version: np.asarray(scorers[version](frame)) for version in served_versions}
     auc = {
-        name: float(roc_auc_score(labels, [scores[number][row] for row, number in enumerate(rows)]))
-        for name, rows in versions.items()
+        name: float(roc_auc_score(labels, [scores[version][row] for row, version in enumerate(versions)]))
+        for name, versions in row_versions.items()
     }
     log.info("%s: %d rows, scored by %d versions", days, len(labels), len(scores))
     return Week(days, len(labels), auc)
@@ -259,7 +266,7 @@ def _build_timeline(
     """List the trainings that drift requested, the resets, and every change of the champion, by as_of."""
     timeline, day = [], first
     for event in history.events:
-        day = event.as_of or day  # a reset has no as_of
+        day = event.as_of or day  # a reset has no as_of: it gets that of the event before
         if event.trigger == "drift" or event.kind is Kind.RESET:
             text = f"{event.guard}: {event.why}" if event.guard else event.reason or event.why
             timeline.append(TimelineEvent(day, event.outcome or str(event.kind), text))

@@ -17,7 +17,7 @@ from pipelines.window import Window
 
 
 class SnapshotSpec(WindowSpec):
-    """The moment of the training, and the number of days."""
+    """The moment of the training, and how many days it uses."""
 
 
 class SnapshotResult(PinnedWindow):
@@ -28,7 +28,8 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
     """Pin the days and the lake's snapshot of a training, and write them to `spec.file`.
 
     Raises:
-        DataError: days are unpublished, or too few are left. A retry helps once they are published.
+        DataError: more days of the window are unpublished than is allowed, or the published table begins too late for
+            `min_train_days`. A retry helps once the days are published.
     """
     from pipelines.lake import Lake
     from pipelines.system.files import write_json
@@ -58,7 +59,7 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
 
 
 def _clip_window(spec: SnapshotSpec, window: Window, dataset: Dataset, published_days: Collection[dt.date]) -> Window:
-    """Return the window from the first published day on; refuse it where too few days of training are left."""
+    """Cut the days before the first published day off the window; raise an error if too few training days are left."""
     if not published_days:
         raise DataError(f"{dataset.published} is empty.", "Run `python -m pipelines backfill --help`.")
     window = window.clip_to(min(published_days))
@@ -74,7 +75,7 @@ def _clip_window(spec: SnapshotSpec, window: Window, dataset: Dataset, published
 def _count_missing_days(
     spec: SnapshotSpec, window: Window, dataset: Dataset, published_days: Collection[dt.date]
 ) -> int:
-    """Return the number of unpublished days of the window; refuse more than `spec.max_missing_days`."""
+    """Count the unpublished days of the window; raise an error if there are more than `spec.max_missing_days`."""
     missing_days = [day for day in window.all_days if day not in published_days]
     if len(missing_days) > spec.max_missing_days:
         raise DataError(
@@ -89,7 +90,10 @@ def _count_missing_days(
 def _ingest_missing_days(
     dataset: Dataset, window: Window, published_days: Collection[dt.date], max_missing_days: int
 ) -> None:
-    """Ingest and validate the window's unpublished days that the source has; some may be refused."""
+    """Ingest and validate the window's unpublished days that the source has.
+
+    If `max_missing_days` is more than 0, days that validation refuses are only logged.
+    """
     from pipelines.steps import backfill
 
     days = [day for day in dataset.open_source().list_partitions(window.all_days) if day not in published_days]

@@ -48,9 +48,9 @@ class Request:
 
     @property
     def months(self) -> list[date]:
-        """The months whose weather the flights of the days need, each as its first day.
+        """The months of weather that the flights of these days need, each month given by its first day.
 
-        The day after the last one counts too: late flights depart on it, in UTC.
+        The day after the last day counts too: an evening flight from New York departs on the next day in UTC.
         """
         days = [*self.days, self.end + timedelta(days=1)]
         return sorted({day.replace(day=1) for day in days if day <= LAST_DAY})

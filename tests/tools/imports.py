@@ -1,4 +1,4 @@
-"""Find all that a module of pipelines imports, directly or not, also in functions, by reading the source."""
+"""Find what a module of pipelines imports, directly or not, by reading the source. Imports in functions count too."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[2]
 def list_imported_files(start: str, dataset: str, excluded: frozenset[str] = frozenset()) -> frozenset[Path]:
     """List the files that run when `start` is imported and every function of each of these files is called.
 
-    Imports for type checkers alone are left out. An `import_module` of a name that is only known at run time counts
-    as all modules of its folder; the name of a dataset counts as `dataset`.
+    Imports for type checkers alone are left out. A call of `import_module` whose name ends in a variable counts as an
+    import of all modules of that folder. If the variable is the name of a dataset, only `dataset` counts.
 
     Args:
         start: dotted name of a module.
@@ -45,8 +45,8 @@ def read_sections(files: Iterable[Path]) -> set[str]:
 @cache
 def _list_sections(path: Path) -> frozenset[str]:
     calls = [node for node in ast.walk(_parse_file(path)) if isinstance(node, ast.Call) and len(node.args) > 1]
-    sections = [call.args[1] for call in calls if ast.unparse(call.func).endswith("load_section")]
-    return frozenset(str(argument.value) for argument in sections if isinstance(argument, ast.Constant))
+    arguments = [call.args[1] for call in calls if ast.unparse(call.func).endswith("load_section")]
+    return frozenset(str(argument.value) for argument in arguments if isinstance(argument, ast.Constant))
 
 
 def _find_file(name: str) -> Path | None:
@@ -81,12 +81,12 @@ def _walk_runtime_nodes(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _list_dynamic_imports(name: ast.expr, dataset: str) -> Iterator[str]:
-    """List the modules that a name may mean: all of the folder, where its end is known only at run time."""
+    """List the modules that a call of `import_module` may import: all of the folder if the name ends in a variable."""
     parts = name.values if isinstance(name, ast.JoinedStr) else [name]
     texts = [str(part.value) if isinstance(part, ast.Constant) else "" for part in parts]
     if texts[0] == "pipelines.datasets.":
         yield "".join(text or dataset for text in texts)
-    elif texts[0].startswith("pipelines.") and texts[0] != "pipelines.steps.":  # a command runs one step of the table
+    elif texts[0].startswith("pipelines.") and texts[0] != "pipelines.steps.":  # a command imports only its own step
         folder = Path(*texts[0].rstrip(".").split("."))
         for path in sorted((ROOT / folder).glob("*.py")):
             yield ".".join([*folder.parts, path.stem]).removesuffix(".__init__")

@@ -1,7 +1,7 @@
 """Split a window into parts of some days each.
 
 It is for expressions that give the same rows for the parts as for the whole. The window functions and the sort of a
-part fit in memory, so less is spilled.
+part fit in memory, so less is spilled to disk.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pipelines.window import Days
 
 DAY_COLUMN = "date"
 PART_ROWS = 512 * 1024
-"""Number of rows from which a part is complete; the next part begins with a later day."""
+"""A part with at least this many rows is complete. The next part begins with a later day."""
 ROW_BY_ROW = (ops.DatabaseTable, ops.Project, ops.Filter, ops.Sort, ops.DropColumns)
 """Relations in which each row is made from one input row; only window functions in them may read other rows."""
 
@@ -41,7 +41,7 @@ def is_computed_by_day(table: ibis.Table) -> bool:
         and all(isinstance(relation, ROW_BY_ROW) for relation in root.find(ops.Relation))
         and root.keys[0].ascending
         and _is_day_column(root.keys[0].arg)
-        and all(any(map(_is_day_column, window.group_by)) for window in root.find(ops.WindowFunction))
+        and all(any(map(_is_day_column, function.group_by)) for function in root.find(ops.WindowFunction))
     )
 
 
@@ -73,8 +73,8 @@ def split_by_days(files: Sequence[File], days: Days) -> list[list[str]]:
     """Split the files with rows of `days` into parts; each part has only days after those of the part before it.
 
     Args:
-        files: sorted by day.
-        days: days to read; files without rows of these days are left out.
+        files: the files, sorted by day.
+        days: the days to read; files without rows of these days are left out.
 
     Returns:
         Paths of the files of each part.

@@ -25,12 +25,12 @@ from pipelines.system.duckdb_session import quote_identifier
 from pipelines.validation.suites.expectation import Expectation
 from pipelines.validation.suites.rows import POSITION, Rows
 
-# Great Expectations sets its logger to INFO at import, and only logs an invalid expectation; `require_valid` raises.
+# Great Expectations sets its logger to INFO at import. Its log is not needed: `require_valid` raises what it only logs.
 logging.getLogger("great_expectations").setLevel(logging.CRITICAL)
 
 _NULLABLE = {pa.int32(): pd.Int32Dtype(), pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 _INDEX = "leeway_index"
-"""Key of an expectation's meta that has its index in the suite."""
+"""Key in the meta of an expectation. Its value is the index of the expectation in the suite."""
 _LONG_FIELDS = ("unexpected_list", "unexpected_index_list", "unexpected_index_query")
 
 
@@ -55,7 +55,7 @@ def require_valid(expectation: Expectation, origin: str) -> None:
     Raises:
         DataError: the type or the kwargs are not valid. A retry cannot help.
     """
-    # GX 1.24 drops an expectation that it cannot read and only logs that: the data would pass unchecked.
+    # GX 1.24 drops an expectation that it cannot read, and only logs this: the data would pass unchecked.
     try:
         expectations = _build_suite([expectation]).expectations
     except Exception as error:  # GX raises its own, pydantic's and marshmallow's errors here
@@ -128,7 +128,7 @@ def _convert_result(rows: Rows, gx_result: dict[str, Any]) -> GxResult:
 
 
 def _build_position_sql(rows: Rows, positions: list[int]) -> str:
-    """Return the SQL condition that a row is at one of these positions."""
+    """Write the positions to a temporary table. Return the SQL condition that a row is at one of them."""
     rows.add_positions()
     name, view = rows.make_table_name(), f"{rows.make_table_name()}_positions"
     rows.connection.register(view, pa.table({"position": pa.array(positions, pa.int64())}))

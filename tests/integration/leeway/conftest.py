@@ -114,7 +114,7 @@ def run_drydock(folder: Path, until: Callable[..., Any]) -> Iterator[Drydock]:
     program = [str(ROOT / "tests/tools/recording.py"), calls_file] if calls_file else ["-m", "drydock"]
     command = [sys.executable, *program, "--port", "0", "--port-file", str(port_file)]
     command += ["--data", str(folder / "data")]
-    # The jobs of the tests need next to nothing, so many of them may run at once.
+    # The jobs of the tests need very little CPU and memory, so many of them may run at once.
     command += ["--cores", "32", "--memory-gib", "128"]
     command += ["--stop-grace", "60", "--checkpoint-interval", "0.2", "--shutdown-grace", "0.5"]
     with (folder / "log").open("w") as log:
@@ -135,13 +135,13 @@ def run_drydock(folder: Path, until: Callable[..., Any]) -> Iterator[Drydock]:
 
 @pytest.fixture(scope="session")
 def start_drydock(tmp_path_factory: pytest.TempPathFactory, until: Callable[..., Any]) -> Callable[[], Any]:
-    """Return the context manager that runs another drydock server."""
+    """Return the function that runs another drydock server. It gives a context manager."""
     return lambda: run_drydock(tmp_path_factory.mktemp("drydock"), until)
 
 
 @pytest.fixture(scope="session")
 def drydock_server(start_drydock: Callable[[], Any]) -> Iterator[Drydock]:
-    """Start one drydock server for the session. Job names contain the DAG's name, which is different in each test."""
+    """Start one drydock server for the session. The tests can share it: each has its own DAG name and job names."""
     with start_drydock() as server:
         yield server
 
@@ -158,7 +158,7 @@ def connect_airflow(
         monkeypatch.setenv("LEEWAY_BUCKET", BUCKET)
         monkeypatch.setenv("LEEWAY_ROLE_ARN", "arn:aws:iam::123456789012:role/leeway-training")
         monkeypatch.setenv("LEEWAY_PYTHON", forking.ensure_stand_in())  # a new process takes ten times as long
-        monkeypatch.setattr("leeway.hooks.sagemaker.aws_errors.LONGEST_DELAY_S", 0.2)  # drydock needs no rest
+        monkeypatch.setattr("leeway.hooks.sagemaker.aws_errors.LONGEST_DELAY_S", 0.2)  # no long pauses between retries
         fresh_settings()
 
     return connect
@@ -241,7 +241,7 @@ def start_task(task: Any, context: dict[str, Any]) -> Any:
 
 
 def run_trigger(deferred: Any) -> dict[str, Any]:
-    """Return the event of a trigger, which is built from its serialized form as in the triggerer."""
+    """Build the trigger from its serialized form, as the triggerer does, run it, and return its first event."""
     from airflow.sdk._shared.module_loading import import_string
 
     path, fields = deferred.trigger.serialize()
@@ -274,7 +274,7 @@ def resume(context: dict[str, Any]) -> Callable[..., Any]:
 
 @pytest.fixture
 def finish(resume: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that resumes a deferred task until it has its result, each time that it defers."""
+    """Return the function that resumes a deferred task, and again each time it defers, until it returns a result."""
     from airflow.sdk.exceptions import TaskDeferred
 
     def run(task: Any, deferred: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Test MirrorOperator with a real drydock: each version has one model package, whose approval status follows."""
+"""Test MirrorOperator with a real drydock: each version has one package, with the status of the last call."""
 
 import pytest
 from airflow.sdk import DAG

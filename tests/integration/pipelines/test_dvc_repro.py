@@ -26,7 +26,7 @@ PARAMS = {"snapshot": SMALL, "preprocess": {"validation_days": 2}}
 
 @pytest.fixture
 def shared_home(in_quarter: Path) -> Iterator[Path]:
-    """Return the quarter's home. DVC's files and the workspaces in it are removed after the test."""
+    """Return the LEEWAY_HOME with three published months. Its DVC files and workspaces are removed after the test."""
     yield in_quarter
     for name in ("dvc", "workspaces"):
         shutil.rmtree(in_quarter / name, ignore_errors=True)

@@ -30,7 +30,7 @@ class Project:
     """A project in its own folder, which the tests use through commands, as a user does."""
 
     folder: Path
-    started: list[subprocess.Popen[str]] = field(default_factory=list)
+    children: list[subprocess.Popen[str]] = field(default_factory=list)
 
     @property
     def home(self) -> Path:
@@ -53,7 +53,7 @@ class Project:
             text=True,
             start_new_session=True,
         )
-        self.started.append(child)
+        self.children.append(child)
         return child
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -63,7 +63,7 @@ class Project:
         return subprocess.CompletedProcess(child.args, child.returncode, out, err)
 
     def list_processes(self) -> list[psutil.Process]:
-        """Return the living processes of this project's stack. The product finds them in another way."""
+        """Return the living processes of this project's stack, found without the product's own search."""
         processes = []
         for path in Path("/proc").glob("[0-9]*/environ"):
             try:
@@ -90,7 +90,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     shutil.copytree(STAND_IN, folder, dirs_exist_ok=True)
     project = Project(folder)
     yield project
-    for child in project.started:
+    for child in project.children:
         if child.poll() is None:
             child.kill()
             child.communicate()
@@ -99,7 +99,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 @pytest.fixture
 def foreign_process(project: Project) -> Iterator[subprocess.Popen[bytes]]:
-    """Return a process with the marks of another home's stack. It must survive every command."""
+    """Return a process with the environment variables of another home's stack. It must survive every command."""
     env = {"LEEWAY_HOME": str(project.home) + "-of-another", "LEEWAY_STACK_ID": "another"}
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env=env)
     yield child

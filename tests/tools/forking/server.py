@@ -60,12 +60,12 @@ class Server:
 
     Args:
         path: path of the Unix socket.
-        libraries: entries of sys.path that every child has after its own.
+        library_paths: entries that the sys.path of every child has after the child's own entries.
         exit_calls: functions that the preloaded libraries registered for the end of a process.
     """
 
-    def __init__(self, path: str, libraries: list[str], exit_calls: list[tuple[Any, ...]]) -> None:
-        self.libraries, self.exit_calls = libraries, exit_calls
+    def __init__(self, path: str, library_paths: list[str], exit_calls: list[tuple[Any, ...]]) -> None:
+        self.library_paths, self.exit_calls = library_paths, exit_calls
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind(path)
         self.listener.listen(128)
@@ -95,7 +95,7 @@ class Server:
         pid = os.fork()
         if pid == 0:
             self._close_server_files()
-            return lambda: run_request(request, descriptors, connection, self.libraries, self.exit_calls)
+            return lambda: run_request(request, descriptors, connection, self.library_paths, self.exit_calls)
         for descriptor in descriptors:
             os.close(descriptor)
         child = Child(pid, connection, bool(request["tied"]))
@@ -169,7 +169,7 @@ def run_request(
     request: dict[str, Any],
     descriptors: list[int],
     connection: socket.socket,
-    libraries: list[str],
+    library_paths: list[str],
     exit_calls: list[tuple[Any, ...]],
 ) -> None:
     """Run the request in this forked process, and end the process."""
@@ -192,7 +192,7 @@ def run_request(
     sys.executable = request["executable"] or sys.executable
     code = 1
     try:
-        _run_program(request["arguments"], libraries, exit_calls)
+        _run_program(request["arguments"], library_paths, exit_calls)
         code = 0
     except SystemExit as error:
         code = _get_exit_code(error)
@@ -239,14 +239,14 @@ def _reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def _run_program(arguments: list[str], libraries: list[str], exit_calls: list[tuple[Any, ...]]) -> None:
+def _run_program(arguments: list[str], library_paths: list[str], exit_calls: list[tuple[Any, ...]]) -> None:
     """Run `[-u] -m MODULE ...`, `[-u] -c CODE ...` or `[-u] SCRIPT ...`."""
     if arguments[0] == "-u":
         arguments = arguments[1:]
         for stream in (sys.stdout, sys.stderr):
             stream.reconfigure(write_through=True)  # type: ignore[union-attr]
     paths = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    sys.path[:] = [*paths, *(path for path in libraries if path not in paths)]
+    sys.path[:] = [*paths, *(path for path in library_paths if path not in paths)]
     program = types.ModuleType("__main__")
     program.__dict__["__builtins__"] = __builtins__
     sys.modules["__main__"] = program
@@ -270,26 +270,26 @@ def _run_program(arguments: list[str], libraries: list[str], exit_calls: list[tu
 
 
 def _register_exit_calls(exit_calls: list[tuple[Any, ...]]) -> None:
-    """Register the libraries' exit calls after the program's first exit call, as if it imported the libraries then.
+    """Register the libraries' exit calls right after the first exit call of the program, as if it imported them then.
 
     Exit calls run in reverse order. Before its imports, `python -m pipelines` registers a call that ends the process at
     once. That call must be the last to run.
     """
     register = atexit.register
 
-    def register_all() -> None:
+    def register_library_calls() -> None:
         atexit.register = register
         for function, arguments, options in exit_calls:
             register(function, *arguments, **options)
 
-    def register_one(function: Callable[..., Any], *arguments: Any, **options: Any) -> Callable[..., Any]:
+    def register_program_call(function: Callable[..., Any], *arguments: Any, **options: Any) -> Callable[..., Any]:
         result = register(function, *arguments, **options)
-        if atexit.register is register_one:
-            register_all()
+        if atexit.register is register_program_call:
+            register_library_calls()
         return result
 
-    atexit.register = register_one  # type: ignore[assignment]
-    register(lambda: None if atexit.register is register else register_all())
+    atexit.register = register_program_call  # type: ignore[assignment]
+    register(lambda: None if atexit.register is register else register_library_calls())
 
 
 def preload() -> list[tuple[Any, ...]]:
@@ -308,7 +308,8 @@ def preload() -> list[tuple[Any, ...]]:
             with contextlib.suppress(ModuleNotFoundError):
                 importlib.import_module(name)
     atexit.register = register
-    # Pydantic calls this for each model with documented fields. The first call resolves the path of every module.
+    # Pydantic calls `getmodule` for each model with documented fields. Only the first call is slow: it resolves
+    # the path of every module.
     inspect.getmodule(sys._getframe())
     return exit_calls
 

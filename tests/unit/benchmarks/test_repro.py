@@ -24,7 +24,7 @@ def test_correct_runs_have_no_fault():
 
 
 @pytest.mark.parametrize("kind", WRONG)
-def test_check_names_the_fault(kind):
+def test_each_fault_is_found_and_named(kind):
     changes, fault = WRONG[kind]
     assert find_faults(**{**CORRECT, **changes}) == {kind: fault}
 

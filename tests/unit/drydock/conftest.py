@@ -60,9 +60,9 @@ def job(make_job: Callable[..., TrainingJob]) -> TrainingJob:
 
 @pytest.fixture
 def watch_lock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Store], list[bool]]:
-    """Return the function that records each use of moto's lock: True if a transaction of the store was open.
+    """Return the function that records each time that moto's lock is taken: True if a transaction of the store is open.
 
-    The first request for Logs is an exception: it reads the store while it holds moto's lock.
+    The opposite order is allowed: the first request for Logs reads the store while it holds moto's lock.
     """
 
     def watch(store: Store) -> list[bool]:

@@ -69,5 +69,5 @@ def _make_error_of_stopped_job(job: Mapping[str, Any], event: WaitEvent) -> Airf
     if event["attached_at"] and get_stop_time(job) < dt.datetime.fromisoformat(event["attached_at"]) + dt.timedelta(
         seconds=LATE_STOP_S
     ):
-        return None  # the clear that began this try stopped the job
+        return None  # a clear of the task stopped the job, and then began this try
     return AirflowException(f"training job {name} was stopped by somebody; a retry resumes from its checkpoints.")

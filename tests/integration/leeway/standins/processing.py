@@ -15,8 +15,8 @@ if mode.startswith("exit"):
     (base / "output").mkdir(exist_ok=True)
     (base / "output" / "message").write_text(f"[exit {mode[4:]}] the hull is leaking.")
     sys.exit(int(mode[4:]))
-ends = time.monotonic() + 3_600  # far longer than any test waits
-while mode == "wait" and not Path(os.environ["GATE"]).exists() and time.monotonic() < ends:
+deadline = time.monotonic() + 3_600  # far longer than any test waits
+while mode == "wait" and not Path(os.environ["GATE"]).exists() and time.monotonic() < deadline:
     time.sleep(0.05)
 out = base / "processing/output"
 listing = ""

@@ -45,7 +45,7 @@ for line in sys.stdin:
 def preprocess(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
     """Return the function that runs `preprocess` with an engine, in the working directory, and returns its result.
 
-    One process runs all of them. Its JVM starts once, which takes longer than a small window.
+    One process runs all calls, so its JVM starts only once: the start takes longer than the features of a small window.
     """
     log_file = tmp_path_factory.mktemp("engines") / "log"
     with log_file.open("wb") as log:
@@ -108,7 +108,7 @@ def test_an_error_between_duckdbs_batches_reaches_the_caller(home: Path, tmp_pat
         raise_between_batches()
 
 
-UNUSUAL = (
+UNUSUAL_VALUES = (
     {"carrier": "Ä"}, {"carrier": "é"}, {"carrier": "e\u0301"}, {"carrier": "\U0001f6eb"}, {"carrier": "zz"},
     {"carrier": "Zz"}, {"carrier": ""}, {"carrier": " a"}, {"carrier": "a'b\"c`d"},
     {"sched_dep_time": 2400, "sched_arr_time": 2400}, {"sched_dep_time": 0, "sched_arr_time": 1},
@@ -121,16 +121,16 @@ UNUSUAL = (
 
 
 def add_unusual_values(rows: pa.Table, day: str) -> pa.Table:
-    """Return the rows of a day; the first of them have unusual values and flight numbers from 900,000 on."""
+    """Give the first rows of a day unusual values, and flight numbers from 900,000 on. Return all its rows."""
     records = rows.to_pylist()
-    for number, values in enumerate(UNUSUAL):
+    for number, values in enumerate(UNUSUAL_VALUES):
         records[number] |= {"late": True, "flight": 900_000 + number, "date": dt.date.fromisoformat(day), **values}
     return pa.Table.from_pylist(records, rows.schema)
 
 
 @pytest.fixture
 def unusual_window(home: Path, day_rows: Callable[[str], pa.Table]) -> SnapshotResult:
-    """Publish and pin a window of four days, far apart, of which two change the clocks; return its snapshot."""
+    """Publish four days and pin them as a window; return its snapshot. On two of the days the clocks are changed."""
     lake = Lake.open()
     days = (*CLOCK_CHANGES, "2013-11-04", "2013-11-06")
     for day in days:
@@ -159,7 +159,7 @@ def test_engines_give_identical_features_of_unusual_values(
             ]
     assert duck["digest"] == spark["digest"]
     train = {row["flight"]: row for row in read_splits(tmp_path / "spark")[0].to_pylist() if row["date"].month == 3}
-    unusual_rows = {number: train.get(900_000 + number) for number in range(len(UNUSUAL))}
+    unusual_rows = {number: train.get(900_000 + number) for number in range(len(UNUSUAL_VALUES))}
     assert unusual_rows[9]["departs_minute"] == 24 * 60 and unusual_rows[10]["departs_minute"] == 0
     assert unusual_rows[15]["departs_minute"] is None and unusual_rows[17]["plane_age"] is None
     assert unusual_rows[3]["carrier"] == "\U0001f6eb" and unusual_rows[29]["plane_manufacturer"] == "日本\n\t飛行機"
@@ -199,7 +199,7 @@ def test_the_spark_engine_names_missing_java_or_pyspark(commands: Any, in_quarte
 
 @pytest.mark.usefixtures("java")
 def test_the_processing_container_needs_no_lake(commands: Any, in_quarter: Path, tmp_path: Path) -> None:
-    """Its docs list what the container must have: no Iceberg, no DuckDB extension, no catalog."""
+    """docs/how-to/processing-job.md lists the container's libraries. Those that read the lake are not among them."""
     commands.env["LEEWAY_HOME"] = str(in_quarter)
     snapshot(SnapshotSpec(as_of="2013-01-25", train_days=12, holdout_days=6, min_train_days=4))
     base = tmp_path / "ml"

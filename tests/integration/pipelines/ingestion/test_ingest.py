@@ -25,11 +25,11 @@ KILLED_INGEST = """
 import os, signal, sys
 from pipelines.cli.app import main
 from {module} import {owner}
-call = {owner}.{name}
+original = {owner}.{name}
 def call_and_die(*arguments, **options):
-    if not {after}:
+    if not {is_after_call}:
         os.kill(os.getpid(), signal.SIGKILL)
-    call(*arguments, **options)
+    original(*arguments, **options)
     os.kill(os.getpid(), signal.SIGKILL)
 {owner}.{name} = call_and_die
 main()
@@ -40,11 +40,12 @@ MOMENTS = {
     "before the commit": ("pyiceberg.table", "Transaction", "commit_transaction", False),
     "after the commit": ("pyiceberg.table", "Transaction", "commit_transaction", True),
 }
+"""For each moment: module, owner and name of a function, and whether the kill comes after its call (else before)."""
 
 
-def create_line(number: int, temp: object = 40.0, origin: str = "EWR", day: str = "2013-01-01") -> str:
-    """Return the line of one hour of weather."""
-    return f"{origin},{day}T{number:02d}:00:00Z,{temp},26,60,270,10.4,NA,0,1012,10"
+def create_line(hour: int, temp: object = 40.0, origin: str = "EWR", day: str = "2013-01-01") -> str:
+    """Return the line of the weather of one hour."""
+    return f"{origin},{day}T{hour:02d}:00:00Z,{temp},26,60,270,10.4,NA,0,1012,10"
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_a_day_with_all_rows_replaced_is_not_new(home: Path, write_source: Calla
     assert (replacement.new, replacement.changes) == (False, Changes(added=1, removed=1))
 
 
-def test_ingest_reports_added_and_widened_columns_and_refuses_others(
+def test_ingest_reports_added_and_widened_columns_and_refuses_removed_and_narrowed_ones(
     home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class OneRowSource:
@@ -151,8 +152,8 @@ def test_a_killed_ingest_leaves_the_old_rows_or_the_new_ones(
 ) -> None:
     ingest_day(write_source(create_line(1), create_line(2)))
     folder = write_source(create_line(1), create_line(2, temp=41.0))
-    module, owner, name, after = MOMENTS[moment]
-    code = KILLED_INGEST.format(module=module, owner=owner, name=name, after=after)
+    module, owner, name, is_after_call = MOMENTS[moment]
+    code = KILLED_INGEST.format(module=module, owner=owner, name=name, is_after_call=is_after_call)
     arguments = ("ingest", "--dataset", "weather", "--partition", str(DAY), "--folder", str(folder))
     assert commands.run(sys.executable, "-c", code, *arguments).code == -9
     assert read_temperatures() == ([40.0, 41.0] if moment == "after the commit" else [40.0, 40.0])
@@ -163,22 +164,23 @@ def test_a_killed_ingest_leaves_the_old_rows_or_the_new_ones(
 
 
 def test_a_long_read_logs_its_progress(caplog: pytest.LogCaptureFixture) -> None:
-    def batches() -> Iterator[pa.RecordBatch]:
+    def yield_batches() -> Iterator[pa.RecordBatch]:
         for _ in range(3):
             yield pa.record_batch({"n": pa.array(range(1_000))})
 
     with caplog.at_level(logging.INFO, "leeway"):
         assert (
-            sum(batch.num_rows for batch in progress_log.log_progress(batches(), "t 2013-01-01", interval_s=0)) == 3_000
+            sum(batch.num_rows for batch in progress_log.log_progress(yield_batches(), "t 2013-01-01", interval_s=0))
+            == 3_000
         )
     assert caplog.messages[-1] == "t 2013-01-01: 3,000 rows read so far"
     caplog.clear()
-    list(progress_log.log_progress(batches(), "t 2013-01-01"))
+    list(progress_log.log_progress(yield_batches(), "t 2013-01-01"))
     assert caplog.messages == []
 
 
 def test_backfill_publishes_weather_and_reports_days_that_the_source_lacks(home: Path) -> None:
-    """The weather of the real year ends on 2013-12-30."""
+    """The source has the weather of 2013 up to 2013-12-30."""
     days = {"dataset": "weather", "first": "2013-12-29", "last": "2013-12-31"}
     with pytest.raises(DataError, match="1 of 3 partitions were not published: 2013-12-31: the source of weather has"):
         backfill.run(backfill.BackfillSpec(**days))

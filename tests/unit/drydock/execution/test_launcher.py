@@ -14,21 +14,21 @@ from drydock.host.executor import HostPlan
 
 REPOSITORY = Path(__file__).parents[4]
 ADDRESSES = {"algo-1": "127.9.8.1", "algo-2": "127.9.8.2"}
-SERVE = """
+SERVER_CODE = """
 import socket
 listener = socket.create_server(("algo-1", 29500))
 open("/opt/ml/ready", "w")
 connection, (address, _) = listener.accept()
 print(connection.recv(100).decode(), address)
 """
-CONNECT = """
+CLIENT_CODE = """
 import pathlib, socket
-own = socket.create_server((socket.gethostname(), 29500))  # the same port, at the own address
+own = socket.create_server((socket.gethostname(), 29500))  # the same port, at this host's own address
 connection = socket.create_connection(("algo-1", 29500), source_address=("algo-2", 0))
 connection.sendall(b"hello from " + socket.gethostname().encode())
 """
-# Prints whether the executor can mount /opt/ml, and what a host finds.
-REPORT = """
+# Runs a host, and prints whether the executor mounts /opt/ml, the host's exit code, its folder and its log.
+REPORT_CODE = """
 import sys, time
 from pathlib import Path
 from drydock.host.executor import HostPlan
@@ -38,11 +38,11 @@ log = root.with_name("log")
 command = ["sh", "-c", "pwd; getent hosts algo-1; id -u"]
 plan = HostPlan("job", "algo-1", {"algo-1": "127.9.8.1"}, root, command, {"PATH": "/usr/bin:/bin"}, root, log,
                 root.with_name("process_file"), "", 1, 512)
-group = executor.start(plan)
-while not group.has_exited():
+host = executor.start(plan)
+while not host.has_exited():
     time.sleep(0.01)
 path = executor.get_path_in_job(root)
-print(executor.has_opt_ml, executor.opt_ml_problem, group.finish(), path, log.read_text(), sep="|")
+print(executor.has_opt_ml, executor.opt_ml_problem, host.finish(), path, log.read_text(), sep="|")
 """
 
 
@@ -64,16 +64,16 @@ def make_plan(root: Path, *command: str, host: str = "algo-1") -> HostPlan:
 
 
 def run(executor: ProcessExecutor, *plans: HostPlan) -> list[str]:
-    """Run hosts at the same time, and return their logs. Each starts when the one before is ready."""
-    groups = []
+    """Run hosts until all have ended, and return their logs. Each host starts when the one before it is ready."""
+    hosts = []
     deadline = time.monotonic() + 60
     for plan in plans:
-        groups.append(executor.start(plan))
+        hosts.append(executor.start(plan))
         while plan is not plans[-1] and not (plan.root / "ready").exists() and time.monotonic() < deadline:
             time.sleep(0.005)
-    while not all(group.has_exited() for group in groups) and time.monotonic() < deadline:
+    while not all(host.has_exited() for host in hosts) and time.monotonic() < deadline:
         time.sleep(0.005)
-    assert [group.finish() for group in groups] == [0] * len(plans), [plan.log.read_text() for plan in plans]
+    assert [host.finish() for host in hosts] == [0] * len(plans), [plan.log.read_text() for plan in plans]
     return [plan.log.read_text() for plan in plans]
 
 
@@ -94,11 +94,11 @@ def test_machine_does_not_see_the_mounts_of_a_host(executor: ProcessExecutor, tm
         return mounts, os.listdir("/opt"), Path("/etc/hosts").read_bytes(), os.uname().nodename
 
     before, plan = describe_machine(), make_plan(tmp_path / "tree", "sleep", "600")
-    group = executor.start(plan)
-    inside = Path(f"/proc/{group.pid}/mountinfo").read_text()
-    assert " /opt/ml " in inside and " /etc/hosts " in inside  # the host runs
+    host = executor.start(plan)
+    host_mounts = Path(f"/proc/{host.pid}/mountinfo").read_text()
+    assert " /opt/ml " in host_mounts and " /etc/hosts " in host_mounts  # the host runs
     assert describe_machine() == before
-    group.finish()
+    host.finish()
     assert describe_machine() == before
 
 
@@ -120,8 +120,8 @@ def test_folder_of_a_host_may_be_below_opt(executor: ProcessExecutor, tmp_path: 
 
 def test_hosts_reach_each_other_by_name_on_the_same_port(executor: ProcessExecutor, tmp_path: Path) -> None:
     python = [sys.executable, "-c"]
-    first = make_plan(tmp_path / "1", *python, SERVE)
-    second = make_plan(tmp_path / "2", *python, CONNECT, host="algo-2")
+    first = make_plan(tmp_path / "1", *python, SERVER_CODE)
+    second = make_plan(tmp_path / "2", *python, CLIENT_CODE, host="algo-2")
     assert run(executor, first, second) == ["hello from algo-2 127.9.8.2\n", ""]
 
 
@@ -137,9 +137,9 @@ def test_without_opt_ml_there_are_no_host_names(tmp_path: Path) -> None:
 
 
 def run_report(*prefix: str, root: Path) -> list[str]:
-    """Run REPORT in a process with a prefix command, and return its fields."""
+    """Run REPORT_CODE in a new process, started by the command `prefix`, and return the fields that it prints."""
     root.mkdir()
-    command = [*prefix, sys.executable, "-c", REPORT, str(root)]
+    command = [*prefix, sys.executable, "-c", REPORT_CODE, str(root)]
     result = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
     if result.returncode != 0 and prefix and not shutil.which(prefix[0]):
         pytest.skip(f"{prefix[0]} is missing")

@@ -16,18 +16,18 @@ SCRIPT = "pipelines/datasets/flights/training.py"
 
 
 class Bucket:
-    """A fake of S3Hook with what S3Uploader calls. tests/integration/leeway uses the real one."""
+    """A fake S3Hook with the methods that S3Uploader calls. The tests in tests/integration/leeway use the real hook."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.uploads: list[str] = []
-        self.lists: list[str] = []
+        self.listed_prefixes: list[str] = []
 
     def check_for_key(self, key: str, bucket: str) -> bool:
         return key in self.objects
 
     def get_file_metadata(self, prefix: str, bucket: str) -> list[dict[str, object]]:
-        self.lists.append(prefix)
+        self.listed_prefixes.append(prefix)
         return [{"Key": key, "Size": len(body)} for key, body in self.objects.items() if key.startswith(prefix)]
 
     def load_file(self, path: str, key: str, bucket: str, replace: bool) -> None:
@@ -65,7 +65,7 @@ def test_same_content_is_uploaded_once(uploader, bucket, tmp_path):
     assert len(bucket.uploads) == 2
     assert uploader.upload_channel(write_files(tmp_path / "copy", **{"a": "1", "deep/b": "2"})) == uri
     assert len(bucket.uploads) == 2
-    assert len(bucket.lists) == 2, "one call for a channel, whatever the number of its files"
+    assert len(bucket.listed_prefixes) == 2, "one call for a channel, whatever the number of its files"
 
 
 def test_other_content_or_other_names_give_another_channel(uploader, bucket, tmp_path):
@@ -102,7 +102,10 @@ def test_refuses_a_missing_or_empty_channel(uploader, tmp_path):
 
 
 def write_project(folder: Path, mtime: int = 0) -> Path:
-    """Write a project with a training script, a module and a bundle list. Files with an mtime get another mode."""
+    """Write a project with a training script, a module and a bundle list.
+
+    If `mtime` is not 0, the script gets another mode too.
+    """
     write_files(folder, **{"deep/train.py": "import extra", "lib/extra.py": "x = 1", "bundle.txt": "lib/extra.py\n"})
     for path in folder.rglob("*"):
         os.utime(path, (mtime, mtime))

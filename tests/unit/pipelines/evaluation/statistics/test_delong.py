@@ -68,7 +68,7 @@ def test_without_variance_the_interval_is_one_value(score: np.ndarray, value: fl
     assert (estimate.value, estimate.low, estimate.high, estimate.se) == (value, value, value, 0)
 
 
-def test_the_interval_is_cut_to_zero_and_one() -> None:
+def test_the_interval_stays_between_zero_and_one() -> None:
     estimate = delong.estimate_auc(np.array([0, 0, 0, 1, 1, 1]), np.array([1, 2, 4, 3, 5, 6]), 0.001)
     assert estimate.high == 1.0
     assert 0 <= estimate.low < estimate.value < 1
