@@ -30,12 +30,12 @@ class TrainedModel(Protocol):
     def score(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
         """Return the probability that the label is true, as an array with one value per row."""
 
-    def compute_importance(self) -> dict[str, float]:
+    def importance(self) -> dict[str, float]:
         """Return each feature's share of the total gain, largest first."""
 
 
 class FeatureFunction(Protocol):
-    """The function `add_features` of a dataset's package."""
+    """The function `features` of a dataset's package."""
 
     def __call__(self, rows: ibis.Table) -> ibis.Table:
         """Add the feature columns to `rows`, which hold only columns that are known at prediction time."""
@@ -139,8 +139,8 @@ class Dataset:
 
     def load_feature_function(self) -> FeatureFunction:
         """Load the function that adds the feature columns to rows."""
-        add_features: FeatureFunction = import_module(f"pipelines.datasets.{self.name}.features").add_features
-        return add_features
+        features: FeatureFunction = import_module(f"pipelines.datasets.{self.name}.features").features
+        return features
 
     def _open(self, folder: Path | None, method: str, problem: str) -> Any:
         """Open the dataset's source; raise an error with `problem` where it lacks `method`."""

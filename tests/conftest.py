@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import functools
+import gc
 import os
 import random
 import signal
@@ -35,6 +36,9 @@ PORT_RANGE = range(20_000, 32_000)
 MAX_OUTPUT_CHARS = 3_000
 """Number of characters of its output that a failed test shows."""
 
+GC_THRESHOLD = 20_000
+"""New objects before the garbage collector runs (Python: 700)."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -44,6 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Remove the shell's variables, and set AIRFLOW_HOME to a new folder before Airflow is imported."""
+    gc.set_threshold(GC_THRESHOLD)
     for name in [name for name in os.environ if name.startswith((*OWN_PREFIXES, "AIRFLOW_"))]:
         del os.environ[name]
     os.environ.update(MLFLOW_DISABLE_TELEMETRY="true", GX_ANALYTICS_ENABLED="false", DVC_NO_ANALYTICS="1")
@@ -60,6 +65,12 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     ):  # `pytest &` ignores SIGINT, and processes of the tests would inherit that
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what the imports made, some million objects that live as long as the worker, out of garbage collections."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -48,7 +48,7 @@ def build_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
     The columns of `dataset.later_known` are removed first: an expression that names one of them does not compile.
 
     Raises:
-        DataError: the dataset's `add_features` does not return all features, or drops a column. A retry cannot help.
+        DataError: the dataset's `features` does not return all features, or drops a column. A retry cannot help.
     """
     hidden_columns = dict.fromkeys((*dataset.later_known, dataset.label))
     visible_rows = rows.mutate(**{HIDDEN_LABEL: rows[dataset.label]}).drop(*hidden_columns)
@@ -58,7 +58,7 @@ def build_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
     if missing:
         raise DataError(
             f"the features of {dataset.name} lack {', '.join(missing)}.",
-            "Its `add_features` must return all columns of `rows`, and the features.",
+            "Its `features` must return all columns of `rows`, and the features.",
         )
     columns = [features[name] for name in dataset.key]
     columns += [_cast(features[name], kind) for name, kind in dataset.features.items() if name not in dataset.key]

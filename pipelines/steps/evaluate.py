@@ -124,7 +124,7 @@ def _write_metrics(
     tables = {
         "pr_curve": metric_functions.compute_precision_recall(label, score),
         "calibration": metric_functions.compute_calibration(label, score),
-        "importance": metric_functions.tabulate_importance(model.compute_importance()),
+        "importance": metric_functions.tabulate_importance(model.importance()),
     }
     write_json(output / "metrics.json", metrics)
     write_tables(output / "plots", tables)

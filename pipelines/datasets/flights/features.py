@@ -5,7 +5,7 @@ from __future__ import annotations
 import ibis
 
 
-def add_features(rows: ibis.Table) -> ibis.Table:
+def features(rows: ibis.Table) -> ibis.Table:
     """Add the columns of `DATASET.features` to `rows`, which do not have those of `DATASET.later_known`.
 
     All features come from the timetable, the register of planes, or the weather report of the hour of departure.

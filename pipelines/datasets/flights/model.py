@@ -84,7 +84,7 @@ class Model:
         features = frame.drop(columns=self.schema.label, errors="ignore")
         return np.asarray(self.booster.predict(self.schema.to_matrix(features)))
 
-    def compute_importance(self) -> dict[str, float]:
+    def importance(self) -> dict[str, float]:
         """Return each feature's share of the total gain, largest first."""
         gains = {
             name: float(np.mean(gain)) for name, gain in self.booster.get_score(importance_type="total_gain").items()

@@ -45,6 +45,9 @@ PRELOADED = (
 )
 """Libraries that the server imports. No import may start a thread or a pool: `main` checks Python's threads."""
 
+GC_THRESHOLD = 20_000
+"""New objects before a child's garbage collector runs (Python: 700)."""
+
 
 class Child:
     """A forked process, and the connection to the client that waits for its end."""
@@ -323,6 +326,7 @@ def main() -> Callable[[], None]:
     )
     gc.collect()
     gc.freeze()  # the children's collector then neither touches nor copies these objects
+    gc.set_threshold(GC_THRESHOLD)
     return Server(sys.argv[1], list(sys.path), exit_calls).serve()
 
 

@@ -247,7 +247,7 @@ def test_shuffled_later_known_columns_change_a_leaking_feature(
     from pipelines.datasets.flights import features as module
 
     def leaking_features(rows: Any) -> Any:
-        return module.add_features(rows).mutate(distance=rows.dep_delay.cast("int32").fill_null(0))
+        return module.features(rows).mutate(distance=rows.dep_delay.cast("int32").fill_null(0))
 
     monkeypatch.setattr("pipelines.dataset.Dataset.load_feature_function", lambda self: leaking_features)
     # The rows that features read contain no later_known column, so dep_delay must not be one.

@@ -71,7 +71,7 @@ def test_removing_all_later_known_columns_changes_no_byte(rows: pa.Table, tmp_pa
 
 
 def leak_delay(rows: ibis.Table) -> ibis.Table:
-    return flights_features.add_features(rows).mutate(distance=rows.dep_delay)
+    return flights_features.features(rows).mutate(distance=rows.dep_delay)
 
 
 def test_the_same_check_finds_a_feature_that_leaks(
