@@ -17,7 +17,7 @@ MAX_SNAPSHOTS = 30
 """Number of old snapshots at which all of them are expired."""
 
 
-def find_pin(table: Table, first: dt.date, last: dt.date) -> Snapshot | None:
+def find_oldest_equal_snapshot(table: Table, first: dt.date, last: dt.date) -> Snapshot | None:
     """Return the oldest snapshot that has the partitions `first`..`last` as they are now; None for an empty table."""
     snapshot = None
     for snapshot in _iterate_newest_first(table):

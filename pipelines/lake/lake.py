@@ -217,7 +217,7 @@ class Lake:
         Raises:
             DataError: the table does not exist or is empty.
         """
-        snapshot = history.find_pin(load_table(self.catalog, name), first, last)
+        snapshot = history.find_oldest_equal_snapshot(load_table(self.catalog, name), first, last)
         if snapshot is None:
             raise DataError(f"table {name} is empty.", "Ingest and validate first.")
         return int(snapshot.snapshot_id)

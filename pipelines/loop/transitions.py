@@ -10,7 +10,7 @@ from pipelines.loop.policy import Policy
 from pipelines.window import DAY
 
 
-def answer_request(request: Request, history: History, policy: Policy) -> Event | None:
+def build_answer(request: Request, history: History, policy: Policy) -> Event | None:
     """Build the event that starts the requested training or holds it back; None if its run has such an event."""
     if history.find_last_answer(request.run):
         return None
@@ -24,7 +24,7 @@ def answer_request(request: Request, history: History, policy: Policy) -> Event 
     return Event.create(Kind.HELD_BACK, request.model, request.run, **fields)
 
 
-def end_training(model: str, run: str, outcome: Outcome, version: str, history: History) -> Event | None:
+def build_end(model: str, run: str, outcome: Outcome, version: str, history: History) -> Event | None:
     """Build the event that ends the run's training; None where the training ended before, or was never started."""
     start = history.find_last_answer(run)
     if start is None or start.kind is not Kind.STARTED:
@@ -34,7 +34,7 @@ def end_training(model: str, run: str, outcome: Outcome, version: str, history: 
     return Event.create(Kind.ENDED, model, run, key=key, outcome=outcome, version=version, **fields)
 
 
-def reset_breaker(model: str, why: str, history: History) -> Event:
+def build_reset(model: str, why: str, history: History) -> Event:
     """Build the event that resets the breaker: from then on, the breaker counts only trainings after this event."""
     return Event.create(Kind.RESET, model, key=str(len(history.events)), why=why)
 

@@ -42,11 +42,11 @@ def run(spec: RecordOutcomeSpec) -> RecordOutcomeResult:
         ConflictError: other writers kept adding events. A retry can help.
     """
     from pipelines.loop.journal import Journal
-    from pipelines.loop.transitions import end_training
+    from pipelines.loop.transitions import build_end
 
     run_id, outcome, journal = resolve_run(spec.run), _find_outcome(spec), Journal.open()
     event = journal.change(
-        spec.model_name, lambda history: end_training(spec.model_name, run_id, outcome, spec.version, history)
+        spec.model_name, lambda history: build_end(spec.model_name, run_id, outcome, spec.version, history)
     )
     training = journal.read_state(spec.model_name).trainings.get(run_id)
     recorded = training.outcome if training else ""

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pipelines.features.building import GROUP_ROWS
 from pipelines.features.engines import RunExpression, filter_days
-from pipelines.features.engines.parts import is_computed_by_day, read_days_of_files, split_by_days
+from pipelines.features.engines.parts import is_computed_by_day, list_files_by_day, split_by_days
 from pipelines.system.duckdb_session import connect, create_view, replace_view
 from pipelines.window import Days
 
@@ -28,7 +28,7 @@ def open_engine(paths: Sequence[str], schema: pa.Schema, with_nan: bool = False)
             # Parquet's statistics ignore NaN, and DuckDB 2.0 uses them: for NaN, isnan(x) would be false, x <= 5 true.
             connection.execute("SET disabled_optimizers = 'statistics_propagation'")
         rows = ibis.duckdb.from_connection(connection).table(ROWS)
-        files = read_days_of_files(paths)
+        files = list_files_by_day(paths)
 
         def run(expression: Callable[[ibis.Table], ibis.Table], days: Days | None) -> Iterator[pa.RecordBatch]:
             # The result is closed when an error ends the block: DuckDB 2.0 cannot drop a view of an open result.

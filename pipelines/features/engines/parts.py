@@ -52,7 +52,7 @@ def _is_day_column(value: ops.Node) -> bool:
     return isinstance(value, ops.Field) and value.name == DAY_COLUMN
 
 
-def read_days_of_files(paths: Sequence[str]) -> list[File]:
+def list_files_by_day(paths: Sequence[str]) -> list[File]:
     """Return the files, sorted by the days in their statistics; a file without statistics may have any day."""
     return sorted(_describe_file(path) for path in paths)
 

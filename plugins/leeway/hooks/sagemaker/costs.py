@@ -14,7 +14,7 @@ from leeway.hooks.step.hook import StepHook
 
 
 @dataclass(frozen=True)
-class Account:
+class Payer:
     """Who pays for a task's jobs, and how much at most.
 
     Args:
@@ -37,11 +37,11 @@ class Costs:
 
     Args:
         step_hook: runs the steps.
-        account: who pays.
+        payer: who pays.
     """
 
-    def __init__(self, step_hook: StepHook, account: Account) -> None:
-        self.step_hook, self.account = step_hook, account
+    def __init__(self, step_hook: StepHook, payer: Payer) -> None:
+        self.step_hook, self.payer = step_hook, payer
 
     def check_budget(self, machines: Sequence[Machine]) -> dict[str, Any]:
         """Return the `BudgetResult` for the most expensive of the machines that the task may use."""
@@ -49,12 +49,12 @@ class Costs:
         return self.step_hook.run(
             "budget",
             {
-                "region": self.account.region,
+                "region": self.payer.region,
                 "instance_types": sorted({machine.instance_type for machine in machines}),
                 "instance_count": first_machine.instance_count,
                 "max_run_s": first_machine.max_run_s,
-                "budget_usd": self.account.budget_usd,
-                "project": self.account.project,
+                "budget_usd": self.payer.budget_usd,
+                "project": self.payer.project,
             },
         )
 
@@ -76,8 +76,8 @@ class Costs:
         Args:
             jobs: records of the jobs, oldest first; see `pipelines.costs.job_records`.
         """
-        payer = {"region": self.account.region, "project": self.account.project, "model": self.account.model}
-        return self.step_hook.run("charge", {"jobs": list(jobs), **payer, **self.account.task})
+        payer = {"region": self.payer.region, "project": self.payer.project, "model": self.payer.model}
+        return self.step_hook.run("charge", {"jobs": list(jobs), **payer, **self.payer.task})
 
 
 def compute_spent_usd(ended_jobs: Sequence[Mapping[str, Any]], prices_usd_h: Mapping[str, float]) -> float:

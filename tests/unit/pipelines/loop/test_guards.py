@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from pipelines.loop import GUARDS, Event, History, HoldBack, Kind, Policy, Request, combine_hold_backs, fold, guards
-from pipelines.loop.transitions import answer_request, end_training, reset_breaker
+from pipelines.loop.transitions import build_answer, build_end, build_reset
 
 DAY = dt.date(2013, 6, 1)
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -177,7 +177,7 @@ def test_the_breaker_stays_open_until_its_reset_and_then_counts_from_zero() -> N
     passed_by_hand = build_training(70, "passed", trigger="manual")
     policy = Policy(breaker_after=3)
     assert guards.check_breaker(build_request(300), build_history(*trainings, passed_by_hand), policy)
-    history = build_history(*trainings, reset_breaker("m", "repaired", build_history(*trainings)))
+    history = build_history(*trainings, build_reset("m", "repaired", build_history(*trainings)))
     assert guards.check_breaker(build_request(300), history, policy) is None
     later_trainings = [build_training(100 + 20 * n, "failed") for n in range(3)]
     later_history = history
@@ -233,7 +233,7 @@ def test_refuses_a_policy_with_unknown_or_invalid_fields() -> None:
 
 
 def answer(history: History, request: Request, policy: Policy = OFF) -> tuple[Event | None, History]:
-    event = answer_request(request, history, policy)
+    event = build_answer(request, history, policy)
     return event, history.add(event) if event else history
 
 
@@ -254,7 +254,7 @@ def test_a_cleared_run_starts_again_without_guards_and_is_one_training() -> None
     assert len(restarted.trainings) == 1
     in_flight = guards.check_in_flight(build_request(30, now=event.at), restarted, Policy())
     assert in_flight, "the training runs again"
-    end = end_training("m", "a", "passed", "1", restarted)
+    end = build_end("m", "a", "passed", "1", restarted)
     assert end and end.id != history.events[1].id
     last = restarted.add(end)
     assert (last.trainings["a"].outcome, last.breaker_runs) == ("passed", ("a",))
@@ -262,10 +262,10 @@ def test_a_cleared_run_starts_again_without_guards_and_is_one_training() -> None
 
 def test_only_the_first_end_counts_and_only_a_started_training_can_end() -> None:
     history = build_history(build_training(0, "failed", run="a"))
-    assert end_training("m", "a", "passed", "1", history) is None
-    assert end_training("m", "b", "passed", "1", history) is None
+    assert build_end("m", "a", "passed", "1", history) is None
+    assert build_end("m", "b", "passed", "1", history) is None
     _, refused_history = answer(build_history(build_start(0)), build_request(1, run="b"), Policy())
-    assert end_training("m", "b", "failed", "", refused_history) is None
+    assert build_end("m", "b", "failed", "", refused_history) is None
 
 
 def test_each_cause_alerts_once() -> None:
@@ -311,7 +311,7 @@ def simulate_drift(
         started_days.append(n)
         outcome = choose_outcome(len(started_days))
         if outcome:
-            end = end_training("m", f"r{n}", outcome, "1", history)  # type: ignore[arg-type]
+            end = build_end("m", f"r{n}", outcome, "1", history)  # type: ignore[arg-type]
             assert end
             history = history.add(end)
     return started_days, history

@@ -93,7 +93,7 @@ def test_a_file_without_statistics_may_contain_any_day(tmp_path: Path) -> None:
     pq.write_table(rows.drop_columns("date"), tmp_path / "c")
     ranges = {
         Path(file.path).name: (file.first, file.last, file.rows)
-        for file in parts.read_days_of_files([f"{tmp_path}/{n}" for n in "abc"])
+        for file in parts.list_files_by_day([f"{tmp_path}/{n}" for n in "abc"])
     }
     unknown = (dt.date.min, dt.date.max, 2)
     assert ranges == {"a": (dt.date(2013, 1, 2), dt.date(2013, 1, 4), 2), "b": unknown, "c": unknown}
