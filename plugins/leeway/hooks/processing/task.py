@@ -17,7 +17,7 @@ from leeway.hooks.processing import inputs as job_inputs
 from leeway.hooks.processing.attempts import ProcessingAttempts
 from leeway.hooks.processing.inputs import ARCHIVE, ProcessingJobs
 from leeway.hooks.sagemaker import request_checks
-from leeway.hooks.sagemaker.costs import Payer, Costs
+from leeway.hooks.sagemaker.costs import Costs, Payer
 from leeway.hooks.sagemaker.named_jobs import compute_digest
 from leeway.hooks.sagemaker.task import JobTask
 from leeway.hooks.sagemaker.uploads import S3Uploader

@@ -12,7 +12,7 @@ from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow.sdk.exceptions import AirflowFailException
 
 from leeway.hooks.sagemaker import request_checks
-from leeway.hooks.sagemaker.costs import Payer, Costs
+from leeway.hooks.sagemaker.costs import Costs, Payer
 from leeway.hooks.sagemaker.machines import POLICIES, Machine, list_machines_to_try
 from leeway.hooks.sagemaker.named_jobs import compute_digest
 from leeway.hooks.sagemaker.task import JobTask

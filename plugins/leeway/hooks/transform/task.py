@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from leeway.hooks.sagemaker import request_checks
 from leeway.hooks.sagemaker.aws_errors import format_error_line
-from leeway.hooks.sagemaker.costs import Payer, Costs
+from leeway.hooks.sagemaker.costs import Costs, Payer
 from leeway.hooks.sagemaker.named_jobs import compute_digest
 from leeway.hooks.sagemaker.task import JobTask, Work
 from leeway.hooks.sagemaker.uploads import S3Uploader
