@@ -25,7 +25,7 @@ class Settings:
         data: Folder that holds everything the server stores. Only one server at a time may use it.
         url: URL of this server; jobs get it as AWS_ENDPOINT_URL.
         cores: vCPUs that all running jobs together may have; other jobs wait in the phase Starting.
-        memory_mb: Memory in MiB that all running jobs together may have.
+        memory_mib: Memory in MiB that all running jobs together may have.
         stop_grace_s: Seconds between SIGTERM and SIGKILL when a job is stopped or reaches a limit (SageMaker: 120).
         checkpoint_interval_s: Seconds between two uploads of a checkpoint folder to S3.
         shutdown_grace_s: Seconds between SIGTERM and SIGKILL for running jobs when the server itself ends.
@@ -36,7 +36,7 @@ class Settings:
     data: Path
     url: str
     cores: int
-    memory_mb: int
+    memory_mib: int
     stop_grace_s: float = 120.0
     checkpoint_interval_s: float = 0.5
     shutdown_grace_s: float = 5.0

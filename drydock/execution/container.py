@@ -149,7 +149,7 @@ class Container:
             self._wait_for_output()
             state = read_state(self._id)
             if state["OOMKilled"] and state["ExitCode"] != 0:
-                self._append_to_log(f"drydock: out of memory: the instance has {self._plan.memory_mb} MiB")
+                self._append_to_log(f"drydock: out of memory: the instance has {self._plan.memory_mib} MiB")
             self._remove()
             self._exit_code = int(state["ExitCode"])
         return self._exit_code
@@ -251,8 +251,8 @@ def _build_options(plan: HostPlan) -> list[str]:
         f"--mount={_build_mount(root)}",
         f"--workdir={CONTAINER_BASE / plan.cwd.resolve().relative_to(root)}",
         f"--cpus={plan.cores}",
-        f"--memory={plan.memory_mb}m",
-        f"--memory-swap={plan.memory_mb}m",
+        f"--memory={plan.memory_mib}m",
+        f"--memory-swap={plan.memory_mib}m",
     ]
 
 

@@ -42,7 +42,7 @@ class JobQueue:
     def __init__(self, settings: Settings, executor: Executor, market: SpotMarket, heartbeat: Heartbeat) -> None:
         self.settings, self.executor, self.market = settings, executor, market
         self._heartbeat = heartbeat
-        self._total_size = MachineSize(settings.cores, settings.memory_mb)
+        self._total_size = MachineSize(settings.cores, settings.memory_mib)
         self._free_size = self._total_size
         self._condition = threading.Condition()
         self._waiting_jobs: list[Job] = []
@@ -91,8 +91,8 @@ class JobQueue:
             return {
                 "cores": self._total_size.cores,
                 "cores_free": self._free_size.cores,
-                "memory_mb": self._total_size.memory_mb,
-                "memory_mb_free": self._free_size.memory_mb,
+                "memory_mib": self._total_size.memory_mib,
+                "memory_mib_free": self._free_size.memory_mib,
                 "running": len(self._threads),
                 "waiting": len(self._waiting_jobs),
             }

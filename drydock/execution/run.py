@@ -141,7 +141,7 @@ class Run:
             process_file=tree.process_file,
             image=job.image,
             cores=min(job.instance_size.cores, settings.cores),
-            memory_mb=min(job.instance_size.memory_mb, settings.memory_mb),
+            memory_mib=min(job.instance_size.memory_mib, settings.memory_mib),
         )
 
     def _on_tick(self) -> None:

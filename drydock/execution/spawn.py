@@ -91,7 +91,7 @@ def find_opt_ml_problem() -> str:
             process_file=root / "process.json",
             image="",
             cores=1,
-            memory_mb=1,
+            memory_mib=1,
         )
         return _run_probe(plan)
 

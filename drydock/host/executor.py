@@ -22,7 +22,7 @@ class HostPlan:
         process_file: The file that identifies the running process or container; it exists only while the host runs.
         image: The request's TrainingImage or ImageUri; "" if the request names an algorithm instead.
         cores: vCPUs of the instance, at most the machine's.
-        memory_mb: Memory of the instance in MiB, at most the machine's.
+        memory_mib: Memory of the instance in MiB, at most the machine's.
         arguments: The arguments of the image's own entrypoint, used if command is empty (SageMaker's default: train).
     """
 
@@ -37,7 +37,7 @@ class HostPlan:
     process_file: Path
     image: str
     cores: int
-    memory_mb: int
+    memory_mib: int
     arguments: Sequence[str] = ()
 
 

@@ -13,27 +13,27 @@ class MachineSize:
     """A number of vCPUs, and memory in MiB."""
 
     cores: int
-    memory_mb: int
+    memory_mib: int
 
     def limit_to(self, limit: "MachineSize") -> "MachineSize":
         """Return this size, but at most the limit. So even the largest instance type can run on this machine."""
-        return MachineSize(min(self.cores, limit.cores), min(self.memory_mb, limit.memory_mb))
+        return MachineSize(min(self.cores, limit.cores), min(self.memory_mib, limit.memory_mib))
 
     def fits_in(self, free_size: "MachineSize") -> bool:
         """Return whether a machine of this size can run in the free cores and memory."""
-        return self.cores <= free_size.cores and self.memory_mb <= free_size.memory_mb
+        return self.cores <= free_size.cores and self.memory_mib <= free_size.memory_mib
 
     def __add__(self, other: "MachineSize") -> "MachineSize":
         """Return the sum of both sizes."""
-        return MachineSize(self.cores + other.cores, self.memory_mb + other.memory_mb)
+        return MachineSize(self.cores + other.cores, self.memory_mib + other.memory_mib)
 
     def __sub__(self, other: "MachineSize") -> "MachineSize":
         """Return the difference of both sizes."""
-        return MachineSize(self.cores - other.cores, self.memory_mb - other.memory_mb)
+        return MachineSize(self.cores - other.cores, self.memory_mib - other.memory_mib)
 
     def __mul__(self, count: int) -> "MachineSize":
         """Return the size of `count` machines together."""
-        return MachineSize(self.cores * count, self.memory_mb * count)
+        return MachineSize(self.cores * count, self.memory_mib * count)
 
 
 def parse_instance_type(instance_type: str) -> MachineSize:

@@ -24,7 +24,7 @@ from pipelines.lake.evolution import to_iceberg_schema
 from pipelines.source import ChangingSource
 from pipelines.system.duckdb_session import make_spill_folder, quote_identifier, quote_text
 
-MEMORY_MB = 384
+MEMORY_MIB = 384
 """Memory limit of DuckDB, MiB; Arrow and the lake need memory, too. DuckDB spills to the disk what does not fit."""
 _MERGE_QUERY = """
 WITH new_rows AS (
@@ -123,7 +123,7 @@ def merge_changes(
         key=", ".join(key),
         rows=_NEW_AND_OLD_ROWS.format(same_key=same_key) if has_partition else "SELECT * FROM new_rows",
     )
-    with connect(MEMORY_MB) as connection, ExitStack() as stack:
+    with connect(MEMORY_MIB) as connection, ExitStack() as stack:
         if has_partition:
             stack.enter_context(lake.create_view(connection, "old_rows", dataset.staging, day, day))
         # The result is closed before the view is dropped: DuckDB 2.0 cannot drop a view while a result reads it.

@@ -54,7 +54,7 @@ def write_with_retries(write: Callable[..., object], *args: str) -> None:
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether a retry can help, because the server did not answer or failed; False if it refused the request."""
+    """Return whether a retry can help, because the server did not answer or failed; False if it refused the request."""
     if isinstance(error, requests.HTTPError):  # MLflow lets these errors of artifact requests through
         return error.response.status_code >= 500
     has_transient_code = isinstance(error, MlflowException) and error.error_code in TRANSIENT
@@ -62,5 +62,5 @@ def is_transient(error: Exception) -> bool:
 
 
 def _is_collision(error: BaseException) -> bool:
-    """Whether the server's database refused a write. An invalid request has the code INVALID_PARAMETER_VALUE."""
+    """Return whether the server's database refused a write. An invalid request has the code INVALID_PARAMETER_VALUE."""
     return isinstance(error, MlflowException) and error.error_code == "BAD_REQUEST"

@@ -15,20 +15,20 @@ import pyarrow as pa
 
 from pipelines.settings import settings
 
-MEMORY_MB = 768
+MEMORY_MIB = 768
 """Memory limit of DuckDB, MiB; what does not fit is spilled to the disk."""
 
 
 @contextmanager
-def connect(memory_mb: int = MEMORY_MB) -> Iterator[duckdb.DuckDBPyConnection]:
+def connect(memory_mib: int = MEMORY_MIB) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a connection to an empty database in memory; when the block ends, remove the files that it spilled.
 
     Args:
-        memory_mb: memory limit, MiB.
+        memory_mib: memory limit, MiB.
     """
     with make_spill_folder() as folder:
         config = {
-            "memory_limit": f"{memory_mb}MiB",
+            "memory_limit": f"{memory_mib}MiB",
             "temp_directory": str(folder),
             # By default DuckDB downloads extensions.
             "autoinstall_known_extensions": "false",

@@ -18,7 +18,7 @@ JOB_TAG = f"leeway.{JOB_KEY}"
 
 
 def is_reachable(uri: str, timeout_s: float = 5.0) -> bool:
-    """Whether an MLflow server answers at `uri` (http or https) within the timeout."""
+    """Return whether an MLflow server answers at `uri` (http or https) within the timeout."""
     try:
         with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=timeout_s) as response:  # noqa: S310
             return bool(response.status == 200)

@@ -88,7 +88,7 @@ class Backfill:
                 self.client.clear_run(self.dag_id, run["dag_run_id"])
 
     def _is_cut_off(self, run: Json) -> bool:
-        """Tell whether Airflow still counts a task as active that began before this stack started.
+        """Return whether Airflow still counts a task as active that began before this stack started.
 
         Where there is no such task, the scheduler has noticed that the tasks ended, and restarts them.
         """

@@ -122,7 +122,7 @@ def _is_database(path: Path) -> bool:
 
 
 def _is_database_companion(path: Path) -> bool:
-    """Tell whether SQLite keeps the file beside a database (`-wal`, `-shm`). The database's copy has its content."""
+    """Return whether SQLite keeps the file beside a database (`-wal`, `-shm`). The database's copy has its content."""
     databases = [
         path.with_name(path.name.removesuffix(suffix)) for suffix in _SQLITE_COMPANIONS if path.name.endswith(suffix)
     ]

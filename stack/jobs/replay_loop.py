@@ -133,7 +133,7 @@ class ReplayLoop:
             time.sleep(_POLL_S)
 
     def _is_stale(self, run: Json) -> bool:
-        """Tell whether the run began before the last promotion, and so used an older champion."""
+        """Return whether the run began before the last promotion, and so used an older champion."""
         return bool(run["start_date"] and self._promoted_at and run["start_date"] < self._promoted_at)
 
     def _restart_old_runs(self) -> None:
@@ -167,7 +167,7 @@ class ReplayLoop:
         return None
 
     def _is_held_back(self, run: Json) -> bool:
-        """Tell whether the run failed because its guard needs a person's decision. The replay does not wait for it."""
+        """Return whether the run failed because its guard needs a person's decision. The replay does not wait."""
         return run["state"] == "failed" and self._read_guard_result(run).get("outcome") == "held_back"
 
     def _read_guard_result(self, run: Json) -> Json:
@@ -179,7 +179,7 @@ class ReplayLoop:
         return result
 
     def _has_succeeded(self, run: Json) -> bool:
-        """Tell whether the run has succeeded. Raise TaskFailedError where it failed."""
+        """Return whether the run has succeeded. Raise TaskFailedError where it failed."""
         if run["state"] == "failed":
             raise explain_failure(self.session.client, run, get_run_key(run))
         return bool(run["state"] == "success")

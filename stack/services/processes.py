@@ -116,7 +116,7 @@ def _is_marked(process: psutil.Process, home: Path) -> bool:
 
 
 def _has_drydock_parent(job: psutil.Process) -> bool:
-    """Tell whether a drydock that still runs started the job.
+    """Return whether a drydock that still runs started the job.
 
     Such a job needs no mark: if that drydock belongs to the stack, the job is found as its descendant.
     """

@@ -28,7 +28,7 @@ class Process(BaseModel):
         return cls(pid=pid, created=psutil.Process(pid).create_time())
 
     def is_alive(self) -> bool:
-        """Tell whether this same process still runs. A zombie does not count."""
+        """Return whether this same process still runs. A zombie does not count."""
         try:
             process = psutil.Process(self.pid)
             return process.create_time() == self.created and process.status() != psutil.STATUS_ZOMBIE
@@ -81,7 +81,7 @@ class Stack(BaseModel):
         return f"http://127.0.0.1:{self.ports.docs}"
 
     def is_alive(self) -> bool:
-        """Tell whether the supervisor runs. Either all services run with it, or none."""
+        """Return whether the supervisor runs. Either all services run with it, or none."""
         return self.supervisor is not None and self.supervisor.is_alive()
 
     def save(self, layout: Layout) -> None:

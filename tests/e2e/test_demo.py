@@ -24,7 +24,7 @@ import yaml
 from stack.airflow.client import AirflowClient
 from stack.errors import RequestError
 from tests.tools import forking
-from tests.tools.policies import EASY
+from tests.tools.policies import EASY_POLICY
 from tests.tools.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -137,7 +137,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     checkout.set_params(
         snapshot={"as_of": "2013-02-01", "train_days": 2, "holdout_days": 2, "min_train_days": 2},
         preprocess={"validation_days": 1},
-        gate={"policy": {**EASY, "serving": {}}},
+        gate={"policy": {**EASY_POLICY, "serving": {}}},
     )
     hyperparameters = yaml.safe_load((folder / "params.yaml").read_text())["train"]["hyperparameters"]
     checkout.set_params(train={"hyperparameters": {**hyperparameters, "num_round": 60, "max_depth": 3}})

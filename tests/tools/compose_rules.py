@@ -88,7 +88,7 @@ def _check_secrets(name: str, service: Service, content: Mapping[str, Any]) -> I
 
 
 def _is_literal(variable: str, value: str) -> bool:
-    """Tell whether a value contains a secret as plain text, or as the default of a variable."""
+    """Return whether a value contains a secret as plain text, or as the default of a variable."""
     if value.startswith(("/", "s3://", "http://")) and "@" not in value:
         return False
     variables = list(VARIABLE_PATTERN.finditer(value))

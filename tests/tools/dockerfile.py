@@ -39,7 +39,7 @@ def parse_dockerfile(text: str) -> tuple[dict[str, str], dict[str, Stage]]:
 
 
 def is_sent(path: str, ignore: str) -> bool:
-    """Tell whether the path is sent to the engine. The last pattern that matches it or a folder above it decides.
+    """Return whether the path is sent to the engine. The last pattern that matches it or a folder above it decides.
 
     Args:
         path: path in the build context.
@@ -100,7 +100,7 @@ def _check_copy(name: str, copy: str, ignore: str, paths: "set[str]", stages: di
 
 
 def _has_late_environment(name: str, stages: dict[str, Stage]) -> bool:
-    """Tell whether an environment is copied after the code. Each commit would then change its layer of gigabytes."""
+    """Return whether an environment is copied after the code. Each commit would then change its layer of gigabytes."""
     sources: list[str] = []
     while name in stages:
         copies = stages[name].list_arguments("COPY")

@@ -58,7 +58,7 @@ def find_statements(document: Mapping[str, Any], call: Call) -> list[dict[str, A
 
 
 def is_allowed(document: Mapping[str, Any], call: Call) -> bool:
-    """Tell whether the policy allows the call: a statement allows it, and no statement denies it."""
+    """Return whether the policy allows the call: a statement allows it, and no statement denies it."""
     effects = {statement["Effect"] for statement in find_statements(document, call)}
     return effects == {"Allow"}
 

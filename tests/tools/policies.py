@@ -2,7 +2,7 @@
 
 from typing import Any
 
-EASY: dict[str, Any] = {
+EASY_POLICY: dict[str, Any] = {
     "min_rows": 100,
     "draws": 200,
     "bounds": {"auc": {"at_least": 0.2, "at_most": 1.0}},
@@ -11,5 +11,5 @@ EASY: dict[str, Any] = {
     **dict.fromkeys(("slices", "stability", "max_solo_auc", "serving")),
 }
 """Any model passes this policy."""
-HARD: dict[str, Any] = {**EASY, "bounds": {"auc": {"at_least": 0.99}}}
+HARD_POLICY: dict[str, Any] = {**EASY_POLICY, "bounds": {"auc": {"at_least": 0.99}}}
 """No model passes this policy."""

@@ -17,7 +17,7 @@ from pipelines.versioning.workspaces import Workspace
 FEATURES = "data/features"
 STORED_FEATURES = "data/kept"
 """Folder of the workspace for the copy of the features that DVC stored."""
-MEMORY_MB = 1_000
+MEMORY_MIB = 1_000
 """Memory limit of DuckDB while it compares rows, MiB."""
 
 
@@ -75,7 +75,7 @@ def _describe_row_changes(stored_file: Path, rebuilt_file: Path) -> str:
         row = connection.execute(sql, [str(file), str(other)]).fetchone()
         return int(row[0]) if row else 0
 
-    with connect(MEMORY_MB) as connection:
+    with connect(MEMORY_MIB) as connection:
         try:
             removed = count_missing(stored_file, rebuilt_file)
             added = count_missing(rebuilt_file, stored_file)

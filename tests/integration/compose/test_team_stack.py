@@ -37,7 +37,7 @@ class Run:
         return str(self.stack.call_api("GET", f"/dags/{self.dag_id}/dagRuns/{self.run_id}")["state"])
 
     def has_succeeded(self) -> bool:
-        """Whether the run has succeeded; fail if it has failed."""
+        """Return whether the run has succeeded; fail if it has failed."""
         state = self.get_state()
         assert state != "failed", self.get_tasks()
         return state == "success"
@@ -68,7 +68,7 @@ class Run:
         return [summary["TrainingJobStatus"] for summary in summaries]
 
     def has_job_started(self) -> bool:
-        """Whether the script of the training job runs."""
+        """Return whether the script of the training job runs."""
         from leeway.hooks.sagemaker.named_jobs import build_base_name
 
         logs, name = self.stack.create_client("logs"), build_base_name(self.dag_id, self.run_id, "train", -1)

@@ -196,7 +196,7 @@ class Drydock:
         }
 
     def is_alive(self, pid: int) -> bool:
-        """Tell whether the process exists and is no zombie."""
+        """Return whether the process exists and is no zombie."""
         with contextlib.suppress(psutil.NoSuchProcess):  # it may end between two calls
             return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
         return False

@@ -137,7 +137,7 @@ def make_plan(root: Path, executor: Executor, script: str, **fields: Any) -> Hos
         "process_file": root.with_name(f"{root.name}.json"),
         "image": IMAGE,
         "cores": 1,
-        "memory_mb": 512,
+        "memory_mib": 512,
     }
     return HostPlan(**{**defaults, **fields})
 
@@ -312,7 +312,7 @@ def test_container_runs_the_entrypoint_of_its_image(containers: ContainerExecuto
 
 
 def test_lack_of_memory_is_reported(containers: ContainerExecutor, tmp_path: Path) -> None:
-    job = make_plan(tmp_path / "tree", containers, FILL_MEMORY, memory_mb=64)
+    job = make_plan(tmp_path / "tree", containers, FILL_MEMORY, memory_mib=64)
     assert wait_for_exit(containers.start(job)) == 137
     assert "out of memory: the instance has 64 MiB" in job.log.read_text()
 

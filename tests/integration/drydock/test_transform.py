@@ -291,7 +291,7 @@ def create_slow_job(drydock: Any, name: str, folder: Path) -> None:
 
 
 def is_half_done(drydock: Any, name: str) -> bool:
-    """Whether the slow job has transformed the first object and received the second."""
+    """Return whether the slow job has transformed the first object and received the second."""
     return {"transformed a.txt", "received wait"} <= set(drydock.read_full_log(name, GROUP))
 
 

@@ -45,7 +45,7 @@ print(f"{WORD} {rows} {options.mode} after {earlier}", flush=True)
 checkpoints.mkdir(parents=True, exist_ok=True)
 (checkpoints / f"step-{len(earlier)}").write_text("x")
 if options.mode == "crash":
-    raise SystemExit("the hull is leaking")
+    raise SystemExit("the script failed")
 deadline = time.monotonic() + 3_600  # far longer than any test waits
 while options.mode in ("wait", "stubborn") and not pathlib.Path(options.gate).exists() and time.monotonic() < deadline:
     time.sleep(0.05)

@@ -234,7 +234,7 @@ def test_image_of_the_framework_is_the_default(drydock, project, make_task, cont
 
 
 def test_crashed_model_fails_the_task_without_a_retry(drydock, project, make_task, context, start, finish):
-    with pytest.raises(AirflowFailException, match=r"transform job \S+ failed: AlgorithmError: .*the hull is leaking"):
+    with pytest.raises(AirflowFailException, match=r"transform job \S+ failed: AlgorithmError: .*the script failed"):
         finish(make_task("crash"), start(make_task("crash"), context))
 
 

@@ -21,7 +21,7 @@ import yaml
 
 from tests.tools import forking
 from tests.tools.airflow_runs import AirflowRuns
-from tests.tools.policies import EASY, HARD
+from tests.tools.policies import EASY_POLICY, HARD_POLICY
 
 ROOT = Path(__file__).parents[3]
 CANARY = "tweety-is-a-secret"
@@ -98,7 +98,7 @@ def airflow(
         snapshot={"train_days": 4, "holdout_days": 2, "min_train_days": 2},
         preprocess={"validation_days": 1},
         train={"hyperparameters": {"num_round": 60, "eta": 0.05, "max_depth": 3}},
-        gate={"policy": {**EASY, "serving": {}}},
+        gate={"policy": {**EASY_POLICY, "serving": {}}},
     )
     yield runner
     runner.runs.close()
@@ -183,7 +183,7 @@ def test_drift_is_undecided_when_the_champion_has_not_scored_a_window(airflow):
 
 
 def test_candidate_that_fails_is_not_promoted_and_the_log_gives_the_reason(airflow, drydock_server):
-    airflow.set_params(gate={"policy": HARD})
+    airflow.set_params(gate={"policy": HARD_POLICY})
     run = airflow.run("flights_train", "2013-02-01")
     assert run.state == "success", run.log[-4_000:]
     assert run.states["gate"] == "success"

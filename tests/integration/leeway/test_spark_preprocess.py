@@ -147,7 +147,7 @@ def test_exit_code_decides_whether_the_task_is_retried(
     mode, error_class, drydock, project, make_task, context, start, finish
 ):
     deferred = start(make_task(mode), context)
-    with pytest.raises(AirflowException, match=r"processing job \S+ failed: the hull is leaking\.") as error:
+    with pytest.raises(AirflowException, match=r"processing job \S+ failed: the script failed\.") as error:
         finish(make_task(mode), deferred)
     assert type(error.value) is error_class
     retry = start(make_task(mode), context)
@@ -188,7 +188,7 @@ def test_clear_stops_the_job(drydock, project, make_task, context, start, until)
 
 @pytest.mark.usefixtures("fresh_settings")
 def test_ledger_has_each_job_that_ended_once(drydock, project, make_task, context, start, finish):
-    with pytest.raises(AirflowException, match="the hull is leaking"):
+    with pytest.raises(AirflowException, match="the script failed"):
         finish(make_task("exit75", project="boat"), start(make_task("exit75", project="boat"), context))
     result = finish(make_task(project="boat"), start(make_task(project="boat"), context))
     make_task(project="boat").execute(context)

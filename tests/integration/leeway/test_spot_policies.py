@@ -320,7 +320,7 @@ def test_result_counts_an_interruption(
 
 
 def test_failed_job_is_charged(drydock, project, make_spot_task, context, start, resume, read_whole_log):
-    with pytest.raises(AirflowFailException, match="the hull is leaking"):
+    with pytest.raises(AirflowFailException, match="the script failed"):
         resume(make_spot_task("crash"), start(make_spot_task("crash"), context))
     assert "1 job(s), " in read_whole_log()
 

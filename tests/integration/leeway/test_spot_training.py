@@ -121,7 +121,7 @@ def test_crashed_script_fails_the_task_without_a_retry_and_gives_the_reason(
     drydock, project, make_spot_task, context, start, finish
 ):
     deferred = start(make_spot_task("crash"), context)
-    with pytest.raises(AirflowFailException, match="the hull is leaking") as error:
+    with pytest.raises(AirflowFailException, match="the script failed") as error:
         finish(make_spot_task("crash"), deferred)
     assert "AlgorithmError" in str(error.value)
 

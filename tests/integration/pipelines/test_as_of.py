@@ -11,7 +11,7 @@ import pytest
 from pipelines.lake import Lake
 from pipelines.steps import evaluate, gate, preprocess, snapshot, train
 from pipelines.system.files import sha256
-from tests.tools.policies import EASY
+from tests.tools.policies import EASY_POLICY
 from tests.tools.short_gate import shorten_gate
 
 AS_OF = dt.date(2013, 1, 22)
@@ -33,7 +33,7 @@ def run_steps() -> dict[str, str]:
     train.run(train.TrainSpec(hyperparameters=TINY))
     evaluate.run(evaluate.EvaluateSpec())
     with shorten_gate():
-        gate.run(gate.GateSpec(policy=EASY))
+        gate.run(gate.GateSpec(policy=EASY_POLICY))
     return {name: sha256(Path("data") / name) for name in OUTPUTS}
 
 

@@ -17,7 +17,7 @@ from pipelines.errors import ConflictError, DataError, SpecError
 from pipelines.steps.repro import ReproSpec
 from pipelines.steps.repro import run as repro
 from tests.tools.groups import end_group
-from tests.tools.policies import EASY
+from tests.tools.policies import EASY_POLICY
 
 ROOT = Path(__file__).parents[3]
 SMALL = {"as_of": "2013-01-25", "train_days": 8, "holdout_days": 4, "min_train_days": 4, "missing": "fail"}
@@ -180,7 +180,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     params["snapshot"] |= {"as_of": "2013-01-15", "train_days": 8, "holdout_days": 4, "min_train_days": 4}
     params["preprocess"]["validation_days"] = 1
     params["train"]["hyperparameters"] |= {"num_round": 30}
-    params["gate"]["policy"] = EASY
+    params["gate"]["policy"] = EASY_POLICY
     (folder / "params.yaml").write_text(yaml.safe_dump(params))
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org"]
     subprocess.run([*git, "init", "-q"], cwd=folder, check=True)

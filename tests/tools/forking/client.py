@@ -182,7 +182,7 @@ class Popen(subprocess.Popen[Any]):
 
 
 def can_fork(args: Any, env: dict[str, str]) -> bool:
-    """Tell whether the server can run the command: a plain Python command with this process's startup variables."""
+    """Return whether the server can run the command: a plain Python command with this process's startup variables."""
     if not hasattr(os, "pidfd_open") or isinstance(args, str | bytes) or os.fspath(args[0]) != sys.executable:
         return False
     words = [os.fspath(word) for word in args[1:]]

@@ -62,7 +62,10 @@ def locate(path: str) -> Path:
 
 
 def is_outside_repository(path: str) -> bool:
-    """Whether a path is no file of the repository: LEEWAY_HOME/docs, Terraform's plan, the names of secrets on AWS."""
+    """Return whether a path is no file of the repository.
+
+    Such paths are in LEEWAY_HOME/docs, Terraform's plan, and the names of secrets on AWS.
+    """
     at_run_time = ("infra/terraform/plan", "leeway/connections")
     return (path.startswith("docs/") and not path.endswith(".md")) or path.startswith(at_run_time)
 

@@ -38,7 +38,7 @@ from leeway.operators.rollback import RollbackOperator
 with DAG("crew", schedule=None, default_args={{**build_lifecycle_callbacks(), "retries": 0}}):
     @task
     def leak():
-        raise ValueError("the hull is leaking\\nand more")
+        raise ValueError("the script failed\\nand more")
 
     @task(retries=1, retry_delay=dt.timedelta(0))
     def twice(ti=None):
@@ -88,7 +88,7 @@ def test_each_event_is_sent_once_by_mail_and_to_slack(run_dag, mail_server, slac
     assert subjects == [f"[Leeway] {title}" for title in titles], run.log[-4_000:]
     assert sorted(message["text"] for message in slack_receiver.posts) == titles
     text = next(mail for mail in mail_server.mails if "leak" in mail["Subject"]).get_body(("plain",)).get_content()
-    assert "- ValueError: the hull is leaking" in text.splitlines()
+    assert "- ValueError: the script failed" in text.splitlines()
     assert "Log: http://" in text
     assert CANARY not in run.log + str(run.xcom_texts)
 

@@ -13,7 +13,7 @@ print("building", rows, *sys.argv[1:], flush=True)  # noqa: T201
 mode = os.environ.get("MODE", "")
 if mode.startswith("exit"):
     (base / "output").mkdir(exist_ok=True)
-    (base / "output" / "message").write_text(f"[exit {mode[4:]}] the hull is leaking.")
+    (base / "output" / "message").write_text(f"[exit {mode[4:]}] the script failed.")
     sys.exit(int(mode[4:]))
 deadline = time.monotonic() + 3_600  # far longer than any test waits
 while mode == "wait" and not Path(os.environ["GATE"]).exists() and time.monotonic() < deadline:

@@ -24,7 +24,7 @@ from pipelines.loop.study import run_study as loop_study
 from pipelines.steps import gate, guard, promote, record_outcome
 from pipelines.system.files import write_json
 from tests.tools.candidates import register
-from tests.tools.policies import EASY, HARD
+from tests.tools.policies import EASY_POLICY, HARD_POLICY
 from tests.tools.short_gate import shorten_gate
 
 
@@ -42,7 +42,7 @@ def register_version(model: str, as_of: str, passes: bool = True) -> str:
     path = Path("data/snapshot.json")
     write_json(path, {**json.loads(path.read_text()), "as_of": as_of})
     number = register(model)
-    policy = EASY if passes else HARD
+    policy = EASY_POLICY if passes else HARD_POLICY
     with shorten_gate():
         gate.run(gate.GateSpec(model_name=model, version=number, policy=policy, backfill=True))
     return number

@@ -15,7 +15,7 @@ from pipelines.steps import promote as promoting
 from pipelines.system.files import write_json
 from tests.tools.candidates import register
 from tests.tools.names import name_for_test
-from tests.tools.policies import EASY, HARD
+from tests.tools.policies import EASY_POLICY, HARD_POLICY
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def register_candidate(model: str, as_of: str) -> str:
 def gate(model: str, version: str, backfill: bool = True, **policy: Any) -> gating.GateResult:
     """Run the step `gate`, as a backfill unless `backfill` is false."""
     fields = {"model_name": model, "version": version, "verdict": f"{version}.json"}
-    return gating.run(gating.GateSpec(**fields, policy={**EASY, **policy}, backfill=backfill))
+    return gating.run(gating.GateSpec(**fields, policy={**EASY_POLICY, **policy}, backfill=backfill))
 
 
 def promote(model: str, version: str, **fields: Any) -> promoting.PromoteResult:
@@ -151,7 +151,7 @@ def test_a_backfill_never_promotes_an_older_version(model: str) -> None:
 
 def test_a_backfill_does_not_promote_a_failed_version(model: str) -> None:
     version = register_candidate(model, "2013-02-01")
-    assert not gate(model, version, **HARD).passed
+    assert not gate(model, version, **HARD_POLICY).passed
     with pytest.raises(PromotionError, match="did not pass the gate"):
         promote(model, version)
     assert "leeway.would_promote_over" not in read_tags(model, version)

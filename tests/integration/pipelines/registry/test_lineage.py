@@ -22,7 +22,7 @@ from pipelines.steps import gate as gating
 from pipelines.steps import promote as promoting
 from pipelines.system.files import sha256, write_json
 from tests.tools.candidates import register
-from tests.tools.policies import EASY
+from tests.tools.policies import EASY_POLICY
 
 NAME = "lineage"
 
@@ -61,7 +61,7 @@ def register_version(name: str, as_of: str) -> None:
     write_json(path, {**json.loads(path.read_text()), "as_of": as_of, "table": f"table-of-{name}"})
     lineage = {"cost_usd": "0.0125", "dag_run": "flights_train/r1"}
     number = register(name, lineage=lineage)
-    gating.run(gating.GateSpec(model_name=name, version=number, policy=EASY))
+    gating.run(gating.GateSpec(model_name=name, version=number, policy=EASY_POLICY))
     spec = {"model_name": name, "version": number, "verdict": "data/verdict.json"}
     promoting.run(promoting.PromoteSpec(**spec))
 

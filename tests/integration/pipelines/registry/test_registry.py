@@ -27,7 +27,7 @@ from pipelines.system.files import sha256, write_json
 from tests.tools import forking
 from tests.tools.candidates import register
 from tests.tools.names import name_for_test
-from tests.tools.policies import EASY, HARD
+from tests.tools.policies import EASY_POLICY, HARD_POLICY
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def evaluate(name: str = "", **fields: Any) -> evaluating.EvaluateResult:
 
 
 def gate(name: str, version: str, **policy: Any) -> gating.GateResult:
-    return gating.run(gating.GateSpec(model_name=name, version=version, policy={**EASY, **policy}))
+    return gating.run(gating.GateSpec(model_name=name, version=version, policy={**EASY_POLICY, **policy}))
 
 
 def promote(name: str, version: str, verdict: str = "data/verdict.json") -> promoting.PromoteResult:
@@ -268,7 +268,7 @@ def test_a_passed_verdict_is_written_to_file_and_version(data: Path, model: str,
 
 def test_a_failed_verdict_is_written_to_file_and_version(data: Path, model: str, with_mlflow: str) -> None:
     version = register(model)
-    result = gate(model, version, **HARD)
+    result = gate(model, version, **HARD_POLICY)
     assert not result.passed
     assert "auc is" in result.reason
     tags = open_client(with_mlflow).get_model_version(model, version).tags
@@ -389,7 +389,7 @@ def test_refuses_to_promote_a_failed_version(data: Path, model: str, with_mlflow
     from mlflow.exceptions import MlflowException
 
     version = register(model)
-    gate(model, version, **HARD)
+    gate(model, version, **HARD_POLICY)
     with pytest.raises(PromotionError, match="did not pass the gate") as error:
         promote(model, version)
     assert error.value.exit_code == 2
@@ -426,8 +426,8 @@ run(GateSpec.parse({spec!r}, "test"))
 )
 def test_a_killed_gate_leaves_nothing_to_promote_and_can_be_run_again(data: Path, model: str, function: str) -> None:
     version = register(model)
-    gate(model, version, **HARD)
-    spec = {"model_name": model, "version": version, "policy": EASY}
+    gate(model, version, **HARD_POLICY)
+    spec = {"model_name": model, "version": version, "policy": EASY_POLICY}
     process = forking.run(
         [sys.executable, "-c", KILLED_GATE.format(function=function, spec=spec)], capture_output=True, text=True
     )
@@ -455,7 +455,7 @@ def test_measured_times_do_not_change_the_digest_of_the_verdict(data: Path, mode
 
 def test_refuses_a_verdict_that_was_changed(data: Path, model: str) -> None:
     version = register(model)
-    gate(model, version, **HARD)
+    gate(model, version, **HARD_POLICY)
     change_verdict(lambda verdict: {**verdict, "passed": True, "outcome": "passed"})
     with pytest.raises(PromotionError, match="not the verdict that the gate recorded"):
         promote(model, version)
@@ -525,7 +525,7 @@ def test_the_report_of_the_gate_keeps_a_feature_that_is_named_na(
         return draw_figures(folder, content)
 
     monkeypatch.setattr(report, "draw_figures", record_importance)
-    gating.run(gating.GateSpec(policy=EASY))
+    gating.run(gating.GateSpec(policy=EASY_POLICY))
     assert importances == [shares]
 
 
@@ -567,7 +567,7 @@ def test_the_gate_reads_each_thing_of_the_registry_once(
         record_verdict(*args, **kwargs)
 
     monkeypatch.setattr(lifecycle, "record_verdict", record_reads)
-    policy = {**EASY, "serving": {}}
+    policy = {**EASY_POLICY, "serving": {}}
     result = gating.run(gating.GateSpec(model_name=model, version=second, policy=policy, backfill=backfill))
     assert result.champion == first
     runs = {open_client(with_mlflow).get_model_version(model, number).run_id for number in (first, second)}

@@ -60,7 +60,7 @@ def make_plan(root: Path, script: str, **fields: Any) -> HostPlan:
         "process_file": root.with_name(f"{root.name}.json"),
         "image": "",
         "cores": 1,
-        "memory_mb": 512,
+        "memory_mib": 512,
     }
     return HostPlan(**{**defaults, **fields})
 
@@ -71,7 +71,7 @@ def wait_for(condition: Callable[[], Any]) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process exists and is no zombie."""
+    """Return whether the process exists and is no zombie."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
