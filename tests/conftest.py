@@ -187,7 +187,7 @@ def quarter(tmp_path_factory: pytest.TempPathFactory, source: Any) -> Path:
 
 
 @pytest.fixture
-def in_quarter(home: Path, quarter: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def quarter_home(home: Path, quarter: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Set LEEWAY_HOME to the fixture `quarter`. Outputs go to `tmp_path`, the working directory."""
     _set_home(monkeypatch, quarter, ROOT)
     return quarter

@@ -87,7 +87,7 @@ class Supervision:
         elif self._cause is not Cause.EXIT:
             return
         elif (cause := self._find_stop_cause()) is not None:
-            self._job.mark_stopping()
+            self._job.set_stopping()
             self._terminate(cause, self._settings.stop_grace_s)
         elif interruption := self._market.take_due_interruption(self._job, time.monotonic() - self._started_at):
             self.notice_s = interruption.notice_s

@@ -169,7 +169,7 @@ class Job(ABC):
                 self.enter_phase(phase)
             return can_advance
 
-    def mark_stopping(self) -> None:
+    def set_stopping(self) -> None:
         """Set the status to Stopping, unless the job has ended."""
         with self._lock:
             if self.status is Status.IN_PROGRESS:
@@ -182,7 +182,7 @@ class Job(ABC):
             status_before = self.status
             if not status_before.is_final:
                 self.stop_requested.set()
-                self.mark_stopping()
+                self.set_stopping()
             return status_before
 
     def record_exit(self, cause: str, exit_code: int) -> None:

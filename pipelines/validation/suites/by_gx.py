@@ -64,7 +64,7 @@ def require_valid(expectation: Expectation, origin: str) -> None:
         raise DataError(f"{origin}, {expectation.type}, is not valid.", "Check its type, kwargs and severity.")
 
 
-def judge(rows: Rows, expectations: Sequence[Expectation]) -> list[GxResult]:
+def evaluate_expectations(rows: Rows, expectations: Sequence[Expectation]) -> list[GxResult]:
     """Evaluate the expectations, in their order, with the pandas engine.
 
     If Great Expectations lists unexpected rows, `rows` gets the column `POSITION`.

@@ -203,7 +203,7 @@ def _evaluate_with_gx(rows: Rows, expectations: Sequence[Expectation]) -> list[E
         return []
     from pipelines.validation.suites import by_gx
 
-    gx_results = by_gx.judge(rows, expectations)
+    gx_results = by_gx.evaluate_expectations(rows, expectations)
     return [
         ExpectationResult(
             expectation,

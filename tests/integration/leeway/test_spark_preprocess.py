@@ -303,7 +303,7 @@ def test_refuses_a_project_without_the_script_of_the_job(drydock, project, make_
 
 @pytest.mark.usefixtures("java")
 def test_spark_in_a_job_and_duckdb_in_process_build_the_same_features(
-    drydock, in_quarter, make_task, context, start, finish, tmp_path, monkeypatch, capsys
+    drydock, quarter_home, make_task, context, start, finish, tmp_path, monkeypatch, capsys
 ):
     from pipelines.steps import preprocess, snapshot
 
@@ -312,7 +312,7 @@ def test_spark_in_a_job_and_duckdb_in_process_build_the_same_features(
     project = tmp_path / "project"
     shutil.copytree(ROOT / "pipelines", project / "pipelines", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setenv("LEEWAY_PROJECT", str(project))
-    monkeypatch.setenv("LEEWAY_HOME", str(in_quarter))
+    monkeypatch.setenv("LEEWAY_HOME", str(quarter_home))
     fields = {
         "snapshot": str(tmp_path / "data/snapshot.json"),
         "folder": str(tmp_path / "downloaded"),

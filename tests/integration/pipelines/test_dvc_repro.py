@@ -25,11 +25,11 @@ PARAMS = {"snapshot": SMALL, "preprocess": {"validation_days": 2}}
 
 
 @pytest.fixture
-def shared_home(in_quarter: Path) -> Iterator[Path]:
+def shared_home(quarter_home: Path) -> Iterator[Path]:
     """Return the LEEWAY_HOME with three published months. Its DVC files and workspaces are removed after the test."""
-    yield in_quarter
+    yield quarter_home
     for name in ("dvc", "workspaces"):
-        shutil.rmtree(in_quarter / name, ignore_errors=True)
+        shutil.rmtree(quarter_home / name, ignore_errors=True)
 
 
 def run_repro(workspace: str, *targets: str, **fields: Any) -> Any:

@@ -10,7 +10,7 @@ from pipelines.steps import evaluate, preprocess, snapshot, train
 ROOT = Path(__file__).parents[3]
 
 
-def test_a_model_of_january_and_february_has_plausible_metrics_on_march(in_quarter: Path) -> None:
+def test_a_model_of_january_and_february_has_plausible_metrics_on_march(quarter_home: Path) -> None:
     """The measured AUC is 0.69. Above 0.75 a feature contains the label; below 0.64 information is lost."""
     params: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text())
     window = snapshot.run(snapshot.SnapshotSpec(**{**params["snapshot"], "as_of": "2013-04-01", "missing": "fail"}))

@@ -112,10 +112,10 @@ class Airflow:
         return False
 
 
-class Run:
+class TaskRun:
     """A run of a DAG, and the SageMaker jobs of one of its tasks.
 
-    `gate` is a file: in mode `wait`, a job runs until this file exists. `base` is a job's name without its number.
+    `gate` is a file: in mode `wait`, a job runs until this file exists. `job_base_name` is a job's name without its number.
     """
 
     def __init__(self, airflow: Airflow, dag_id: str, run_id: str, task_id: str, gate: Path) -> None:
@@ -123,16 +123,16 @@ class Run:
 
         self.airflow, self.run_id, self.task_id, self.gate = airflow, run_id, task_id, gate
         self.dag_id, self.job_type = dag_id, JOB_TYPES.get(task_id, "")
-        self.base = build_base_name(dag_id, run_id, task_id, -1)
+        self.job_base_name = build_base_name(dag_id, run_id, task_id, -1)
         self.path, self.dag_path = f"/dags/{dag_id}/dagRuns/{run_id}", f"/dags/{dag_id}"
 
     def start(self, conf: dict[str, str]) -> None:
         body = {"dag_run_id": self.run_id, "logical_date": None, "conf": {"gate": str(self.gate), **conf}}
         self.airflow.call_api("POST", f"{self.dag_path}/dagRuns", json=body)
 
-    def select_task(self, task_id: str) -> Run:
+    def select_task(self, task_id: str) -> TaskRun:
         """Return the same run with another of its tasks."""
-        return Run(self.airflow, self.dag_id, self.run_id, task_id, self.gate)
+        return TaskRun(self.airflow, self.dag_id, self.run_id, task_id, self.gate)
 
     def get_task(self) -> dict[str, Any]:
         return dict(self.airflow.call_api("GET", f"{self.path}/taskInstances/{self.task_id}"))
@@ -163,19 +163,19 @@ class Run:
     def list_jobs(self) -> dict[str, str]:
         """Return the status of each of the task's jobs, by name."""
         list_jobs = getattr(self.airflow.drydock.client("sagemaker"), f"list_{self.job_type.lower()}_jobs")
-        jobs = list_jobs(MaxResults=100, NameContains=self.base)[f"{self.job_type}JobSummaries"]
+        jobs = list_jobs(MaxResults=100, NameContains=self.job_base_name)[f"{self.job_type}JobSummaries"]
         return {job[f"{self.job_type}JobName"]: job[f"{self.job_type}JobStatus"] for job in jobs}
 
     def get_job(self, number: int) -> dict[str, Any]:
         describe_job = getattr(self.airflow.drydock.client("sagemaker"), f"describe_{self.job_type.lower()}_job")
-        return dict(describe_job(**{f"{self.job_type}JobName": f"{self.base}-{number}"}))
+        return dict(describe_job(**{f"{self.job_type}JobName": f"{self.job_base_name}-{number}"}))
 
     def get_status(self, number: int) -> str:
         return str(self.get_job(number)[f"{self.job_type}JobStatus"])
 
     def has_started(self, number: int) -> bool:
         """Return whether the job's script has started."""
-        if f"{self.base}-{number}" not in self.list_jobs():
+        if f"{self.job_base_name}-{number}" not in self.list_jobs():
             return False
         job = self.get_job(number)
         return f"{self.job_type}StartTime" in job and job.get("SecondaryStatus", "Training") == "Training"
@@ -187,7 +187,7 @@ class Run:
 
 
 @contextlib.contextmanager
-def check_one_job_at_a_time(run: Run) -> Iterator[None]:
+def check_one_job_at_a_time(run: TaskRun) -> Iterator[None]:
     """List the task's jobs while the block runs, and check that at most one of them is live at any moment."""
     end_event, samples = threading.Event(), []
 
@@ -209,7 +209,7 @@ def check_one_job_at_a_time(run: Run) -> Iterator[None]:
 
 
 @pytest.fixture(name="check_one_job_at_a_time", scope="session")
-def _check_one_job_at_a_time() -> Callable[[Run], Any]:
+def _check_one_job_at_a_time() -> Callable[[TaskRun], Any]:
     """Return the context manager that checks that a run's task never has two live jobs."""
     return check_one_job_at_a_time
 
@@ -268,12 +268,12 @@ def build_environment(project: Path, drydock: Any) -> dict[str, str]:
 
 
 @pytest.fixture
-def start_run(airflow: Airflow, tmp_path: Path, until: Callable[..., Any]) -> Iterator[Callable[..., Run]]:
+def start_run(airflow: Airflow, tmp_path: Path, until: Callable[..., Any]) -> Iterator[Callable[..., TaskRun]]:
     """Return the function that starts a run of a DAG. Create the gate's file after the test, so that all jobs end."""
     gate = tmp_path / "gate"
 
-    def start(dag_id: str, task_id: str, wait_for_job: bool = True, **conf: str) -> Run:
-        run = Run(airflow, dag_id, f"run-{uuid.uuid4().hex[:8]}", task_id, gate)
+    def start(dag_id: str, task_id: str, wait_for_job: bool = True, **conf: str) -> TaskRun:
+        run = TaskRun(airflow, dag_id, f"run-{uuid.uuid4().hex[:8]}", task_id, gate)
         run.start(conf)
         until(lambda: not wait_for_job or run.has_started(1), 120)
         return run

@@ -12,7 +12,7 @@ def test_run_succeeds_and_a_training_reads_its_channels(start_run, until):
     until(lambda: run.get_state() == "success", 120)
     result = run.get_result()
     assert result["attempts"] == 1
-    assert result["processing_job"] == f"{run.base}-1"
+    assert result["processing_job"] == f"{run.job_base_name}-1"
     # The end of the log appears after the end of the task.
     until(lambda: "building window --engine spark" in run.read_log(1), 60)
     train = run.select_task("train")
@@ -40,7 +40,7 @@ def test_kills_leave_one_job_and_lose_no_result(airflow, start_run, check_one_jo
         runs[0].gate.touch()
         until(lambda: [run.get_state() for run in runs] == ["success"] * 2, 120)
     for run in runs:
-        assert run.list_jobs() == {f"{run.base}-1": "Completed"}
+        assert run.list_jobs() == {f"{run.job_base_name}-1": "Completed"}
         assert run.get_result()["attempts"] == 1
 
 
@@ -59,5 +59,5 @@ def test_clear_stops_the_job_and_the_next_try_starts_another(start_run, check_on
     until(lambda: "the task was cleared or marked: stopping processing job" in runs[0].read_log(1), 60)
     until(lambda: "the task was killed: stopping processing job" in runs[1].read_log(1), 60)
     for run in runs:
-        assert run.get_result()["processing_job"] == f"{run.base}-2"
+        assert run.get_result()["processing_job"] == f"{run.job_base_name}-2"
         assert run.get_result()["attempts"] == 2

@@ -32,7 +32,7 @@ def test_clear_stops_the_job_and_the_next_resumes_from_its_checkpoints(start_run
             run.gate.touch()
         until(lambda: [run.get_state() for run in runs] == ["success"] * 2, 120)
     for run in runs:
-        assert run.get_result()["training_job"] == f"{run.base}-2"
+        assert run.get_result()["training_job"] == f"{run.job_base_name}-2"
         assert run.get_result()["attempts"] == 2
         tries = range(2, run.get_task()["try_number"] + 1)
         until(lambda run=run, tries=tries: any("after ['step-0']" in run.read_log(number) for number in tries), 60)
@@ -49,7 +49,7 @@ def test_mark_stops_the_job(start_run, until):
     until(lambda: {run.get_status(1) for run in runs.values()} == {"Stopped"}, 60)
     for (_, state), run in runs.items():
         assert run.get_state() == state
-        assert list(run.list_jobs()) == [f"{run.base}-1"]
+        assert list(run.list_jobs()) == [f"{run.job_base_name}-1"]
     until(lambda: all("stopping training job" in run.read_log(1) for run in runs.values()), 60)
 
 
@@ -63,7 +63,7 @@ def test_restart_of_the_triggerer_does_not_stop_the_job(airflow, start_run, unti
     airflow.start("triggerer")
     run.gate.touch()
     until(lambda: run.get_state() == "success", 120)
-    assert list(run.list_jobs().items()) == [(f"{run.base}-1", "Completed")]
+    assert list(run.list_jobs().items()) == [(f"{run.job_base_name}-1", "Completed")]
     assert run.get_result()["attempts"] == 1
 
 
@@ -86,4 +86,4 @@ def test_kills_leave_one_job_at_a_time_and_lose_no_result(airflow, start_run, ch
         run.gate.touch()
         until(lambda: run.get_state() == "success", 240)
     assert list(run.list_jobs().values()) == ["Completed"]
-    assert run.get_result()["training_job"] == f"{run.base}-1"
+    assert run.get_result()["training_job"] == f"{run.job_base_name}-1"

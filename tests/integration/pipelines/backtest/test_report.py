@@ -29,7 +29,7 @@ from tests.tools.short_gate import shorten_gate
 
 
 @pytest.fixture
-def model(in_quarter: Path, trained: SimpleNamespace, mlflow_uri: str, monkeypatch: Any, fresh_settings: Any) -> str:
+def model(quarter_home: Path, trained: SimpleNamespace, mlflow_uri: str, monkeypatch: Any, fresh_settings: Any) -> str:
     """Return the name of a model. The lake has January to March; data/ has a trained model."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)
     fresh_settings()

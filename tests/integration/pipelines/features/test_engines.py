@@ -76,9 +76,9 @@ def read_splits(folder: Path) -> list[pa.Table]:
 
 @pytest.mark.usefixtures("java")
 def test_engines_give_identical_features_of_whole_weeks_and_of_a_packed_window(
-    preprocess: Callable[..., Any], commands: Any, in_quarter: Path, tmp_path: Path
+    preprocess: Callable[..., Any], commands: Any, quarter_home: Path, tmp_path: Path
 ) -> None:
-    commands.env["LEEWAY_HOME"] = str(in_quarter)
+    commands.env["LEEWAY_HOME"] = str(quarter_home)
     snapshot(SnapshotSpec(as_of="2013-03-25", train_days=21, holdout_days=14))
     duck, spark = preprocess("duckdb"), preprocess("spark")
     assert duck["rows_train"] > 10_000 and duck["rows_holdout"] > 10_000
@@ -184,8 +184,8 @@ def test_engines_read_files_from_before_a_column_was_added_or_widened(
     assert duck["digest"] == spark["digest"]
 
 
-def test_the_spark_engine_names_missing_java_or_pyspark(commands: Any, in_quarter: Path, tmp_path: Path) -> None:
-    commands.env["LEEWAY_HOME"] = str(in_quarter)
+def test_the_spark_engine_names_missing_java_or_pyspark(commands: Any, quarter_home: Path, tmp_path: Path) -> None:
+    commands.env["LEEWAY_HOME"] = str(quarter_home)
     snapshot(SnapshotSpec(as_of="2013-01-25", train_days=12, holdout_days=6, min_train_days=4))
     no_java = commands.run_step("preprocess", "--engine", "spark", env={"JAVA_HOME": str(tmp_path)})
     assert no_java.code == 2 and "error: engine spark needs Java 17" in no_java.err
@@ -198,9 +198,9 @@ def test_the_spark_engine_names_missing_java_or_pyspark(commands: Any, in_quarte
 
 
 @pytest.mark.usefixtures("java")
-def test_the_processing_container_needs_no_lake(commands: Any, in_quarter: Path, tmp_path: Path) -> None:
+def test_the_processing_container_needs_no_lake(commands: Any, quarter_home: Path, tmp_path: Path) -> None:
     """docs/how-to/processing-job.md lists the container's libraries. Those that read the lake are not among them."""
-    commands.env["LEEWAY_HOME"] = str(in_quarter)
+    commands.env["LEEWAY_HOME"] = str(quarter_home)
     snapshot(SnapshotSpec(as_of="2013-01-25", train_days=12, holdout_days=6, min_train_days=4))
     base = tmp_path / "ml"
     window = base / "processing/input/window"
