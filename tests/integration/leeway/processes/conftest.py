@@ -115,7 +115,7 @@ class Airflow:
 class TaskRun:
     """A run of a DAG, and the SageMaker jobs of one of its tasks.
 
-    `gate` is a file: in mode `wait`, a job runs until this file exists. `job_base_name` is a job name without its number.
+    `gate` is a file: in mode `wait`, a job runs until it exists. `job_base_name` is a job name without its number.
     """
 
     def __init__(self, airflow: Airflow, dag_id: str, run_id: str, task_id: str, gate: Path) -> None:
