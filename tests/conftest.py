@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import functools
 import gc
 import os
 import random
@@ -73,6 +72,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # some libraries report what is still alive when Python ends
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Cut the output of a failed test to its end: hundreds of boosting rounds would hide the failure."""
@@ -83,13 +86,10 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.fixture(scope="session", autouse=True)
 def _aws_model_cache() -> Iterator[None]:
-    """Cache botocore's JSON models. Each session would parse megabytes, which is a sixth of the tests' CPU time."""
-    from botocore.loaders import JSONFileLoader
+    """Share botocore's models among all sessions of this process: to read them is a sixth of the tests' CPU time."""
+    from tests.tools.forking.aws_models import cache_aws_models
 
-    parse = JSONFileLoader.load_file
-    parse_once = functools.cache(lambda path: parse(JSONFileLoader(), path))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(JSONFileLoader, "load_file", lambda _, path: parse_once(path))
+    with cache_aws_models():
         yield
 
 

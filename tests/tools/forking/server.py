@@ -17,6 +17,7 @@ import atexit
 import contextlib
 import gc
 import importlib
+import importlib.util
 import inspect
 import json
 import os
@@ -310,11 +311,22 @@ def preload() -> list[tuple[Any, ...]]:
         for name in PRELOADED:
             with contextlib.suppress(ModuleNotFoundError):
                 importlib.import_module(name)
+        _cache_aws_models()
     atexit.register = register
     # Pydantic calls `getmodule` for each model with documented fields. Only the first call is slow: it resolves
     # the path of every module.
     inspect.getmodule(sys._getframe())
     return exit_calls
+
+
+def _cache_aws_models() -> None:
+    """Read botocore's models once for all children."""
+    spec = importlib.util.spec_from_file_location("aws_models", Path(__file__).with_name("aws_models.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.cache_aws_models().__enter__()  # until the process ends
+    module.read_aws_models()
 
 
 def main() -> Callable[[], None]:
