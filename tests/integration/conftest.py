@@ -105,14 +105,20 @@ def put_airflow_database(run_folder: Path) -> Callable[[Path], None]:
     return partial(copy_migrated_database, run_folder)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def fork_training_scripts() -> Iterator[None]:
-    """Fork the training scripts of steps that run in this process: a new process takes ten times as long."""
-    from pipelines.container import local_job
+class SysWithStandIn:
+    """The module `sys`, whose `executable` is the stand-in of the forking server."""
 
-    build_command = local_job._build_command
+    def __getattr__(self, name: str) -> Any:
+        return forking.ensure_stand_in() if name == "executable" else getattr(sys, name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fork_processes_of_steps() -> Iterator[None]:
+    """Fork the training scripts and DVC that a step of this process starts: a new process takes ten times as long."""
+    from pipelines.container import local_job
+    from pipelines.versioning import dvc_calls
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            local_job, "_build_command", lambda *inputs: [forking.ensure_stand_in(), *build_command(*inputs)[1:]]
-        )
+        for module in (local_job, dvc_calls):
+            patch.setattr(module, "sys", SysWithStandIn())
         yield

@@ -329,12 +329,16 @@ def test_unknown_key_in_params_yaml_is_named(drydock, project, make_spot_task, c
     check_one_line(error.value)
 
 
+ONE_ATTEMPT = {"retries": {"total_max_attempts": 1}}
+"""Configuration of clients that do not retry by themselves, for seconds, what the operator retries."""
+
+
 def test_task_is_retried_when_the_endpoint_does_not_answer(
     project, make_spot_task, context, connect_airflow, free_port
 ):
     connect_airflow(f"http://127.0.0.1:{free_port()}")
     with pytest.raises(AirflowException, match="does not answer") as error:
-        make_spot_task().execute(context)
+        make_spot_task(botocore_config=ONE_ATTEMPT).execute(context)
     assert type(error.value) is AirflowException
     check_one_line(error.value)
 
@@ -347,7 +351,7 @@ def test_task_is_retried_when_the_endpoint_disappears_while_the_job_runs(
         connect_airflow(drydock.url)
         deferred = start(make_spot_task(), context)
     with pytest.raises(AirflowException, match="does not answer") as error:
-        resume(make_spot_task(), deferred, deferred.trigger.wait.build_event("ended"))
+        resume(make_spot_task(botocore_config=ONE_ATTEMPT), deferred, deferred.trigger.wait.build_event("ended"))
     assert type(error.value) is AirflowException
     check_one_line(error.value)
 

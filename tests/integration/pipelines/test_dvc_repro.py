@@ -16,6 +16,7 @@ import yaml
 from pipelines.errors import ConflictError, DataError, SpecError
 from pipelines.steps.repro import ReproSpec
 from pipelines.steps.repro import run as repro
+from tests.tools import forking
 from tests.tools.groups import end_group
 from tests.tools.policies import EASY_POLICY
 
@@ -191,13 +192,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def dvc(project: Path) -> Iterator[Callable[..., SimpleNamespace]]:
-    """Return the function that runs `dvc` in the copy of the project, without variables of this test run."""
+    """Return the function that runs `dvc` in the copy of the project, without variables of this test run.
+
+    DVC and its stages are forked. The tests of the demo run them in processes of their own.
+    """
     env = {name: value for name, value in os.environ.items() if not name.startswith(("LEEWAY_", "PYTHONPATH"))}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = f"{Path(forking.ensure_stand_in()).parent}{os.pathsep}{os.environ['PATH']}"
     children: list[subprocess.Popen[str]] = []
 
     def run_dvc(*arguments: str) -> SimpleNamespace:
-        child = subprocess.Popen(
+        child = forking.Popen(
             [sys.executable, "-m", "dvc", *arguments], cwd=project, env={**env, "PATH": path}, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
