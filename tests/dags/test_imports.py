@@ -58,8 +58,14 @@ def run_code(tmp_path: Path, code: str, *arguments: str, **env: str) -> dict[str
     return dict(json.loads(process.stdout.splitlines()[-1]))
 
 
-def test_parsing_dags_imports_no_heavy_library(tmp_path):
-    assert run_code(tmp_path, PRINT_MODULES_OF_DAGS, str(ROOT / "dags"))["heavy"] == []
+@pytest.fixture(scope="module")
+def modules_of_dags(tmp_path_factory):
+    """Return the modules that parsing dags/ loads."""
+    return run_code(tmp_path_factory.mktemp("dags"), PRINT_MODULES_OF_DAGS, str(ROOT / "dags"))
+
+
+def test_parsing_dags_imports_no_heavy_library(modules_of_dags):
+    assert modules_of_dags["heavy"] == []
 
 
 def test_heavy_import_in_a_dag_is_detected(tmp_path):
@@ -68,8 +74,8 @@ def test_heavy_import_in_a_dag_is_detected(tmp_path):
     assert {"pandas", "numpy"} <= set(run_code(tmp_path, PRINT_MODULES_OF_DAGS, str(tmp_path / "dags"))["heavy"])
 
 
-def test_parsing_dags_loads_few_modules_beyond_airflow(tmp_path):
-    new = run_code(tmp_path, PRINT_MODULES_OF_DAGS, str(ROOT / "dags"))["new"]
+def test_parsing_dags_loads_few_modules_beyond_airflow(modules_of_dags):
+    new = modules_of_dags["new"]
     assert {name.partition(".")[0] for name in new} <= PACKAGES
     assert len([name for name in new if name.partition(".")[0] not in {"leeway", "pipelines"}]) <= MAX_MODULES
 
