@@ -84,9 +84,9 @@ check: $(STAMP) ## check style, types and the layers of imports
 	$(RUN)/mypy
 	$(RUN)/lint-imports
 
-# Two workers are the best number: three on two cores take as long, and delay Airflow. tests/README.md says what runs where.
+# Three workers on two cores: while a test of one waits for a server, two others run. tests/README.md says what runs where.
 test: $(STAMP) ## run the whole test suite (STORE=1 stores the durations, which balance the workers)
-	$(RUN)/pytest -n 2 --dist loadfile $(if $(STORE),--store-durations)
+	$(RUN)/pytest -n 3 --dist loadfile $(if $(STORE),--store-durations)
 
 test-fast: $(STAMP) ## run the tests that need no server: unit tests, contract of the steps, DAGs
 	$(RUN)/pytest -n 2 --dist loadfile -m "not soak and not spark" tests/unit tests/contract tests/dags
