@@ -1,7 +1,8 @@
 """Simulate years with and without drift: count false alarms, and measure the days until a drift is detected.
 
-Rows of a day are correlated (each day shifts each column), weekdays differ, and there are 25 columns of 10 bins with
-missing values. A window is the last seven days; the reference is the eight weeks before the year.
+The rows of a day are correlated, because each day shifts the values of each column. Weekdays differ. There are 25
+columns, each with 10 bins and missing values. A window is the last seven days; the reference is the eight weeks before
+the year.
 """
 
 from __future__ import annotations
@@ -27,11 +28,14 @@ ROWS = 900
 DAY_DEVIATION, WEEKDAY_DEVIATION = 0.10, 0.15
 """Standard deviations of the shifts of a day and of a weekday, in standard deviations of the column."""
 YEARS = 24
-"""Simulated years for each rate of false alarms. Half as many are simulated for each delay."""
+"""Years that are simulated for each case without drift. Half as many are simulated for each kind of drift."""
 DRIFT_START = 100
 """Day of the year on which the drift begins, from 0."""
 AddDrift = Callable[[Array, Array], Array]
-"""A function that adds drift to the shifts, of shape (days, columns), given the days since `DRIFT_START`."""
+"""Adds drift to the shifts.
+
+Takes the shifts, shape (days, columns), and for each day the number of days since `DRIFT_START`; returns the shifts.
+"""
 
 
 def shift_suddenly(shift: Array, days_since: Array) -> Array:
@@ -142,7 +146,7 @@ def flag_significant_windows(windows: Sequence[WindowResult]) -> list[bool]:
 
 
 def measure_delay(decisions: Sequence[Decision]) -> int | None:
-    """Return the days from the beginning of the drift to the first decision for drift; None where there is none."""
+    """Return the days from the beginning of the drift to the first decision for drift; None without such a decision."""
     first_index = DRIFT_START - WINDOW_DAYS + 1
     return next(
         (
@@ -205,7 +209,7 @@ def build_column(simulated: Year, index: int, reference_days: Array, window_days
 
 
 def run() -> dict[str, Any]:
-    """Return facts (false alarms per year, delays) and seconds (a window of 25 columns, a year's decisions)."""
+    """Return the facts (false alarms per year, days to detection) and the seconds that the computations take."""
     policy = Policy()
     facts: dict[str, str] = {}
     for name, autocorrelation, day_deviation, by_day in (

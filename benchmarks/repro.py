@@ -29,7 +29,7 @@ DAYS = ("2013-01-01", "2013-02-14")
 WINDOWS = ("2013-02-13", "2013-02-14", "2013-02-15", "2013-02-16")
 SNAPSHOT = '{"as_of": "%s", "train_days": 30, "holdout_days": 7}'
 STAGES = {"snapshot": RUNS, "preprocess": 4, "train": 4, "evaluate": 4, "gate": 4}
-"""How often each stage runs. `snapshot` reads the lake in every run."""
+"""How often each stage has to run in all runs together. `snapshot` reads the lake in every run."""
 STAGE_PATTERN = re.compile(r"^Running stage '([^']+)'", re.MULTILINE)
 ERROR_TEXTS = ("Unable to acquire lock", "database is locked", "Traceback")
 EXCLUDED_PREFIXES = ("LEEWAY_", "MLFLOW_", "AWS_")
@@ -88,7 +88,11 @@ class ReproRuns:
     def run_at_once(
         self, single_outputs: Mapping[str, Mapping[str, str]], kill_count: int
     ) -> tuple[float, dict[str, int]]:
-        """Run all at once with an empty cache, and kill `kill_count` runs. Return seconds, and the starts by stage."""
+        """Run all 16 at once with an empty cache; kill `kill_count` of them in their training, and start these again.
+
+        Returns:
+            The seconds of all runs together, and how often each stage started.
+        """
         for name in ("dvc", "workspaces"):
             shutil.rmtree(self.home / name)
         start_s = time.monotonic()
@@ -102,7 +106,7 @@ class ReproRuns:
         results = {name: hash_outputs(self.home / "workspaces" / name) for name in windows}
         extra_counts = {"snapshot": kill_count, "train": kill_count}
         expected_counts = {stage: count + extra_counts.get(stage, 0) for stage, count in STAGES.items()}
-        # The four runs of a window share one computation, and so its resources: those of the first run are expected.
+        # The four runs of a window share one training, so each has to report the same seconds and memory as the first.
         expected_outputs = {
             as_of: {**single_outputs[as_of], RESOURCES: results[f"run{n}"][RESOURCES]}
             for n, as_of in enumerate(WINDOWS)

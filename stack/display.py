@@ -23,7 +23,7 @@ _LOG_INTERVAL_S = 10.0
 
 
 def open_console(*, stderr: bool = False) -> Console:
-    """Return a console for stdout or stderr, wide enough for a table's rows where that is no terminal."""
+    """Return a console for stdout or stderr. If that is a file, the console is wide enough for a table's rows."""
     stream = sys.stderr if stderr else sys.stdout
     return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else _LOG_WIDTH)
 

@@ -16,7 +16,7 @@ class EntryKind(StrEnum):
     FOLDER = "folder"
     """A folder."""
     LINK = "link"
-    """A link to another folder inside the folder."""
+    """A link to a folder that is also inside the folder being walked."""
     OTHER = "other"
     """A link that leads out of the folder or nowhere, a socket, a fifo, a device."""
 

@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 
 MAX_MESSAGE_CHARS = 1_000
-"""Most characters of the message: SageMaker shows 1 KB."""
+"""Largest number of characters in the message: SageMaker shows 1 KB."""
 
 
 def main() -> None:
-    """Write the features and the step's result to the job's output, or the error of the step to its message."""
+    """Write the features and the step's result to the job's output. If the step fails, write its error instead."""
     base = Path(os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml"))
     output, work = base / "processing" / "output", base / "processing" / "work"
     work.mkdir(parents=True, exist_ok=True)

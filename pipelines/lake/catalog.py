@@ -54,7 +54,7 @@ def create_table(catalog: Catalog, name: str, schema: pa.Schema, partition_colum
 
     Args:
         catalog: where to create the table.
-        name: of the table.
+        name: name of the table.
         schema: columns of the table, in types that Iceberg has.
         partition_columns: further columns by which the table is partitioned.
     """

@@ -32,7 +32,7 @@ class IngestSpec(Spec):
     partition: dt.date
     """Day to stage (YYYY-MM-DD)."""
     folder: Path | None = None
-    """Folder of the source's files; by default the source's own."""
+    """Folder of the source's files; by default, the folder that the dataset defines."""
 
 
 class IngestResult(Result):
@@ -45,11 +45,11 @@ class IngestResult(Result):
     rows: int
     """Rows of the partition."""
     snapshot_id: int
-    """Iceberg snapshot of the staging table that wrote the partition: the partition's version."""
+    """Id of the Iceberg snapshot that wrote the partition to the staging table. It is the partition's version."""
     changed: bool
     """False where the lake had the same rows already."""
     new: bool
-    """Whether the lake had no rows of the day before."""
+    """True where the lake had no rows of this partition until now."""
     changes: Changes
     """How the rows differ from those that the lake had before."""
     columns: list[str]

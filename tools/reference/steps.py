@@ -19,7 +19,7 @@ from tools.reference.markdown import format_code, format_prose, format_table
 
 FOLDER = "reference/steps"
 MAX_DEFAULT_LENGTH = 60
-"""Most characters of a default in a table. A longer default is in params.yaml or in the table of the field's type."""
+"""Longest default that a table shows, in characters. Longer ones are in params.yaml or in the table of the field's type."""
 LIMITS = {
     "minimum": "at least",
     "exclusiveMinimum": "above",
@@ -103,7 +103,7 @@ def _format_fields(schema: dict[str, Any], types: dict[str, Any], *, is_input: b
 
 
 def _describe_type(schema_part: dict[str, Any]) -> str:
-    """Return the type of a field in words: string, number, one of several values, list of, mapping to."""
+    """Return the type and the limits of a field in words, such as `list of string` or `integer, at least 1`."""
     limits = [f"{words} {schema_part[key]}" for key, words in LIMITS.items() if key in schema_part]
     return ", ".join([_describe_bare_type(schema_part), *limits])
 

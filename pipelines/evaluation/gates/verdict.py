@@ -42,7 +42,10 @@ class Check(BaseModel):
 
 
 def combine_outcomes(checks: Iterable[Check]) -> Outcome:
-    """Return the outcome of all checks: failed if one failed or there is none; else undecided if one is undecided."""
+    """Return the outcome of all checks, leaving out those with the outcome `reported`.
+
+    It is failed if one failed or no check is left; else undecided if one is undecided; else passed.
+    """
     outcomes = {check.outcome for check in checks} - {REPORTED}
     if not outcomes or FAILED in outcomes:
         return FAILED

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 
 def redact(url: str) -> str:
-    """Return the address without the parts that can hold secrets: user, password, and for HTTP query and fragment."""
+    """Return the address without the parts that can hold secrets.
+
+    These are the user and the password, and for HTTP also the query and the fragment.
+    """
     scheme, separator, remainder = url.partition("://")
     if not separator:
         return url

@@ -65,8 +65,9 @@ def _compute_chi_square_measures(
 ) -> Iterator[tuple[Measure, float, float]]:
     """Yield the measures that have an asymptotic chi-square test: name, effect, and test statistic.
 
-    The statistic of PSI is PSI times n m / (n + m) (Yurdakul 2018). Near 0, PSI is 8 times the Jensen-Shannon
-    divergence in nats.
+    The statistic of PSI is PSI times n m / (n + m), where n and m are the rows of the reference and of the window
+    (Yurdakul 2018). Near 0, PSI is 8 times the Jensen-Shannon divergence in nats, so the statistic of the divergence
+    uses 8 times the divergence in place of PSI.
 
     Args:
         all_bins: counts of the reference and of the window in all bins, for the effects.

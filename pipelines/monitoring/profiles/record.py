@@ -24,7 +24,7 @@ FILE = "reference.json"
 ARTIFACT = f"evaluation/{FILE}"
 """Path among the artifacts of the version's MLflow run."""
 DIGITS = 9
-"""Significant digits of the stored floats. Engines add in any order, so only rounded sums of equal rows are equal."""
+"""Significant digits of the stored floats. Engines add in any order: sums of equal rows are equal only if rounded."""
 HINT = "`evaluate` writes this file, and stores it with a registered version"
 
 

@@ -28,7 +28,7 @@ class Check(Protocol):
 
     @property
     def aggregates(self) -> Sequence[str]:
-        """The SQL aggregates over the rows `r` that the check needs."""
+        """The SQL aggregates that the check needs. The query names the rows `r`."""
 
     def evaluate(self, rows: Rows, values: Sequence[Any]) -> CheckResult:
         """Evaluate the check; `values` are the values of `aggregates`, in their order."""

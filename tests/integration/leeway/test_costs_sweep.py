@@ -1,4 +1,7 @@
-"""Test `costs sweep`: it charges jobs that no task charged, because the task was marked or never ran again."""
+"""Test `costs sweep`: it charges jobs that no task charged.
+
+Such a task was marked as failed or successful by hand, or did not run again after its job had ended.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Cache what botocore reads from its JSON models. Each session would list and parse megabytes of them.
 
-The forking server loads this file by its path, because it has no path of the project.
+The forking server loads this file by its path, because the project is not on the server's sys.path.
 """
 
 from __future__ import annotations

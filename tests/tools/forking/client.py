@@ -99,7 +99,8 @@ class Popen(subprocess.Popen[Any]):
 
     Args:
         args: the command.
-        executable_of_child: value of `sys.executable` in the child, such as a stand-in. Empty means this interpreter.
+        executable_of_child: value of `sys.executable` in the child, such as the program that stand_in.py writes.
+            Empty means this interpreter.
         options: options of subprocess.Popen.
     """
 

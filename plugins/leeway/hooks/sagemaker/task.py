@@ -24,7 +24,7 @@ NOT_IN_TAGS = re.compile(r"[^\w\s.:/=+\-@]")
 
 
 class Work(Protocol):
-    """What a task does after `JobTask.prepare_work`: start, find or collect its job, if it needs one."""
+    """What a task does after `JobTask.prepare_work`: start or find its job, if it needs one, and return the result."""
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -65,9 +65,9 @@ class JobTask(ABC):
         self.jobs = self.jobs_class(self.hook, log, build_base_name(**{**identity, "run_id": self.get_job_scope()}))
 
     def get_job_scope(self) -> str:
-        """Return the id that is part of the jobs' names, in place of the run's: runs with an equal id share the jobs.
+        """Return the id that the jobs' names contain. DAG runs for which it is equal share their jobs.
 
-        By default it is the id of the DAG run.
+        By default it is the id of the DAG run, so runs share no jobs.
         """
         return str(self.identity["run_id"])
 
@@ -128,7 +128,7 @@ class JobTask(ABC):
         )
 
     def build_tags(self, **payer: str) -> list[dict[str, str]]:
-        """Return the tags that name the task and the payer: `costs sweep` charges by them if the task does not.
+        """Return the tags that name the task and the payer. `costs sweep` uses them if the task charges nothing.
 
         Args:
             payer: project, and model if there is one.

@@ -99,7 +99,7 @@ def test_interruption_does_not_end_the_waiter(
     assert job["TrainingJobStatus"] == "Completed" and job["EnableManagedSpotTraining"] is True
     assert [transition["Status"] for transition in job["SecondaryStatusTransitions"]].count("Interrupted") == 1
     assert drydock.read_archive(job["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"30"}
-    # A job on demand cannot be interrupted.
+    # An on-demand job cannot be interrupted.
     sagemaker.create_training_job(**drydock.build_request("on-demand", "import time; time.sleep(60)"))
     assert drydock.send_refused_command("interrupt", job="on-demand") == (409, "job on-demand is not a spot job")
     sagemaker.stop_training_job(TrainingJobName="on-demand")
@@ -115,7 +115,7 @@ def test_errors_are_exceptions_of_the_client(drydock: Any, sagemaker: Any, wait:
         sagemaker.create_training_job(**request)
     with pytest.raises(sagemaker.exceptions.ResourceNotFound):
         sagemaker.stop_training_job(TrainingJobName="nobody")
-    with pytest.raises(ClientError) as error:  # SageMaker itself is inconsistent here
+    with pytest.raises(ClientError) as error:  # SageMaker too raises another error here than for a stop
         sagemaker.describe_training_job(TrainingJobName="nobody")
     assert error.value.response["Error"] == {
         "Code": "ValidationException",
@@ -136,7 +136,7 @@ def test_paginators_return_all_jobs(drydock: Any, sagemaker: Any) -> None:
     assert [summary["TrainingJobName"] for page in pages for summary in page["TrainingJobSummaries"]] == names
     for name in names:
         drydock.wait_for_end(name)
-    # As documented, SageMaker filters a page of 100 jobs by their status.
+    # As SageMaker documents, MaxResults selects the page before StatusEquals filters it, so a page may be empty.
     response = sagemaker.list_training_jobs(**options, StatusEquals="Failed", MaxResults=5)
     assert response["TrainingJobSummaries"] == [] and "NextToken" in response
     assert "NextToken" not in sagemaker.list_training_jobs(**options, StatusEquals="Failed")

@@ -59,7 +59,7 @@ class Job:
         return str(log)
 
     def compute_digests(self) -> dict[str, str]:
-        """Return the digests of all files that it wrote, but for those with times."""
+        """Return the digests of the files that the script wrote, except the files that contain times."""
         record = self.base / "output/data"
         files = {name: sha256(record / name) for name in ("rounds.csv", "params.json", "environment.json")}
         return {"model": sha256(self.base / "model"), **files}
@@ -91,7 +91,7 @@ def count_rounds(log: str) -> int:
 
 
 def read_until(process: Any, start: str) -> str:
-    """Read the log of the script up to a line that starts so, and return it."""
+    """Read the log of the script up to the first line that begins with `start`, and return it."""
     log = ""
     for line in process.stdout:
         log += str(line)
@@ -158,7 +158,7 @@ def test_kills_during_timed_checkpoints_change_no_byte(make_job: Callable[[str],
     uninterrupted.run(without_checkpoints)
     rounds = 0
     for n in range(kills):
-        checkpoints = set(job.checkpoints.glob("[0-9]*"))  # not the probe that the script writes for a moment
+        checkpoints = set(job.checkpoints.glob("[0-9]*"))  # not the test folder that the script creates for a moment
         process = limit_pipe(job.start(hyperparameters))
         log = read_until(process, "checkpoint restored")
         # Each second kill comes after a new checkpoint, however slow the machine is.
