@@ -113,8 +113,9 @@ class S3Tables:
     def _write(
         self, transaction: Transaction, bucket_changes: dict[str, str], version_changes: list[tuple[StoredKey, str]]
     ) -> None:
-        # The rows are built before the store is locked. moto's registry has a lock too, and a thread may read the store
-        # while it holds that lock, to create a backend of Logs.
+        # The rows are built before the store is locked, because building them takes the lock of moto's backends. The
+        # thread that creates a backend of CloudWatch Logs holds that lock while it reads the store. If this thread took
+        # the locks in the other order, the two could wait for each other forever.
         differences = [
             (removed_versions, [(version, _build_row(bucket, name, version)) for version in added_versions])
             for bucket, name, removed_versions, added_versions in transaction.list_differences()
@@ -138,7 +139,7 @@ class S3Tables:
         self.transaction.created_versions.append(key)
 
     def _find_bucket_change(self, bucket: FakeBucket) -> str | None:
-        """Return a bucket's record if the store has another one, "" if the bucket was deleted, None if unchanged."""
+        """Return a bucket's record if it differs from the stored one, "" for a deleted bucket, None if unchanged."""
         stored_record = self._bucket_records.get(bucket.name, "")
         backend = s3_backends[bucket.account_id][bucket.partition]
         record = _encode_record(bucket) if backend.buckets.get(bucket.name) is bucket else ""

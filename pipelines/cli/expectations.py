@@ -34,7 +34,7 @@ def suggest_suite(
     out: Annotated[str, typer.Option(metavar="FILE", help="File for the suite (default: stdout).")] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Draft a suite from what the table's days have in common. Each expectation gives its reason in figures."""
+    """Draft a suite from what the table's days have in common. Each expectation gives its reason in numbers."""
     from pipelines.validation.suggesting import draft_suite, summarize_table
 
     path = Path(out)
@@ -120,7 +120,7 @@ def _format_failure(failure: dict[str, Any]) -> str:
 
 
 def _get_dataset_name(table: str) -> str:
-    """Return the name of the dataset whose staging or published table this would be."""
+    """Return the dataset's name, as the name of a staging or published table has it. The dataset need not exist."""
     return table.removesuffix("_raw")
 
 

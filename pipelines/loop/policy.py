@@ -11,17 +11,18 @@ Days = Annotated[int, Field(ge=0, le=3_660)]
 
 
 class Policy(BaseModel):
-    """Bounds of the guards. An unknown key is refused, since a misspelt bound would have no effect."""
+    """Bounds of the guards. An unknown key is refused, since otherwise a misspelt bound would have no effect."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     cooldown_days: Days = 14
-    """Least days between the as_of of a training and that of the next one that drift may start; 0: no pause."""
+    """Smallest distance (days) between the as_of of a training that drift starts and that of any other; 0: no pause."""
     per_week: Count = 1
-    """Most trainings of any trigger whose as_of may lie within seven days."""
+    """Largest number of trainings, whatever started them, whose as_of may lie within the same seven days."""
     breaker_after: Count = 3
-    """Number of trainings in a row that drift started and that did not pass the gate, after which the loop stops."""
+    """The loop stops after this number of trainings in a row that drift started and that did not pass the gate."""
     in_flight_h: Annotated[float, Field(gt=0, le=8_784, allow_inf_nan=False)] = 96.0
-    """Hours after which a training without a recorded end counts as dead; longer than an approval may take."""
+    """Hours after which a training without a recorded end counts as dead. Set it longer than an approval may take."""
     quality_days: Days = 7
-    """Number of days before `as_of` whose validations must have passed, the window in which drift was seen; 0: none."""
+    """Number of days before `as_of` whose validations must have passed; 0: none. Normally the length of the window in
+    which drift was seen."""

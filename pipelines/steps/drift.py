@@ -129,7 +129,7 @@ def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
     first_day = max(read_as_of(version), spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2))
     refused_days = _list_refused_days(spec, first_day)
     profiles = table.read_window(first_day, spec.partition, spec.model_name, number)
-    # A day may have been scored and then withdrawn.
+    # A day may have been scored and then refused, with its published rows removed (`withdraw` of `validate`).
     profiles = {day: profile for day, profile in profiles.items() if day not in refused_days}
     if result := _explain_incomplete_window(spec, number, profiles, refused_days, table):
         return result
@@ -171,7 +171,10 @@ def _explain_incomplete_window(
     refused_days: Collection[dt.date],
     table: Profiles,
 ) -> DriftResult | None:
-    """Return an undecided result if a profile may still come, or days of the window are unscored; None otherwise."""
+    """Return an undecided result if a day of the window has no profile by this version, and was not refused.
+
+    The result's `missing` lists the days whose profile may still come. Return None if the window is complete.
+    """
     window = [spec.partition - dt.timedelta(n) for n in reversed(range(spec.window_days))]
     days_without_profile = [day for day in window if day not in profiled_days and day not in refused_days]
     if not days_without_profile:

@@ -63,7 +63,8 @@ def _build_leeway_variables(layout: Layout, stack: Stack, caller_variables: Mapp
         "PYTHONPATH": os.pathsep.join(map(str, import_folders)),
         "PYTHONUNBUFFERED": "1",
         "PATH": os.pathsep.join([program_folder, caller_variables.get("PATH", os.defpath)]),
-        # Without this, setproctitle 1.3 overwrites /proc/PID/environ, where `stop_processes` finds the stack's marks.
+        # Without this, setproctitle 1.3 overwrites /proc/PID/environ, by which `stop_processes` finds the processes of
+        # the stack.
         "SPT_NOENV": "1",
     }
 
@@ -144,7 +145,7 @@ def _build_library_variables(layout: Layout) -> dict[str, str]:
         "MLFLOW_DISABLE_TELEMETRY": "true",
         # MLflow would start seven processes for features of language models, which nothing here uses.
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-        # Threads of a training that wait for each other sleep. Busy waiting would take the cores from other threads.
+        # Threads of a training sleep while they wait. Busy waiting would take the cores from other threads.
         "OMP_WAIT_POLICY": "passive",
         "MPLCONFIGDIR": str(layout.home / "matplotlib"),
     }

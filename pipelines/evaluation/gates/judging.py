@@ -23,7 +23,7 @@ class Evidence:
     features: Sequence[str] = ()
     """Columns of the holdout that the model sees."""
     days_newer: int | None = None
-    """The candidate's as_of less the champion's, days; None where there is no champion."""
+    """The candidate's as_of minus the champion's, days; None where there is no champion."""
     package: serving.PackageMeasurements | None = None
     """Measurements of the packaged model; None where it is not registered, or the policy does not ask for them."""
     cost_usd: float | None = None

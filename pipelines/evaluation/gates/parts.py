@@ -97,11 +97,11 @@ def _make_table(
 ) -> pd.DataFrame:
     """Make a table with one row for each part. A part with both labels and enough rows is judged: it has a p-value.
 
-    The p-value is that of the hypothesis that the metric is not below the bound, adjusted after Holm.
+    The p-value is that of the hypothesis that the metric is not below the bound, adjusted by Holm's method.
 
     Args:
         holdout: holdout to which the parts belong.
-        masks: column to value to the mask of its rows.
+        masks: for each column, the values that it has, each with the mask of its rows.
         estimate: estimates the metric on the rows of a mask.
         min_rows: smallest number of rows of a part that is judged.
         bound: smallest allowed value of the metric.

@@ -30,7 +30,10 @@ def check_bounds(holdout: Holdout, policy: Policy) -> list[Check]:
 
 
 def check_against_baselines(holdout: Holdout, policy: Policy) -> list[Check]:
-    """Check that the candidate beats models without features: the label's rate in training and in its last week."""
+    """Check that the candidate beats two models without features.
+
+    One gives every row the label's rate in the training days, the other the rate in the last week of these days.
+    """
     rates = {"the training's rate": holdout.base_rate, "its last week's rate": holdout.last_week_rate}
     return [
         check_estimate(

@@ -41,7 +41,7 @@ def run_mcnemar_test(label: Array, candidate: Array, champion: Array, threshold:
         label: shape (rows,), 0 or 1, both present.
         candidate: shape (rows,), finite scores.
         champion: shape (rows,), finite scores.
-        threshold: score from which a row is predicted 1.
+        threshold: a row with this score or a higher one is predicted as 1.
 
     Raises:
         DataError: the rows are not valid. A retry cannot help.
@@ -86,7 +86,7 @@ def compute_rows_needed(se: float, rows: int, effect: float, alpha: float, power
     Args:
         se: standard error of the difference on `rows` rows.
         rows: number of rows from which `se` was computed.
-        effect: true difference less the bound, above 0.
+        effect: true difference minus the bound, above 0.
         alpha: significance level of the one-sided test.
         power: probability of detection, between alpha and 1.
 

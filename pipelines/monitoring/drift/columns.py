@@ -86,7 +86,7 @@ def _compute_chi_square_measures(
 
 
 def _measure_ordered(column: Column, reference: Counts, window: Counts) -> Iterator[Finding]:
-    """Compute the measures that need ordered bins. Bins are not pooled: the largest distance may lie within a pool."""
+    """Compute the measures that need ordered bins. Bins are not pooled: that could hide the largest distance."""
     null = estimate_null(
         Sample.from_counts(reference.bins, reference.strata), Sample.from_counts(window.bins, window.strata)
     )

@@ -1,6 +1,7 @@
 """Compute distances between two vectors of counts, one of the reference and one of a window.
 
-All functions broadcast over leading axes; the last axis has the bins. Where one side has no rows, the distance is 0.
+The functions that return a distance as an array broadcast over leading axes; the last axis has the bins. Where one side
+has no rows, the distance is 0.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ EMPTY_BIN_ROWS = 0.5
 """Rows that PSI assumes in an empty bin, since the logarithm of 0 is undefined. The share of these rows shrinks as the
 sample grows: an empty bin means little in 3 rows and much in a million."""
 LEAST_EXPECTED = 5.0
-"""Least expected rows in each bin of the smaller side for a chi-square test (Cochran 1954)."""
+"""A chi-square test needs at least this number of expected rows in each bin of the smaller side (Cochran 1954)."""
 MAX_EXACT_ROWS = 1_000
-"""Most rows in the rarest cell for Fisher's exact test. The cell expects about `LEAST_EXPECTED`: with more rows than
-this, the p-value is 0."""
+"""Largest number of rows in the rarest cell for which Fisher's exact test is computed. About `LEAST_EXPECTED` rows are
+expected there, so with more than `MAX_EXACT_ROWS` the p-value is 0."""
 
 
 def compute_shares(counts: Array) -> Array:
@@ -81,7 +82,7 @@ def compute_fisher_p_value(reference: Array, window: Array) -> float:
 
 
 def compute_ks_distance(reference: Array, window: Array) -> Array:
-    """Compute the largest distance of the cumulative shares at the edges; the distance of the values may be larger."""
+    """Compute the largest distance between the cumulative shares at the edges; between two edges it may be larger."""
     return np.asarray(np.abs(_compute_cumulative_gap(reference, window)).max(axis=-1))
 
 

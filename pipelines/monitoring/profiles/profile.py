@@ -128,7 +128,7 @@ class Profile:
 
     @property
     def joint(self) -> Column:
-        """The counts of score bin x label."""
+        """The counts by score bin and label."""
         return next(column for column in self.columns if column.kind == "joint")
 
     def is_equivalent(self, other: Profile) -> bool:

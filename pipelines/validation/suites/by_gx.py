@@ -1,7 +1,7 @@
-"""Evaluate expectations with Great Expectations' pandas engine: those that DuckDB cannot evaluate.
+"""Evaluate the expectations that DuckDB cannot evaluate, with Great Expectations' pandas engine.
 
-The import takes 2 s. The columns that the expectations name are loaded into memory. All columns are loaded for an
-expectation that is about the table or has a `row_condition`.
+The import takes 2 s. Only the columns that the expectations name are loaded into memory; but all columns are loaded if
+an expectation is about the table or has a `row_condition`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from pipelines.system.duckdb_session import quote_identifier
 from pipelines.validation.suites.expectation import Expectation
 from pipelines.validation.suites.rows import POSITION, Rows
 
-# Great Expectations sets its logger to INFO at import. Its log is not needed: `require_valid` raises what it only logs.
+# Great Expectations sets its logger to INFO at import. Its log is not needed: `require_valid` raises an error for
+# what Great Expectations only logs.
 logging.getLogger("great_expectations").setLevel(logging.CRITICAL)
 
 _NULLABLE = {pa.int32(): pd.Int32Dtype(), pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}

@@ -53,12 +53,12 @@ class RowCheck:
 
     columns: Sequence[str]
     judged_sql: str
-    """SQL condition that is true where the row is judged: its value is not missing."""
+    """SQL condition that is true where the row is judged; most checks judge no row whose value is missing."""
     unexpected_sql: str
     """SQL condition that is true where the row is judged and is wrong; elsewhere it is false, never null."""
     mostly: float = 1.0
     is_about_missing: bool = False
-    """Whether the check is about missing values."""
+    """Whether the check is about missing values. Then all rows are judged, also those with missing values."""
     as_mapping: bool = False
     """Whether an example is a mapping of column to value."""
     count_unexpected: Callable[[Rows], int] | None = None

@@ -1,6 +1,6 @@
 """List the expectations that this package evaluates in DuckDB: the arguments of each, and the function for its check.
 
-Great Expectations has all but three of them. Its pandas engine gives the same results.
+`ADDED_EXPECTATIONS` are Leeway's own. Great Expectations has all others, and its pandas engine gives the same results.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ADDED_EXPECTATIONS: dict[str, tuple[type[arguments.Arguments], CheckMaker]] = {
     "expect_partition_to_be_fresh": (arguments.Freshness, table_checks.make_freshness_check),
     "expect_rows_to_have_match_in": (arguments.MatchInTable, unique_checks.make_match_check),
 }
-"""Type of an expectation to its arguments and the maker of its check, for types that Great Expectations lacks."""
+"""For each type of expectation that Great Expectations lacks: the class of its arguments, the maker of its check."""
 
 DUCKDB_EXPECTATIONS: dict[str, tuple[type[arguments.Arguments], CheckMaker]] = {
     "expect_table_row_count_to_be_between": (arguments.CountRange, table_checks.make_row_count_range_check),
@@ -75,4 +75,4 @@ DUCKDB_EXPECTATIONS: dict[str, tuple[type[arguments.Arguments], CheckMaker]] = {
     ),
     **ADDED_EXPECTATIONS,
 }
-"""Type of an expectation to its arguments and the maker of its check, for all types that are evaluated in DuckDB."""
+"""For each type of expectation that DuckDB evaluates: the class of its arguments, the maker of its check."""

@@ -12,7 +12,7 @@ MAX_TITLE_CHARS = 120
 MAX_LINE_CHARS = 400
 """Longest fact or line: `MAX_LINES` of them stay below the 3,000 characters that Slack accepts in a section."""
 MAX_LINES = 6
-"""Largest number of lines; a last line has the number of the omitted ones."""
+"""Largest number of lines. If there are more, one further line says how many were omitted."""
 
 
 @dataclass(frozen=True)

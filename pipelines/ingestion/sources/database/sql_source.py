@@ -1,4 +1,4 @@
-"""SqlSource and SqlChanges: rows of a database, read through a cursor on the server."""
+"""SqlSource and SqlChanges: rows of a database, read in batches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class _SqlRows:
         url_env: name of the environment variable that holds the address. For addresses with a password.
         day: column that gives the day of a row: a date, or a timestamp (its day in UTC). Rows where it is null are
             skipped.
-        columns: column to type, to read only these columns, or to read them in other types than the database's.
+        columns: type of each column, by the column's name. Set it to read only these columns, or to read them as other
+            types than the database's.
         order_by: columns that sort the rows; the primary key where none are given.
         timezone: time zone of timestamps without an offset, by its name in the IANA database.
         ambiguous: how to read times of the hour that occurs twice in autumn.
@@ -136,9 +137,10 @@ class SqlSource(_SqlRows):
         """Read the rows of one day, sorted, in a single statement.
 
         Raises:
-            DataError: a table or column does not exist, or a value does not fit; the reader raises it, too.
-            ServiceError: the database does not answer, or drops the connection; the reader raises it, too. A retry can
-                help.
+            DataError: a table or column does not exist, or a value does not fit the type of its column. Raised here or
+                while the returned reader is read. A retry cannot help.
+            ServiceError: the database does not answer, or drops the connection. Raised here or while the returned
+                reader is read. A retry can help.
         """
         with self._connect() as connection:
             types = self._find_types(connection)
@@ -193,10 +195,11 @@ class SqlChanges(_SqlRows):
         """Read the rows whose cursor is greater than `since`, ordered by cursor; all rows where `since` is None.
 
         Raises:
-            DataError: a table or column does not exist, or a value does not fit; the reader raises it, too.
-            SpecError: `since` is not a value of the cursor.
-            ServiceError: the database does not answer, or drops the connection; the reader raises it, too. A retry can
-                help.
+            DataError: a table or column does not exist, or a value does not fit the type of its column. Raised here or
+                while the returned reader is read. A retry cannot help.
+            SpecError: `since` is not a value of the cursor. A retry cannot help.
+            ServiceError: the database does not answer, or drops the connection. Raised here or while the returned
+                reader is read. A retry can help.
         """
         with self._connect() as connection:
             types = self._find_types(connection)
@@ -233,8 +236,9 @@ def _build_day_conditions(column: Any, kind: pa.DataType, days: Days, connection
 def _to_bound(value: Any, connection: Connection, margin: dt.timedelta = DAY) -> Any:
     """Return the value in a form that can be compared with a column.
 
-    PostgreSQL compares a moment with any kind of timestamp, by the session's time zone. SQLite compares texts, whose
-    form is not known. So `margin` is added to a moment, and the caller filters the rows again after reading them.
+    PostgreSQL compares a moment with any kind of timestamp, by the session's time zone. SQLite compares texts,
+    and the form of the column's texts is not known. So for SQLite `margin` is added to a moment, and the caller filters
+    the rows again after reading them.
     """
     if connection.dialect.name != SQLITE or not isinstance(value, dt.date):
         return value

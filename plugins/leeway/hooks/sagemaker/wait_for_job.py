@@ -27,8 +27,8 @@ async def wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:
     While the endpoint throttles, fails or restarts, requests are retried for at most `give_up_s` seconds.
 
     Returns:
-        How the wait ended. It also ends when the job is older than `give_up_s`, and after an error that a retry cannot
-        help.
+        How the wait ended. The wait also ends when the job is older than `give_up_s`, and after an error that a retry
+        cannot help.
     """
     monitor, outage = _JobMonitor(wait, log), Outage(log, "SageMaker")
     give_up_at = asyncio.get_running_loop().time() + wait.give_up_s
@@ -60,14 +60,14 @@ async def stop_job(wait: JobWait, log: Logger) -> None:
 
 
 async def tag_waiter(wait: JobWait, waiter: str) -> None:
-    """Write who waits for the job to its tag `WAITER_TAG`. Idempotent."""
+    """Set the job's tag `WAITER_TAG` to `waiter`, the trigger that waits for the job. Idempotent."""
     async with wait.open_clients() as (sagemaker, _):
         arn = await _find_arn(sagemaker, wait)
         await sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": WAITER_TAG, "Value": waiter}])
 
 
 async def read_waiter(wait: JobWait) -> str:
-    """Read who waits for the job from its tag `WAITER_TAG`; empty if it has no such tag."""
+    """Return the job's tag `WAITER_TAG`, the trigger that waits for the job; empty if it has no such tag."""
     async with wait.open_clients() as (sagemaker, _):
         tags = (await sagemaker.list_tags(ResourceArn=await _find_arn(sagemaker, wait)))["Tags"]
     return next((str(tag["Value"]) for tag in tags if tag["Key"] == WAITER_TAG), "")
