@@ -56,7 +56,7 @@ def describe_expectation(kind: str, kwargs: Mapping[str, Any]) -> str:
     template = _SENTENCES.get(kind)
     try:
         text = template.format_map(_format_arguments(kwargs)) if template else _describe_generically(kind, kwargs)
-    except KeyError:  # an argument is missing; the page must still show the expectation
+    except KeyError:  # an argument or both bounds are missing; the page must still show the expectation
         text = _describe_generically(kind, kwargs)
     return shorten(f"{text}{_format_share(kwargs)}", MAX_CHARS)
 
@@ -87,7 +87,8 @@ def _format_arguments(kwargs: Mapping[str, Any]) -> dict[str, str]:
     texts = {
         name: _format_list(value) if isinstance(value, list) else _format_plain(value) for name, value in kwargs.items()
     }
-    return {**texts, "between": _format_range(kwargs)}
+    between = _format_range(kwargs)
+    return {**texts, "between": between} if between else texts
 
 
 def _format_plain(value: object) -> str:
@@ -101,14 +102,14 @@ def _format_list(values: list[Any]) -> str:
 
 
 def _format_range(kwargs: Mapping[str, Any]) -> str:
-    """Format the range from `min_value` to `max_value`, such as `between 1 and 5` or `at least 1`."""
+    """Format a range, such as `between 1 and 5` or `at least 1`; empty without `min_value` and `max_value`."""
     minimum, maximum = kwargs.get("min_value"), kwargs.get("max_value")
     if minimum is not None and maximum is not None and not kwargs.get("strict_min") and not kwargs.get("strict_max"):
         return f"between {format_value(minimum)} and {format_value(maximum)}"
     lower = f"{'more than' if kwargs.get('strict_min') else 'at least'} {format_value(minimum)}"
     upper = f"{'less than' if kwargs.get('strict_max') else 'at most'} {format_value(maximum)}"
     phrases = [text for text, bound in ((lower, minimum), (upper, maximum)) if bound is not None]
-    return " and ".join(phrases) or "any number of"
+    return " and ".join(phrases)
 
 
 def _format_share(kwargs: Mapping[str, Any]) -> str:

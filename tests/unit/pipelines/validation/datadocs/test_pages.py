@@ -212,6 +212,7 @@ def test_a_broken_summary_does_not_stop_other_pages(home: Path) -> None:
             {"column": "a", "min_value": 0, "strict_min": True},
             "a is more than 0",
         ),
+        ("expect_column_values_to_be_between", {"column": "a"}, "a: column values to be between"),
         (NULLS, {"column": "a", "mostly": 0.925}, "a has a value, in at least 92.5 % of the rows"),
         (NULLS, {}, "column values to not be null"),
         ("expect_column_to_dance", {"column": "a", "step": "waltz"}, "a: column to dance (step = waltz)"),
