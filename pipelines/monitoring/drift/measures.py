@@ -13,10 +13,10 @@ from pipelines.monitoring.drift.counts import Array
 EMPTY_BIN_ROWS = 0.5
 """Rows that PSI assumes in an empty bin, since the logarithm of 0 is undefined. The share of these rows shrinks as the
 sample grows: an empty bin means little in 3 rows and much in a million."""
-LEAST_EXPECTED = 5.0
+MIN_EXPECTED_ROWS = 5.0
 """A chi-square test needs at least this number of expected rows in each bin of the smaller side (Cochran 1954)."""
 MAX_EXACT_ROWS = 1_000
-"""Largest number of rows in the rarest cell for which Fisher's exact test is computed. About `LEAST_EXPECTED` rows are
+"""Largest number of rows in the rarest cell for which Fisher's exact test is computed. About `MIN_EXPECTED_ROWS` rows are
 expected there, so with more than `MAX_EXACT_ROWS` the p-value is 0."""
 
 
@@ -104,7 +104,7 @@ def compute_wasserstein(reference: Array, window: Array, edges: Array) -> float 
 
 
 def pool_bins(reference: Array, window: Array, ordered: bool) -> Array:
-    """Assign each bin to a group, so that each group expects at least `LEAST_EXPECTED` rows on the smaller side.
+    """Assign each bin to a group, so that each group expects at least `MIN_EXPECTED_ROWS` rows on the smaller side.
 
     Ordered bins are pooled with their neighbours from the left; categories are pooled by their rows, rarest first. Bins
     at the end that do not suffice for a group of their own join the last group.
@@ -119,7 +119,7 @@ def pool_bins(reference: Array, window: Array, ordered: bool) -> Array:
     for position in order:
         groups[position] = group
         expected += total[position] * smaller_share
-        if expected >= LEAST_EXPECTED:
+        if expected >= MIN_EXPECTED_ROWS:
             group, expected = group + 1, 0.0
     return np.minimum(groups, max(group - 1, 0))
 
