@@ -16,8 +16,10 @@ sample grows: an empty bin means little in 3 rows and much in a million."""
 MIN_EXPECTED_ROWS = 5.0
 """A chi-square test needs at least this number of expected rows in each bin of the smaller side (Cochran 1954)."""
 MAX_EXACT_ROWS = 1_000
-"""Largest number of rows in the rarest cell for which Fisher's exact test is computed. About `MIN_EXPECTED_ROWS` rows are
-expected there, so with more than `MAX_EXACT_ROWS` the p-value is 0."""
+"""Largest number of rows in the rarest cell for which Fisher's exact test is computed.
+
+About `MIN_EXPECTED_ROWS` rows are expected there, so with more than `MAX_EXACT_ROWS` the p-value is 0.
+"""
 
 
 def compute_shares(counts: Array) -> Array:
