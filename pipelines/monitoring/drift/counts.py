@@ -37,8 +37,10 @@ class Counts:
         missing = np.atleast_1d(np.asarray(self.missing, dtype=np.float64))
         missing = np.zeros(len(bins)) if missing.shape == (1,) and not missing[0] else missing
         if bins.ndim != 2 or missing.shape != (len(bins),) or len(self.weekdays) not in {0, len(bins)}:
-            others = f"missing rows of shape {missing.shape} and {len(self.weekdays)} weekdays"
-            raise DataError(f"counts of shape {bins.shape} do not fit {others}.")
+            raise DataError(
+                f"counts of shape {bins.shape} do not fit missing rows of shape {missing.shape}"
+                f" and {len(self.weekdays)} weekdays."
+            )
         if not all(np.isfinite(counts).all() and (counts >= 0).all() for counts in (bins, missing)):
             raise DataError("a count is below 0 or not a number.")
         object.__setattr__(self, "bins", bins)
