@@ -10,7 +10,7 @@ import pandas as pd
 from pipelines.dataset import Dataset
 from pipelines.evaluation.gates import Policy
 from pipelines.evaluation.gates.inputs import read_holdout, read_table
-from pipelines.evaluation.gates.judging import Evidence
+from pipelines.evaluation.gates.judge import Evidence
 from pipelines.evaluation.gates.serving import PackageMeasurements, measure_package
 from pipelines.registry.artifacts import download_artifact
 from pipelines.registry.description import read_cost_usd

@@ -21,7 +21,7 @@ from pipelines.system.log import log
 
 if TYPE_CHECKING:
     from pipelines.evaluation.gates.holdout import Holdout
-    from pipelines.evaluation.gates.judging import Evidence, Judgement
+    from pipelines.evaluation.gates.judge import Evidence, Judgement
     from pipelines.registry.registered_candidate import RegisteredCandidate
 
 
@@ -98,7 +98,7 @@ def run(spec: GateSpec) -> GateResult:
             loaded any more. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
-    from pipelines.evaluation.gates.judging import judge
+    from pipelines.evaluation.gates.judge import judge
 
     with _open_candidate(spec) as candidate:
         evidence = _collect_evidence(spec, candidate)
@@ -126,7 +126,7 @@ def _collect_evidence(spec: GateSpec, candidate: RegisteredCandidate | None) -> 
 
         return collect_evidence(candidate, dataset, spec.features, spec.evaluation, spec.policy)
     from pipelines.evaluation.gates.inputs import read_holdout
-    from pipelines.evaluation.gates.judging import Evidence
+    from pipelines.evaluation.gates.judge import Evidence
 
     return Evidence(read_holdout(dataset, spec.features, spec.evaluation, None), tuple(dataset.features))
 

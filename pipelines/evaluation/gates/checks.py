@@ -18,18 +18,18 @@ def check_value(
     bound = lower if at_least is not None else upper
     if number is None or bound is None:
         subject = name if number is None else f"the bound of {name}"
-        return Check(check=name, value=number, bound=bound, outcome=FAILED, reason=f"{subject} is not a number")
+        return Check(name=name, value=number, bound=bound, outcome=FAILED, reason=f"{subject} is not a number")
     passed = number >= bound if at_least is not None else number <= bound
     requirement = f"{'at least' if at_least is not None else 'at most'} {bound:.6g}"
     reason = f"{name} is {number:.6g}, {_get_connective(passed)} {requirement}"
-    return Check(check=name, value=number, bound=bound, outcome=PASSED if passed else FAILED, reason=reason)
+    return Check(name=name, value=number, bound=bound, outcome=PASSED if passed else FAILED, reason=reason)
 
 
 def check_row_count(name: str, rows: int, minimum: int) -> Check:
     """Check that there are enough rows to judge at all. With too few, the check is undecided."""
     passed = rows >= minimum
     return Check(
-        check=name,
+        name=name,
         value=rows,
         bound=minimum,
         outcome=PASSED if passed else UNDECIDED,
@@ -46,7 +46,7 @@ def check_estimate(
     *,
     is_upper: bool = False,
     is_strict: bool = False,
-    matters: float = 0.0,
+    relevant_effect: float = 0.0,
 ) -> Check:
     """Compare an estimate with a bound. The check passes only if the whole interval is within the bound.
 
@@ -57,19 +57,19 @@ def check_estimate(
         policy: gives the alpha and the power for which the needed rows are computed.
         is_upper: whether the bound is the largest allowed value.
         is_strict: whether the bound itself is not allowed: a model is not better than itself.
-        matters: distance beyond the bound that is worth having, 0 or more.
+        relevant_effect: smallest distance beyond the bound that is worth having, 0 or more.
     """
     # `decide` takes a lower bound, so both signs change for an upper bound.
     signed_estimate = -estimate if is_upper else estimate
     lower = -bound if is_upper else bound
-    outcome: Outcome = decide(signed_estimate, math.nextafter(lower, math.inf) if is_strict else lower, matters)
-    effect = matters or abs(estimate.value - bound)
+    outcome: Outcome = decide(signed_estimate, math.nextafter(lower, math.inf) if is_strict else lower, relevant_effect)
+    effect = relevant_effect or abs(estimate.value - bound)
     rows_needed = None
     if outcome == UNDECIDED and effect > 0:
         rows_needed = compute_rows_needed(estimate.se, estimate.rows, effect, policy.alpha, policy.power)
     requirement = f"{'more than' if is_strict else 'at most' if is_upper else 'at least'} {bound:.6g}"
     return Check(
-        check=name,
+        name=name,
         value=estimate.value,
         bound=bound,
         low=estimate.low,
@@ -82,7 +82,7 @@ def check_estimate(
 
 def report_value(name: str, reason: str, value: float | None = None) -> Check:
     """Make a check that only reports: it has no bound."""
-    return Check(check=name, value=value, bound=None, outcome=REPORTED, reason=reason)
+    return Check(name=name, value=value, bound=None, outcome=REPORTED, reason=reason)
 
 
 def _describe_estimate(

@@ -17,8 +17,8 @@ from pipelines.evaluation.statistics import delong
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.hypotheses import adjust_p_values
 
-COLUMNS = ("column", "slice", "rows", "value", "low", "high", "p_value", "judged")
-"""Columns of a table of parts, which has one row for each part."""
+COLUMNS = ("column", "part", "rows", "value", "low", "high", "p_value", "judged")
+"""Columns of a table of parts, which has one row for each part. `part` is the value of `column` that its rows have."""
 
 
 def check_slices(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataFrame]:
@@ -111,7 +111,7 @@ def _make_table(
         for value, mask in values.items():
             rows = int(mask.sum())
             metric = estimate(mask) if len(np.unique(holdout.label[mask])) == 2 else None
-            record = {"column": column, "slice": value, "rows": rows, "judged": metric is not None and rows >= min_rows}
+            record = {"column": column, "part": value, "rows": rows, "judged": metric is not None and rows >= min_rows}
             if metric:
                 record |= {"value": metric.value, "low": metric.low, "high": metric.high}
             if metric and record["judged"]:
@@ -134,19 +134,19 @@ def _check_worst(name: str, table: pd.DataFrame, bound: float, alpha: float) -> 
     """Make a check that fails if the part with the smallest adjusted p-value is significantly below the bound."""
     judged = table[table["judged"].astype(bool)]
     if judged.empty:
-        return report_value(name, f"none of {len(table)} has enough rows to be judged")
+        return report_value(name, f"none of the {len(table)} parts has enough rows to be judged")
     worst = judged.sort_values(["p_value", "value"]).iloc[0]
     passed = bool(worst.p_value >= alpha)
     return Check(
-        check=name,
+        name=name,
         value=float(worst.value),
         bound=bound,
         low=float(worst.low),
         high=float(worst.high),
         outcome=PASSED if passed else FAILED,
         reason=(
-            f"the worst of {len(judged)}, {worst.slice} ({worst.rows} rows), is {worst.value:.4f} "
-            f"[{worst.low:.4f}, {worst.high:.4f}], {'not significantly' if passed else 'significantly'} below "
-            f"{bound:.4f} (p = {worst.p_value:.3g}, Holm); {len(table) - len(judged)} with too few rows not judged"
+            f"the worst of {len(judged)} parts is {worst.part} ({worst.rows} rows): {worst.value:.4f} "
+            f"[{worst.low:.4f}, {worst.high:.4f}] is {'not significantly' if passed else 'significantly'} below "
+            f"{bound:.4f} (p = {worst.p_value:.3g}, Holm); {len(table) - len(judged)} parts had too few rows"
         ),
     )

@@ -41,8 +41,8 @@ class Comparison(Section):
     """Metric to compare; each has its own direction (auc: greater is better, losses: less is better)."""
     margin: Amount = 0.0
     """Tolerated loss. Above 0, the candidate may not be worse by more (non-inferiority); at 0, it has to be better."""
-    matters: Amount = 0.0
-    """Gain over the bound that is worth having. Once the interval excludes it, the check fails."""
+    relevant_gain: Amount = 0.0
+    """Smallest gain over the bound that is worth having. Once the interval excludes it, the check fails."""
     test: Literal["auto", "delong", "bootstrap"] = "auto"
     """auto: DeLong's test for auc of independent rows, else the paired bootstrap."""
 
@@ -110,8 +110,8 @@ class Policy(Section):
     }
     """Bounds by metric, one or more. An AUC above its upper bound is taken as a leak, not as a good model."""
     baseline: list[Metric] = ["log_loss"]
-    """Metrics in which the candidate has to beat two trivial models: the training's rate, and that of its last week."""
-    champion: list[Comparison] = [Comparison(metric="auc", margin=0.005, matters=0.005)]
+    """Metrics in which the candidate has to beat two constants: the label's rate in training, and in its last week."""
+    champion: list[Comparison] = [Comparison(metric="auc", margin=0.005, relevant_gain=0.005)]
     """Comparisons with the champion, if there is one."""
     threshold: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Score from which a row is predicted positive; candidate and champion are compared there by McNemar's test."""

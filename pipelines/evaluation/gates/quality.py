@@ -34,7 +34,10 @@ def check_against_baselines(holdout: Holdout, policy: Policy) -> list[Check]:
 
     One gives every row the label's rate in the training days, the other the rate in the last week of these days.
     """
-    rates = {"the training's rate": holdout.base_rate, "its last week's rate": holdout.last_week_rate}
+    rates = {
+        "the label's rate in training": holdout.base_rate,
+        "the label's rate in the last week of training": holdout.last_week_rate,
+    }
     return [
         check_estimate(
             f"{metric} against {name}",
@@ -60,7 +63,7 @@ def check_against_champion(holdout: Holdout, policy: Policy) -> list[Check]:
             -comparison.margin,
             policy,
             is_strict=comparison.margin == 0,
-            matters=comparison.matters,
+            relevant_effect=comparison.relevant_gain,
         )
         for comparison in policy.champion
     ]
@@ -104,12 +107,12 @@ def _check_at_threshold(holdout: Holdout, champion_score: Array, threshold: floa
     result = run_mcnemar_test(holdout.label, holdout.candidate_score, champion_score, threshold)
     is_worse = result.champion_only > result.candidate_only and result.p_value < alpha
     return Check(
-        check=f"right at {threshold:g} where the champion is not",
+        name=f"rows that only the candidate predicts correctly at {threshold:g}",
         value=result.candidate_only,
         bound=result.champion_only,
         outcome=FAILED if is_worse else PASSED,
         reason=(
-            f"at {threshold:g} the candidate alone is right on {result.candidate_only} rows, the champion alone on "
-            f"{result.champion_only} (McNemar, p = {result.p_value:.3g})"
+            f"at the threshold {threshold:g}, only the candidate is right on {result.candidate_only} rows, only the "
+            f"champion on {result.champion_only} (McNemar, p = {result.p_value:.3g})"
         ),
     )

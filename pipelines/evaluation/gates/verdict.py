@@ -21,7 +21,7 @@ class Check(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    check: str
+    name: str
     """Name of the check."""
     value: float | None
     """Measured value; null where it is not a number."""

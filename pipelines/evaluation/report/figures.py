@@ -122,7 +122,7 @@ def _draw_intervals(axis: Axes, table: pd.DataFrame, title: str) -> None:
         ends = [[part["value"] - part["low"]], [part["high"] - part["value"]]]
         color = CANDIDATE_COLOR if part["judged"] else REFERENCE_COLOR
         axis.errorbar([part["value"]], [height], xerr=ends, fmt="o", markersize=4, color=color, linewidth=1.2)
-    axis.set_yticks(range(len(parts)), [f"{part['column']}={part['slice']}"[:28] for part in parts], fontsize=8)
+    axis.set_yticks(range(len(parts)), [f"{part['column']}={part['part']}"[:28] for part in parts], fontsize=8)
     axis.grid(axis="x", color="#eeeeee")
 
 

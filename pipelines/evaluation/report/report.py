@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pipelines.evaluation.gates.holdout import Holdout
-from pipelines.evaluation.gates.judging import Judgement
+from pipelines.evaluation.gates.judge import Judgement
 from pipelines.evaluation.gates.policy import Policy
 from pipelines.evaluation.report.curves import compute_confusion, compute_curves
 from pipelines.evaluation.report.figures import Content, draw_figures

@@ -104,18 +104,18 @@ def compute_rows_needed(se: float, rows: int, effect: float, alpha: float, power
     return max(1, math.ceil(rows * factor * factor))
 
 
-def decide(estimate: Estimate, bound: float, matters: float) -> Decision:
+def decide(estimate: Estimate, bound: float, relevant_effect: float) -> Decision:
     """Decide by an interval whether a value is at least `bound`.
 
     Args:
         estimate: value with its interval; negate it where less is better.
         bound: smallest allowed value.
-        matters: distance above the bound that is worth having, 0 or more.
+        relevant_effect: smallest distance above the bound that is worth having, 0 or more.
 
     Returns:
-        passed: the low end is at least the bound. failed: the high end is below bound + matters, so the interval has no
-        effect that is worth having. undecided: more rows are needed, or an end is not a number.
+        passed: the low end is at least the bound. failed: the high end is below bound + relevant_effect: no effect in
+        the interval is worth having. undecided: more rows are needed, or an end is not a number.
     """
     if estimate.low >= bound:
         return "passed"
-    return "failed" if estimate.high < bound + matters else "undecided"
+    return "failed" if estimate.high < bound + relevant_effect else "undecided"

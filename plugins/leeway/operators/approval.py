@@ -92,7 +92,7 @@ def render_body(verdict: Mapping[str, Any]) -> str:
     checks = [
         [
             check["outcome"],
-            check["check"],
+            check["name"],
             _format_number(check["value"]),
             _format_interval(check),
             _format_number(check["bound"]),

@@ -293,7 +293,7 @@ def test_the_champion_is_scored_on_the_same_rows(data: Path, model: str, trained
     set_as_of("2013-02-01")
     second = evaluate(model)
     result = gate(model, second.version, champion=[{"metric": "auc", "margin": 0.001}])
-    check = next(check for check in result.checks if "champion" in check.check)
+    check = next(check for check in result.checks if "champion" in check.name)
     assert (result.champion, result.outcome) == ("1", "failed")
     difference = second.metrics["auc"] - first.metrics["auc"]
     assert check.value == pytest.approx(difference, abs=1e-6), "the same rows, so the same AUC as before"

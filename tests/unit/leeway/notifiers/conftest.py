@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 CHECKS = [
-    {"check": "auc", "outcome": "failed", "reason": "auc is 0.61, but must be at least 0.65 with confidence"},
-    {"check": "brier", "outcome": "passed", "reason": "brier is 0.16"},
-    {"check": "week", "outcome": "undecided", "reason": "2013-03-04: too few rows"},
+    {"name": "auc", "outcome": "failed", "reason": "auc is 0.61, but must be at least 0.65 with confidence"},
+    {"name": "brier", "outcome": "passed", "reason": "brier is 0.16"},
+    {"name": "week", "outcome": "undecided", "reason": "2013-03-04: too few rows"},
 ]
 RESULTS: dict[str, dict[str, Any]] = {
     "drift": {

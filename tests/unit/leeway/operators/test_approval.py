@@ -14,7 +14,7 @@ from airflow.sdk.timezone import utcnow
 from leeway.operators.approval import PromotionApprovalOperator, render_body
 from leeway.operators.promote import PromoteOperator
 
-CHECK = {"check": "auc", "value": 0.7, "bound": 0.6, "low": 0.68, "high": 0.72, "outcome": "passed"}
+CHECK = {"name": "auc", "value": 0.7, "bound": 0.6, "low": 0.68, "high": 0.72, "outcome": "passed"}
 VERDICT: dict[str, Any] = {
     **{
         "needs_approval": True,
@@ -25,7 +25,7 @@ VERDICT: dict[str, Any] = {
     },
     **{"approval_timeout_h": 72.0, "approval_default": "reject"},
     **{"champion": "2", "verdict": "/w/verdict.json", "report": "http://docs/report.html"},
-    **{"checks": [CHECK, {**CHECK, "check": "rows | of holdout", "low": None, "high": None}]},
+    **{"checks": [CHECK, {**CHECK, "name": "rows | of holdout", "low": None, "high": None}]},
     **{"facts": {"data version": "abc"}, "differences": {"window": ["old days", "new days"]}},
 }
 

@@ -22,7 +22,7 @@ from pipelines.evaluation.gates import (
 )
 from pipelines.evaluation.gates.checks import check_estimate, check_row_count, check_value
 from pipelines.evaluation.gates.holdout import Holdout
-from pipelines.evaluation.gates.judging import Evidence, judge
+from pipelines.evaluation.gates.judge import Evidence, judge
 from pipelines.evaluation.gates.leakage import compute_single_auc
 from pipelines.evaluation.gates.policy import Metric
 from pipelines.evaluation.gates.serving import PackageMeasurements
@@ -65,8 +65,8 @@ def run_checks(rows: Holdout, evidence: Evidence | None = None, **policy: Any) -
 
 def get_outcome(rows: Holdout, name: str, evidence: Evidence | None = None, **policy: Any) -> str:
     """Return the outcome of the only check whose name begins with `name`."""
-    checks = [check for check in run_checks(rows, evidence, **policy) if check.check.startswith(name)]
-    assert len(checks) == 1, [check.check for check in checks]
+    checks = [check for check in run_checks(rows, evidence, **policy) if check.name.startswith(name)]
+    assert len(checks) == 1, [check.name for check in checks]
     return checks[0].outcome
 
 
@@ -139,8 +139,8 @@ def test_no_number_of_rows_decides_a_value_on_its_bound() -> None:
 
 def test_fails_once_the_interval_excludes_the_gain_that_matters() -> None:
     estimate = Estimate.from_standard_error(0.0, 0.001, 2_000, 0.05, -1.0, 1.0)
-    assert check_estimate("gain", estimate, 0.0, Policy(), matters=0.0).outcome == UNDECIDED
-    assert check_estimate("gain", estimate, 0.0, Policy(), matters=0.01).outcome == FAILED
+    assert check_estimate("gain", estimate, 0.0, Policy(), relevant_effect=0.0).outcome == UNDECIDED
+    assert check_estimate("gain", estimate, 0.0, Policy(), relevant_effect=0.01).outcome == FAILED
 
 
 def test_too_few_rows_are_undecided() -> None:
@@ -169,7 +169,7 @@ def test_an_exact_value_may_equal_its_bound() -> None:
 def test_the_candidate_has_to_beat_trivial_models() -> None:
     valid = build_holdout()
     useless = replace(valid, candidate_score=np.full(ROWS, valid.base_rate + 0.05))
-    for name in ("log_loss against the training's", "log_loss against its last week's"):
+    for name in ("log_loss against the label's rate in training", "log_loss against the label's rate in the last week"):
         assert get_outcome(valid, name, baseline=["log_loss"]) == PASSED
         assert get_outcome(useless, name, baseline=["log_loss"]) == FAILED
 
@@ -188,8 +188,8 @@ def test_a_model_is_neither_better_nor_worse_than_itself() -> None:
     rows = build_holdout()
     same = replace(rows, champion_score=rows.candidate_score)
     assert get_outcome(same, "auc against", champion=[{"metric": "auc", "margin": 0.005}]) == PASSED
-    for matters in (0.0, 0.005):
-        assert get_outcome(same, "auc against", champion=[{"metric": "auc", "matters": matters}]) == FAILED
+    for gain in (0.0, 0.005):
+        assert get_outcome(same, "auc against", champion=[{"metric": "auc", "relevant_gain": gain}]) == FAILED
 
 
 def test_two_models_that_differ_by_chance_are_undecided() -> None:
@@ -202,15 +202,15 @@ def test_two_models_that_differ_by_chance_are_undecided() -> None:
 
 def test_without_a_champion_nothing_is_compared() -> None:
     rows = replace(build_holdout(), champion_score=None)
-    names = [check.check for check in run_checks(rows, champion=[{"metric": "auc"}], threshold=0.5)]
+    names = [check.name for check in run_checks(rows, champion=[{"metric": "auc"}], threshold=0.5)]
     assert names == ["rows of holdout"]
 
 
 def test_the_candidate_may_not_be_significantly_less_often_right_at_a_threshold() -> None:
     better = build_holdout(gain=0.9)
     worse = replace(better, candidate_score=better.champion_score, champion_score=better.candidate_score)
-    assert get_outcome(better, "right at 0.3", threshold=0.3) == PASSED
-    assert get_outcome(worse, "right at 0.3", threshold=0.3) == FAILED
+    assert get_outcome(better, "rows that only the candidate predicts correctly at 0.3", threshold=0.3) == PASSED
+    assert get_outcome(worse, "rows that only the candidate predicts correctly at 0.3", threshold=0.3) == FAILED
 
 
 @pytest.mark.parametrize(("days", "expected"), [(31, PASSED), (0, PASSED), (-1, FAILED)])
@@ -255,7 +255,7 @@ def test_without_a_champion_slices_are_reported() -> None:
     rows = replace(build_holdout(), champion_score=None)
     judgement = judge(Evidence(rows), build_policy(slices={"columns": ["origin"]}))
     assert judgement.checks[1].outcome == REPORTED
-    assert sorted(judgement.slices["slice"]) == ["EWR", "JFK", "LGA"]
+    assert sorted(judgement.slices["part"]) == ["EWR", "JFK", "LGA"]
 
 
 def test_refuses_a_slice_column_that_is_missing() -> None:
@@ -322,7 +322,7 @@ def test_refuses_a_holdout_that_cannot_be_judged() -> None:
 
 
 def build_check(outcome: str, reason: str = "x") -> Check:
-    return Check(check="c", value=1, bound=1, outcome=outcome, reason=reason)  # type: ignore[arg-type]
+    return Check(name="c", value=1, bound=1, outcome=outcome, reason=reason)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from sklearn.metrics import roc_curve
 
 from pipelines.evaluation.gates import Policy
 from pipelines.evaluation.gates.holdout import Holdout
-from pipelines.evaluation.gates.judging import Evidence, judge
+from pipelines.evaluation.gates.judge import Evidence, judge
 from pipelines.evaluation.report.curves import GRID, compute_confusion, compute_curves
 from pipelines.evaluation.report.report import write_report
 
@@ -80,9 +80,7 @@ def test_the_page_needs_no_other_file_and_runs_no_script(tmp_path: Path) -> None
     assert "<script" not in text
     assert "&lt;script&gt;" in text
     assert "http" not in text.replace("http-equiv", "")
-    assert all(
-        check.check in text for check in judge(Evidence(build_holdout()), POLICY).checks if "'" not in check.check
-    )
+    assert all(check.name in text for check in judge(Evidence(build_holdout()), POLICY).checks if "'" not in check.name)
 
 
 def test_equal_verdicts_give_equal_bytes_and_old_files_are_removed(tmp_path: Path) -> None:

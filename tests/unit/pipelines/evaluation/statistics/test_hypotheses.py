@@ -133,7 +133,7 @@ def test_rows_needed_refuses_an_invalid_standard_error(se: float) -> None:
     ],
 )
 def test_decides_by_the_ends_of_the_interval(low: float, high: float, decision: str) -> None:
-    assert decide(Estimate(0.0, low, high, 0.01, 100), bound=0.0, matters=0.01) == decision
+    assert decide(Estimate(0.0, low, high, 0.01, 100), bound=0.0, relevant_effect=0.01) == decision
 
 
 def test_a_negated_estimate_decides_where_less_is_better() -> None:

@@ -38,7 +38,7 @@ def build_holdout(rows: int, random: np.random.Generator, noises: tuple[float, f
 def count_passes(gate: Gate, rows: int, noises: tuple[float, float], trials: int = TRIALS) -> int:
     random = np.random.default_rng(1)
     estimates = (gate(*build_holdout(rows, random, noises), trial) for trial in range(trials))
-    return sum(decide(estimate, bound=0.0, matters=0.01) == "passed" for estimate in estimates)
+    return sum(decide(estimate, bound=0.0, relevant_effect=0.01) == "passed" for estimate in estimates)
 
 
 GATES = pytest.mark.parametrize("gate", [estimate_auc_gain, estimate_log_loss_gain], ids=["delong", "bootstrap"])
