@@ -19,7 +19,7 @@ from scipy import special
 from pipelines.monitoring.drift import Decision, Finding, Policy, WindowResult, columns, decide_each, measures
 from pipelines.monitoring.drift.alarms import find_breaches
 from pipelines.monitoring.drift.counts import Column, Counts
-from pipelines.monitoring.drift.dispersion import Sample, estimate_null
+from pipelines.monitoring.drift.dispersion import Sample, estimate_null_distribution
 
 Array = np.ndarray[Any, Any]
 COLUMNS, BINS, DAYS, REFERENCE_DAYS, WINDOW_DAYS = 25, 10, 365, 56, 7
@@ -184,7 +184,7 @@ def _compute_window(simulated: Year, references: Sequence[Sample], last_index: i
         statistic = (
             measures.compute_chi_square(*totals) if is_rate else effects * measures.compute_sample_factor(*totals)
         )
-        p_values = estimate_null(reference, window).compute_chi_square_p_value(statistic)
+        p_values = estimate_null_distribution(reference, window).compute_chi_square_p_value(statistic)
         pairs = zip(effects.tolist(), p_values.tolist(), strict=True)
         findings += [Finding(f"x{index}", measure, *pair, 1 / COLUMNS) for index, pair in enumerate(pairs)]  # type: ignore[arg-type]
     return WindowResult(str(_get_date(last_index)), int(simulated.present[0, days].sum()), tuple(findings))

@@ -133,8 +133,12 @@ def _build_result(spec: ProfileSpec, version: str, profile: Profile, *, is_chang
         reference=profile.reference,
         rows=profile.rows,
         labelled=sum(label.counts),
-        vanished=[column.name for column in features if NOTHING in column.found],
-        retyped={column.name: column.found[0] for column in features if column.found and NOTHING not in column.found},
+        vanished=[column.name for column in features if NOTHING in column.actual_types],
+        retyped={
+            column.name: column.actual_types[0]
+            for column in features
+            if column.actual_types and NOTHING not in column.actual_types
+        },
         empty=[column.name for column in features if profile.rows and column.missing == profile.rows],
         changed=is_changed,
     )

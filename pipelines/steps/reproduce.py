@@ -72,15 +72,15 @@ def run(spec: ReproduceSpec) -> ReproduceResult:
     differences = [check for check in comparison.checks if not check.is_same]
     if differences:
         _raise_differences(comparison, differences)
-    subjects = [check.what.split(" ")[0] for check in comparison.checks]
+    kinds = [check.name.split(" ")[0] for check in comparison.checks]
     log.info("%s version %s is reproduced: %d checks", comparison.name, comparison.version, len(comparison.checks))
     return ReproduceResult(
         model_name=comparison.name,
         version=comparison.version,
         workspace=comparison.workspace,
         git_commit=comparison.git_commit,
-        files=subjects.count("features"),
-        metrics=subjects.count("metric"),
+        files=kinds.count("features"),
+        metrics=kinds.count("metric"),
         retrained=spec.retrain,
         notes=comparison.notes[:10],
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipelines.monitoring.drift import measures, seasonal
 from pipelines.monitoring.drift.counts import Array, Column, Counts
-from pipelines.monitoring.drift.dispersion import Sample, estimate_null
+from pipelines.monitoring.drift.dispersion import Sample, estimate_null_distribution
 from pipelines.monitoring.drift.finding import Finding, Measure, WindowResult
 
 
@@ -50,11 +50,17 @@ def _measure_distribution(column: Column, reference: Counts, window: Counts) -> 
         return
     groups = measures.pool_bins(reference.total, window.total, ordered=column.kind == "numeric")
     pooled = (measures.merge_bins(reference.bins, groups), measures.merge_bins(window.bins, groups))
-    null = estimate_null(Sample.from_counts(pooled[0], reference.strata), Sample.from_counts(pooled[1], window.strata))
+    distribution = estimate_null_distribution(
+        Sample.from_counts(pooled[0], reference.strata), Sample.from_counts(pooled[1], window.strata)
+    )
     totals = tuple(days.sum(axis=0) for days in pooled)
     for measure, effect, statistic in _compute_chi_square_measures((reference.total, window.total), totals):
         yield Finding(
-            column.name, measure, effect, float(null.compute_chi_square_p_value(np.asarray(statistic))), column.weight
+            column.name,
+            measure,
+            effect,
+            float(distribution.compute_chi_square_p_value(np.asarray(statistic))),
+            column.weight,
         )
     if column.kind == "numeric":
         yield from _measure_ordered(column, reference, window)
@@ -87,11 +93,13 @@ def _compute_chi_square_measures(
 
 def _measure_ordered(column: Column, reference: Counts, window: Counts) -> Iterator[Finding]:
     """Compute the measures that need ordered bins. Bins are not pooled: that could hide the largest distance."""
-    null = estimate_null(
+    distribution = estimate_null_distribution(
         Sample.from_counts(reference.bins, reference.strata), Sample.from_counts(window.bins, window.strata)
     )
     distance = float(measures.compute_ks_distance(reference.total, window.total))
-    p_value = null.compute_ks_p_value(distance, float(measures.compute_sample_factor(reference.total, window.total)))
+    p_value = distribution.compute_ks_p_value(
+        distance, float(measures.compute_sample_factor(reference.total, window.total))
+    )
     yield Finding(column.name, "ks", distance, p_value, column.weight)
     if column.edges is not None and len(column.edges):
         effect = measures.compute_wasserstein(reference.total, window.total, column.edges)
@@ -126,10 +134,10 @@ def _measure_rate(
     if not all(total.sum() for total in totals):
         return _build_empty_finding(column, measure, "there are no rows")
     effect = abs(float(measures.compute_shares(totals[1])[1] - measures.compute_shares(totals[0])[1]))
-    null = estimate_null(
+    distribution = estimate_null_distribution(
         Sample.from_counts(reference_rows, reference.strata), Sample.from_counts(window_rows, window.strata)
     )
-    p_value = float(null.compute_chi_square_p_value(measures.compute_chi_square(*totals)))
+    p_value = float(distribution.compute_chi_square_p_value(measures.compute_chi_square(*totals)))
     if measures.pool_bins(*totals, ordered=True).max() == 0:
         p_value = max(p_value, measures.compute_fisher_p_value(*totals))
     return Finding(column.name, measure, effect, p_value, column.weight)

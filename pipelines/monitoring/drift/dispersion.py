@@ -118,7 +118,7 @@ class Sample:
         )
 
 
-def estimate_null(reference: Sample, window: Sample) -> NullDistribution:
+def estimate_null_distribution(reference: Sample, window: Sample) -> NullDistribution:
     """Estimate the null distribution of the distance of two samples; never narrower than for independent rows."""
     share = measures.compute_shares(reference.total + window.total)
     independent = _compute_projection(share)

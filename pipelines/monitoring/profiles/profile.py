@@ -32,8 +32,8 @@ class Column:
     """Rows with null or NaN."""
     absent: int = 0
     """Rows of partitions that lack the column or have it with another type. They are not in `counts`."""
-    found: tuple[str, ...] = ()
-    """What these partitions have in place of the column: types, or "nothing"; sorted."""
+    actual_types: tuple[str, ...] = ()
+    """Types that these partitions have in place of the column's, or "nothing" where they lack the column; sorted."""
     n: int = 0
     """Number of finite values, from which the moments are computed."""
     center: float = 0.0
@@ -58,7 +58,7 @@ class Column:
             counts=_add_each(self.counts, other.counts),
             missing=self.missing + other.missing,
             absent=self.absent + other.absent,
-            found=tuple(sorted({*self.found, *other.found})),
+            actual_types=tuple(sorted({*self.actual_types, *other.actual_types})),
             n=self.n + other.n,
             s1=self.s1 + other.s1,
             s2=self.s2 + other.s2,

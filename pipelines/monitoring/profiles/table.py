@@ -28,7 +28,7 @@ SCHEMA = pa.schema(
         ("rows", pa.int64()),
         ("counts", pa.list_(pa.field("element", pa.int64()))),
         *((name, pa.int64()) for name in ("missing", "absent")),
-        ("found", pa.list_(pa.field("element", pa.string()))),
+        ("actual_types", pa.list_(pa.field("element", pa.string()))),
         ("n", pa.int64()),
         *((name, pa.float64()) for name in ("center", "s1", "s2", "minimum", "maximum")),
         ("sums", pa.list_(pa.field("element", pa.float64()))),

@@ -10,28 +10,28 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Check(BaseModel):
-    """A recorded value, and the value that was found when the version was rebuilt."""
+    """A recorded value of a version, and the value of the rebuilt version."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
-    what: str
+    name: str
     """File, metric or digest that was compared."""
-    recorded: str
+    recorded_value: str
     """Value when the version was registered; empty where there was none."""
-    found: str
-    """Value now; empty where there is none."""
+    rebuilt_value: str
+    """Value after rebuilding; empty where there is none."""
     note: str = ""
     """Details of a difference; empty where there are none."""
 
     @property
     def is_same(self) -> bool:
         """Whether the values are equal."""
-        return self.recorded == self.found
+        return self.recorded_value == self.rebuilt_value
 
     def describe(self) -> str:
         """Return the difference in words."""
         note = f" ({self.note})" if self.note else ""
-        return f"{self.what} was {_shorten(self.recorded)}, is {_shorten(self.found)}{note}"
+        return f"{self.name} was {_shorten(self.recorded_value)}, is {_shorten(self.rebuilt_value)}{note}"
 
 
 @dataclass
@@ -51,22 +51,22 @@ class Comparison:
     notes: list[str] = field(default_factory=list)
     """Differences that do not count as failures."""
 
-    def compare(self, what: str, recorded: object, found: object, note: str = "") -> bool:
+    def compare(self, name: str, recorded: object, rebuilt: object, note: str = "") -> bool:
         """Add a check of two values; return whether they are equal."""
-        check = Check(what=what, recorded=str(recorded), found=str(found), note=note)
+        check = Check(name=name, recorded_value=str(recorded), rebuilt_value=str(rebuilt), note=note)
         self.checks.append(check)
         return check.is_same
 
     def compare_all(
         self,
-        what: str,
+        kind: str,
         recorded: Mapping[str, object],
-        found: Mapping[str, object],
+        rebuilt: Mapping[str, object],
         notes: Mapping[str, str] | None = None,
     ) -> None:
-        """Add a check of each name in either mapping; a missing value counts as empty."""
-        for name in sorted({*recorded, *found}):
-            self.compare(f"{what} {name}", recorded.get(name, ""), found.get(name, ""), (notes or {}).get(name, ""))
+        """Add a check of each name in either mapping, called `kind` and the name; a missing value counts as empty."""
+        for name in sorted({*recorded, *rebuilt}):
+            self.compare(f"{kind} {name}", recorded.get(name, ""), rebuilt.get(name, ""), (notes or {}).get(name, ""))
 
 
 def _shorten(value: str) -> str:

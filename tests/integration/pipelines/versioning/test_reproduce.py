@@ -146,9 +146,9 @@ def test_a_version_is_rebuilt_with_identical_files_and_metrics(project: Project,
     assert (report["version"], report["files"], report["metrics"], report["retrained"]) == ("1", 3, 9, True)
     assert report["notes"] == []
     checks = json.loads((Path(report["workspace"]) / "reproduction.json").read_text())["checks"]
-    assert {check["recorded"] == check["found"] for check in checks} == {True}
+    assert {check["recorded_value"] == check["rebuilt_value"] for check in checks} == {True}
     prefixes = {"stored features", "the code", "the registered model", "the retrained model", "metric auc"}
-    assert not [prefix for prefix in prefixes if not any(check["what"].startswith(prefix) for check in checks)]
+    assert not [prefix for prefix in prefixes if not any(check["name"].startswith(prefix) for check in checks)]
     after = client.get_run(run.info.run_id)
     assert after.data.to_dictionary() == run.data.to_dictionary(), "the version's run did not change"
 

@@ -6,7 +6,7 @@ from scipy import special, stats
 
 from pipelines.monitoring.drift import measures
 from pipelines.monitoring.drift.counts import Array
-from pipelines.monitoring.drift.dispersion import NullDistribution, Sample, estimate_null
+from pipelines.monitoring.drift.dispersion import NullDistribution, Sample, estimate_null_distribution
 
 DAYS = np.arange(35) % 7
 WEEK = np.arange(7)
@@ -38,7 +38,7 @@ def simulate_pairs(
 def compute_p_values(reference: Array, window: Array) -> Array:
     """Compute p-values that are corrected for within-day correlation."""
     statistic = measures.compute_chi_square(reference.sum(axis=1), window.sum(axis=1))
-    return estimate_null(
+    return estimate_null_distribution(
         Sample.from_counts(reference, DAYS), Sample.from_counts(window, WEEK)
     ).compute_chi_square_p_value(statistic)
 
@@ -75,7 +75,7 @@ def test_correlation_between_days_raises_false_alarms_only_little() -> None:
     # Negative control: the same days, in an order that hides the correlation.
     order = np.argsort(DAYS, kind="stable")
     statistic = measures.compute_chi_square(reference.sum(axis=1), window.sum(axis=1))
-    hidden_p_values = estimate_null(
+    hidden_p_values = estimate_null_distribution(
         Sample.from_counts(reference[:, order], DAYS[order]), Sample.from_counts(window, WEEK)
     ).compute_chi_square_p_value(statistic)
     assert count_significant(hidden_p_values, 0.05) > PAIRS * 0.075
@@ -99,7 +99,7 @@ def test_a_shift_of_three_daily_deviations_is_found() -> None:
 def test_differences_between_weekdays_do_not_count_as_variance() -> None:
     reference, window = simulate_pairs(0.0, shift=0.1, weekly=0.4)
     statistic = measures.compute_chi_square(reference.sum(axis=1), window.sum(axis=1))
-    p_values_without_weekdays = estimate_null(
+    p_values_without_weekdays = estimate_null_distribution(
         Sample.from_counts(reference, np.zeros(35)), Sample.from_counts(window, np.zeros(7))
     ).compute_chi_square_p_value(statistic)
     assert count_significant(compute_p_values(reference, window), 0.001) > 2 * count_significant(
@@ -109,19 +109,29 @@ def test_differences_between_weekdays_do_not_count_as_variance() -> None:
 
 def test_without_days_the_p_value_is_that_of_the_plain_chi_square() -> None:
     reference, window = (counts.sum(axis=1, keepdims=True) for counts in simulate_pairs(0.1))
-    null = estimate_null(Sample.from_counts(reference, DAYS[:1]), Sample.from_counts(window, WEEK[:1]))
+    distribution = estimate_null_distribution(
+        Sample.from_counts(reference, DAYS[:1]), Sample.from_counts(window, WEEK[:1])
+    )
     statistic = measures.compute_chi_square(reference[:, 0], window[:, 0])
-    np.testing.assert_allclose(null.compute_chi_square_p_value(statistic), stats.chi2.sf(statistic, 7), atol=1e-12)
+    np.testing.assert_allclose(
+        distribution.compute_chi_square_p_value(statistic), stats.chi2.sf(statistic, 7), atol=1e-12
+    )
 
 
 def test_the_level_holds_for_kolmogorov_smirnov() -> None:
     reference, window = (counts[:1_500] for counts in simulate_pairs(0.2))
-    nulls = estimate_null(Sample.from_counts(reference, DAYS), Sample.from_counts(window, WEEK))
+    distributions = estimate_null_distribution(Sample.from_counts(reference, DAYS), Sample.from_counts(window, WEEK))
     distances = measures.compute_ks_distance(reference.sum(axis=1), window.sum(axis=1))
     rows = measures.compute_sample_factor(reference.sum(axis=1), window.sum(axis=1))
-    each = (NullDistribution(*arrays, nulls.freedom) for arrays in zip(nulls.effects, nulls.share, strict=True))
+    single_distributions = (
+        NullDistribution(*arrays, distributions.freedom)
+        for arrays in zip(distributions.effects, distributions.share, strict=True)
+    )
     p_values = np.array(
-        [null.compute_ks_p_value(*pair) for null, pair in zip(each, zip(distances, rows, strict=True), strict=True)]
+        [
+            distribution.compute_ks_p_value(*pair)
+            for distribution, pair in zip(single_distributions, zip(distances, rows, strict=True), strict=True)
+        ]
     )
     assert stats.binomtest(count_significant(p_values, 0.05), 1_500, 0.05, alternative="greater").pvalue > 0.01
     # Negative control: without the correction for days.

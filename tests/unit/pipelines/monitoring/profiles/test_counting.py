@@ -122,9 +122,9 @@ def test_reports_vanished_and_retyped_columns_and_counts_the_others(
 ) -> None:
     frame = generate_rows(50, 7)
     profile = count_file(reference, save(frame.drop(columns="x").assign(rain="wet", g=1.5)))
-    assert (profile["x"].absent, profile["x"].found, sum(profile["x"].counts)) == (50, ("nothing",), 0)
-    assert (profile["rain"].absent, profile["rain"].found[0][-6:], profile["rain"].missing) == (50, "string", 0)
-    assert (profile["g"].absent, profile["g"].found) == (50, ("double",))
+    assert (profile["x"].absent, profile["x"].actual_types, sum(profile["x"].counts)) == (50, ("nothing",), 0)
+    assert (profile["rain"].absent, profile["rain"].actual_types[0][-6:], profile["rain"].missing) == (50, "string", 0)
+    assert (profile["g"].absent, profile["g"].actual_types) == (50, ("double",))
     assert sum(profile["day"].counts) == 50
 
 
@@ -165,7 +165,7 @@ def test_a_category_that_changes_from_true_to_1_has_another_type(tmp_path: Path)
     pq.write_table(pa.table({"c": [True, False]}), tmp_path / "training.parquet")
     pq.write_table(pa.table({"c": [1, 0]}), tmp_path / "day.parquet")
     reference = fit_reference(tmp_path / "training.parquet", {"c": "category"}, "late", Policy())
-    assert count_file(reference, tmp_path / "day.parquet")["c"].found == ("int64",)
+    assert count_file(reference, tmp_path / "day.parquet")["c"].actual_types == ("int64",)
 
 
 @pytest.mark.parametrize("kind", [pa.float16(), pa.decimal256(70, 1), pa.decimal128(30, 1), pa.uint64(), pa.int8()])
@@ -182,7 +182,7 @@ def test_a_number_that_changes_to_lists_has_another_type(tmp_path: Path) -> None
     pq.write_table(pa.table({"x": [[1.0]], "c": [dt.timedelta(1)]}), tmp_path / "day.parquet")
     reference = fit_reference(tmp_path / "training.parquet", {"x": "number", "c": "category"}, "late", Policy())
     profile = count_file(reference, tmp_path / "day.parquet")
-    assert [profile[name].found for name in "xc"] == [("list<element: double>",), ("duration[us]",)]
+    assert [profile[name].actual_types for name in "xc"] == [("list<element: double>",), ("duration[us]",)]
 
 
 @pytest.mark.parametrize("names", [["X", "x"], ["x", "X"], ["x", "x"]])

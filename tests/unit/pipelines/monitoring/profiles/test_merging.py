@@ -64,7 +64,7 @@ def test_profiles_of_different_rows_are_not_equivalent(reference: Reference, sav
 def test_a_sum_still_shows_that_a_column_vanished(reference: Reference, save: Save, generate_rows: Rows) -> None:
     frame = generate_rows(10, 3)
     both = count_file(reference, save(frame)) + count_file(reference, save(frame.drop(columns="x")))
-    assert (both["x"].absent, both["x"].found, both.rows) == (10, ("nothing",), 20)
+    assert (both["x"].absent, both["x"].actual_types, both.rows) == (10, ("nothing",), 20)
     assert sum(both["x"].counts) + both["x"].missing == 10
 
 
