@@ -196,7 +196,7 @@ class Job(ABC):
             self.record.exited = (cause, exit_code)
             self.save()
 
-    def record_model_uri(self, uri: str) -> None:
+    def set_model_uri(self, uri: str) -> None:
         """Set the S3 URI that ModelArtifacts shows. The next `save` stores it."""
         with self._lock:
             self.record.artifacts = uri

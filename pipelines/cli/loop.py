@@ -74,7 +74,7 @@ def reset_breaker(model: ModelArgument, why: Annotated[str, typer.Option(help="R
         raise SpecError("--why is empty.", "Give the reason; it is recorded.")
     journal = Journal.open()
     _require_events(model, journal.read_state(model).events)
-    journal.change(model, lambda history: transitions.build_reset(model, why, history))
+    journal.append_event(model, lambda history: transitions.build_reset(model, why, history))
     write_line(f"{model}: the breaker is reset")
 
 

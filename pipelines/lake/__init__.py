@@ -10,7 +10,7 @@ from pipelines.lake.commits import (
     NAMESPACE,
     PARTITION,
     PARTITION_PROPERTY,
-    Changes,
+    ChangeCounts,
     Commit,
     retry_conflicts,
 )
@@ -23,7 +23,7 @@ __all__ = [
     "NAMESPACE",
     "PARTITION",
     "PARTITION_PROPERTY",
-    "Changes",
+    "ChangeCounts",
     "Commit",
     "Lake",
     "connect",

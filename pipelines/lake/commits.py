@@ -34,7 +34,7 @@ TABLE_PROPERTIES = {
 
 
 @dataclass(frozen=True)
-class Changes:
+class ChangeCounts:
     """How many rows a write changed in a partition."""
 
     added: int = 0
@@ -57,7 +57,7 @@ class Commit:
     """Whether this write made that snapshot; False where the rows were the same already."""
     rows: int = 0
     """Rows of the partition."""
-    changes: Changes = Changes()
+    changes: ChangeCounts = ChangeCounts()
     columns: Sequence[str] = ()
     """How the write changed the table's columns, one line for each changed column."""
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyiceberg.table import DataScan
 
 from pipelines.lake import views
-from pipelines.lake.commits import Changes
+from pipelines.lake.commits import ChangeCounts
 from pipelines.lake.spool import Spool
 from pipelines.system.duckdb_session import connect, create_view, make_spill_folder, quote_identifier
 
@@ -33,7 +33,9 @@ FROM (SELECT true AS {is_old}, * FROM old_rows UNION ALL BY NAME SELECT false AS
 """
 
 
-def count_changes(old_scan: DataScan, spool: Spool, key: Sequence[str], ignored_columns: Sequence[str] = ()) -> Changes:
+def count_changes(
+    old_scan: DataScan, spool: Spool, key: Sequence[str], ignored_columns: Sequence[str] = ()
+) -> ChangeCounts:
     """Count how the spool's rows differ from those of the scan; the order of the rows does not matter.
 
     Args:
@@ -54,7 +56,7 @@ def count_changes(old_scan: DataScan, spool: Spool, key: Sequence[str], ignored_
         counts = [_count_bucket(np.fromfile(path, _HASH_TYPE)) for path in paths]
     added, removed, pairs = (sum(column) for column in zip(*counts, strict=True))
     changed = pairs if key else 0
-    return Changes(added=added - changed, removed=removed - changed, changed=changed)
+    return ChangeCounts(added=added - changed, removed=removed - changed, changed=changed)
 
 
 def _merge_schemas(old_schema: pa.Schema, new_schema: pa.Schema) -> pa.Schema:

@@ -75,21 +75,21 @@ class EventTable(ABC, Generic[E, S]):
         """Return the state of a model after all its events."""
         return self.fold(_to_rows(self._months.read(EqualTo("model", model))))
 
-    def change(self, model: str, decide: Callable[[S], E | None]) -> E | None:
-        """Change the model's state by the event that `decide` returns for it; add nothing where `decide` returns None.
+    def append_event(self, model: str, decide: Callable[[S], E | None]) -> E | None:
+        """Append the event that `decide` returns for the model's state; append nothing where it returns None.
 
-        Compare and swap: where another process added an event first, `decide` is called again, with the new state.
-        Idempotent: an event whose id is in the table is not added again.
+        Compare and swap: where another process appended an event first, `decide` is called again, with the new state.
+        Idempotent: an event whose id is in the table is not appended again.
 
         Returns:
-            The event that was added; None where no event was added.
+            The event that was appended; None where no event was appended.
 
         Raises:
             ConflictError: other writers committed first in every attempt. A retry can help.
         """
-        return self._months.update(lambda version: self._append(version, model, decide))
+        return self._months.update(lambda version: self._append_to_version(version, model, decide))
 
-    def _append(self, version: TableVersion, model: str, decide: Callable[[S], E | None]) -> E | None:
+    def _append_to_version(self, version: TableVersion, model: str, decide: Callable[[S], E | None]) -> E | None:
         rows = _to_rows(version.read(EqualTo("model", model)))
         event = decide(self.fold(rows))
         if event is None or event.id in {row["id"] for row in rows}:

@@ -21,7 +21,7 @@ from pipelines.lake.commits import (
     PARTITION,
     PARTITION_PROPERTY,
     RETRIES_PROPERTY,
-    Changes,
+    ChangeCounts,
     Commit,
     retry_conflicts,
 )
@@ -260,7 +260,9 @@ class Lake:
         if has_rows and not plan.describe() and history.find_digest(table, day) == spool.digest:
             return _report_unchanged(table, day, spool)
         changes = (
-            differences.count_changes(old_scan, spool, key, ignored_columns) if has_rows else Changes(added=spool.rows)
+            differences.count_changes(old_scan, spool, key, ignored_columns)
+            if has_rows
+            else ChangeCounts(added=spool.rows)
         )
         if not changes and not plan.describe():
             return _report_unchanged(table, day, spool)

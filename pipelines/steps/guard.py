@@ -94,7 +94,7 @@ def run(spec: GuardSpec) -> GuardResult:
     window = load_training_window(spec.as_of)
     request = build_request(spec, resolve_run(spec.run), window.compute_window())
     journal = Journal.open()
-    event = journal.change(spec.model_name, lambda history: build_answer(request, history, spec.policy))
+    event = journal.append_event(spec.model_name, lambda history: build_answer(request, history, spec.policy))
     answer = event or journal.read_state(spec.model_name).find_last_answer(request.run)
     assert answer is not None  # if `change` adds no event, an earlier call has added the answer
     _log_answer(answer)

@@ -96,7 +96,7 @@ def run(spec: PromoteSpec) -> PromoteResult:
     log.info("%s: %s", spec.model_name, status)
     promotion = _Promotion(spec, registry, version, verdict)
     try:
-        event = journal.change(spec.model_name, promotion.decide)
+        event = journal.append_event(spec.model_name, promotion.decide)
     except PromotionError as error:
         if not spec.backfill:
             raise

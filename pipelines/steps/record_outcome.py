@@ -45,7 +45,7 @@ def run(spec: RecordOutcomeSpec) -> RecordOutcomeResult:
     from pipelines.loop.transitions import build_end
 
     run_id, outcome, journal = resolve_run(spec.run), _find_outcome(spec), Journal.open()
-    event = journal.change(
+    event = journal.append_event(
         spec.model_name, lambda history: build_end(spec.model_name, run_id, outcome, spec.version, history)
     )
     training = journal.read_state(spec.model_name).trainings.get(run_id)

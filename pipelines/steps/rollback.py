@@ -67,7 +67,7 @@ def run(spec: RollbackSpec) -> RollbackResult:
         registry.get_version(spec.model_name, spec.to)
     adopt_alias(registry, journal, spec.model_name)
     rollback = _Rollback(spec, registry, journal.read_state(spec.model_name))
-    event = journal.change(spec.model_name, rollback.decide)
+    event = journal.append_event(spec.model_name, rollback.decide)
     state = sync_aliases(registry, journal, spec.model_name)
     rollback_event = event or _find_rollback_of_run(state) or _find_last_rollback(state)
     reason = "it was champion already"

@@ -426,8 +426,8 @@ def test_rollback_has_no_schedule(bag):
 def test_actor_is_the_user_or_the_run(bag, user, expected):
     dag = bag.dags["flights_train"]
     run = SimpleNamespace(logical_date=None, run_id="run", run_type=DagRunType.MANUAL, triggering_user_name=user)
-    who = render(dag, "promote", build_context(dag, dag_run=run)).who
-    assert who == {"LEEWAY_ACTOR": expected, "LEEWAY_RUN": "flights_train/run"}
+    actor_variables = render(dag, "promote", build_context(dag, dag_run=run)).actor_variables
+    assert actor_variables == {"LEEWAY_ACTOR": expected, "LEEWAY_RUN": "flights_train/run"}
 
 
 # The content of DAG files.

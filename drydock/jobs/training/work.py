@@ -218,10 +218,10 @@ class TrainingWork:
         if self._job.request["OutputDataConfig"].get("CompressionType", "GZIP") == "NONE":
             model_uri = self._build_artifact_uri("model/")
             run_transfer("Artifact upload failed: model", lambda: self._object_store.upload_folder(folder, model_uri))
-            self._job.record_model_uri(model_uri)
+            self._job.set_model_uri(model_uri)
             return []
         lines = [] if archive.is_empty(folder) else self._upload_archive(folder, "model.tar.gz")
-        self._job.record_model_uri(self._build_artifact_uri("model.tar.gz"))
+        self._job.set_model_uri(self._build_artifact_uri("model.tar.gz"))
         return lines
 
     def _upload_archive(self, folder: Path, name: str) -> list[str]:

@@ -87,7 +87,7 @@ def adopt_alias(registry: Registry, journal: Journal, model: str) -> str:
             return None
         return make_alias_event(model, state, version, "champion before there were events", keeps_alias=True)
 
-    journal.change(model, decide)
+    journal.append_event(model, decide)
     sync_aliases(registry, journal, model)
     return f"champion is {version}, as before there were events"
 

@@ -75,7 +75,7 @@ def _keep_alias(registry: Registry, journal: Journal, model: str, version: str, 
     def decide(state: State) -> Event | None:
         return make_alias_event(model, state, version, why, keeps_alias=True) if version != state.champion else None
 
-    journal.change(model, decide)
+    journal.append_event(model, decide)
     sync_aliases(registry, journal, model)
     return f"alias champion names {version or 'nothing'} ({why}): recorded, and kept"
 
@@ -90,6 +90,6 @@ def _put_alias_back(registry: Registry, journal: Journal, model: str, expected_s
             return None
         return make_alias_event(model, state, version, why, keeps_alias=False)
 
-    journal.change(model, decide)
+    journal.append_event(model, decide)
     sync_aliases(registry, journal, model)
     return f"alias champion named {version or 'nothing'} ({why}): recorded, and put back"

@@ -15,7 +15,7 @@ def record_registration(model: str, version: str) -> None:
     Raises:
         ConflictError: other writers kept adding events. A retry can help.
     """
-    Journal.open().change(model, lambda _: Event.create(Kind.REGISTERED, model, version))
+    Journal.open().append_event(model, lambda _: Event.create(Kind.REGISTERED, model, version))
 
 
 def record_verdict(
@@ -55,7 +55,7 @@ def record_verdict(
             return None
         return Event.create(Kind.JUDGED, model, version, why=reason, evidence=evidence, key=str(len(state.events)))
 
-    journal.change(model, decide)
+    journal.append_event(model, decide)
     if not backfill:
         sync_aliases(registry, journal, model, (CHALLENGER,))
 
@@ -89,7 +89,7 @@ def record_decision(
         evidence, key = {"verdict_digest": digest}, str(len(state.events))
         return Event.create(kind, model, version, why=why, evidence=evidence, key=key)
 
-    event = journal.change(model, decide)
+    event = journal.append_event(model, decide)
     state = sync_aliases(registry, journal, model, (CHALLENGER,))
     return event or state.judgements[version], event is not None
 
@@ -119,6 +119,6 @@ def record_retirement(registry: Registry, model: str, version: str, why: str) ->
             return None
         return Event.create(Kind.RETIRED, model, version, why=why, key=str(len(state.events)))
 
-    event = journal.change(model, decide)
+    event = journal.append_event(model, decide)
     sync_aliases(registry, journal, model, (CHALLENGER,))
     return event is not None

@@ -72,4 +72,4 @@ class EvaluateOperator(StepOperator):
     def _build_lineage_tags(self, training: Mapping[str, Any]) -> dict[str, str]:
         """Return the tags of the version: the facts about its training, the DAG run, and `lineage`."""
         facts = {name: str(training[name]) for name in TRAINING_FACTS}
-        return {**facts, "dag_run": self.who["LEEWAY_RUN"], **(self.lineage or {})}
+        return {**facts, "dag_run": self.actor_variables["LEEWAY_RUN"], **(self.lineage or {})}

@@ -40,7 +40,7 @@ class StepOperator(ResultOutputMixin, BaseOperator):
     """Attributes that are fields of the spec, under their own names."""
     source_conn_id: str | None = None
     """Connection of the source, for steps that read a source; its credentials are not in the UI or the log."""
-    template_fields: Sequence[str] = ("python", "env", "who")
+    template_fields: Sequence[str] = ("python", "env", "actor_variables")
     ui_color = "#dcebf7"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -52,7 +52,7 @@ class StepOperator(ResultOutputMixin, BaseOperator):
 
     def __init__(self, *, python: str = "", env: Mapping[str, str] | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.python, self.env, self.who = python, env, ACTOR_VARIABLES
+        self.python, self.env, self.actor_variables = python, env, ACTOR_VARIABLES
         self._hook: StepHook | None = None
 
     def build_spec(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class StepOperator(ResultOutputMixin, BaseOperator):
     def run_step(self, step: str, spec: Mapping[str, Any]) -> dict[str, Any]:
         """Run a step with the operator's variables and the source's credentials, and return its Result."""
         secrets = build_source_environment(self.source_conn_id) if self.source_conn_id else {}
-        self._hook = StepHook(self.log, self.python, {**self.who, **(self.env or {}), **secrets})
+        self._hook = StepHook(self.log, self.python, {**self.actor_variables, **(self.env or {}), **secrets})
         return self._hook.run(step, spec)
 
     def on_kill(self) -> None:

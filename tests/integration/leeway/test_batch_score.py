@@ -18,7 +18,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from botocore.exceptions import ClientError
 from leeway.hooks.sagemaker.wait_for_job import wait_for_job
-from leeway.hooks.transform.inputs import TransformJobs, build_model_request
+from leeway.hooks.transform.job_requests import TransformJobs, build_model_request
 from leeway.operators.batch_score import BatchScoreOperator
 
 from pipelines.costs.ledger import Ledger
@@ -341,7 +341,7 @@ from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
 from airflow.sdk import DAG
 from leeway.hooks.sagemaker.named_jobs import NamedJobs
 from botocore.exceptions import ClientError
-from leeway.hooks.transform.inputs import TransformJobs, build_model_request
+from leeway.hooks.transform.job_requests import TransformJobs, build_model_request
 from leeway.hooks.sagemaker.wait_for_job import wait_for_job
 from leeway.operators.batch_score import BatchScoreOperator
 create = NamedJobs.create

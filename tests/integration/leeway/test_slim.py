@@ -44,7 +44,7 @@ from leeway.operators.validate import ValidateOperator
 results = []
 for operator, python in zip((IngestOperator, ValidateOperator), sys.argv[1:], strict=True):
     task = operator(task_id="step", dataset="flights", partition="2013-01-05", python=python)
-    task.who = {}
+    task.actor_variables = {}
     results.append(task.run_step(task.step, task.build_spec()))
 print(json.dumps(results))
 """

@@ -359,7 +359,7 @@ def test_task_is_retried_when_the_endpoint_disappears_while_the_job_runs(
 def test_next_try_attaches_to_the_job_that_a_trigger_gave_up(drydock, project, make_spot_task, context, start, resume):
     deferred = start(make_spot_task("wait"), context)
     with pytest.raises(AirflowException, match="is not known: no answer") as error:
-        resume(make_spot_task("wait"), deferred, deferred.trigger.wait.build_event("silent", "no answer"))
+        resume(make_spot_task("wait"), deferred, deferred.trigger.wait.build_event("no_answer", "no answer"))
     assert type(error.value) is AirflowException
     assert start(make_spot_task("wait"), context).trigger.wait.job_name == deferred.trigger.wait.job_name
     drydock.stop_job(deferred.trigger.wait.job_name)

@@ -21,7 +21,7 @@ from leeway.hooks.sagemaker.named_jobs import Kind
 MARGIN_S = 600
 """Seconds that a job may take, after its longest run, to upload its output and to end."""
 
-Cause = Literal["ended", "budget", "overrun", "deadline", "silent", "error"]
+Cause = Literal["ended", "budget", "overrun", "deadline", "no_answer", "error"]
 """Why a wait ended; see `WaitEvent.cause`."""
 
 
@@ -30,7 +30,7 @@ class WaitEvent(TypedDict):
 
     cause: Cause
     """ended: the job ended, or somebody stopped it; budget, overrun, deadline: the wait stopped it for this reason;
-    silent, error: the endpoint did not answer, or refused, so the job's state is not known."""
+    no_answer, error: the endpoint did not answer, or refused, so the job's state is not known."""
     job_name: str
     """Name of the job."""
     message: str

@@ -17,7 +17,7 @@ from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
 from pipelines.costs.job_records import get_end_time
 
-WAITER_TAG = "leeway:watcher"
+WAITER_TAG = "leeway:waiter"
 """Key of the tag that says which trigger, of which try of a task, waits for the job."""
 
 
@@ -40,7 +40,7 @@ async def wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:
                 return wait.build_event("error", format_error_line(error))
             delay_s = outage.record_failure(error)
             if asyncio.get_running_loop().time() > give_up_at:
-                return wait.build_event("silent", format_error_line(error))
+                return wait.build_event("no_answer", format_error_line(error))
         await asyncio.sleep(min(delay_s, 2 * wait.check_interval_s))
 
 

@@ -15,7 +15,7 @@ from leeway.hooks.sagemaker.attempts import Job
 from leeway.hooks.sagemaker.description import get_job_name
 from leeway.hooks.sagemaker.simple_attempts import SimpleAttempts
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
-from leeway.hooks.transform.inputs import TransformJobs, has_same_inputs
+from leeway.hooks.transform.job_requests import TransformJobs, has_same_inputs
 
 SCORES_SUFFIX = ".out"
 """End of the name of an object with scores: Batch Transform appends it to the name of the object with the rows."""

@@ -17,9 +17,9 @@ from leeway.hooks.sagemaker.costs import Costs, Payer
 from leeway.hooks.sagemaker.named_jobs import compute_digest
 from leeway.hooks.sagemaker.task import JobTask, Work
 from leeway.hooks.sagemaker.uploads import S3Uploader
-from leeway.hooks.transform import inputs as job_inputs
+from leeway.hooks.transform import job_requests
 from leeway.hooks.transform.attempts import InProcessWork, TransformAttempts
-from leeway.hooks.transform.inputs import TransformJobs
+from leeway.hooks.transform.job_requests import TransformJobs
 
 LONGEST_RUN_S = 28 * 24 * 3_600
 """Longest max_run_s of a transform job, seconds."""
@@ -141,15 +141,15 @@ class TransformTask(JobTask):
             },
         }
         name = f"{self.fields.model_name}-{inputs['version']}"
-        return job_inputs.build_model_request(name, self.get_setting("role_arn", "LEEWAY_ROLE_ARN"), container)
+        return job_requests.build_model_request(name, self.get_setting("role_arn", "LEEWAY_ROLE_ARN"), container)
 
     def _build_request(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request to CreateTransformJob, without a name."""
-        fields = job_inputs.build_inputs(self._build_model_request(inputs)["ModelName"], inputs["rows"])
+        fields = job_requests.build_inputs(self._build_model_request(inputs)["ModelName"], inputs["rows"])
         output_uri = f"s3://{self._bucket}/{self.fields.prefix}/transform/{self.jobs.base}/{compute_digest(fields)}"
         request = {
             **fields,
-            **job_inputs.build_output(output_uri),
+            **job_requests.build_output(output_uri),
             "BatchStrategy": "MultiRecord",
             "TransformResources": {
                 "InstanceType": self._instance_type,

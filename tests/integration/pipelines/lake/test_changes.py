@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pipelines.errors import DataError
-from pipelines.lake import Changes, Lake, connect, spool
+from pipelines.lake import ChangeCounts, Lake, connect, spool
 
 D1, D2, D3 = (dt.date(2013, 1, day) for day in (1, 2, 3))
 
@@ -26,21 +26,21 @@ def list_files(home: Path) -> set[str]:
 
 def test_all_rows_of_a_new_partition_are_added(home: Path) -> None:
     commit = Lake.open().write_partition("t", D1, create_rows(D1, [1, 2, 3]), ["n"])
-    assert (commit.changed, commit.rows, commit.changes, commit.columns) == (True, 3, Changes(added=3), [])
+    assert (commit.changed, commit.rows, commit.changes, commit.columns) == (True, 3, ChangeCounts(added=3), [])
 
 
 def test_changes_are_counted_by_key(home: Path) -> None:
     lake = Lake.open()
     lake.write_partition("t", D1, create_rows(D1, [1, 2, 3, 4]), ["n"])
     commit = lake.write_partition("t", D1, create_rows(D1, [1, 20, 30]), ["n"])
-    assert commit.changes == Changes(added=0, removed=1, changed=2)
-    assert lake.write_partition("t", D1, create_rows(D1, [1, 20, 30, 4, 5]), ["n"]).changes == Changes(added=2)
+    assert commit.changes == ChangeCounts(added=0, removed=1, changed=2)
+    assert lake.write_partition("t", D1, create_rows(D1, [1, 20, 30, 4, 5]), ["n"]).changes == ChangeCounts(added=2)
 
 
 def test_a_change_without_a_key_is_a_removed_and_an_added_row(home: Path) -> None:
     lake = Lake.open()
     lake.write_partition("t", D1, create_rows(D1, [1, 2]))
-    assert lake.write_partition("t", D1, create_rows(D1, [1, 3])).changes == Changes(added=1, removed=1)
+    assert lake.write_partition("t", D1, create_rows(D1, [1, 3])).changes == ChangeCounts(added=1, removed=1)
 
 
 def test_another_order_of_rows_commits_nothing_and_a_duplicate_row_commits(home: Path) -> None:
@@ -50,7 +50,7 @@ def test_another_order_of_rows_commits_nothing_and_a_duplicate_row_commits(home:
     repeat = lake.write_partition("t", D1, rows.take([2, 0, 1]), ["n"])
     assert (repeat.changed, repeat.snapshot_id, list_files(home)) == (False, first.snapshot_id, files)
     duplicate = lake.write_partition("t", D1, rows.take([0, 0, 1, 2]), ["n"])
-    assert duplicate.changes == Changes(added=1)
+    assert duplicate.changes == ChangeCounts(added=1)
 
 
 def test_null_values_and_null_keys_are_equal(home: Path) -> None:
@@ -58,7 +58,7 @@ def test_null_values_and_null_keys_are_equal(home: Path) -> None:
     lake.write_partition("t", D1, rows, ["n"])
     assert not lake.write_partition("t", D1, rows.take([1, 0]), ["n"]).changed
     changed_rows = rows.set_column(2, "value", pa.array([None, 2], pa.int32()))
-    assert lake.write_partition("t", D1, changed_rows, ["n"]).changes == Changes(changed=1)
+    assert lake.write_partition("t", D1, changed_rows, ["n"]).changes == ChangeCounts(changed=1)
 
 
 def test_an_added_column_is_accepted_and_reported(home: Path) -> None:

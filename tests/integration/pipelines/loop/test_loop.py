@@ -108,15 +108,15 @@ from pipelines.lake.event_table import EventTable
 from pipelines.cli.app import main
 
 {name} = EventTable.{name}
-def change_and_die(*arguments):
+def append_and_die(*arguments):
     {body}
-EventTable.{name} = change_and_die
+EventTable.{name} = append_and_die
 main()
 """
 KILL = "os.kill(os.getpid(), signal.SIGKILL)"
 KILLED = {
-    "before its event": ("_append", KILL),
-    "between event and result": ("change", f"change(*arguments); {KILL}"),
+    "before its event": ("_append_to_version", KILL),
+    "between event and result": ("append_event", f"append_event(*arguments); {KILL}"),
 }
 
 
@@ -265,7 +265,7 @@ def record_verdict(version: str, verdict: str) -> None:
     from pipelines.registry.lifecycle import Journal as Registry
 
     event = Event.create(Kind.JUDGED, "m", version, evidence={"verdict": verdict}, key=verdict)
-    Registry.open().change("m", lambda _: event)
+    Registry.open().append_event("m", lambda _: event)
 
 
 def test_the_last_decision_about_the_version_gives_the_outcome() -> None:
@@ -274,7 +274,7 @@ def test_the_last_decision_about_the_version_gives_the_outcome() -> None:
 
     for number, verdict in (("1", "passed"), ("2", "failed"), ("3", "undecided"), ("4", "undecided")):
         record_verdict(number, verdict)
-    Registry.open().change("m", lambda _: Event.create(Kind.APPROVED, "m", "4"))
+    Registry.open().append_event("m", lambda _: Event.create(Kind.APPROVED, "m", "4"))
     expected = {"1": "passed", "2": "not_passed", "3": "not_passed", "4": "passed", "5": "failed", "": "failed"}
     for version, outcome in expected.items():
         run_guard(f"d/{version}", trigger="manual")

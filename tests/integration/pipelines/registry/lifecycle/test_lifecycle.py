@@ -223,7 +223,7 @@ def test_refuses_to_promote_a_rejected_version(model: str, client: Any, make_ver
 
     first, second = make_version(), make_version()
     for kind, number in ((Kind.REJECTED, first), (Kind.APPROVED, second)):
-        Journal.open().change(
+        Journal.open().append_event(
             model, lambda _, kind=kind, number=number: Event.create(kind, model, number, why="too old")
         )
     with pytest.raises(PromotionError, match="rejected it: too old"):

@@ -51,7 +51,7 @@ def test_job_stopped_before_this_try_is_replaced_by_the_next():
     assert type(make_job_error(describe_job("Stopped"), make_event(attached_at=earlier))) is AirflowException
 
 
-@pytest.mark.parametrize("cause", ["deadline", "silent", "error"])
+@pytest.mark.parametrize("cause", ["deadline", "no_answer", "error"])
 def test_failed_wait_is_retried(cause):
     assert type(make_job_error(describe_job("InProgress"), make_event(cause, message="why"))) is AirflowException
 

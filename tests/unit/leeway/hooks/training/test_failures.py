@@ -64,7 +64,7 @@ def make_event(cause="ended", attached_at=None):
         (describe_job(stopping=500), make_event(), AirflowException, "stopped by somebody"),
         (describe_job(), make_event("budget"), AirflowFailException, "was stopped: the message"),
         (describe_job(), make_event("deadline"), AirflowException, "was stopped: the message"),
-        (describe_job("InProgress"), make_event("silent"), AirflowException, "is not known: the message"),
+        (describe_job("InProgress"), make_event("no_answer"), AirflowException, "is not known: the message"),
     ],
 )
 def test_job_without_success_raises_the_right_type_of_error(job, event, error_type, message):

@@ -7,7 +7,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from leeway.hooks.sagemaker.failures import compute_machine_s, make_job_error
 from leeway.hooks.sagemaker.wait import JobWait
-from leeway.hooks.transform.inputs import build_inputs, build_model_request, has_same_inputs
+from leeway.hooks.transform.job_requests import build_inputs, build_model_request, has_same_inputs
 
 from pipelines.costs.job_records import to_on_demand_record
 
