@@ -30,7 +30,7 @@ backtest.
 **What starts a run**
 
 * A person: trigger the DAG with `as_of`.
-* Drift: an event of the asset `flights_drift` with `extra={"as_of": ..., "reason": ..., "worst": [...]}`.
+* Drift: an event of the asset `flights_drift` with `extra={"as_of": ..., "reason": ..., "drifted_columns": [...]}`.
 * The calendar: the first day of each month.
 * A backfill: it promotes nothing unless `promote_in_backfill` is set. Use `--max-active-runs 1` to keep the order.
 """

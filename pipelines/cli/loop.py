@@ -43,7 +43,9 @@ def show_status(
     model: ModelArgument,
     as_of: Annotated[str, typer.Option(metavar="DATE", help="Date of the training (default: today).")] = "",
     dataset: Annotated[str, typer.Option(help="Dataset of the model.")] = "flights",
-    worst: Annotated[str, typer.Option(metavar="NAMES", help="Columns that drifted, separated by commas.")] = "",
+    drifted_columns: Annotated[
+        str, typer.Option(metavar="NAMES", help="Columns that drifted, separated by commas.")
+    ] = "",
 ) -> None:
     """Show the answer of each guard, and whether drift would start a training as of a date. Changes nothing."""
     from pipelines.loop.facts import load_training_window
@@ -52,7 +54,13 @@ def show_status(
     from pipelines.steps.guard import GuardSpec, build_request
 
     date = as_of or str(dt.datetime.now(dt.UTC).date())
-    values = {"dataset": dataset, "model_name": model, "as_of": date, "trigger": "drift", "worst": worst}
+    values = {
+        "dataset": dataset,
+        "model_name": model,
+        "as_of": date,
+        "trigger": "drift",
+        "drifted_columns": drifted_columns,
+    }
     spec = GuardSpec.parse({**params.load_section(settings().project, "guard"), **values}, "loop status")
     history = Journal.open().read_state(model)
     request = build_request(spec, NO_RUN, load_training_window(spec.as_of).compute_window())

@@ -45,7 +45,7 @@ class Event:
     """What requested the training: drift, schedule, manual or backfill."""
     reason: str = ""
     """Why the training was requested."""
-    worst: tuple[str, ...] = ()
+    drifted_columns: tuple[str, ...] = ()
     """Columns that drifted, the one furthest over its bound first."""
     guard: str = ""
     """Guard that held the training back; the most serious of several."""

@@ -39,7 +39,9 @@ def digest_training_data(lake: Lake, dataset: Dataset, window: Window) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def find_validation_failures(lake: Lake, dataset: Dataset, days: Days, worst: Collection[str]) -> Iterator[str]:
+def find_validation_failures(
+    lake: Lake, dataset: Dataset, days: Days, drifted_columns: Collection[str]
+) -> Iterator[str]:
     """Describe every failure in the last validations of the days that counts against a training.
 
     A failure is a validated day that was not published, a failed critical expectation, or a failed expectation on a
@@ -49,13 +51,13 @@ def find_validation_failures(lake: Lake, dataset: Dataset, days: Days, worst: Co
         lake: the lake.
         dataset: the validated dataset.
         days: days of the window in which drift was seen; where it is empty, there is no failure.
-        worst: names of what drifted: columns, features, scores or performance.
+        drifted_columns: names of what drifted: columns, features, scores or performance.
     """
     if not days:
         return
     rows = ResultsTable(lake).read_newest(dataset.name, days.first, days.last)
     published = lake.count_rows_of_days(dataset.published, [*days])
-    suspect_columns = _find_suspect_columns(lake, dataset, worst) if published else set()
+    suspect_columns = _find_suspect_columns(lake, dataset, drifted_columns) if published else set()
     for day in dict.fromkeys(row[PARTITION] for row in rows if row[PARTITION] not in published):
         yield f"{day} was not published"
     for row in rows:
@@ -81,11 +83,11 @@ def select_days_before(as_of: dt.date, count: int) -> Days:
     return Days(as_of - count * DAY, as_of - DAY)
 
 
-def _find_suspect_columns(lake: Lake, dataset: Dataset, worst: Collection[str]) -> set[str]:
+def _find_suspect_columns(lake: Lake, dataset: Dataset, drifted_columns: Collection[str]) -> set[str]:
     """Find the drifted columns, and the columns from which drifted features are built."""
-    has_features = bool(set(worst) & set(dataset.features))
+    has_features = bool(set(drifted_columns) & set(dataset.features))
     sources = find_source_columns(dataset, lake.read_schema(dataset.published)) if has_features else {}
-    return set(worst).union(*(sources.get(name, ()) for name in worst))
+    return set(drifted_columns).union(*(sources.get(name, ()) for name in drifted_columns))
 
 
 def _list_columns(row: Mapping[str, Any]) -> set[str]:

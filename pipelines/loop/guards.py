@@ -23,7 +23,7 @@ class Request:
     now: dt.datetime
     """Wall-clock time."""
     reason: str = ""
-    worst: tuple[str, ...] = ()
+    drifted_columns: tuple[str, ...] = ()
     """Columns that drifted, the one furthest over its bound first."""
     data: str = ""
     """Digest of the data of the training's window."""

@@ -22,7 +22,7 @@ class Journal(EventTable[Event, History]):
             ("who", TEXT),
             ("run", TEXT),
             ("as_of", pa.date32()),
-            *((name, TEXT) for name in ("trigger", "reason", "worst", "guard", "why")),
+            *((name, TEXT) for name in ("trigger", "reason", "drifted_columns", "guard", "why")),
             ("until", pa.date32()),
             ("alert", pa.bool_()),
             *((name, TEXT) for name in ("data", "outcome", "version")),
@@ -31,8 +31,15 @@ class Journal(EventTable[Event, History]):
 
     def to_row(self, event: Event) -> Row:
         """Return the columns of the event; the drifted columns are JSON."""
-        return {**vars(event), "kind": str(event.kind), "worst": json.dumps(event.worst, ensure_ascii=False)}
+        return {
+            **vars(event),
+            "kind": str(event.kind),
+            "drifted_columns": json.dumps(event.drifted_columns, ensure_ascii=False),
+        }
 
     def fold(self, rows: Iterable[Row]) -> History:
         """Build the history of the events in these rows."""
-        return fold(Event(**{**row, "kind": Kind(row["kind"]), "worst": (*json.loads(row["worst"]),)}) for row in rows)
+        return fold(
+            Event(**{**row, "kind": Kind(row["kind"]), "drifted_columns": (*json.loads(row["drifted_columns"]),)})
+            for row in rows
+        )

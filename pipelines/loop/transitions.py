@@ -14,7 +14,9 @@ def build_answer(request: Request, history: History, policy: Policy) -> Event | 
     """Build the event that starts the requested training or holds it back; None if its run has such an event."""
     if history.find_last_answer(request.run):
         return None
-    fields: dict[str, Any] = {name: getattr(request, name) for name in ("as_of", "trigger", "reason", "worst", "data")}
+    fields: dict[str, Any] = {
+        name: getattr(request, name) for name in ("as_of", "trigger", "reason", "drifted_columns", "data")
+    }
     hold_back = combine_hold_backs(request, history, policy)
     if hold_back is None:
         key = str(history.count_ends(request.run))

@@ -66,7 +66,7 @@ def _build_table_row(finding: Finding, decision: Decision, policy: Policy) -> di
     computed = {
         "bound": alarms.get_bound(finding, policy),
         "bound_ratio": alarms.compute_bound_ratio(finding, policy),
-        "alarm": finding.column in decision.worst,
+        "alarm": finding.column in decision.drifted_columns,
     }
     return {name: getattr(finding, name) for name in names} | computed
 
@@ -82,12 +82,12 @@ def _order_columns(history: DriftHistory) -> list[str]:
         _compute_effects(history.windows[-1:], history.policy),
         _compute_effects(history.windows, history.policy),
     )
-    worst = history.decisions[-1].worst
-    rank = {name: position for position, name in enumerate(worst)}
+    drifted_columns = history.decisions[-1].drifted_columns
+    rank = {name: position for position, name in enumerate(drifted_columns)}
     return sorted(
         names,
         key=lambda name: (
-            rank.get(name, len(worst)),
+            rank.get(name, len(drifted_columns)),
             -max(last_effects.get(name, [0])),
             -max(all_effects.get(name, [0])),
             name,
@@ -114,7 +114,7 @@ def _draw_heat_map(history: DriftHistory, order: Sequence[str]) -> Any:
     image = axis.imshow(cells, aspect="auto", cmap="YlOrRd", vmin=0, vmax=HEAT_MAX, interpolation="nearest")
     for position, (window, decision) in enumerate(zip(history.windows, history.decisions, strict=True)):
         _draw_marks(axis, position, names, alarms.find_breaches(window.result, history.policy), "_")
-        _draw_marks(axis, position, names, decision.worst, "s")
+        _draw_marks(axis, position, names, decision.drifted_columns, "s")
     axis.set_yticks(range(len(names)), [_shorten(name) for name in names], fontsize=8)
     _label_days(axis, [window.day for window in history.windows])
     axis.set_title(

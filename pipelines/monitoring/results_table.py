@@ -61,6 +61,6 @@ def _build_finding_rows(decision: Decision, window: WindowResult, policy: Policy
             "p_value": finding.p_value,
             "bound": alarms.get_bound(finding, policy),
             "weight": finding.weight,
-            "drifted": finding.column in decision.worst,
+            "drifted": finding.column in decision.drifted_columns,
             "note": finding.note,
         }

@@ -74,7 +74,7 @@ class DriftResult(Result):
     """undecided: too few rows, a day without a profile, a version that has not scored a full window, or no champion."""
     reasons: list[str]
     """Why, in one sentence for each column."""
-    worst: list[str]
+    drifted_columns: list[str]
     """Columns that drifted; the one furthest over its bound comes first."""
     as_of: dt.date
     """Moment of a retraining: the day after the window."""
@@ -193,7 +193,7 @@ def _explain_incomplete_window(
 def _build_undecided_result(spec: DriftSpec, version: str, reason: str, missing: list[dt.date]) -> DriftResult:
     from pipelines.monitoring import results_table
 
-    fields: dict[str, Any] = {"outcome": "undecided", "reasons": [reason], "worst": [], "missing": missing}
+    fields: dict[str, Any] = {"outcome": "undecided", "reasons": [reason], "drifted_columns": [], "missing": missing}
     return DriftResult(table=results_table.TABLE, version=version, **_build_common_fields(spec), **fields)
 
 
@@ -206,7 +206,7 @@ def _write_decision(spec: DriftSpec, version: str, decision: Decision, window: W
         version=version,
         outcome=decision.outcome,
         reasons=list(decision.reasons),
-        worst=list(decision.worst),
+        drifted_columns=list(decision.drifted_columns),
         retrain=decision.is_drift and (spec.retrain_in_backfill or not spec.backfill),
         page=settings().build_drift_url(spec.model_name, str(spec.partition)),
         rows=window.rows,

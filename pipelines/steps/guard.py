@@ -46,7 +46,7 @@ class GuardSpec(Spec):
     """What makes the request: drift, the schedule, a person, or a backfill."""
     reason: str = ""
     """Why the training is requested, in words."""
-    worst: Annotated[list[str], BeforeValidator(_parse_names)] = Field(default_factory=list)
+    drifted_columns: Annotated[list[str], BeforeValidator(_parse_names)] = Field(default_factory=list)
     """Columns that drifted, the worst first: a JSON list, or names with commas between them."""
     run: str = ""
     """Run that makes the request, DAG/RUN; empty: LEEWAY_RUN, which the operators set."""
@@ -126,9 +126,9 @@ def build_request(spec: GuardSpec, run: str, window: Window) -> Request:
         trigger=spec.trigger,
         now=dt.datetime.now(dt.UTC),
         reason=spec.reason,
-        worst=tuple(spec.worst),
+        drifted_columns=tuple(spec.drifted_columns),
         data=facts.digest_training_data(lake, dataset, window),
-        failed_validations=tuple(facts.find_validation_failures(lake, dataset, days, spec.worst)),
+        failed_validations=tuple(facts.find_validation_failures(lake, dataset, days, spec.drifted_columns)),
         over_budget=facts.explain_budget_refusal() if is_drift else "",
     )
 

@@ -21,7 +21,7 @@ class TrainingRequest(TypedDict):
     """What starts it: drift, schedule, manual or backfill."""
     reason: str
     """Why, in words; empty if drift did not start it."""
-    worst: list[str] | str
+    drifted_columns: list[str] | str
     """Columns that drifted, the worst first: a list, or a text with commas between them."""
 
 
@@ -38,8 +38,8 @@ def read_training_request(context: Context) -> TrainingRequest:
     trigger = TRIGGERS.get(str(getattr(dag_run.run_type, "value", dag_run.run_type)), "schedule")
     as_of = context["params"].get("as_of")
     if extra and not as_of:
-        reason, worst = str(extra.get("reason") or ""), extra.get("worst") or []
-        return {"as_of": str(extra["as_of"]), "trigger": "drift", "reason": reason, "worst": worst}
+        reason, drifted_columns = str(extra.get("reason") or ""), extra.get("drifted_columns") or []
+        return {"as_of": str(extra["as_of"]), "trigger": "drift", "reason": reason, "drifted_columns": drifted_columns}
     if not as_of and dag_run.logical_date:
         as_of = dag_run.logical_date.date()
     if not as_of:
@@ -47,7 +47,7 @@ def read_training_request(context: Context) -> TrainingRequest:
         raise AirflowFailException(
             f"{cause}this run has no logical date: trigger the DAG with the param as_of (YYYY-MM-DD)."
         )
-    return {"as_of": str(as_of), "trigger": trigger, "reason": "", "worst": []}
+    return {"as_of": str(as_of), "trigger": trigger, "reason": "", "drifted_columns": []}
 
 
 def _find_latest_extra(triggering_asset_events: Any) -> Mapping[str, Any] | None:

@@ -284,10 +284,10 @@ def test_snapshot_has_the_window_that_the_guard_checked(bag):
     }
 
 
-NO_REASON = {"reason": "", "worst": []}
+NO_REASON = {"reason": "", "drifted_columns": []}
 LATE, EARLY = (
-    {"as_of": "2013-05-09", "reason": "auc 0.61", "worst": ["auc", "dep_hour"]},
-    {"as_of": "2013-05-07", "reason": "psi", "worst": "carrier"},
+    {"as_of": "2013-05-09", "reason": "auc 0.61", "drifted_columns": ["auc", "dep_hour"]},
+    {"as_of": "2013-05-07", "reason": "psi", "drifted_columns": "carrier"},
 )
 DRIFT = {"trigger": "drift", **LATE}
 

@@ -27,7 +27,7 @@ class Decision:
     """`drift`: there is an alarm. `none`: there is no alarm. `undecided`: the window has too few rows to decide."""
     reasons: tuple[str, ...]
     """The reasons for the outcome; of an alarm, one for each column that drifted."""
-    worst: tuple[str, ...]
+    drifted_columns: tuple[str, ...]
     """Columns that drifted, the one furthest over its bound first."""
 
     @property

@@ -46,7 +46,7 @@ def _build_drift_message(result: Result) -> Message | None:
     if result["outcome"] != "drift" or not result["retrain"]:
         return None
     facts = {**_build_model_facts(result), "window": f"up to {result['partition']}, {result['rows']:,} rows"}
-    facts |= {"worst columns": ", ".join(result["worst"][:5]), "retraining as of": result["as_of"]}
+    facts |= {"worst columns": ", ".join(result["drifted_columns"][:5]), "retraining as of": result["as_of"]}
     return Message.create(f"{result['model_name']} has drifted", facts, result["reasons"], {"Findings": result["page"]})
 
 

@@ -16,17 +16,17 @@ from leeway.links.drift import DriftLink
 from leeway.operators.ingest import PARTITION
 from leeway.operators.step import IN_BACKFILL, StepOperator, drop_unset
 
-EXTRA_FIELDS = ("partition", "model_name", "version", "reasons", "worst", "page")
+EXTRA_FIELDS = ("partition", "model_name", "version", "reasons", "drifted_columns", "page")
 """Fields of the result that go into the event's extra, besides `as_of` and `reason`."""
 
 
 class DriftSensor(StepOperator, BaseSensorOperator):
     """Wait for the profiles of a window, and decide whether the data that the champion scored have drifted. Idempotent.
 
-    On drift the asset gets an event with `as_of`, `reason` and `worst` in its extra; DAGs that are scheduled on the
-    asset retrain. Without drift the task is skipped, and also if the decision is `undecided`: there is no champion, or
-    there are too few data. In a backfill the task is skipped even on drift, unless the backfill may retrain. The log
-    has the reason. The task's button "Drift" opens the page of the findings.
+    On drift the asset gets an event with `as_of`, `reason` and `drifted_columns` in its extra; DAGs that are scheduled
+    on the asset retrain. Without drift the task is skipped, and also if the decision is `undecided`: there is no
+    champion, or there are too few data. In a backfill the task is skipped even on drift, unless the backfill may
+    retrain. The log has the reason. The task's button "Drift" opens the page of the findings.
 
     Between two checks the task waits in the triggerer and uses no worker. If profiles are still missing after
     `timeout`, the task fails, and its error names the days.
@@ -45,8 +45,8 @@ class DriftSensor(StepOperator, BaseSensorOperator):
         timeout: longest time of all checks together, seconds.
 
     Returns:
-        `DriftResult`: table, partition, model_name, version, outcome, reasons, worst, as_of, retrain, page, rows,
-        missing, changed.
+        `DriftResult`: table, partition, model_name, version, outcome, reasons, drifted_columns, as_of, retrain, page,
+        rows, missing, changed.
     """
 
     step = "drift"

@@ -22,8 +22,9 @@ class GuardOperator(StepOperator):
     Args:
         dataset: dataset of the model (templated).
         model_name: registered model (templated).
-        request: as_of, trigger, reason and worst of the training (templated); see `leeway.training_request`. By default
-            they come from the DAG run: its param `as_of`, the drift event that started it, or its logical date.
+        request: as_of, trigger, reason and drifted_columns of the training (templated); see
+            `leeway.training_request`. By default they come from the DAG run: its
+            param `as_of`, the drift event that started it, or its logical date.
 
     Returns:
         `GuardResult`: model_name, as_of, trigger, outcome, guard, reason, until, alert, window.

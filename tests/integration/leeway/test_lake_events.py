@@ -83,7 +83,7 @@ spec, out = (sys.argv[sys.argv.index(name) + 1] for name in ("--spec", "--out"))
 spec = json.load(open(spec))
 as_of, drifted = dt.date.fromisoformat(spec["partition"]) + dt.timedelta(1), spec["partition"] > "2013-03-07"
 result = dict(partition=spec["partition"], as_of=str(as_of), model_name="flights", version="1", missing=[], page="",
-    outcome="drift" if drifted else "none", reasons=["score: psi 0.4"], worst=["score"],
+    outcome="drift" if drifted else "none", reasons=["score: psi 0.4"], drifted_columns=["score"],
     retrain=drifted and str(spec["backfill"]) == "False")
 json.dump({"schema_version": 1, **result}, open(out, "w"))
 """
@@ -325,7 +325,7 @@ def test_drift_starts_a_training_as_of_its_day_and_the_guard_holds_back_the_next
     airflow.trigger("flights_monitor", partition="2013-03-09")
     until(lambda: airflow.read_received("drift"), 300)
     ((_, (extra,)),) = airflow.read_received("drift")
-    assert (extra["as_of"], extra["reason"], extra["worst"]) == ("2013-03-10", "score: psi 0.4", ["score"])
+    assert (extra["as_of"], extra["reason"], extra["drifted_columns"]) == ("2013-03-10", "score: psi 0.4", ["score"])
     assert list_guard_states() == ["success"]
     airflow.trigger("flights_monitor", partition="2013-03-10")
     until(lambda: list_guard_states() == ["success", "skipped"], 300)

@@ -10,10 +10,10 @@ from leeway.training_request import TrainingRequest, read_training_request
 
 FIRST_OF_MAY = dt.datetime(2013, 5, 1, tzinfo=dt.UTC)
 LATER_EVENT, EARLIER_EVENT = (
-    {"as_of": "2013-05-09", "reason": "auc 0.61", "worst": ["auc", "a,b"]},
-    {"as_of": "2013-05-07", "reason": "psi", "worst": "carrier"},
+    {"as_of": "2013-05-09", "reason": "auc 0.61", "drifted_columns": ["auc", "a,b"]},
+    {"as_of": "2013-05-07", "reason": "psi", "drifted_columns": "carrier"},
 )
-NO_REASON = {"reason": "", "worst": []}
+NO_REASON = {"reason": "", "drifted_columns": []}
 
 
 def read(

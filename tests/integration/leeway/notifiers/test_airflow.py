@@ -22,7 +22,8 @@ Path(sys.argv[sys.argv.index("--out") + 1]).write_text(json.dumps({{"schema_vers
 RESULTS: dict[str, dict[str, Any]] = {
     "drift": {
         "model_name": "flights", "version": "2", "partition": "2013-04-07", "as_of": "2013-04-08", "rows": 9,
-        "outcome": "none", "retrain": False, "reasons": ["there is no drift"], "worst": [], "page": "", "missing": [],
+        "outcome": "none", "retrain": False, "reasons": ["there is no drift"], "drifted_columns": [],
+        "page": "", "missing": [],
     },
     "rollback": {
         "model_name": "flights", "version": "2", "previous": "3", "changed": True, "reason": "late flights are missed",

@@ -192,16 +192,18 @@ def validate_day(lake: Lake, rows: pa.Table, **columns: Any) -> None:
 
 def test_drift_of_a_column_that_failed_validation_is_held_back_with_an_alert(lake: Lake, day_rows: Any) -> None:
     validate_day(lake, day_rows("2013-01-08"), weather_temp=None)
-    result = run_guard("d/1", worst=["weather_temp"], policy=WITH_QUALITY)
+    result = run_guard("d/1", drifted_columns=["weather_temp"], policy=WITH_QUALITY)
     assert (result.guard, result.alert, result.until) == ("data_quality", True, None)
     assert "2013-01-08: info expect_column_values_to_not_be_null of weather_temp" in result.reason
-    assert run_guard("d/2", worst="distance", policy=WITH_QUALITY).outcome == "started", "another column drifted"
+    assert run_guard("d/2", drifted_columns="distance", policy=WITH_QUALITY).outcome == "started", (
+        "another column drifted"
+    )
 
 
 def test_a_failed_column_holds_back_the_features_that_are_built_from_it(lake: Lake, day_rows: Any) -> None:
     validate_day(lake, day_rows("2013-01-08"), plane_year=None)
-    assert run_guard("d/1", worst="carrier, plane_age", policy=WITH_QUALITY).guard == "data_quality"
-    assert run_guard("d/2", worst="plane_seats", policy=WITH_QUALITY).outcome == "started"
+    assert run_guard("d/1", drifted_columns="carrier, plane_age", policy=WITH_QUALITY).guard == "data_quality"
+    assert run_guard("d/2", drifted_columns="plane_seats", policy=WITH_QUALITY).outcome == "started"
 
 
 @pytest.mark.parametrize(("severity", "outcome"), [("warning", "held_back"), ("info", "started")])
@@ -209,20 +211,20 @@ def test_each_column_of_a_warning_counts(lake: Lake, severity: str, outcome: str
     row = dict.fromkeys(SCHEMA.names) | {"date": dt.date(2013, 1, 5), "dataset": "flights", "run": "r", "place": 0}
     row |= {"validated_at": dt.datetime.now(dt.UTC), "success": False, "severity": severity, "expectation": "greater"}
     ResultsTable(lake).add([row | {"column": "distance, sched_arr_time"}], dt.date(2013, 1, 5))
-    assert run_guard("d/1", worst=["distance"], policy=WITH_QUALITY).outcome == outcome
+    assert run_guard("d/1", drifted_columns=["distance"], policy=WITH_QUALITY).outcome == outcome
     record_outcome("d/1")
-    assert run_guard("d/2", "2013-01-11", worst=["carrier"], policy=WITH_QUALITY).outcome == "started"
+    assert run_guard("d/2", "2013-01-11", drifted_columns=["carrier"], policy=WITH_QUALITY).outcome == "started"
 
 
 def test_an_unpublished_day_holds_back_any_drift_within_its_window_only(lake: Lake, day_rows: Any) -> None:
     with pytest.raises(ValidationError):
         validate_day(lake, day_rows("2013-01-08"), distance=1)
-    result = run_guard("d/1", worst="score", policy=WITH_QUALITY)
+    result = run_guard("d/1", drifted_columns="score", policy=WITH_QUALITY)
     assert result.guard == "data_quality"
     assert (
         "2013-01-08 was not published; 2013-01-08: critical expect_column_values_to_be_between of dist" in result.reason
     )
-    assert run_guard("d/2", worst="score", policy={**WITH_QUALITY, "quality_days": 1}).outcome == "started"
+    assert run_guard("d/2", drifted_columns="score", policy={**WITH_QUALITY, "quality_days": 1}).outcome == "started"
     record_outcome("d/2")
     assert run_guard("d/3", "2013-01-15", policy=WITH_QUALITY).guard == "data_quality"
     assert run_guard("d/4", "2013-01-16", policy=WITH_QUALITY).outcome == "started", "the day is before the window"
@@ -232,7 +234,7 @@ def test_only_the_last_validation_of_a_day_counts(lake: Lake, day_rows: Any) -> 
     with pytest.raises(ValidationError):
         validate_day(lake, day_rows("2013-01-08"), distance=1)
     validate_day(lake, day_rows("2013-01-08"))
-    assert run_guard("d/1", worst="distance", policy=WITH_QUALITY).outcome == "started"
+    assert run_guard("d/1", drifted_columns="distance", policy=WITH_QUALITY).outcome == "started"
 
 
 # The budget and the outcome of a run.
@@ -298,7 +300,7 @@ def test_a_person_can_start_a_training_with_an_empty_lake(
     monkeypatch.setenv("LEEWAY_HOME", str(tmp_path / "empty"))
     fresh_settings()
     assert run_guard("d/1", trigger="manual").outcome == "started"
-    assert run_guard("d/2", worst="distance").outcome == "held_back"
+    assert run_guard("d/2", drifted_columns="distance").outcome == "held_back"
 
 
 # The commands.

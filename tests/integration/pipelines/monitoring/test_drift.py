@@ -162,10 +162,10 @@ def test_writes_a_decision_once(version: Any) -> None:
     result = decide(version, last, **rules)
     assert (result.outcome, result.rows, result.missing, result.changed) == ("drift", 4_200, [], True)
     assert result.as_of == last + dt.timedelta(1)
-    assert len(result.worst) == len(result.reasons) >= 1
+    assert len(result.drifted_columns) == len(result.reasons) >= 1
     assert not decide(version, last, **rules).changed
     rows = Lake.open().read_partition(result.table, last).to_pandas()
-    assert set(rows.loc[rows["drifted"], "name"]) == set(result.worst)
+    assert set(rows.loc[rows["drifted"], "name"]) == set(result.drifted_columns)
     assert set(rows["outcome"]) == {"drift"} and rows.loc[rows["measure"] == "psi", "bound"].eq(0.2).all()
 
 

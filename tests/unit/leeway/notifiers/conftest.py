@@ -15,7 +15,7 @@ RESULTS: dict[str, dict[str, Any]] = {
     "drift": {
         "model_name": "flights", "version": "2", "partition": "2013-04-07", "as_of": "2013-04-08", "rows": 6_123,
         "outcome": "drift", "retrain": True, "reasons": ["wind_speed: psi 0.41 over 0.2", "label rate: 0.31 over 0.22"],
-        "worst": ["wind_speed", "visib"], "page": "https://docs.example.com/drift/flights/2013-04-07/drift.html",
+        "drifted_columns": ["wind_speed", "visib"], "page": "https://docs.example.com/drift/flights/2013-04-07/drift.html",
     },
     "gate": {
         "model_name": "flights", "version": "3", "outcome": "failed", "passed": False, "needs_approval": False,

@@ -143,7 +143,8 @@ def test_message_of_an_error_masks_secrets(secret):
 def test_message_of_a_result_masks_secrets(make_result, secret):
     reasons = [f"psi of {secret} is 0.41", "x" * (MAX_LINE_CHARS - 10) + secret]
     message = build(
-        "drift", make_result("drift", model_name=secret, worst=[secret], reasons=reasons, page=f"s3://{secret}")
+        "drift",
+        make_result("drift", model_name=secret, drifted_columns=[secret], reasons=reasons, page=f"s3://{secret}"),
     )
     assert (message.title, message.facts["worst columns"]) == ("*** has drifted", "***")
     assert message.lines == ("psi of *** is 0.41", "x" * (MAX_LINE_CHARS - 10) + "***")

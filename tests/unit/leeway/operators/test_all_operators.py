@@ -61,7 +61,7 @@ ARGUMENTS = {
     GuardOperator: {
         "dataset": "flights",
         "model_name": "flights",
-        "request": {"as_of": "2013-04-01", "trigger": "drift", "reason": "psi", "worst": ["carrier"]},
+        "request": {"as_of": "2013-04-01", "trigger": "drift", "reason": "psi", "drifted_columns": ["carrier"]},
     },
     RecordOutcomeOperator: {"model_name": "flights"},
     ScoreOperator: {"dataset": "flights", "model_name": "flights", "partition": "2013-01-01"},

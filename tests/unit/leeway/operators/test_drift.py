@@ -16,7 +16,8 @@ from leeway.provider import get_provider_info
 DRIFT = Asset(name="flights_drift", uri="x-leeway://drift/flights")
 RESULT: dict[str, Any] = {
     "partition": "2013-04-07", "as_of": "2013-04-08", "model_name": "flights", "version": "2", "missing": [],
-    "outcome": "drift", "reasons": ["wind: psi 0.4", "gust: gone"], "worst": ["wind", "gust"], "retrain": True,
+    "outcome": "drift", "reasons": ["wind: psi 0.4", "gust: gone"], "drifted_columns": ["wind", "gust"],
+    "retrain": True,
     "page": "http://docs/drift.html",
 }  # fmt: skip
 
@@ -48,9 +49,9 @@ def write_step(write_python: Callable[[str], str], project: Path) -> Callable[..
 
 
 def test_drift_is_reported_in_the_asset_event(write_step: Callable[..., str], context: dict[str, Any]) -> None:
-    assert make_sensor(write_step()).execute(context)["worst"] == ["wind", "gust"]
+    assert make_sensor(write_step()).execute(context)["drifted_columns"] == ["wind", "gust"]
     extra = context["outlet_events"][DRIFT].extra
-    assert (extra["as_of"], extra["reason"], extra["worst"]) == (
+    assert (extra["as_of"], extra["reason"], extra["drifted_columns"]) == (
         "2013-04-08",
         "wind: psi 0.4; gust: gone",
         ["wind", "gust"],

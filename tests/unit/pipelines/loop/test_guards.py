@@ -34,7 +34,7 @@ def build_request(n: int = 0, run: str = "requested", **fields: Any) -> Request:
         "trigger": "drift",
         "now": NOW,
         "data": f"of {n}",
-        "worst": ("x",),
+        "drifted_columns": ("x",),
     }
     return Request(**{**values, **fields})
 

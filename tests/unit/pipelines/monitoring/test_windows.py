@@ -80,7 +80,7 @@ def test_days_like_those_of_the_training_do_not_drift(
 
 
 @pytest.mark.parametrize(
-    ("change", "worst"),
+    ("change", "drifted_column"),
     [
         (lambda rows: rows.assign(x=rows["x"] + 1), "x"),
         (lambda rows: rows.assign(x=0.5), "x"),
@@ -98,11 +98,11 @@ def test_a_decision_names_the_column_that_drifted(
     record: ReferenceRecord,
     profile_days: Callable[..., Days],
     change: Callable[[pd.DataFrame], pd.DataFrame],
-    worst: str,
+    drifted_column: str,
 ) -> None:
     decision = decide(record, profile_days(change))
     assert decision.outcome == "drift"
-    assert worst in decision.worst, decision
+    assert drifted_column in decision.drifted_columns, decision
 
 
 def test_a_column_without_importance_to_the_model_does_not_alarm(
@@ -111,7 +111,7 @@ def test_a_column_without_importance_to_the_model_does_not_alarm(
     shifted = profile_days(lambda rows: rows.assign(idle=rows["idle"] + 1))
     results = [window.result for window in monitoring.compare_windows(record, shifted, 7, {"x": 1.0}, POLICY, 1)]
     assert drift.decide(results, POLICY).outcome == "none"
-    assert decide(record, shifted).worst == ("idle",)
+    assert decide(record, shifted).drifted_columns == ("idle",)
 
 
 @pytest.mark.parametrize("weights", [{}, {"x": 0.0, "g": 0.0}])
@@ -168,7 +168,7 @@ def test_the_first_few_labels_are_no_alarm(record: ReferenceRecord, profile_days
     )
     policy = drift.Policy(min_rows=4)
     results = [window.result for window in monitoring.compare_windows(record, few, 7, WEIGHTS, policy, 1)]
-    assert "performance" in drift.decide(results[:-3], policy).worst  # negative control
+    assert "performance" in drift.decide(results[:-3], policy).drifted_columns  # negative control
 
 
 def test_a_window_does_not_depend_on_later_days(record: ReferenceRecord, profile_days: Callable[..., Days]) -> None:
@@ -253,7 +253,7 @@ def test_unusual_values_that_the_training_has_too_are_no_alarm(values: list[floa
         POLICY,
         1,
     )
-    assert drift.decide([window.result for window in changed_windows], POLICY).worst[0] == "idle"
+    assert drift.decide([window.result for window in changed_windows], POLICY).drifted_columns[0] == "idle"
 
 
 def test_days_in_any_order_give_the_same_windows(record: ReferenceRecord, profile_days: Callable[..., Days]) -> None:

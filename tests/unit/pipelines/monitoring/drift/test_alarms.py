@@ -96,7 +96,7 @@ def test_a_decision_names_the_worst_columns_first_with_their_numbers() -> None:
         build_window(0.15, other_findings=[Finding("y", "missing", 0.4, TINY_P), Finding("z", "js", 0.9, TINY_P)])
     ] * 2
     decision = decide(windows, POLICY)
-    assert decision.is_drift and decision.worst == ("y", "x")
+    assert decision.is_drift and decision.drifted_columns == ("y", "x")
     assert decision.reasons[1] == "x: psi 0.15, bound 0.1, p = 1e-09; significantly over the bound in 2 of 2 windows"
     assert decide([build_window(LARGE_PSI)], POLICY).reasons == (
         "1 column is significantly over the bound, but not for long enough or not important enough",

@@ -56,7 +56,7 @@ def test_the_shifted_column_is_the_worst() -> None:
                 drift.compute_windows(drift.simulate_year(np.random.default_rng([6, 2]), drift.DRIFTS[name])), POLICY
             )
         )
-        assert decisions[-1].worst == (column,)
+        assert decisions[-1].drifted_columns == (column,)
 
 
 def test_the_simulation_agrees_with_examine_column() -> None:
