@@ -56,7 +56,7 @@ def shift_one_feature(shift: Array, days_since: Array) -> Array:
     return shift
 
 
-def fix_one_feature(shift: Array, days_since: Array) -> Array:
+def saturate_one_feature(shift: Array, days_since: Array) -> Array:
     """Set one column to its highest bin in all rows."""
     shift[days_since >= 0, 7] = np.inf
     return shift
@@ -66,7 +66,7 @@ DRIFTS: dict[str, AddDrift] = {
     "sudden": shift_suddenly,
     "gradual": shift_gradually,
     "one feature": shift_one_feature,
-    "stuck sensor": fix_one_feature,
+    "stuck sensor": saturate_one_feature,
 }
 
 
@@ -76,7 +76,7 @@ class Year:
 
     bins: Array
     """Rows in each bin; shape (columns, days, bins)."""
-    present: Array
+    presence: Array
     """Rows with a value, and without; shape (columns, days, 2)."""
 
 
@@ -109,8 +109,8 @@ def simulate_year(
     cumulative = special.ndtr(edges - shift[..., np.newaxis])
     probabilities = np.maximum(np.diff(cumulative, axis=-1, prepend=0.0, append=1.0), 0.0)
     counts = random.multinomial(rows - missing, probabilities)
-    present = np.stack([rows - missing, missing], axis=-1)
-    return Year(counts.transpose(1, 0, 2).astype(float), present.transpose(1, 0, 2).astype(float))
+    presence = np.stack([rows - missing, missing], axis=-1)
+    return Year(counts.transpose(1, 0, 2).astype(float), presence.transpose(1, 0, 2).astype(float))
 
 
 def compute_windows(simulated: Year, by_day: bool = True) -> list[WindowResult]:
@@ -121,7 +121,7 @@ def compute_windows(simulated: Year, by_day: bool = True) -> list[WindowResult]:
         by_day: whether results are corrected for within-day correlation. If not, rows count as independent.
     """
     references = [
-        _build_sample(counts, np.arange(REFERENCE_DAYS), by_day) for counts in (simulated.bins, simulated.present)
+        _build_sample(counts, np.arange(REFERENCE_DAYS), by_day) for counts in (simulated.bins, simulated.presence)
     ]
     return [
         _compute_window(simulated, references, last_index, by_day)
@@ -175,7 +175,7 @@ def _compute_window(simulated: Year, references: Sequence[Sample], last_index: i
     days = np.arange(last_index - WINDOW_DAYS + 1, last_index + 1)
     findings: list[Finding] = []
     for reference, counts, measure in zip(
-        references, (simulated.bins, simulated.present), ("psi", "missing"), strict=True
+        references, (simulated.bins, simulated.presence), ("psi", "missing"), strict=True
     ):
         window = _build_sample(counts, days, by_day)
         totals = reference.total, window.total
@@ -187,7 +187,7 @@ def _compute_window(simulated: Year, references: Sequence[Sample], last_index: i
         p_values = estimate_null_distribution(reference, window).compute_chi_square_p_value(statistic)
         pairs = zip(effects.tolist(), p_values.tolist(), strict=True)
         findings += [Finding(f"x{index}", measure, *pair, 1 / COLUMNS) for index, pair in enumerate(pairs)]  # type: ignore[arg-type]
-    return WindowResult(str(_get_date(last_index)), int(simulated.present[0, days].sum()), tuple(findings))
+    return WindowResult(str(_get_date(last_index)), int(simulated.presence[0, days].sum()), tuple(findings))
 
 
 def _compare_rates(reference: Array, window: Array) -> Array:
@@ -201,7 +201,7 @@ def _get_date(index: int) -> date:
 def build_column(simulated: Year, index: int, reference_days: Array, window_days: Array) -> Column:
     """Return one column of the year in the form that `columns.examine_column` takes."""
     reference, window = (
-        Counts(simulated.bins[index, days], simulated.present[index, days, 1], days % 7)
+        Counts(simulated.bins[index, days], simulated.presence[index, days, 1], days % 7)
         for days in (reference_days, window_days)
     )
     edges = special.ndtri(np.arange(1, BINS) / BINS)

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers import PEER_VARIABLES, PEERS
+from benchmarks.drift_tools import DRIFT_TOOLS, TOOL_VARIABLES
 
 PROJECT = Path(__file__).parents[1]
 RUNS = 3
@@ -68,23 +68,23 @@ def run() -> dict[str, Any]:
     facts: dict[str, str] = {}
     if os.environ.get("LEEWAY_BENCH_PEERS"):
         with tempfile.TemporaryDirectory(dir=os.environ.get("LEEWAY_BENCH_TMP")) as folder:
-            _measure_peers(Path(folder), seconds, facts)
+            _measure_tools(Path(folder), seconds, facts)
     for rows in map(int, os.environ.get("LEEWAY_BENCH_ROWS", DEFAULT_SIZES).split(",")):
         with tempfile.TemporaryDirectory(dir=os.environ.get("LEEWAY_BENCH_TMP")) as folder:
             _measure(Path(folder), rows, seconds, facts)
     return {"seconds": seconds, "facts": facts}
 
 
-def _measure_peers(folder: Path, seconds: dict[str, list[float]], facts: dict[str, str]) -> None:
+def _measure_tools(folder: Path, seconds: dict[str, list[float]], facts: dict[str, str]) -> None:
     columns = [",".join(NUMERIC_COLUMNS), ",".join(CATEGORY_COLUMNS)]
     files = [str(folder / f"{name}.parquet") for name in ("reference", "current")]
     for path in files:
         _run_code(GENERATE_CODE, [path, str(PEER_ROWS), *columns], folder)
-    for name, peer in PEERS.items():
-        _run_command(peer.build_command("pass"), folder, PEER_VARIABLES)  # creates the environment
+    for name, tool in DRIFT_TOOLS.items():
+        _run_command(tool.build_command("pass"), folder, TOOL_VARIABLES)  # creates the environment
         row = f"{name} (peer), two files of {PEER_ROWS:,} rows"
         elapsed_s, cpu_s, peak_mb = _run_command(
-            [*peer.build_command(peer.code), *files, *columns], folder, PEER_VARIABLES
+            [*tool.build_command(tool.code), *files, *columns], folder, TOOL_VARIABLES
         )
         seconds[row], facts[row] = [elapsed_s], f"{cpu_s:.2f} s of CPU, peak {peak_mb:,.0f} MiB"
 

@@ -28,7 +28,7 @@ RUNS = 16
 DAYS = ("2013-01-01", "2013-02-14")
 WINDOWS = ("2013-02-13", "2013-02-14", "2013-02-15", "2013-02-16")
 SNAPSHOT = '{"as_of": "%s", "train_days": 30, "holdout_days": 7}'
-STAGES = {"snapshot": RUNS, "preprocess": 4, "train": 4, "evaluate": 4, "gate": 4}
+EXPECTED_STAGE_RUNS = {"snapshot": RUNS, "preprocess": 4, "train": 4, "evaluate": 4, "gate": 4}
 """How often each stage has to run in all runs together. `snapshot` reads the lake in every run."""
 STAGE_PATTERN = re.compile(r"^Running stage '([^']+)'", re.MULTILINE)
 ERROR_TEXTS = ("Unable to acquire lock", "database is locked", "Traceback")
@@ -105,7 +105,7 @@ class ReproRuns:
         stage_counts = Counter(stage for log in logs for stage in STAGE_PATTERN.findall(log))
         results = {name: hash_outputs(self.home / "workspaces" / name) for name in windows}
         extra_counts = {"snapshot": kill_count, "train": kill_count}
-        expected_counts = {stage: count + extra_counts.get(stage, 0) for stage, count in STAGES.items()}
+        expected_counts = {stage: count + extra_counts.get(stage, 0) for stage, count in EXPECTED_STAGE_RUNS.items()}
         # The four runs of a window share one training, so each has to report the same seconds and memory as the first.
         expected_outputs = {
             as_of: {**single_outputs[as_of], RESOURCES: results[f"run{n}"][RESOURCES]}

@@ -170,12 +170,12 @@ def day_rows(source: Any) -> Callable[[str], Any]:
 
 
 @pytest.fixture(scope="session")
-def quarter(tmp_path_factory: pytest.TempPathFactory, source: Any) -> Path:
+def published_quarter(tmp_path_factory: pytest.TempPathFactory, source: Any) -> Path:
     """Return a LEEWAY_HOME with January to March published. Do not change or copy it: a lake's paths are absolute."""
     from pipelines.lake import Lake
     from pipelines.settings import settings
 
-    folder = tmp_path_factory.mktemp("quarter")
+    folder = tmp_path_factory.mktemp("published_quarter")
     with pytest.MonkeyPatch.context() as patch:
         _set_home(patch, folder, ROOT)
         lake = Lake.open()
@@ -187,24 +187,24 @@ def quarter(tmp_path_factory: pytest.TempPathFactory, source: Any) -> Path:
 
 
 @pytest.fixture
-def quarter_home(home: Path, quarter: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Set LEEWAY_HOME to the fixture `quarter`. Outputs go to `tmp_path`, the working directory."""
-    _set_home(monkeypatch, quarter, ROOT)
-    return quarter
+def quarter_home(home: Path, published_quarter: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Set LEEWAY_HOME to the fixture `published_quarter`. Outputs go to `tmp_path`, the working directory."""
+    _set_home(monkeypatch, published_quarter, ROOT)
+    return published_quarter
 
 
 SMALL_HYPERPARAMETERS = {"num_round": 40, "early_stopping_rounds": 10, "checkpoint_rounds": 5, "eta": 0.3}
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory, quarter: Path) -> SimpleNamespace:
+def trained(tmp_path_factory: pytest.TempPathFactory, published_quarter: Path) -> SimpleNamespace:
     """Train a small real model; return the steps' results, and their `folder`. Copy it before you change a file."""
     from pipelines.settings import settings
     from pipelines.steps import evaluate, preprocess, snapshot, train
 
     folder = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
-        _set_home(patch, quarter, ROOT)
+        _set_home(patch, published_quarter, ROOT)
         patch.chdir(folder)
         snapshot_result = snapshot.run(
             snapshot.SnapshotSpec(as_of="2013-01-25", train_days=12, holdout_days=6, min_train_days=4)

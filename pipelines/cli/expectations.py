@@ -93,7 +93,7 @@ def _print_differences(partitions: Sequence[ReplayedPartition], totals: dict[str
     for partition in partitions:
         if partition.is_different:
             before = partition.last_run.verdict if partition.last_run else "not validated"
-            reason = _name_failures(partition.failing)
+            reason = _name_failures(partition.failures)
             outcome = partition.outcome
             table.add_row(
                 str(partition.day), f"{outcome.rows:,}", before, partition.verdict, f"{outcome.bad_rows:,}", reason
@@ -108,11 +108,11 @@ def _print_differences(partitions: Sequence[ReplayedPartition], totals: dict[str
     console.print(f"{totals['differ']} partitions would get another verdict.")
 
 
-def _name_failures(failing: Sequence[dict[str, Any]]) -> str:
+def _name_failures(failures: Sequence[dict[str, Any]]) -> str:
     """Name the three most severe failures, and count the others."""
-    sorted_failures = sorted(failing, key=lambda failure: SEVERITIES.index(failure["severity"]))
+    sorted_failures = sorted(failures, key=lambda failure: SEVERITIES.index(failure["severity"]))
     names = "; ".join(f"{failure['severity']} {_format_failure(failure)}" for failure in sorted_failures[:MAX_NAMED])
-    return names if len(failing) <= MAX_NAMED else f"{names}; {len(failing) - MAX_NAMED} more"
+    return names if len(failures) <= MAX_NAMED else f"{names}; {len(failures) - MAX_NAMED} more"
 
 
 def _format_failure(failure: dict[str, Any]) -> str:

@@ -26,7 +26,7 @@ class ReplayedPartition:
 
     day: dt.date
     outcome: Outcome
-    failing: Sequence[dict[str, Any]]
+    failures: Sequence[dict[str, Any]]
     """Summaries of the failed expectations."""
     last_run: Run | None
     """The last validation; None where there was none, or its evidence is gone."""
@@ -56,7 +56,7 @@ class ReplayedPartition:
             "verdict": self.verdict,
             "quarantined": self.quarantined,
             "bad_rows": self.outcome.bad_rows,
-            "failing": list(self.failing),
+            "failures": list(self.failures),
             "before": {"verdict": last_run.verdict, "quarantined": last_run.quarantined} if last_run else None,
         }
 

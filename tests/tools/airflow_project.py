@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-STANDINS = ROOT / "tests/integration/leeway/standins"
+STAND_INS = ROOT / "tests/integration/leeway/stand_ins"
 DAG_IDS = ("spot_deferred", "spot_waiting", "spark_deferred", "spark_waiting", "versions")
 
 SPOT_DAGS = """
@@ -113,10 +113,10 @@ def write_project(project: Path, training_script: str) -> None:
         "lib/extra.py": "WORD = 'trained on'\n",
         "bundle.txt": "lib/__init__.py\nlib/extra.py\n",
         "features/rows": "rows",
-        "pipelines/container/processing.py": (STANDINS / "processing.py").read_text(),
+        "pipelines/container/processing.py": (STAND_INS / "processing.py").read_text(),
         "pipelines/word.txt": "one",
         "data/snapshot.json": "window",
-        "python": f"#!{sys.executable}\n" + (STANDINS / "pack.py").read_text(),
+        "python": f"#!{sys.executable}\n" + (STAND_INS / "pack.py").read_text(),
         "dvc.yaml": DVC_YAML,
         "params.yaml": "snapshot: {}\n",
         "expectations/none.json": "{}",

@@ -57,6 +57,6 @@ def check_columns(place: str, required: Sequence[str], names: Sequence[str], hin
         raise DataError(f"{place} has more than one column {', '.join(duplicates[:5])}.", "Names must differ.")
 
 
-def is_read_as_text(kind: pa.DataType) -> bool:
+def is_read_as_text(data_type: pa.DataType) -> bool:
     """Return whether values of the type are read as text, because `convert` is stricter than the reader of the file."""
-    return bool(pa.types.is_timestamp(kind))
+    return bool(pa.types.is_timestamp(data_type))

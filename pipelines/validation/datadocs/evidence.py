@@ -65,7 +65,7 @@ class Run:
         return self.bad_rows if self.verdict == "quarantined" else 0
 
     @property
-    def failing(self) -> list[CheckText]:
+    def failed_checks(self) -> list[CheckText]:
         """The expectations that failed, the most severe first."""
         order = ("critical", "warning", "info")
         return sorted(
@@ -81,9 +81,9 @@ class Run:
             "rows": self.rows,
             "quarantined": self.quarantined,
             "evaluated": len(self.checks),
-            "failing": [
+            "failures": [
                 {"severity": check.severity, "words": shorten(check.words, MAX_VALUE_CHARS)}
-                for check in self.failing[:MAX_FAILURES]
+                for check in self.failed_checks[:MAX_FAILURES]
             ],
         }
 

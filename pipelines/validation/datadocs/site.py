@@ -103,7 +103,7 @@ def _read_summary(path: Path) -> dict[str, Any]:
         summary = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    is_summary = isinstance(summary, dict) and {"partition", "at", "verdict", "failing"} <= summary.keys()
+    is_summary = isinstance(summary, dict) and {"partition", "at", "verdict", "failures"} <= summary.keys()
     return summary if is_summary else {}
 
 

@@ -18,7 +18,7 @@ def make_unique_check(args: arguments.ValueArguments, rows: Rows) -> RowCheck | 
     if rows.get_kind(args.column) == "other":
         return None
     value = rows.build_value_sql(args.column)
-    return _make_uniqueness_check([args.column], rows, f"{value} IS NOT NULL", args.mostly)
+    return _make_no_duplicates_check([args.column], rows, f"{value} IS NOT NULL", args.mostly)
 
 
 def make_unique_combination_check(args: arguments.SeveralColumns, rows: Rows) -> RowCheck | None:
@@ -26,7 +26,7 @@ def make_unique_combination_check(args: arguments.SeveralColumns, rows: Rows) ->
     if "other" in map(rows.get_kind, args.column_list):
         return None
     values = [rows.build_value_sql(column) for column in args.column_list]
-    return _make_uniqueness_check(
+    return _make_no_duplicates_check(
         args.column_list, rows, build_judged_sql(values, args.ignore_row_if), args.mostly, as_mapping=True
     )
 
@@ -79,7 +79,7 @@ def _copy_keys(args: arguments.MatchInTable, rows: Rows, first: dt.date, last: d
     return name
 
 
-def _make_uniqueness_check(
+def _make_no_duplicates_check(
     columns: Sequence[str], rows: Rows, judged_sql: str, mostly: float, *, as_mapping: bool = False
 ) -> RowCheck:
     """Make the check that no two rows have equal values in the columns."""

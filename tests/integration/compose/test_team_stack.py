@@ -18,12 +18,12 @@ import requests
 class Run:
     """A run of a DAG over one day."""
 
-    def __init__(self, stack: Any, dag_id: str, day: str, gate: Path | None = None) -> None:
+    def __init__(self, stack: Any, dag_id: str, day: str, release_file: Path | None = None) -> None:
         self.stack, self.dag_id, self.day, self.run_id = stack, dag_id, day, f"run-{day}"
         self.rows = stack.folder / f"rows-{day}"
         self.rows.mkdir()
         (self.rows / "rows").write_text(f"rows of {day}")
-        conf = {"day": day, "rows": str(self.rows), "gate": str(gate or "")}
+        conf = {"day": day, "rows": str(self.rows), "release_file": str(release_file or "")}
         body = {"dag_run_id": self.run_id, "logical_date": None, "conf": conf}
         stack.call_api("POST", f"/dags/{dag_id}/dagRuns", json=body)
 
@@ -151,23 +151,23 @@ def test_mlflow_stores_runs_in_postgresql_and_files_in_the_store(stack_with_dags
 
 
 def test_killed_worker_and_restarted_database_lose_nothing(stack_with_dags, tmp_path):
-    stack, gate = stack_with_dags, tmp_path / "gate"
-    gated_run = Run(stack, "waiting", "2013-01-04", gate)
-    stack.wait_until(gated_run.has_job_started)
+    stack, release_file = stack_with_dags, tmp_path / "release"
+    waiting_run = Run(stack, "waiting", "2013-01-04", release_file)
+    stack.wait_until(waiting_run.has_job_started)
     # The worker is killed while their steps run, or just before.
     other_runs = [Run(stack, "deferred", day) for day in ("2013-01-05", "2013-01-06")]
     started = ("running", "success")  # on a loaded machine a step may end before this process has seen it run
     stack.wait_until(lambda: any(run.get_tasks()["ingest"]["state"] in started for run in other_runs))
     stack.kill("worker")
     stack.start("worker")
-    stack.wait_until(lambda: gated_run.get_try("train") == ("running", 2))
+    stack.wait_until(lambda: waiting_run.get_try("train") == ("running", 2))
     stack.stop("postgres")
     stack.start("postgres")
-    gate.touch()
-    for run in (gated_run, *other_runs):
+    release_file.touch()
+    for run in (waiting_run, *other_runs):
         stack.wait_until(run.has_succeeded, 400)
         assert_done_once(run)
-    assert gated_run.get_try("ingest") == gated_run.get_try("validate") == ("success", 1)
+    assert waiting_run.get_try("ingest") == waiting_run.get_try("validate") == ("success", 1)
     page = f"{stack.get_url('mlflow')}/api/2.0/mlflow/experiments/get-by-name?experiment_name=experiment"
     assert requests.get(page, timeout=60).ok
 

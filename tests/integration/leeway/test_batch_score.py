@@ -27,7 +27,7 @@ from pipelines.dataset import load_dataset
 from tests.tools import forking
 
 ROOT = Path(__file__).parents[3]
-STANDINS = Path(__file__).parent / "standins"
+STAND_INS = Path(__file__).parent / "stand_ins"
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def project(tmp_path, monkeypatch):
     project = tmp_path / "project"
     project.mkdir()
     (project / "rows").write_text(f"{tmp_path.name}\nrow\nrow\n")
-    (tmp_path / "python").write_text(f"#!{sys.executable}\n" + (STANDINS / "scoring.py").read_text())
+    (tmp_path / "python").write_text(f"#!{sys.executable}\n" + (STAND_INS / "scoring.py").read_text())
     (tmp_path / "python").chmod(0o755)
     monkeypatch.setenv("LEEWAY_PROJECT", str(project))
     return project

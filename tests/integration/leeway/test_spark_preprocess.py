@@ -20,7 +20,7 @@ from pipelines.costs.sweep import sweep
 from tests.tools import forking
 
 ROOT = Path(__file__).parents[3]
-STANDINS = Path(__file__).parent / "standins"
+STAND_INS = Path(__file__).parent / "stand_ins"
 
 
 @pytest.fixture
@@ -29,9 +29,9 @@ def project(tmp_path, monkeypatch):
     project = tmp_path / "project"
     (project / "pipelines" / "container").mkdir(parents=True)
     (project / "data").mkdir()
-    shutil.copy(STANDINS / "processing.py", project / "pipelines" / "container")
+    shutil.copy(STAND_INS / "processing.py", project / "pipelines" / "container")
     (project / "data" / "snapshot.json").write_text(tmp_path.name)
-    (tmp_path / "python").write_text(f"#!{sys.executable}\n" + (STANDINS / "pack.py").read_text())
+    (tmp_path / "python").write_text(f"#!{sys.executable}\n" + (STAND_INS / "pack.py").read_text())
     (tmp_path / "python").chmod(0o755)
     monkeypatch.setenv("LEEWAY_PROJECT", str(project))
     return project

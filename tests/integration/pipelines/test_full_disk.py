@@ -133,7 +133,7 @@ def test_train_fails_with_75_in_a_full_home(
     ],
 )
 def test_a_full_disk_keeps_the_old_output(
-    disk: Path, fill_disk: Callable[[int], None], commands: Any, trained: SimpleNamespace, quarter: Path,
+    disk: Path, fill_disk: Callable[[int], None], commands: Any, trained: SimpleNamespace, published_quarter: Path,
     step: str, output: str, option: str,
 ) -> None:  # fmt: skip
     shutil.copytree(trained.data, "data")
@@ -144,7 +144,7 @@ def test_a_full_disk_keeps_the_old_output(
     arguments = {"train": ("--hyperparameters", '{"num_round": 9}'), "preprocess": ("--validation-days", "3")}.get(
         step, ()
     )
-    env = {"LEEWAY_HOME": str(quarter)} if step == "preprocess" else {}
+    env = {"LEEWAY_HOME": str(published_quarter)} if step == "preprocess" else {}
     check_no_space(commands.run_step(step, option, str(target), *arguments, env=env))
     assert sha256(target) == before, "the old output is unchanged"
     assert {path.name for path in disk.iterdir()} == {output, "filler"}, "no partial file is left"

@@ -15,7 +15,7 @@ for dag_id, deferrable in (("deferred", True), ("waiting", False)):
     with DAG(
         dag_id,
         schedule=None,
-        params={"day": "", "rows": "", "gate": ""},
+        params={"day": "", "rows": "", "release_file": ""},
         default_args={"retries": 4, "retry_delay": dt.timedelta(seconds=1)},
         is_paused_upon_creation=False,
     ):
@@ -26,7 +26,7 @@ for dag_id, deferrable in (("deferred", True), ("waiting", False)):
             entry_point=f"{FOLDER}/train.py",
             bundle=f"{FOLDER}/bundle.txt",
             channels={"train": "{{ params.rows }}"},
-            hyperparameters={"gate": "{{ params.gate }}"},
+            hyperparameters={"release_file": "{{ params.release_file }}"},
             max_run_s=600,
             max_wait_s=900,
             check_interval_s=1,

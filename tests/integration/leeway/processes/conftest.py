@@ -25,7 +25,7 @@ from tests.tools.airflow_api import open_retrying_session
 from tests.tools.airflow_project import DAG_IDS, format_bundle_config, write_project
 
 ROOT = Path(__file__).parents[4]
-STANDINS = Path(__file__).parents[1] / "standins"
+STAND_INS = Path(__file__).parents[1] / "stand_ins"
 JOB_TYPES = {"train": "Training", "preprocess": "Processing"}
 """Type of the SageMaker jobs that a task starts, by the task's id."""
 SERVERS = contextlib.ExitStack()
@@ -262,7 +262,7 @@ def build_environment(project: Path, drydock: Any) -> dict[str, str]:
         "LEEWAY_HOME": str(home / "leeway"),
         "LEEWAY_PROJECT": str(project),
         "LEEWAY_PYTHON": forking.ensure_stand_in(),
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "plugins"), str(STANDINS)]),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "plugins"), str(STAND_INS)]),
         "NO_PROXY": "127.0.0.1",
     }
 

@@ -64,7 +64,7 @@ def test_a_draft_passes_on_the_window_that_it_was_drafted_from(week: list[dt.dat
     suite = draft_flights_suite()
     assert len(suite.expectations) > 40
     for day_result in replay_suite(suite, *week):
-        assert (day_result.verdict, list(day_result.failing)) == ("passed", [])
+        assert (day_result.verdict, list(day_result.failures)) == ("passed", [])
 
 
 def test_each_expectation_of_a_draft_gives_its_reason_with_numbers(week: list[dt.date]) -> None:
@@ -144,7 +144,7 @@ def test_a_draft_for_odd_columns_passes(home: Path) -> None:
     text = json.dumps(draft, allow_nan=False)
     assert "Infinity" not in text
     for day_result in replay(suites.parse_suite("odd", json.loads(text), "odd"), "odd_raw", "odd", days, 0.1):
-        assert (day_result.verdict, list(day_result.failing)) == ("passed", [])
+        assert (day_result.verdict, list(day_result.failures)) == ("passed", [])
 
 
 def test_a_column_whose_last_day_has_a_new_value_gets_no_value_set(home: Path) -> None:
@@ -180,7 +180,7 @@ def test_several_weeks_give_an_expectation_of_the_volume(home: Path) -> None:
     sunday = days[-1]
     lake.write_partition("odd_raw", sunday, pa.table({"date": [sunday] * 400, "n": list(range(400))}))
     sunday_result = next(replay(suite, "odd_raw", "odd", [sunday], 0.1))
-    assert "expect_partition_volume_to_be_in_line" in [failure["expectation"] for failure in sunday_result.failing]
+    assert "expect_partition_volume_to_be_in_line" in [failure["expectation"] for failure in sunday_result.failures]
 
 
 def test_a_missing_table_day_column_or_suite_is_named(week: list[dt.date]) -> None:

@@ -242,6 +242,6 @@ def test_a_description_has_a_bounded_length() -> None:
 
 def test_a_summary_names_at_most_ten_failures_and_the_most_severe_first(home: Path) -> None:
     run = read_run(write_evidence(home, *[FAULTY] * 30, CRITICAL))
-    assert len(run.summarize()["failing"]) == 10
-    assert run.summarize()["failing"][0]["severity"] == "critical"
+    assert len(run.summarize()["failures"]) == 10
+    assert run.summarize()["failures"][0]["severity"] == "critical"
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:]+\+00:00", run.summarize()["at"])

@@ -27,7 +27,7 @@ from whylogs.viz.drift.column_drift_algorithms import calculate_drift_scores
 reference_view, current_view = (whylogs.log(rows).view() for rows in (reference, current))
 print(len(calculate_drift_scores(target_view=current_view, reference_view=reference_view)))
 """
-PEER_VARIABLES = {
+TOOL_VARIABLES = {
     "DO_NOT_TRACK": "1",
     "NML_DISABLE_USAGE_LOGGING": "1",
     "WHYLOGS_NO_ANALYTICS": "True",
@@ -39,8 +39,8 @@ PEER_VARIABLES = {
 
 
 @dataclass(frozen=True)
-class Peer:
-    """A tool: its packages, and its code, which runs as `python -c CODE REFERENCE CURRENT NUMBERS CATEGORIES`."""
+class DriftTool:
+    """A drift tool: its packages, and its code, which runs as `python -c CODE REFERENCE CURRENT NUMBERS CATEGORIES`."""
 
     packages: tuple[str, ...]
     code: str
@@ -51,10 +51,10 @@ class Peer:
         return [str(UV), "run", "--no-project", "--isolated", "--python", "3.11", *options, "python", "-c", code]
 
 
-PEERS: Mapping[str, Peer] = {
-    "Evidently 0.7.23": Peer(("evidently==0.7.23", "pandas<3"), READ_CODE + EVIDENTLY_CODE),
-    "NannyML 0.13.1": Peer(("nannyml==0.13.1", "statsmodels"), READ_CODE + NANNYML_CODE),
-    "whylogs 1.6.4": Peer(
+DRIFT_TOOLS: Mapping[str, DriftTool] = {
+    "Evidently 0.7.23": DriftTool(("evidently==0.7.23", "pandas<3"), READ_CODE + EVIDENTLY_CODE),
+    "NannyML 0.13.1": DriftTool(("nannyml==0.13.1", "statsmodels"), READ_CODE + NANNYML_CODE),
+    "whylogs 1.6.4": DriftTool(
         ("whylogs[viz]==1.6.4", "numpy<2", "pandas<3", "pyarrow<20", "ipython"), READ_CODE + WHYLOGS_CODE
     ),
 }
