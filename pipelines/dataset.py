@@ -110,7 +110,7 @@ class Dataset:
         Raises:
             SpecError: the source has no partitions. A retry cannot help.
         """
-        source: Source = self._open(folder, "read", "has no partitions: the step `sync` reads it")
+        source: Source = self._open(folder, "read", "has no partitions; read it with the step `sync`")
         return source
 
     def open_changing_source(self, folder: Path | None = None) -> ChangingSource:
@@ -122,7 +122,7 @@ class Dataset:
         Raises:
             SpecError: the source has no cursor. A retry cannot help.
         """
-        source: ChangingSource = self._open(folder, "read_changes", "has partitions: the step `ingest` reads it")
+        source: ChangingSource = self._open(folder, "read_changes", "has partitions; read it with the step `ingest`")
         return source
 
     def load_model(self, folder: Path) -> TrainedModel:

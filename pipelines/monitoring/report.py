@@ -24,7 +24,7 @@ MAX_COLUMNS, MAX_BINS, MAX_DISTRIBUTIONS = 30, 24, 4
 MAX_CHARACTERS = 32
 """Most characters of a name or a value in a chart; the table of the page shows all characters."""
 HEAT_MAX = 2.0
-"""Effect, as a multiple of its bound, from which the heat map has its last color."""
+"""Where the color scale of the heat map ends: an effect of this many times its bound."""
 _SCORE = "score"
 
 

@@ -25,13 +25,13 @@ class SyncSpec(Spec):
     dataset: str
     """Dataset whose source is read."""
     watermark: str | None = None
-    """Largest cursor that was read before; empty: read all rows; not given: the watermark that the last sync stored."""
+    """Read rows whose cursor is larger. Not given: the watermark that the last sync stored. Empty: read all rows."""
     folder: Path | None = None
     """Folder of the source's files; by default the source's own."""
 
 
 class SyncResult(Result):
-    """Staged changes."""
+    """What was read from the source, and which staged days it changed."""
 
     table: str
     """Staging table."""
@@ -42,7 +42,7 @@ class SyncResult(Result):
     partitions: list[dt.date]
     """Days that the rows belong to, sorted. Unchanged days are included: they may not be published yet."""
     changed: list[IngestResult]
-    """What was staged for each day that changed."""
+    """Result of each day whose staged rows changed."""
 
 
 def run(spec: SyncSpec) -> SyncResult:

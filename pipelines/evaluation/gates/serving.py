@@ -74,7 +74,7 @@ def check_package(package: PackageMeasurements, policy: Serving) -> list[Check]:
 
 
 def _check_skew(skew: float | None, bound: float) -> Check:
-    name = "difference of the packaged model's scores from the training's"
+    name = "difference between the scores of the packaged model and of the training"
     if skew is None:
         return report_value(name, "the training stored no scores to compare with")
     return check_value(name, skew, at_most=bound)
@@ -92,7 +92,7 @@ def _check_time(name: str, p99_ms: float, bound: float | None, p50_ms: float) ->
 
 def _compute_skew(score: Scorer, training_scores: pd.DataFrame) -> float:
     if "score" not in training_scores:
-        raise DataError("the training's scores have no column score.", "The training script writes it.")
+        raise DataError("the file of the training's scores has no column score.", "The training script writes it.")
     packaged = np.asarray(score(training_scores.drop(columns="score")), dtype=float)
     return float(np.abs(packaged - training_scores["score"].to_numpy(dtype=float)).max(initial=0.0))
 

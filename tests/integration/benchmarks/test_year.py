@@ -33,7 +33,7 @@ def count_faults(home: Any, day_rows: Any, commands: Any) -> Any:
 def test_correct_lake_has_no_fault(count_faults: Any, day_rows: Any) -> None:
     assert count_faults() == {}
     Lake.open().write_partition("flights", DAYS[0], day_rows(str(DAYS[0])))
-    assert count_faults() == {}, "a repetition of a day is no second publication"
+    assert count_faults() == {}, "a day that is written again with equal rows is not published twice"
 
 
 def test_check_finds_a_lost_day_a_second_publication_and_a_duplicate_row(count_faults: Any, day_rows: Any) -> None:

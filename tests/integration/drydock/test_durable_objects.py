@@ -175,7 +175,7 @@ def test_every_acknowledged_change_survives_sigkill(server: Server, kills: int) 
             for name in writer.names:
                 content = read(s3, name)
                 allowed = [stored.get(name), *([writer.pending[name]] if name in writer.pending else [])]
-                assert content in allowed, f"{name} in turn {turn}"
+                assert content in allowed, f"{name} has content that nobody wrote, in turn {turn}"
                 stored[name] = content
         shared = read(s3, "shared")
         assert shared is not None and hashlib.sha256(shared[32:]).digest() == shared[:32]

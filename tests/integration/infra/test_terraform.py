@@ -157,7 +157,7 @@ def test_models_and_the_lake_never_expire(resources: dict[str, Any]) -> None:
 def test_keys_rotate_secrets_have_no_value_and_people_are_notified(resources: dict[str, Any]) -> None:
     (key,) = resources["aws_kms_key"]
     assert key["enable_key_rotation"] is True
-    assert "aws_secretsmanager_secret_version" not in resources, "a value would be in Terraform's state"
+    assert "aws_secretsmanager_secret_version" not in resources, "a secret's value would be in Terraform's state"
     assert {secret["name"] for secret in resources["aws_secretsmanager_secret"]} == {
         "leeway/connections/smtp_default",
         "leeway/connections/slack_default",

@@ -48,7 +48,7 @@ def test_sweep_charges_once_each_job_that_no_task_charged(
     row = next(row for row in Ledger.open().read_rows() if row["name"] == uncharged)
     assert (row["status"], row["project"], row["model"]) == ("Failed", "tagged", "boat")
     assert (row["run_id"], row["task_id"], row["map_index"]) == ("marked", "train", -1)
-    assert not {charge.name for charge in sweep(since)} & set(charged), "jobs of other tests may have ended meanwhile"
+    assert not {charge.name for charge in sweep(since)} & set(charged), "no job is charged twice"
 
 
 def test_command_prints_the_jobs_that_it_charged(set_aws_variables: None, commands: Any, tmp_path: Path) -> None:

@@ -239,7 +239,9 @@ def test_guard_skips_drift_within_the_cooldown_and_starts_the_next_training(run_
 
 
 def test_breaker_fails_one_run_and_skips_the_next_until_it_is_reset(airflow, run_guarded):
-    assert run_guarded("2013-06-15")[1] == ["success", "success", "success"], "the third training without a verdict"
+    assert run_guarded("2013-06-15")[1] == ["success", "success", "success"], (
+        "this is the third training without a verdict"
+    )
     run, states = run_guarded("2013-07-15")
     assert (run.state, states) == ("failed", ["failed", "upstream_failed", "upstream_failed"])
     assert "held back by breaker: the last 3 trainings that drift started did not pass the gate" in run.log

@@ -55,7 +55,7 @@ def test_a_step_ends_when_its_operator_is_killed(
     operator = commands.start(sys.executable, "-c", OPERATOR, *TRAIN, stderr=log, is_real=True)
     step = int(operator.stdout.readline())
     wait_for_checkpoint()
-    assert len(commands.list_members(step)) == 2, "the step and the training script"
+    assert len(commands.list_members(step)) == 2, "the group has two processes: the step and the training script"
     operator.send_signal(signal.SIGKILL)
     operator.wait()
     until(lambda: not commands.list_members(step))

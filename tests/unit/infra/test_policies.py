@@ -97,7 +97,7 @@ def test_no_wildcard_stands_where_an_action_or_a_resource_can_be_named(name: str
             continue
         assert "*" not in action, f"{name}: {action}"
         if name != "key":  # in a key's policy, * is that key
-            assert resource != "*" or action in ANY_RESOURCE, f"{name}: {action} on everything"
+            assert resource != "*" or action in ANY_RESOURCE, f"{name} allows {action} on every resource"
 
 
 def load_with_resources(name: str) -> dict[str, Any]:

@@ -144,7 +144,7 @@ def test_kills_and_stops_at_random_moments_change_no_byte(make_job: Callable[[st
     differing = {
         name for name, digest in job.compute_digests().items() if uninterrupted.compute_digests()[name] != digest
     }
-    assert differing == {"params.json"}, "params.json has the interval of the checkpoints"
+    assert differing == {"params.json"}, "only params.json differs: it has the interval of the checkpoints"
 
 
 @pytest.mark.parametrize("kills", [4, pytest.param(8, marks=pytest.mark.soak)])

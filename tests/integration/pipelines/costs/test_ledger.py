@@ -207,8 +207,8 @@ def test_the_ledger_gives_what_the_month_has_spent(home: Path) -> None:
     exceeded = check_budget(**month)
     assert not exceeded.allowed
     assert "left of flights's" in exceeded.reason and "2026-10" in exceeded.reason
-    assert check_budget(**{**month, "month": "2026-11"}).allowed, "another month"
-    assert check_budget(**month, project="trains").allowed, "another project"
+    assert check_budget(**{**month, "month": "2026-11"}).allowed, "another month has a budget of its own"
+    assert check_budget(**month, project="trains").allowed, "another project has a budget of its own"
 
 
 def test_a_month_without_money_allows_nothing(home: Path) -> None:
@@ -339,7 +339,7 @@ def test_the_forecast_counts_runs_by_airflow_at_the_worst_case(commands: Any, ai
     process = run_forecast(commands, *YEAR, AIRFLOW_HOME=str(airflow_home))
     assert process.code == 0, process.err
     assert "flights_train: 11 run(s)" in process.out
-    assert "worst case, 1 x ml.m5.large" in process.out, "from section budget of params.yaml"
+    assert "worst case, 1 x ml.m5.large" in process.out, "the worst case comes from section budget of params.yaml"
     assert "In all: 1.26 USD" in process.out and process.out.endswith(": enough.\n")
 
 
@@ -357,7 +357,7 @@ def test_the_forecast_uses_the_costs_of_past_runs(commands: Any, airflow_home: P
     assert "3 past run(s)" in result["basis"]
     assert (result["project"], result["month"], result["month_budget_usd"]) == ("flights", get_current_month(), 50)
     assert result["month_left_usd"] == pytest.approx(50 - result["month_spent_usd"])
-    assert result["month_spent_usd"] > sum(costs), "the other DAG's training, too"
+    assert result["month_spent_usd"] > sum(costs), "the other DAG's training counts, too"
 
 
 def test_the_forecast_counts_days_of_a_dag_that_runs_by_partition(commands: Any, airflow_home: Path) -> None:

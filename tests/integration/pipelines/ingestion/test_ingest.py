@@ -73,7 +73,7 @@ def test_ingest_reports_new_changed_and_equal_rows(home: Path, write_source: Cal
     ingest_day(write_source(create_line(1), next_day := create_line(1, day="2013-01-02")), dt.date(2013, 1, 2))
     repeat = ingest_day(write_source(create_line(1), create_line(2), create_line(3), next_day))
     assert (repeat.new, repeat.changed, repeat.changes) == (False, False, Changes())
-    assert repeat.snapshot_id == first.snapshot_id, "the snapshot id is of the day, and other days do not change it"
+    assert repeat.snapshot_id == first.snapshot_id, "writes to other days do not change the snapshot id of this day"
     correction = ingest_day(write_source(create_line(1), create_line(2, temp=41.0), create_line(4), create_line(5)))
     assert (correction.new, correction.changed, correction.changes) == (
         False,

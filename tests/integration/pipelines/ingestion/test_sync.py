@@ -176,9 +176,9 @@ def test_a_second_sync_at_the_same_time_is_refused(orders: Any) -> None:
 
 
 def test_ingest_and_sync_refuse_the_source_of_the_other(orders: Any) -> None:
-    with pytest.raises(SpecError, match="source of flights has partitions: the step `ingest` reads it"):
+    with pytest.raises(SpecError, match="source of flights has partitions; read it with the step `ingest`"):
         sync.run(sync.SyncSpec(dataset="flights"))
-    with pytest.raises(SpecError, match="source of orders has no partitions: the step `sync` reads it"):
+    with pytest.raises(SpecError, match="source of orders has no partitions; read it with the step `sync`"):
         ingest.run(ingest.IngestSpec(dataset="orders", partition=D1, folder=orders.folder))
 
 

@@ -113,7 +113,9 @@ def test_an_older_partition_can_keep_its_older_columns(home: Path) -> None:
         "t", D3, create_rows(D3, [2], colour=pa.array(["red"])).set_column(2, "value", wide_values), ["n"]
     )
     assert lake.write_partition("t", D1, create_rows(D1, [7]), ["n"]).changed
-    assert lake.write_partition("t", D2, create_rows(D2, [7]), ["n"]).changed, "a new day before the change"
+    assert lake.write_partition("t", D2, create_rows(D2, [7]), ["n"]).changed, (
+        "a day before the new column is written without it"
+    )
     with pytest.raises(DataError, match="column colour is gone"):
         lake.write_partition("t", D3, create_rows(D3, [7]).set_column(2, "value", wide_values), ["n"])
 
@@ -146,7 +148,7 @@ def test_the_size_of_batches_does_not_change_equal_rows(home: Path, monkeypatch:
         return pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches(size))
 
     assert lake.write_partition("t", D1, reader(7)).changed
-    assert len(list_files(home)) == 11, "ten full files, and one with the remaining rows"
+    assert len(list_files(home)) == 11, "there are ten full files, and one with the remaining rows"
     assert not lake.write_partition("t", D1, reader(1_000)).changed
     assert lake.read_partition("t", D1).sort_by("n").equals(rows)
     with connect() as connection, lake.create_view(connection, "v", "t", D1, D1):

@@ -296,7 +296,7 @@ def test_the_champion_is_scored_on_the_same_rows(data: Path, model: str, trained
     check = next(check for check in result.checks if "champion" in check.name)
     assert (result.champion, result.outcome) == ("1", "failed")
     difference = second.metrics["auc"] - first.metrics["auc"]
-    assert check.value == pytest.approx(difference, abs=1e-6), "the same rows, so the same AUC as before"
+    assert check.value == pytest.approx(difference, abs=1e-6), "equal rows give an equal AUC"
     with pytest.raises(PromotionError, match="did not pass"):
         promote(model, second.version)
     # The control: the same candidate passes with a large margin.

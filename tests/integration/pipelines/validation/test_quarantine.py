@@ -130,7 +130,7 @@ def test_a_critical_failure_blocks_the_day_and_quarantines_nothing(validate_rows
 
 def test_too_many_bad_rows_block_the_day(validate_rows: ValidateRows) -> None:
     first = validate_rows(create_rows(speed=dict.fromkeys(range(4), 500.0)), create_warnings(BETWEEN))
-    assert first.quarantined == 4, "10% are allowed"
+    assert first.quarantined == 4, "10 % of the rows may be quarantined"
     with pytest.raises(ValidationError, match=r"5 of 40 rows are bad, more than the 10% of max_quarantined_fraction"):
         validate_rows(create_rows(speed=dict.fromkeys(range(5), 500.0)), create_warnings(BETWEEN))
     assert read_published().num_rows == 36, "the rows that were published before are unchanged"

@@ -62,7 +62,7 @@ def test_a_real_day_passes(day: str, stage: Stage, day_rows: Callable[[str], pa.
     evidence = json.loads(result.evidence.read_text())
     assert len(evidence["results"]) == result.evaluated > 20
     if day in ("2013-12-31", "2013-02-09"):
-        assert result.warnings, "the first has no weather, and the other has mostly cancelled flights"
+        assert result.warnings, "the first day has no weather, and the other has mostly cancelled flights"
     if day == "2013-04-15":
         assert [warning["error"] for warning in result.warnings] == ["the lake has no table weather."]
 

@@ -110,7 +110,7 @@ def test_refuses_a_folder_that_is_a_link(full_home: HomeWithBackup, tmp_path: Pa
     assert result.returncode == 2 and "drydock is a link" in " ".join(result.stderr.split()), result.stderr
     assert not (tmp_path / "kept.tar").exists()
     assert full_home.run_stack("restore", str(full_home.archive)).returncode == 2, (
-        "a link is state, which only --force replaces"
+        "a link counts as state, which only --force replaces"
     )
 
 

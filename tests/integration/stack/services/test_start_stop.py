@@ -253,7 +253,7 @@ def test_demo_completes_what_a_crash_cut_off(project, foreign_process, wait_for)
     (project.folder / "train.slow").unlink()
     result = project.run(*cut_off)
     assert (result.returncode, result.stderr) == (0, "")
-    assert "The stack is still up" in result.stdout, "as it was before the crash"
+    assert "The stack is still up" in result.stdout, "the stack is up, as it was before the crash"
     assert lines(project, "trained").count("2013-05-01") == 2
     assert lines(project, "ingested") == ["2013-01-01", "2013-01-02", "2013-01-03"]
     assert len(before) > 7

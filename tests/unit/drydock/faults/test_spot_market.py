@@ -29,7 +29,7 @@ def test_ordered_interruption_happens_once_when_it_is_due(spot: TrainingJob, job
     assert market.take_due_interruption(spot, 9.9) is None
     assert market.take_due_interruption(spot, 10.0) == order
     assert market.take_due_interruption(spot, 11.0) is None
-    assert market.take_due_interruption(job, 11.0) is None, "on demand nobody is interrupted"
+    assert market.take_due_interruption(job, 11.0) is None, "an on-demand job is not interrupted"
     assert not market.has_capacity(spot) and market.has_capacity(job)
 
 
@@ -43,7 +43,7 @@ def test_latest_capacity_rule_counts(make_job: Make, spot: TrainingJob, job: Tra
     market.set_capacity("*", available=False)
     assert not market.has_capacity(spot) and not market.has_capacity(other) and market.has_capacity(job)
     market.set_capacity("*", available=False, for_s=0)
-    assert not market.has_capacity(spot) and market.has_capacity(other), "what is over counts no more"
+    assert not market.has_capacity(spot) and market.has_capacity(other), "a rule that has ended has no effect"
     assert [rule["instance_type"] for rule in market.describe()["capacity"]] == ["ml.m5.*"]
 
 
@@ -75,7 +75,7 @@ def test_same_seed_interrupts_at_the_same_seconds(make_job: Make) -> None:
     assert first == draw_interruptions(1, "a", make_job)
     assert first != draw_interruptions(2, "a", make_job) and first != draw_interruptions(1, "b", make_job)
     within_a_minute = sum(seconds <= 60 for seconds in first)
-    assert 70 <= within_a_minute <= 130, "half of the runs"
+    assert 70 <= within_a_minute <= 130, "about half of the runs are interrupted within a minute"
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_a_job_that_never_trained_costs_and_saves_nothing() -> None:
         0,
         0,
     )
-    assert charge.capacity_s == 1_000, "it waited until it ended"
+    assert charge.capacity_s == 1_000, "the job waited for capacity until it ended"
     assert sum_charges([charge])["saving"] == 0
 
 
@@ -133,7 +133,9 @@ def test_each_second_is_lost_once() -> None:
     assert compute_lost_s(build_job(*INTERRUPTED_TWICE, restored=((160, 95), (240, 95)))) == 25 + 40
     assert compute_lost_s(build_job(*INTERRUPTED_TWICE, restored=((160, 95), (240, 190)))) == 25 + 10
     assert compute_lost_s(build_job(*INTERRUPTED_TWICE)) == 100 + 40
-    assert compute_lost_s(build_job(*INTERRUPTED_TWICE, restored=((160, 95),))) == 100 + 40, "the last start is cold"
+    assert compute_lost_s(build_job(*INTERRUPTED_TWICE, restored=((160, 95),))) == 100 + 40, (
+        "the last start restored nothing"
+    )
 
 
 def test_the_order_of_transitions_and_restores_does_not_matter() -> None:
@@ -147,7 +149,7 @@ def test_capacity_waits_are_before_the_first_instances_and_after_each_interrupti
     charge = compute_charge(build_job(*INTERRUPTED_TWICE), PRICE)
     assert (charge.capacity_s, charge.first_capacity_s) == (70, 10)
     assert compute_capacity_waits_s(build_job(("Starting", 0), ("Training", 5), ("Interrupted", 50))) == [5, 950], (
-        "it never had instances again"
+        "the job never got instances again"
     )
     assert compute_capacity_waits_s(build_job(("Starting", 0), ended=None)) == []
 

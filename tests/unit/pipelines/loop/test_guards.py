@@ -164,12 +164,14 @@ def test_the_breaker_counts_trainings_by_drift_that_ended_before_the_moment() ->
     trainings = [build_training(20 * n, "failed") for n in range(3)]
     policy = Policy(breaker_after=3)
     assert guards.check_breaker(build_request(100), build_history(*trainings), policy)
-    assert guards.check_breaker(build_request(30), build_history(*trainings), policy) is None, "later ones do not count"
+    assert guards.check_breaker(build_request(30), build_history(*trainings), policy) is None, (
+        "later trainings do not count"
+    )
     scheduled = [build_training(20 * n, "failed", trigger="schedule") for n in range(3)]
     assert guards.check_breaker(build_request(100), build_history(*scheduled), policy) is None
     with_running = [*trainings[:2], build_start(40)]
     check = guards.check_breaker(build_request(100), build_history(*with_running), policy)
-    assert check is None, "the third may still pass"
+    assert check is None, "the third training may still pass"
 
 
 def test_the_breaker_stays_open_until_its_reset_and_then_counts_from_zero() -> None:
@@ -207,7 +209,7 @@ def test_a_hold_back_names_the_most_serious_guard_and_gives_all_reasons() -> Non
     assert [word in hold_back.why for word in ("r0 trains", "the policy demands 14", "in the week", "much")] == [
         True
     ] * 4
-    assert hold_back.until is None, "it lasts until the training ends"
+    assert hold_back.until is None, "the guard holds back until the training ends"
 
 
 def test_until_is_the_day_when_no_guard_holds_back_any_more() -> None:

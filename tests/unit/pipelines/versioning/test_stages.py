@@ -159,14 +159,18 @@ def test_the_digest_of_inputs_changes_with_all_that_decides_the_outputs(tmp_path
         return digest_inputs(tmp_path, ["make"], refreshed)
 
     digest = compute_digest()
-    assert compute_digest(data__out="made") == compute_digest(data__pin="one") == digest, "outputs do not count"
+    assert compute_digest(data__out="made") == compute_digest(data__pin="one") == digest, (
+        "outputs do not change the digest"
+    )
     assert compute_digest(**{"code.py": "2"}) != digest
     assert compute_digest(**{"dvc.yaml": text.replace("cmd: make", "cmd: make it")}) != digest
     assert compute_digest(**{"params.yaml": files["params.yaml"].replace("days: 1", "days: 2")}) != digest
     other_day = {"params.yaml": files["params.yaml"].replace("01-01", "01-02")}
     assert compute_digest(**other_day) != digest
     pinned_digest = compute_digest(("pin",), data__pin="one")
-    assert compute_digest(("pin",), **other_day) == pinned_digest, "only the outputs of a finished stage count"
+    assert compute_digest(("pin",), **other_day) == pinned_digest, (
+        "of a finished stage, only the outputs change the digest"
+    )
     assert compute_digest(("pin",), data__pin="two") != pinned_digest
 
 

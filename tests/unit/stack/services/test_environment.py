@@ -37,7 +37,9 @@ def test_does_not_inherit_settings_of_another_installation(layout, stack):
     variables = environment.build_environment(layout, stack, caller)
     assert "AWS_PROFILE" not in variables
     assert "MLFLOW_TRACKING_TOKEN" not in variables
-    assert "PYICEBERG_CATALOG__LEEWAY__TYPE" not in variables, "the shell may be set up for AWS: docs/how-to/aws.md"
+    assert "PYICEBERG_CATALOG__LEEWAY__TYPE" not in variables, (
+        "the variables of a shell that is set up for AWS do not reach the stack"
+    )
     assert variables["AIRFLOW__CORE__EXECUTOR"] == "LocalExecutor"
     assert variables["HOME"] == "/h"
 

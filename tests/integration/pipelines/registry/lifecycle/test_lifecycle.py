@@ -139,7 +139,7 @@ def test_refuses_a_verdict_against_another_champion(model: str, client: Any, mak
     assert (read_alias(client, model), list_kinds(model)[-1]) == (first, "promoted")
     write_verdict(client, model, second)
     assert promote(model, second).previous == first, (
-        "the control: after a verdict against the present champion it is promoted"
+        "the control: a version with a verdict against the present champion is promoted"
     )
 
 

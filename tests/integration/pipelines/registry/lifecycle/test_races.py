@@ -278,7 +278,7 @@ def test_check_completes_a_promotion_killed_between_event_and_alias(
     os.killpg(promotion.pid, signal.SIGKILL)
     promotion.wait()
     assert (read_state(model).champion, read_champion(model)) == (second, first), (
-        "readers still see the champion before it"
+        "readers still see the previous champion"
     )
     process = commands.run_step("registry", "check", model, env={"MLFLOW_TRACKING_URI": with_mlflow})
     assert (process.code, process.out) == (
@@ -286,7 +286,7 @@ def test_check_completes_a_promotion_killed_between_event_and_alias(
         f"{model}: an interrupted change is complete: promoted 2, champion is 2\n",
     )
     assert read_champion(model) == second
-    assert len(read_state(model).events) == 4, "check records no move by hand"
+    assert len(read_state(model).events) == 4, "`registry check` reports no manual change of the alias"
 
 
 def test_an_overtaken_promoter_leaves_no_stale_alias(model: str, proxy: DelayingProxy, commands: Any) -> None:

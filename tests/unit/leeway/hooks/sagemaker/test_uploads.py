@@ -65,7 +65,7 @@ def test_same_content_is_uploaded_once(uploader, bucket, tmp_path):
     assert len(bucket.uploads) == 2
     assert uploader.upload_channel(write_files(tmp_path / "copy", **{"a": "1", "deep/b": "2"})) == uri
     assert len(bucket.uploads) == 2
-    assert len(bucket.listed_prefixes) == 2, "one call for a channel, whatever the number of its files"
+    assert len(bucket.listed_prefixes) == 2, "a channel needs one call, whatever the number of its files"
 
 
 def test_other_content_or_other_names_give_another_channel(uploader, bucket, tmp_path):

@@ -77,7 +77,7 @@ def test_connection_may_have_its_own_address_of_s3(read_connection: Any, masked_
     assert masked_values == ["AKIA", "s"]
     variables = read_connection("store", conn_type="aws", login="AKIA", password="s", extra={})
     assert not [name for name in variables if "URL" in name], (
-        "AWS itself is used, or the address in the worker's environment"
+        "no address is set: the step uses AWS itself, or the address in the worker's environment"
     )
 
 

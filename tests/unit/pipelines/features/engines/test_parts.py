@@ -138,4 +138,6 @@ def test_an_expression_over_several_days_is_computed_in_one_part(
     table = build(paths, count_rows)
     assert set(table["everything"].to_pylist()) == {table.num_rows}
     monkeypatch.setattr(duck, "is_computed_by_day", lambda expression: True)
-    assert set(build(paths, count_rows)["everything"].to_pylist()) != {table.num_rows}, "negative control"
+    assert set(build(paths, count_rows)["everything"].to_pylist()) != {table.num_rows}, (
+        "the negative control: a part of the days has fewer rows"
+    )
