@@ -54,7 +54,7 @@ def start_paused_process(plan: HostPlan, *, has_opt_ml: bool) -> tuple[subproces
     return process, server_socket
 
 
-def release_process(channel: socket.socket) -> str:
+def release_process(release_socket: socket.socket) -> str:
     """Let a paused process execute its command. Return why it cannot execute it; "" if it can.
 
     Raises:
@@ -62,9 +62,9 @@ def release_process(channel: socket.socket) -> str:
     """
     reason = b""
     with contextlib.suppress(ConnectionError):  # the process may have ended already; its reason can still be read
-        channel.sendall(b"!")
+        release_socket.sendall(b"!")
     with contextlib.suppress(ConnectionError):
-        while part := channel.recv(4096):
+        while part := release_socket.recv(4096):
             reason += part
     return reason.decode(errors="replace")
 
@@ -98,9 +98,9 @@ def find_opt_ml_problem() -> str:
 
 def _run_probe(plan: HostPlan) -> str:
     try:
-        process, channel = start_paused_process(plan, has_opt_ml=True)
-        with channel:
-            reason = release_process(channel)
+        process, release_socket = start_paused_process(plan, has_opt_ml=True)
+        with release_socket:
+            reason = release_process(release_socket)
         exit_code = process.wait(RELEASE_TIMEOUT_S)
     except (JobFailed, OSError, subprocess.TimeoutExpired) as error:
         return str(error)
@@ -109,10 +109,10 @@ def _run_probe(plan: HostPlan) -> str:
     return f"the process does not see its own /opt/ml: {plan.log.read_text(errors='replace').strip()}"
 
 
-def _build_launch_command(plan: HostPlan, channel: int, *, has_opt_ml: bool) -> Sequence[str]:
+def _build_launch_command(plan: HostPlan, socket_fd: int, *, has_opt_ml: bool) -> Sequence[str]:
     root = plan.root.resolve()
     cwd = CONTAINER_BASE / plan.cwd.resolve().relative_to(root) if has_opt_ml else plan.cwd
     hosts, locale = format_hosts(plan.addresses), plan.env.get("LC_CTYPE", "")
     launcher_arguments = [str(root) if has_opt_ml else "", str(cwd), plan.host, hosts, locale]
     # -I -S: the launcher ignores the job's PYTHON* variables, and does not load site-packages, which takes 3 ms.
-    return [sys.executable, "-I", "-S", launcher.__file__, str(channel), *launcher_arguments, *plan.command]
+    return [sys.executable, "-I", "-S", launcher.__file__, str(socket_fd), *launcher_arguments, *plan.command]

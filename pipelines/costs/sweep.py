@@ -39,10 +39,10 @@ def sweep(since: dt.datetime) -> list[Charge]:
     if not boto3.Session().region_name:  # an .env file may set it to "", and botocore then builds half an address
         raise SpecError("no AWS region is configured.", "Set AWS_DEFAULT_REGION.")
     try:
-        uncharged = list(_find_uncharged_jobs(boto3.client("sagemaker"), boto3.client("logs"), since))
+        uncharged_jobs = list(_find_uncharged_jobs(boto3.client("sagemaker"), boto3.client("logs"), since))
     except (ClientError, BotoCoreError) as error:
         raise ServiceError(f"SageMaker does not answer: {error}.", "Check AWS_ENDPOINT_URL, then try again.") from None
-    return _charge_each(uncharged)
+    return _charge_each(uncharged_jobs)
 
 
 def _find_uncharged_jobs(sagemaker: Any, logs: Any, since: dt.datetime) -> Iterator[tuple[Job, Account]]:

@@ -71,11 +71,11 @@ def fetch_entries() -> int:
     with _connect_remote() as (remote, root):
         paths = remote.find(f"{root}/{RUNS}") if remote and remote.exists(f"{root}/{RUNS}") else []
         remote_paths = {_get_runs_folder() / _get_entry_name(path): path for path in paths}
-        missing = {file: path for file, path in remote_paths.items() if _is_entry(file) and not file.exists()}
-        for file, path in missing.items():
+        missing_paths = {file: path for file, path in remote_paths.items() if _is_entry(file) and not file.exists()}
+        for file, path in missing_paths.items():
             with replace_file(file) as temporary:
                 temporary.write_bytes(remote.cat_file(path))
-        return len(missing)
+        return len(missing_paths)
 
 
 def push_entries(workspace: Workspace) -> int:
@@ -86,8 +86,8 @@ def push_entries(workspace: Workspace) -> int:
     Raises:
         ServiceError: the remote does not answer. A retry can help.
     """
-    lock = yaml.safe_load((workspace.folder / "dvc.lock").read_text(encoding="utf-8"))["stages"]
-    outputs = [_list_outputs(stage) for stage in lock.values()]
+    locked_stages = yaml.safe_load((workspace.folder / "dvc.lock").read_text(encoding="utf-8"))["stages"]
+    outputs = [_list_outputs(stage) for stage in locked_stages.values()]
     with _connect_remote() as (remote, root):
         if not remote:
             return 0

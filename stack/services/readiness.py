@@ -62,9 +62,11 @@ def raise_if_dead(layout: Layout, stack: Stack) -> None:
     current = Stack.load(layout)
     if current is None or current.id != stack.id:
         raise UnavailableError("The stack was stopped by another command; start it again.")
-    if current.died is not None:
-        code, log = current.services[current.died].exit_code, layout.log_file(current.died)
-        raise UnavailableError(f"{current.died} ended by itself (exit code {code}); see {log}.", read_log_end(log))
+    if current.failed_service is not None:
+        code, log = current.services[current.failed_service].exit_code, layout.log_file(current.failed_service)
+        raise UnavailableError(
+            f"{current.failed_service} ended by itself (exit code {code}); see {log}.", read_log_end(log)
+        )
     if current.supervisor is not None and not current.supervisor.is_alive():
         log = layout.log_file("supervisor")
         raise UnavailableError("The stack's supervisor was killed; start the stack again.", read_log_end(log))

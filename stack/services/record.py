@@ -57,7 +57,7 @@ class Stack(BaseModel):
     supervisor: Process | None = None
     """The leader of the session and process group of all services. Its pid is the id of the group."""
     services: dict[str, Process] = {}
-    died: str | None = None
+    failed_service: str | None = None
     """The service that ended by itself, after which the supervisor stopped the others."""
 
     @property

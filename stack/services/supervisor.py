@@ -57,7 +57,7 @@ class Supervisor:
         while not self._has_to_stop():
             self.stop_requested.wait(_POLL_S)
         stop_processes(self.plan.home, excluded_pids=[os.getpid()])
-        return 1 if self.stack.died else 0
+        return 1 if self.stack.failed_service else 0
 
     def _start(self, service: Service) -> None:
         log = self.layout.log_file(service.name)
@@ -77,7 +77,7 @@ class Supervisor:
         self.stack.save(self.layout)
 
     def _has_to_stop(self) -> bool:
-        """Record which services have ended, and tell whether all have to stop."""
+        """Record which services have ended; return whether all services have to stop."""
         if self.stop_requested.is_set():
             return True
         for name, child in list(self.running.items()):
@@ -87,9 +87,9 @@ class Supervisor:
             del self.running[name]
             self.stack.services[name].exit_code = code
             if not self._is_expected_end(name, code):
-                self.stack.died = name
+                self.stack.failed_service = name
             self.stack.save(self.layout)
-        return self.stack.died is not None
+        return self.stack.failed_service is not None
 
     def _is_expected_end(self, name: str, code: int) -> bool:
         one_time_services = {service.name for service in self.plan.services if service.runs_once}

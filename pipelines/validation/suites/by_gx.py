@@ -79,14 +79,14 @@ def evaluate_expectations(rows: Rows, expectations: Sequence[Expectation]) -> li
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings of pandas and scipy about the data
         results = batch.validate(_build_suite(expectations), result_format="COMPLETE").to_json_dict()["results"]
-    by_index = {result["expectation_config"]["meta"][_INDEX]: result for result in results}
-    return [_convert_result(rows, by_index[index]) for index in range(len(expectations))]
+    results_by_index = {result["expectation_config"]["meta"][_INDEX]: result for result in results}
+    return [_convert_result(rows, results_by_index[index]) for index in range(len(expectations))]
 
 
 def build_frame(table: pa.Table) -> pd.DataFrame:
     """Convert rows to a frame. Integers stay integers, also in a column with missing values."""
-    converted: pd.DataFrame = table.to_pandas(types_mapper=_NULLABLE.get)
-    return converted
+    frame: pd.DataFrame = table.to_pandas(types_mapper=_NULLABLE.get)
+    return frame
 
 
 def _build_suite(expectations: Sequence[Expectation]) -> gx.ExpectationSuite:
@@ -109,11 +109,11 @@ def _build_suite(expectations: Sequence[Expectation]) -> gx.ExpectationSuite:
 
 def _select_columns(rows: Rows, expectations: Sequence[Expectation]) -> str:
     """Return the SQL of the columns that the expectations need."""
-    needed: set[str] = set()
+    needed_names: set[str] = set()
     for expectation in expectations:
         needs_all = not expectation.column or expectation.kwargs.get("row_condition")
-        needed |= set(rows.schema.names if needs_all else expectation.column.split(", "))
-    columns = [name for name in rows.schema.names if name in needed] or rows.schema.names[:1]
+        needed_names |= set(rows.schema.names if needs_all else expectation.column.split(", "))
+    columns = [name for name in rows.schema.names if name in needed_names] or rows.schema.names[:1]
     return ", ".join(f"r.{quote_identifier(name)}" for name in columns)
 
 

@@ -263,7 +263,7 @@ def test_demo_completes_what_a_crash_cut_off(project, foreign_process, wait_for)
 def test_death_of_a_service_stops_all_others(project, foreign_process, wait_for):
     project.kill("mlflow")
     wait_for(lambda: project.list_processes() == [])
-    assert project.record["died"] == "mlflow"
+    assert project.record["failed_service"] == "mlflow"
     assert project.run("status").returncode == 75
     assert project.run("down").stdout == "Nothing was running.\n"
 

@@ -90,7 +90,7 @@ def test_service_that_ends_is_recorded_and_all_others_are_stopped(supervise, wai
     psutil.Process(supervisor.stack.services["b"].pid).kill()
     assert supervisor.process.wait(30) == 1
     assert supervisor.has_stopped_all()
-    assert (supervisor.stack.died, supervisor.stack.services["b"].exit_code) == ("b", -signal.SIGKILL)
+    assert (supervisor.stack.failed_service, supervisor.stack.services["b"].exit_code) == ("b", -signal.SIGKILL)
 
 
 def test_sigterm_stops_all_services_and_records_no_failure(supervise, wait_for):
@@ -99,7 +99,7 @@ def test_sigterm_stops_all_services_and_records_no_failure(supervise, wait_for):
     supervisor.process.terminate()
     assert supervisor.process.wait(30) == 0
     assert supervisor.has_stopped_all()
-    assert supervisor.stack.died is None
+    assert supervisor.stack.failed_service is None
 
 
 def test_next_service_waits_for_the_end_of_a_service_that_runs_once(supervise, tmp_path, wait_for):
@@ -110,7 +110,7 @@ def test_next_service_waits_for_the_end_of_a_service_that_runs_once(supervise, t
     wait_for(lambda: supervisor.has_started("next"))
     assert (tmp_path / "mark").exists()
     assert supervisor.stack.services["first"].exit_code == 0
-    assert supervisor.stack.died is None
+    assert supervisor.stack.failed_service is None
 
 
 def test_failure_of_a_service_that_runs_once_stops_all_services(supervise):
@@ -119,5 +119,5 @@ def test_failure_of_a_service_that_runs_once_stops_all_services(supervise):
     )
     assert supervisor.process.wait(30) == 1
     assert supervisor.has_stopped_all()
-    assert (supervisor.stack.died, supervisor.stack.services["first"].exit_code) == ("first", 3)
+    assert (supervisor.stack.failed_service, supervisor.stack.services["first"].exit_code) == ("first", 3)
     assert "next" not in supervisor.stack.services

@@ -32,7 +32,7 @@ def send(
     return statuses[0], body
 
 
-def outage(
+def build_outage(
     service: str, operation: str = "", *, for_s: float = 60, remaining: float = math.inf, code: str = "Slow"
 ) -> Outage:
     return Outage(service, operation, 503, code, time.monotonic() + for_s, remaining)
@@ -44,23 +44,23 @@ def outages() -> Outages:
 
 
 def test_outage_affects_only_its_service_and_operation(outages: Outages) -> None:
-    outages.add(outage("sagemaker", "DescribeTrainingJob"))
-    outages.add(outage("s3", "PUT"))
+    outages.add(build_outage("sagemaker", "DescribeTrainingJob"))
+    outages.add(build_outage("s3", "PUT"))
     status, body = send(outages, "sagemaker", target="DescribeTrainingJob")
     assert status == "503 Service Unavailable" and json.loads(body)["__type"] == "Slow"
     assert send(outages, "s3", method="PUT")[0] == "503 Service Unavailable"
-    for other in ({"target": "ListTrainingJobs"}, {"target": "DescribeTrainingJob", "signed": False}):
-        assert send(outages, "sagemaker", **other)[1] == b"ok"  # type: ignore[arg-type]
+    for request in ({"target": "ListTrainingJobs"}, {"target": "DescribeTrainingJob", "signed": False}):
+        assert send(outages, "sagemaker", **request)[1] == b"ok"  # type: ignore[arg-type]
     assert send(outages, "s3", method="GET")[1] == send(outages, "logs")[1] == b"ok"
 
 
 @pytest.mark.parametrize(("for_s", "remaining", "hits"), [(0, math.inf, 0), (60, 2, 2), (60, 0, 0), (60, math.inf, 5)])
 def test_outage_ends_by_time_or_by_number(outages: Outages, for_s: float, remaining: float, hits: int) -> None:
-    outages.add(outage("s3", for_s=for_s, remaining=remaining))
+    outages.add(build_outage("s3", for_s=for_s, remaining=remaining))
     answers = [send(outages, "s3")[0] for _ in range(5)]
     assert answers == ["503 Service Unavailable"] * hits + ["200 OK"] * (5 - hits)
 
 
 def test_error_code_is_escaped(outages: Outages) -> None:
-    outages.add(outage("s3", code="<a&b>"))
+    outages.add(build_outage("s3", code="<a&b>"))
     assert b"<Code>&lt;a&amp;b&gt;</Code>" in send(outages, "s3")[1]
