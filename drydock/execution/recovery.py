@@ -5,7 +5,7 @@ from datetime import datetime
 
 from drydock.execution.supervise import Cause, RunEnd
 from drydock.jobs.job import Job
-from drydock.jobs.record import now
+from drydock.jobs.record import get_now
 from drydock.jobs.states import Phase, Status
 from drydock.store import Store
 
@@ -29,13 +29,13 @@ class Heartbeat:
         """Store the current time, at most once a second."""
         if time.monotonic() >= self._due_at:
             with self._store.transaction() as db:
-                db.execute("INSERT OR REPLACE INTO heartbeat VALUES (1, ?)", (now().isoformat(),))
+                db.execute("INSERT OR REPLACE INTO heartbeat VALUES (1, ?)", (get_now().isoformat(),))
             self._due_at = time.monotonic() + HEARTBEAT_S
 
     def read_last(self) -> datetime:
         """Return when the previous server was last alive; the current time if there was none."""
         rows = self._store.query("SELECT moment FROM heartbeat")
-        return datetime.fromisoformat(rows[0][0]) if rows else now()
+        return datetime.fromisoformat(rows[0][0]) if rows else get_now()
 
 
 def recover_job(job: Job, last_alive_at: datetime) -> RunEnd | None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from drydock.host.machines import MachineSize, parse_instance_type
-from drydock.jobs.record import Record, Transition, measure_running_s, now
+from drydock.jobs.record import Record, Transition, get_now, measure_running_s
 from drydock.jobs.states import MESSAGES, Phase, Status
 from drydock.store import Store
 
@@ -140,12 +140,12 @@ class Job(ABC):
     @property
     def runtime_left_s(self) -> float:
         """Seconds of running time until MaxRuntimeInSeconds is used up; infinity for a job without this limit."""
-        return self._get_limit_s("MaxRuntimeInSeconds") - measure_running_s(self.record.transitions, now())
+        return self._get_limit_s("MaxRuntimeInSeconds") - measure_running_s(self.record.transitions, get_now())
 
     @property
     def wait_left_s(self) -> float:
         """Seconds until MaxWaitTimeInSeconds has passed since the job's creation; infinity for an on-demand job."""
-        return self._get_limit_s("MaxWaitTimeInSeconds") - (now() - self.created_at).total_seconds()
+        return self._get_limit_s("MaxWaitTimeInSeconds") - (get_now() - self.created_at).total_seconds()
 
     def enter_phase(self, phase: Phase, message: str | None = None, *, since: datetime | None = None) -> None:
         """Begin a phase. If the job is already in it, only the message changes.
@@ -158,7 +158,7 @@ class Job(ABC):
         with self._lock:
             text = message or MESSAGES[phase]
             if phase is not self.phase or text != self.record.transitions[-1].message:
-                self._change_phase(phase, text, since or now())
+                self._change_phase(phase, text, since or get_now())
                 self.save()
 
     def advance_to(self, phase: Phase) -> bool:
@@ -216,7 +216,7 @@ class Job(ABC):
             if self.status.is_final:
                 return
             # Phase and status are stored together: a server that is killed in between must not leave only one of them.
-            self._change_phase(phase, MESSAGES[phase], now())
+            self._change_phase(phase, MESSAGES[phase], get_now())
             self.record.transitions[-1].end = self.record.modified
             self.record.reason = reason
             self.record.status = status

@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS heartbeat (id INTEGER PRIMARY KEY CHECK (id = 1), mom
 """
 
 
-def now() -> datetime:
+def get_now() -> datetime:
     """Return the current time, in UTC."""
     return datetime.now(UTC)
 
@@ -99,7 +99,7 @@ def create_record(request: Mapping[str, Any], arn: str, billable_fraction: float
         billable_fraction: Billable seconds per training second, from 0 to 1.
     """
     request_without_tags = {key: value for key, value in request.items() if key != "Tags"}
-    first_transition = Transition(Phase.STARTING, now(), MESSAGES[Phase.STARTING])
+    first_transition = Transition(Phase.STARTING, get_now(), MESSAGES[Phase.STARTING])
     tags = list(request.get("Tags", []))
     return Record(request_without_tags, arn, tags, [first_transition], first_transition.start, billable_fraction)
 

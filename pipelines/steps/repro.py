@@ -91,9 +91,9 @@ def run(spec: ReproSpec) -> ReproResult:
 
     with workspaces.open_workspace(spec.workspace, spec.params, spec.commit, wait=spec.wait) as workspace:
         runcache.fetch_entries()
-        ran = [name for stage in spec.refresh for name in dvc_calls.repro(workspace, [stage], force=True)]
+        ran = [name for stage in spec.refresh for name in dvc_calls.run_repro(workspace, [stage], force=True)]
         with runcache.hold_stage_lock(workspace, spec.targets, spec.refresh):
-            ran += dvc_calls.repro(workspace, spec.targets)
+            ran += dvc_calls.run_repro(workspace, spec.targets)
         if spec.push and settings().dvc_remote:
             dvc_calls.push(workspace, spec.targets)
             runcache.push_entries(workspace)

@@ -34,7 +34,7 @@ ATTEMPTS = 3
 """Attempts of a transfer to or from the remote; a retry transfers only what is missing."""
 
 
-def repro(workspace: Workspace, stages: Sequence[str], *, force: bool = False) -> list[str]:
+def run_repro(workspace: Workspace, stages: Sequence[str], *, force: bool = False) -> list[str]:
     """Bring stages up to date, with those that they depend on.
 
     Args:

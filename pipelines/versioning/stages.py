@@ -55,7 +55,7 @@ def find_dependencies(stages: Mapping[str, Stage]) -> dict[str, set[str]]:
         name: {
             other.name
             for other in stages.values()
-            if other.name != name and any(_overlap(dep, out) for dep in stage.deps for out in other.outs)
+            if other.name != name and any(_has_overlap(dep, out) for dep in stage.deps for out in other.outs)
         }
         for name, stage in stages.items()
     }
@@ -76,10 +76,10 @@ def select_with_dependencies(stages: Mapping[str, Stage], targets: Iterable[str]
 def list_source_inputs(stages: Sequence[Stage]) -> set[str]:
     """Return the files and folders that the stages depend on and none of them writes."""
     outs = [out for stage in stages for out in stage.outs]
-    return {dep for stage in stages for dep in stage.deps if not any(_overlap(dep, out) for out in outs)}
+    return {dep for stage in stages for dep in stage.deps if not any(_has_overlap(dep, out) for out in outs)}
 
 
-def _overlap(path: str, other: str) -> bool:
+def _has_overlap(path: str, other: str) -> bool:
     """Return whether two paths are the same, or one is inside the other."""
     first, second = PurePosixPath(path), PurePosixPath(other)
     return first.is_relative_to(second) or second.is_relative_to(first)

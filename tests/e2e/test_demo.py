@@ -67,10 +67,10 @@ class Checkout:
         env = {**base_env, "PYTHONPATH": str(self.folder), "PATH": programs, **variables}
         return subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=580)
 
-    def python(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def run_python(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return self.run(sys.executable, *arguments, **variables)
 
-    def git(self, *arguments: str) -> str:
+    def run_git(self, *arguments: str) -> str:
         process = self.run("git", "-c", "user.name=e2e", "-c", "user.email=e2e@localhost", *arguments)
         assert process.returncode == 0, process.stderr
         return process.stdout.strip()
@@ -141,11 +141,11 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     )
     hyperparameters = yaml.safe_load((folder / "params.yaml").read_text())["train"]["hyperparameters"]
     checkout.set_params(train={"hyperparameters": {**hyperparameters, "num_round": 60, "max_depth": 3}})
-    checkout.git("init", "--quiet")
-    checkout.git("add", "--all")
-    checkout.git("commit", "--quiet", "--message", "small")
+    checkout.run_git("init", "--quiet")
+    checkout.run_git("add", "--all")
+    checkout.run_git("commit", "--quiet", "--message", "small")
     yield checkout
-    assert checkout.python("-m", "stack", "down").returncode == 0
+    assert checkout.run_python("-m", "stack", "down").returncode == 0
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,7 @@ def demo(checkout: Checkout, forks_steps: Path) -> subprocess.CompletedProcess[s
         f'#!/bin/sh\n[ -e {forks_steps} ] && exec {forking.ensure_stand_in()} "$@"\nexec {sys.executable} "$@"\n'
     )
     python.chmod(0o755)
-    process = checkout.python(*DEMO_COMMAND, "--keep", LEEWAY_PYTHON=str(python))
+    process = checkout.run_python(*DEMO_COMMAND, "--keep", LEEWAY_PYTHON=str(python))
     assert process.returncode == 0, process.stdout + process.stderr
     return process
 
@@ -192,7 +192,7 @@ def test_the_champion_has_all_tags_of_its_lineage(checkout, demo):
     assert version["aliases"] == ["champion"]
     tags = {name.removeprefix("leeway."): value for name, value in version["tags"].items()}
     assert [name for name in LINEAGE if not tags.get(name)] == []
-    assert tags["git_commit"] == checkout.git("rev-parse", "HEAD")
+    assert tags["git_commit"] == checkout.run_git("rev-parse", "HEAD")
     assert tags["as_of"] == "2013-02-01"
     assert tags["verdict"] == "passed"
     assert re.fullmatch(r"[0-9a-f]{64}", tags["dvc_lock"])
@@ -206,7 +206,7 @@ def test_dvc_repro_trains_the_same_model_without_airflow(checkout, demo):
     before = checkout.list_outputs()
     process = checkout.run("dvc", "repro")
     assert process.returncode == 0, process.stdout + process.stderr
-    digest_process = checkout.python(
+    digest_process = checkout.run_python(
         "-c", "from pipelines.system.files import sha256, Path; print(sha256(Path('data/model')))"
     )
     (version,) = checkout.list_versions()
@@ -220,7 +220,7 @@ def test_dvc_repro_with_another_learning_rate_trains_another_model(checkout, dem
     checkout.set_params(train={"hyperparameters": {**hyperparameters, "eta": 0.3}})
     process = checkout.run("dvc", "repro", "train")
     assert process.returncode == 0, process.stdout + process.stderr
-    digest_process = checkout.python(
+    digest_process = checkout.run_python(
         "-c", "from pipelines.system.files import sha256, Path; print(sha256(Path('data/model')))"
     )
     assert digest_process.stdout.strip() != checkout.list_versions()[0]["tags"]["leeway.model_digest"]
@@ -229,7 +229,7 @@ def test_dvc_repro_with_another_learning_rate_trains_another_model(checkout, dem
 @pytest.fixture(scope="module")
 def airflow(checkout: Checkout, demo: Any, forks_steps: Path) -> AirflowClient:
     """Return a client of the running Airflow. The project is as it was committed, and steps are forked from now on."""
-    checkout.git("checkout", "--quiet", "--", "params.yaml")
+    checkout.run_git("checkout", "--quiet", "--", "params.yaml")
     forks_steps.touch()
     url, password = (re.findall(pattern, demo.stdout)[0] for pattern in (r"Airflow\W+(http\S+)", r"password (\S+)"))
     return AirflowClient(url, "admin", password)
@@ -240,7 +240,7 @@ def require_approval(checkout: Checkout) -> None:
     """Change a hyperparameter, so that another model is trained, and require approval of its promotion."""
     hyperparameters = yaml.safe_load((checkout.folder / "params.yaml").read_text())["train"]["hyperparameters"]
     checkout.set_params(train={"hyperparameters": {**hyperparameters, "eta": 0.2}}, gate={"approval": "required"})
-    checkout.git("commit", "--quiet", "--all", "--message", "require approval")
+    checkout.run_git("commit", "--quiet", "--all", "--message", "require approval")
 
 
 def start_run(airflow: AirflowClient, dag_id: str, **conf: str) -> str:
@@ -295,7 +295,7 @@ def test_a_person_approves_a_promotion_and_rolls_it_back(checkout, airflow, requ
     wait_for(lambda: airflow.request("GET", rollback)["state"] in FINAL_STATES)
     assert airflow.request("GET", rollback)["state"] == "success"
     assert [version["aliases"] for version in checkout.list_versions()] == [["champion"], []]
-    events = checkout.python("-c", PRINT_EVENTS).stdout
+    events = checkout.run_python("-c", PRINT_EVENTS).stdout
     assert "('approved', 'admin', 'I looked')" in events
     assert "('rolled_back', 'admin', 'late on Mondays')" in events
 
@@ -306,7 +306,7 @@ def test_a_last_demo_adds_nothing_and_leaves_no_process(checkout, airflow):
     assert len(before["jobs"]) == len(before["versions"]) == 2
     assert before["snapshots"]
     (checkout.home / "stack.keep").unlink()
-    process = checkout.python(*DEMO_COMMAND)
+    process = checkout.run_python(*DEMO_COMMAND)
     assert process.returncode == 0, process.stdout + process.stderr
     assert "2013-02-01" in process.stdout
     assert "Nothing is left running." in process.stdout

@@ -21,12 +21,12 @@ from airflow.sdk import DAG
 from leeway.operators.spot_training import SpotTrainingOperator
 
 for name, deferrable in (("deferred", True), ("waiting", False)):
-    with DAG(f"spot_{name}", schedule=None, params={"mode": "wait", "gate": ""}) as dag:
+    with DAG(f"spot_{name}", schedule=None, params={"mode": "wait", "release_file": ""}) as dag:
         SpotTrainingOperator(
             task_id="train", entry_point="train.py", bundle="bundle.txt", image_uri="image",
             channels={"train": os.environ["LEEWAY_PROJECT"] + "/features"},
             deferrable=deferrable, check_interval_s=1, max_run_s=600, max_wait_s=900,
-            hyperparameters={"mode": "{{ params.mode }}", "gate": "{{ params.gate }}"},
+            hyperparameters={"mode": "{{ params.mode }}", "release_file": "{{ params.release_file }}"},
             retries=20, retry_delay=dt.timedelta(seconds=0.5),
         )
     globals()[dag.dag_id] = dag
@@ -42,7 +42,7 @@ RETRIED = {"retries": 20, "retry_delay": dt.timedelta(seconds=0.5)}
 def preprocess(deferrable):
     return SparkPreprocessOperator(
         task_id="preprocess", image_uri="image", instance_type="ml.m5.large", max_run_s=600, check_interval_s=1,
-        environment={"MODE": "{{ params.mode }}", "GATE": "{{ params.gate }}"}, deferrable=deferrable,
+        environment={"MODE": "{{ params.mode }}", "RELEASE_FILE": "{{ params.release_file }}"}, deferrable=deferrable,
         python=os.environ["LEEWAY_PROJECT"] + "/python", **RETRIED,
     )
 
@@ -54,7 +54,7 @@ def train():
     )
 
 for name, deferrable in (("deferred", True), ("waiting", False)):
-    with DAG(f"spark_{name}", schedule=None, params={"mode": "wait", "gate": ""}) as dag:
+    with DAG(f"spark_{name}", schedule=None, params={"mode": "wait", "release_file": ""}) as dag:
         first = preprocess(deferrable)
         if deferrable:
             first >> train()

@@ -41,9 +41,9 @@ def model_fn(model_dir):
         starts.write("started\\n")
 def transform_fn(model, body, content_type, accept):
     print("received", body.decode(), flush=True)
-    # This is far longer than any test waits: a test without the gate file must see that drydock ends this process.
+    # This is far longer than any test waits: a test without the release file must see that drydock ends this process.
     deadline = time.monotonic() + 3_600
-    while body == b"wait" and not pathlib.Path(os.environ["GATE"]).exists() and time.monotonic() < deadline:
+    while body == b"wait" and not pathlib.Path(os.environ["RELEASE_FILE"]).exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     return body.upper(), accept
 """
@@ -283,10 +283,15 @@ def test_missing_input_and_missing_output_bucket_are_reported(drydock: Any) -> N
 
 
 def create_slow_job(drydock: Any, name: str, folder: Path) -> None:
-    """Create a job whose model transforms one object, and waits for the gate file at the second."""
+    """Create a job whose model transforms one object, and waits for the release file at the second."""
     drydock.put(f"in/{name}/a.txt", b"text")
     drydock.put(f"in/{name}/b.txt", b"wait")
-    create_model(drydock, name, code=SLOW, Environment={"GATE": str(folder / "gate"), "STARTS": str(folder / "starts")})
+    create_model(
+        drydock,
+        name,
+        code=SLOW,
+        Environment={"RELEASE_FILE": str(folder / "release"), "STARTS": str(folder / "starts")},
+    )
     create_job(drydock, name, source={"ContentType": "text/plain"}, output={"Accept": "text/plain"})
 
 
@@ -312,7 +317,7 @@ def test_job_keeps_running_after_its_model_is_deleted(drydock: Any, tmp_path: Pa
     drydock.client("sagemaker").delete_model(ModelName="deleted")
     with pytest.raises(ClientError, match="Could not find model"):
         drydock.client("sagemaker").describe_model(ModelName="deleted")
-    (tmp_path / "gate").touch()
+    (tmp_path / "release").touch()
     assert wait_for_end(drydock, "deleted")["TransformJobStatus"] == "Completed"
     assert read_outputs(drydock, "deleted") == {"a.txt.out": b"TEXT", "b.txt.out": b"WAIT"}
 
@@ -428,7 +433,7 @@ def test_killed_server_keeps_ended_jobs_fails_running_jobs_and_runs_waiting_jobs
         create_model(server, "waiting")
         create_job(server, "waiting")
         kill(server, tmp_path)
-    (tmp_path / "gate").touch()
+    (tmp_path / "release").touch()
     with run_drydock(tmp_path, "--cores", "2", "--stop-grace", "1") as server:
         assert describe_job(server, "ended") | {"ResponseMetadata": 0} == ended | {"ResponseMetadata": 0}
         running, waiting = wait_for_end(server, "running"), wait_for_end(server, "waiting")

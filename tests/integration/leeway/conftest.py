@@ -33,7 +33,7 @@ import argparse, os, pathlib, signal, sys, time
 from lib.extra import WORD
 
 parser = argparse.ArgumentParser()
-for name in ("mode", "gate", "seed"):
+for name in ("mode", "release_file", "seed"):
     parser.add_argument(f"--{name}", default="")
 options = parser.parse_args()
 if options.mode == "stubborn":
@@ -47,7 +47,8 @@ checkpoints.mkdir(parents=True, exist_ok=True)
 if options.mode == "crash":
     raise SystemExit("the script failed")
 deadline = time.monotonic() + 3_600  # far longer than any test waits
-while options.mode in ("wait", "stubborn") and not pathlib.Path(options.gate).exists() and time.monotonic() < deadline:
+release_file = pathlib.Path(options.release_file)
+while options.mode in ("wait", "stubborn") and not release_file.exists() and time.monotonic() < deadline:
     time.sleep(0.05)
 (pathlib.Path(os.environ["SM_MODEL_DIR"]) / "model").write_text(f"{rows} {options.seed}")
 """
@@ -213,7 +214,7 @@ def make_spot_task(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[.
             "entry_point": "train.py",
             "bundle": "bundle.txt",
             "channels": {"train": str(tmp_path / "project" / "features" / "train")},
-            "hyperparameters": {"mode": mode, "gate": str(tmp_path / "gate")},
+            "hyperparameters": {"mode": mode, "release_file": str(tmp_path / "release")},
             "image_uri": "image",
             "max_run_s": 600,
             "max_wait_s": 900,

@@ -53,7 +53,7 @@ def make_task(request, tmp_path):
             "partition": "2026-01-01",
             "transform_above_rows": 2,
             "image_uri": "image",
-            "config": {"Environment": {"MODE": mode, "GATE": str(tmp_path / "gate")}},
+            "config": {"Environment": {"MODE": mode, "RELEASE_FILE": str(tmp_path / "release")}},
             "max_run_s": 600,
             "check_interval_s": 1,
             "python": str(tmp_path / "python"),
@@ -151,7 +151,7 @@ def test_task_is_skipped_without_a_champion(above_rows, drydock, project, make_t
 def test_retry_attaches_to_the_running_job(drydock, project, make_task, context, start, finish, tmp_path):
     first, second = start(make_task("wait"), context), start(make_task("wait"), context)
     assert first.trigger.wait.job_name == second.trigger.wait.job_name
-    (tmp_path / "gate").touch()
+    (tmp_path / "release").touch()
     assert finish(make_task("wait"), second)["status"] == "Completed"
     assert len(list_jobs(drydock, first.trigger.wait.job_name)) == 1
 
@@ -244,7 +244,7 @@ def test_stopped_job_fails_the_task(drydock, project, make_task, context, start,
     with pytest.raises(AirflowException, match="was stopped by somebody") as error:
         finish(make_task("wait"), deferred)
     assert type(error.value) is AirflowException
-    (tmp_path / "gate").touch()
+    (tmp_path / "release").touch()
     assert finish(make_task("wait"), start(make_task("wait"), context))["attempts"] == 2
 
 
@@ -252,11 +252,11 @@ def test_retry_waits_for_a_stopping_job_and_starts_another(
     drydock, project, make_task, context, start, finish, until, tmp_path
 ):
     name = start(make_task("stubborn"), context).trigger.wait.job_name
-    until((tmp_path / "gate-reached").exists)
+    until((tmp_path / "release-reached").exists)
     drydock.client("sagemaker").stop_transform_job(TransformJobName=name)
     deferred = start(make_task("stubborn"), context)
     assert (deferred.trigger.wait.job_name, deferred.trigger.wait.was_stopping) == (name, True)
-    (tmp_path / "gate").touch()
+    (tmp_path / "release").touch()
     assert finish(make_task("stubborn"), deferred)["attempts"] == 2
 
 
@@ -367,7 +367,7 @@ def test_worker_killed_after_creating_the_job_leaves_one_job(
     assert process.returncode == -signal.SIGKILL, process.stderr[-2_000:]
     deferred = start(make_task("wait"), context)
     assert list_jobs(drydock, deferred.trigger.wait.job_name) == [deferred.trigger.wait.job_name]
-    (tmp_path / "gate").touch()
+    (tmp_path / "release").touch()
     assert finish(make_task("wait"), deferred)["attempts"] == 1
 
 

@@ -45,7 +45,7 @@ def make_task(request, tmp_path):
         defaults = {
             "image_uri": "image",
             "validation_days": 2,
-            "environment": {"MODE": mode, "GATE": str(tmp_path / "gate")},
+            "environment": {"MODE": mode, "RELEASE_FILE": str(tmp_path / "release")},
             "max_run_s": 600,
             "check_interval_s": 1,
             "python": str(tmp_path / "python"),
@@ -121,7 +121,7 @@ def test_refuses_features_that_were_changed_in_s3(drydock, project, make_task, c
 def test_retry_attaches_to_the_running_job(drydock, project, make_task, context, start, finish, tmp_path):
     first, second = start(make_task("wait"), context), start(make_task("wait"), context)
     assert first.trigger.wait.job_name == second.trigger.wait.job_name
-    (tmp_path / "gate").touch()
+    (tmp_path / "release").touch()
     assert finish(make_task("wait"), second)["status"] == "Completed"
     assert len(list_jobs(drydock, first.trigger.wait.job_name)) == 1
 
@@ -162,7 +162,7 @@ def test_stopped_job_fails_the_task(drydock, project, make_task, context, start,
     with pytest.raises(AirflowException, match="was stopped by somebody") as error:
         finish(make_task("wait"), deferred)
     assert type(error.value) is AirflowException
-    (tmp_path / "gate").touch()
+    (tmp_path / "release").touch()
     assert finish(make_task("wait"), start(make_task("wait"), context))["attempts"] == 2
 
 
@@ -257,7 +257,7 @@ def test_worker_killed_after_creating_the_job_leaves_one_job(
     deferred = start(make_task("wait"), context)
     assert deferred.trigger.wait.job_name.endswith("-1")
     assert list_jobs(drydock, deferred.trigger.wait.job_name) == [deferred.trigger.wait.job_name]
-    (tmp_path / "gate").touch()
+    (tmp_path / "release").touch()
     assert finish(make_task("wait"), deferred)["attempts"] == 1
 
 

@@ -276,7 +276,7 @@ def test_outage_is_logged_once_and_the_task_continues_after_it(
         drydock, "outage", service=service, operation=operation or "", code=code, status=status, for_s=600, times=2
     )
     until(lambda: "answers again" in read_whole_log())
-    (tmp_path / "gate").touch()
+    (tmp_path / "release").touch()
     thread.join(120)
     assert results[0]["status"] == "Completed"
     log = read_whole_log()
@@ -311,7 +311,7 @@ def test_result_counts_an_interruption(
             for transition in drydock.describe_job(name)["SecondaryStatusTransitions"]
         )
     )
-    (tmp_path / "gate").touch()
+    (tmp_path / "release").touch()
     result = finish(make_spot_task("wait"), deferred)
     assert (result["interruptions"], result["attempts"], result["switches"]) == (1, 1, [])
     assert result["capacity_s"] > 0

@@ -86,7 +86,7 @@ def test_retry_attaches_to_the_running_job(drydock, project, make_spot_task, con
     second = start(make_spot_task("wait"), context)
     assert second.trigger.wait.job_name == first.trigger.wait.job_name
     assert list_jobs_of(drydock, first) == [first.trigger.wait.job_name]
-    (tmp_path / "gate").touch()
+    (tmp_path / "release").touch()
     assert finish(make_spot_task("wait"), second)["status"] == "Completed"
 
 
@@ -148,7 +148,7 @@ def test_stopped_job_fails_the_task_and_the_next_try_resumes(
     with pytest.raises(AirflowException, match="stopped") as error:
         finish(make_spot_task("wait"), first)
     assert type(error.value) is AirflowException
-    (tmp_path / "gate").touch()
+    (tmp_path / "release").touch()
     second = start(make_spot_task("wait"), context)
     assert second.trigger.wait.job_name.endswith("-2")
     assert finish(make_spot_task("wait"), second)["status"] == "Completed"
@@ -167,12 +167,12 @@ def test_retry_waits_for_a_stopping_job_and_starts_another(
     retry = start(make_spot_task("stubborn"), context)
     assert retry.trigger.wait.job_name == name
     assert list_jobs_of(drydock, first) == [name]
-    (tmp_path / "gate").touch()
+    (tmp_path / "release").touch()
     with pytest.raises(TaskDeferred) as second:
         resume(make_spot_task("stubborn"), retry)
     assert drydock.describe_job(name)["TrainingJobStatus"] == "Stopped"
     assert list_jobs_of(drydock, first) == [name, name.removesuffix("-1") + "-2"]
-    assert second.value.trigger.wait.job_name.endswith("-2")  # it ends by itself, because the gate is open
+    assert second.value.trigger.wait.job_name.endswith("-2")  # it ends by itself, because the release file exists
 
 
 def test_running_job_with_other_inputs_ends_before_the_next_one_starts(
@@ -210,7 +210,7 @@ TrainingJobs.create = create_and_die
 with DAG(sys.argv[1]):
     task = SpotTrainingOperator(
         task_id="train", entry_point="train.py", bundle="bundle.txt", channels={"train": sys.argv[2]},
-        hyperparameters={"mode": "ok", "gate": sys.argv[3]}, image_uri="image", max_run_s=600, max_wait_s=900)
+        hyperparameters={"mode": "ok", "release_file": sys.argv[3]}, image_uri="image", max_run_s=600, max_wait_s=900)
 task.execute({"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)})
 """
 
@@ -219,7 +219,7 @@ def test_worker_killed_after_creating_the_job_leaves_one_job(
     drydock, project, make_spot_task, context, finish, tmp_path
 ):
     task = make_spot_task()
-    arguments = [task.dag_id, task.channels["train"], str(tmp_path / "gate")]
+    arguments = [task.dag_id, task.channels["train"], str(tmp_path / "release")]
     worker = forking.run([sys.executable, "-c", WORKER, *arguments], capture_output=True, text=True, timeout=120)
     assert worker.returncode == -signal.SIGKILL, worker.stderr[-2_000:]
     base = task._make_job_task(context).jobs.base

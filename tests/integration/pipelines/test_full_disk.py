@@ -15,7 +15,7 @@ from pipelines.system.files import sha256
 from tests.tools.evaluations import write_evaluation
 
 
-def soak_case(left_kib: int) -> Any:
+def build_soak_case(left_kib: int) -> Any:
     """Return a case that only `make soak` runs."""
     return pytest.param(left_kib, marks=pytest.mark.soak)
 
@@ -58,7 +58,7 @@ def check_no_space(result: SimpleNamespace) -> None:
     assert result.out == ""
 
 
-@pytest.mark.parametrize("left_kib", [0, soak_case(8), 40, soak_case(120)])
+@pytest.mark.parametrize("left_kib", [0, build_soak_case(8), 40, build_soak_case(120)])
 def test_ingest_fails_with_75_in_a_full_home(
     disk: Path, fill_disk: Callable[[int], None], commands: Any, left_kib: int
 ) -> None:
@@ -80,7 +80,7 @@ def test_ingest_fails_with_75_in_a_full_home(
     assert json.loads(after.out)["rows"] == 943
 
 
-@pytest.mark.parametrize("left_kib", [0, soak_case(8), 40])
+@pytest.mark.parametrize("left_kib", [0, build_soak_case(8), 40])
 def test_validate_fails_with_75_in_a_full_home(
     disk: Path, fill_disk: Callable[[int], None], commands: Any, left_kib: int
 ) -> None:
@@ -105,7 +105,7 @@ def test_a_new_home_on_a_full_disk_fails_with_75(disk: Path, fill_disk: Callable
     assert commands.run_step("ingest", "--partition", "2013-01-01", env=env).code == 0
 
 
-@pytest.mark.parametrize("left_kib", [0, soak_case(60), 300])
+@pytest.mark.parametrize("left_kib", [0, build_soak_case(60), 300])
 def test_train_fails_with_75_in_a_full_home(
     disk: Path, fill_disk: Callable[[int], None], commands: Any, trained: SimpleNamespace, left_kib: int
 ) -> None:

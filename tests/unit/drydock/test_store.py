@@ -18,7 +18,7 @@ def store(tmp_path: Path) -> Store:
     return store
 
 
-def names(store: Store) -> list[str]:
+def list_names(store: Store) -> list[str]:
     return [name for (name,) in store.query("SELECT name FROM things ORDER BY name")]
 
 
@@ -28,20 +28,20 @@ def test_the_next_server_reads_what_was_written(tmp_path: Path, store: Store) ->
     # The first store stays open, as after a killed server.
     other = Store(tmp_path / "store.sqlite")
     other.create_tables(SCHEMA)
-    assert names(other) == ["one"]
+    assert list_names(other) == ["one"]
 
 
 def test_a_transaction_that_raises_changes_nothing(store: Store) -> None:
-    def half(name: str) -> None:
+    def insert_two(name: str) -> None:
         with store.transaction() as db:
             db.execute("INSERT INTO things VALUES ('half')")
             db.execute("INSERT INTO things VALUES (?)", (name,))
 
     with pytest.raises(sqlite3.IntegrityError):
-        half("half")
-    assert names(store) == []
-    half("whole")
-    assert names(store) == ["half", "whole"]
+        insert_two("half")
+    assert list_names(store) == []
+    insert_two("whole")
+    assert list_names(store) == ["half", "whole"]
 
 
 def test_the_store_works_again_after_a_full_disk(store: Store) -> None:
@@ -56,7 +56,7 @@ def test_the_store_works_again_after_a_full_disk(store: Store) -> None:
     with pytest.raises(sqlite3.OperationalError, match="full"):
         add("x" * 100_000)
     add("small")
-    assert names(store) == ["small"]
+    assert list_names(store) == ["small"]
 
 
 def test_threads_take_turns(store: Store) -> None:
@@ -70,4 +70,4 @@ def test_threads_take_turns(store: Store) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert names(store) == [f"{letter}{number:02d}" for letter in "abcd" for number in range(50)]
+    assert list_names(store) == [f"{letter}{number:02d}" for letter in "abcd" for number in range(50)]

@@ -115,24 +115,28 @@ class Airflow:
 class TaskRun:
     """A run of a DAG, and the SageMaker jobs of one of its tasks.
 
-    `gate` is a file: in mode `wait`, a job runs until it exists. `job_base_name` is a job name without its number.
+    `release_file`: in mode `wait`, a job runs until this file exists. `job_base_name` is a job name without its number.
     """
 
-    def __init__(self, airflow: Airflow, dag_id: str, run_id: str, task_id: str, gate: Path) -> None:
+    def __init__(self, airflow: Airflow, dag_id: str, run_id: str, task_id: str, release_file: Path) -> None:
         from leeway.hooks.sagemaker.named_jobs import build_base_name
 
-        self.airflow, self.run_id, self.task_id, self.gate = airflow, run_id, task_id, gate
+        self.airflow, self.run_id, self.task_id, self.release_file = airflow, run_id, task_id, release_file
         self.dag_id, self.job_type = dag_id, JOB_TYPES.get(task_id, "")
         self.job_base_name = build_base_name(dag_id, run_id, task_id, -1)
         self.path, self.dag_path = f"/dags/{dag_id}/dagRuns/{run_id}", f"/dags/{dag_id}"
 
     def start(self, conf: dict[str, str]) -> None:
-        body = {"dag_run_id": self.run_id, "logical_date": None, "conf": {"gate": str(self.gate), **conf}}
+        body = {
+            "dag_run_id": self.run_id,
+            "logical_date": None,
+            "conf": {"release_file": str(self.release_file), **conf},
+        }
         self.airflow.call_api("POST", f"{self.dag_path}/dagRuns", json=body)
 
     def select_task(self, task_id: str) -> TaskRun:
         """Return the same run with another of its tasks."""
-        return TaskRun(self.airflow, self.dag_id, self.run_id, task_id, self.gate)
+        return TaskRun(self.airflow, self.dag_id, self.run_id, task_id, self.release_file)
 
     def get_task(self) -> dict[str, Any]:
         return dict(self.airflow.call_api("GET", f"{self.path}/taskInstances/{self.task_id}"))
@@ -269,14 +273,14 @@ def build_environment(project: Path, drydock: Any) -> dict[str, str]:
 
 @pytest.fixture
 def start_run(airflow: Airflow, tmp_path: Path, until: Callable[..., Any]) -> Iterator[Callable[..., TaskRun]]:
-    """Return the function that starts a run of a DAG. Create the gate's file after the test, so that all jobs end."""
-    gate = tmp_path / "gate"
+    """Return the function that starts a run of a DAG. After the test, the release file ends all jobs."""
+    release_file = tmp_path / "release"
 
     def start(dag_id: str, task_id: str, wait_for_job: bool = True, **conf: str) -> TaskRun:
-        run = TaskRun(airflow, dag_id, f"run-{uuid.uuid4().hex[:8]}", task_id, gate)
+        run = TaskRun(airflow, dag_id, f"run-{uuid.uuid4().hex[:8]}", task_id, release_file)
         run.start(conf)
         until(lambda: not wait_for_job or run.has_started(1), 120)
         return run
 
     yield start
-    gate.touch()
+    release_file.touch()

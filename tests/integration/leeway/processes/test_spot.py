@@ -29,7 +29,7 @@ def test_clear_stops_the_job_and_the_next_resumes_from_its_checkpoints(start_run
         until(lambda: "cleared or marked: stopping" in runs[0].read_log(1), 60)
         until(lambda: "killed: stopping" in runs[1].read_log(1), 60)
         for run in runs:
-            run.gate.touch()
+            run.release_file.touch()
         until(lambda: [run.get_state() for run in runs] == ["success"] * 2, 120)
     for run in runs:
         assert run.get_result()["training_job"] == f"{run.job_base_name}-2"
@@ -61,7 +61,7 @@ def test_restart_of_the_triggerer_does_not_stop_the_job(airflow, start_run, unti
     process.send_signal(signal.SIGTERM)
     process.wait(60)
     airflow.start("triggerer")
-    run.gate.touch()
+    run.release_file.touch()
     until(lambda: run.get_state() == "success", 120)
     assert list(run.list_jobs().items()) == [(f"{run.job_base_name}-1", "Completed")]
     assert run.get_result()["attempts"] == 1
@@ -83,7 +83,7 @@ def test_kills_leave_one_job_at_a_time_and_lose_no_result(airflow, start_run, ch
             else:
                 airflow.kill(victim)
             airflow.start(victim)
-        run.gate.touch()
+        run.release_file.touch()
         until(lambda: run.get_state() == "success", 240)
     assert list(run.list_jobs().values()) == ["Completed"]
     assert run.get_result()["training_job"] == f"{run.job_base_name}-1"

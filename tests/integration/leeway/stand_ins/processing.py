@@ -16,7 +16,7 @@ if mode.startswith("exit"):
     (base / "output" / "message").write_text(f"[exit {mode[4:]}] the script failed.")
     sys.exit(int(mode[4:]))
 deadline = time.monotonic() + 3_600  # far longer than any test waits
-while mode == "wait" and not Path(os.environ["GATE"]).exists() and time.monotonic() < deadline:
+while mode == "wait" and not Path(os.environ["RELEASE_FILE"]).exists() and time.monotonic() < deadline:
     time.sleep(0.05)
 out = base / "processing/output"
 listing = ""

@@ -6,7 +6,7 @@ from pathlib import Path
 from airflow.dag_processing.bundles.base import BaseDagBundle
 
 
-def git(folder: Path, *arguments: str) -> str:
+def run_git(folder: Path, *arguments: str) -> str:
     process = subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True)
     return process.stdout.strip()
 
@@ -24,17 +24,17 @@ class RepositoryBundle(BaseDagBundle):
         with self.lock():
             if not self._folder.exists():
                 self._folder.parent.mkdir(parents=True, exist_ok=True)
-                git(self._folder.parent, "clone", "-q", self.repository, str(self._folder))
+                run_git(self._folder.parent, "clone", "-q", self.repository, str(self._folder))
             self._check_out(self.version or "origin/HEAD")
         super().initialize()
 
     def refresh(self) -> None:
         with self.lock():
-            git(self._folder, "fetch", "-q")
+            run_git(self._folder, "fetch", "-q")
             self._check_out("origin/HEAD")
 
     def get_current_version(self) -> str:
-        return git(self._folder, "rev-parse", "HEAD")
+        return run_git(self._folder, "rev-parse", "HEAD")
 
     @property
     def path(self) -> Path:
@@ -45,4 +45,4 @@ class RepositoryBundle(BaseDagBundle):
         return self.versions_dir / self.version if self.version else self.base_dir / "tracking"
 
     def _check_out(self, commit: str) -> None:
-        git(self._folder, "checkout", "-q", "--detach", commit)
+        run_git(self._folder, "checkout", "-q", "--detach", commit)

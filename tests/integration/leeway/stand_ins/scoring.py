@@ -18,8 +18,9 @@ def transform_fn(model, body, content_type, accept):
     if mode == "crash":
         raise ValueError("the script failed")
     ends = time.monotonic() + 3_600  # far longer than any test waits
-    pathlib.Path(os.environ["GATE"] + "-reached").touch()
-    while mode in ("wait", "stubborn") and not pathlib.Path(os.environ["GATE"]).exists() and time.monotonic() < ends:
+    release_file = pathlib.Path(os.environ["RELEASE_FILE"])
+    release_file.with_name("release-reached").touch()
+    while mode in ("wait", "stubborn") and not release_file.exists() and time.monotonic() < ends:
         time.sleep(0.05)
     return body.upper()
 """

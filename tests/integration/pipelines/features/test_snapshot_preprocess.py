@@ -246,10 +246,10 @@ def test_shuffled_later_known_columns_change_a_leaking_feature(
     """This is the negative control."""
     from pipelines.datasets.flights import features as module
 
-    def leaking_features(rows: Any) -> Any:
+    def leak_departure_delay(rows: Any) -> Any:
         return module.features(rows).mutate(distance=rows.dep_delay.cast("int32").fill_null(0))
 
-    monkeypatch.setattr("pipelines.dataset.Dataset.load_feature_function", lambda self: leaking_features)
+    monkeypatch.setattr("pipelines.dataset.Dataset.load_feature_function", lambda self: leak_departure_delay)
     # The rows that features read contain no later_known column, so dep_delay must not be one.
     permissive_dataset = replace(DATASET, later_known=[name for name in DATASET.later_known if name != "dep_delay"])
     monkeypatch.setattr("pipelines.datasets.flights.DATASET", permissive_dataset)

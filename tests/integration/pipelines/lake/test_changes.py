@@ -144,12 +144,12 @@ def test_the_size_of_batches_does_not_change_equal_rows(home: Path, monkeypatch:
     monkeypatch.setattr(spool, "FILE_BYTES", 1)
     lake, rows = Lake.open(), create_rows(D1, list(range(1_050)))
 
-    def reader(size: int) -> pa.RecordBatchReader:
+    def open_reader(size: int) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches(size))
 
-    assert lake.write_partition("t", D1, reader(7)).changed
+    assert lake.write_partition("t", D1, open_reader(7)).changed
     assert len(list_files(home)) == 11, "there are ten full files, and one with the remaining rows"
-    assert not lake.write_partition("t", D1, reader(1_000)).changed
+    assert not lake.write_partition("t", D1, open_reader(1_000)).changed
     assert lake.read_partition("t", D1).sort_by("n").equals(rows)
     with connect() as connection, lake.create_view(connection, "v", "t", D1, D1):
         assert [n for (n,) in connection.execute("SELECT n FROM v").fetchall()] == list(range(1_050)), (

@@ -32,7 +32,7 @@ def register_candidate(model: str, as_of: str) -> str:
     return register(model)
 
 
-def gate(model: str, version: str, backfill: bool = True, **policy: Any) -> gating.GateResult:
+def run_gate(model: str, version: str, backfill: bool = True, **policy: Any) -> gating.GateResult:
     """Run the step `gate`, as a backfill unless `backfill` is false."""
     fields = {"model_name": model, "version": version, "verdict": f"{version}.json"}
     return gating.run(gating.GateSpec(**fields, policy={**EASY_POLICY, **policy}, backfill=backfill))
@@ -62,7 +62,7 @@ def test_a_backfill_moves_no_alias_and_tags_the_version_that_it_would_replace(
     model: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = register_candidate(model, "2013-02-01")
-    assert gate(model, first).passed
+    assert run_gate(model, first).passed
     with caplog.at_level(logging.INFO, "leeway"):
         result = promote(model, first)
     assert (result.promoted, result.changed, result.previous) == (False, False, "")
@@ -75,7 +75,7 @@ def test_a_backfill_moves_no_alias_and_tags_the_version_that_it_would_replace(
     assert promote(model, first) == result
 
     second = register_candidate(model, "2013-03-01")
-    assert gate(model, second).champion == first
+    assert run_gate(model, second).champion == first
     promote(model, second)
     assert read_tags(model, second)["leeway.would_promote_over"] == first
     assert find_champion(model) == ""
@@ -85,7 +85,7 @@ def test_a_backfill_moves_no_alias_and_tags_the_version_that_it_would_replace(
 def test_promotes_with_promote_in_backfill_and_outside_of_a_backfill(model: str, fields: dict[str, Any]) -> None:
     """This is the control of the test above."""
     first = register_candidate(model, "2013-02-01")
-    gate(model, first)
+    run_gate(model, first)
     result = promote(model, first, **fields)
     assert (result.promoted, result.changed, find_champion(model)) == (True, True, first)
     assert "leeway.would_promote_over" not in read_tags(model, first)
@@ -95,52 +95,52 @@ def test_promotes_with_promote_in_backfill_and_outside_of_a_backfill(model: str,
 
 def test_a_backfill_does_not_compare_with_a_later_champion(model: str) -> None:
     early, middle = register_candidate(model, "2013-02-01"), register_candidate(model, "2013-03-01")
-    gate(model, early)
+    run_gate(model, early)
     promote(model, early)
-    result = gate(model, middle)
+    result = run_gate(model, middle)
     assert result.champion == early
     before = Path(f"{middle}.json").read_bytes()
 
     late = register_candidate(model, "2013-10-01")
-    assert gate(model, late, backfill=False).passed
+    assert run_gate(model, late, backfill=False).passed
     assert promote(model, late, backfill=False).promoted
     assert find_champion(model) == late
     register_candidate(model, "2013-02-20")  # this version is never champion
-    assert gate(model, middle) == result
+    assert run_gate(model, middle) == result
     assert Path(f"{middle}.json").read_bytes() == before, "a later champion changes no byte of the verdict"
     # The control: outside of a backfill, the alias gives the champion, and an older candidate is refused.
-    today = gate(model, middle, backfill=False)
+    today = run_gate(model, middle, backfill=False)
     assert (today.champion, today.passed) == (late, False)
 
 
 def test_a_version_of_the_same_as_of_is_not_an_earlier_champion(model: str) -> None:
     first = register_candidate(model, "2013-03-01")
-    gate(model, first)
+    run_gate(model, first)
     assert promote(model, first, promote_in_backfill=True).promoted
     note = Path("data/features/note")
     note.write_text("changes the features, which makes another candidate")
     second = register_candidate(model, "2013-03-01")
     assert second != first
-    assert gate(model, second).champion == ""
+    assert run_gate(model, second).champion == ""
     third = register_candidate(model, "2013-03-02")
-    assert gate(model, third).champion == first, "the control: a day later, the first version is champion"
+    assert run_gate(model, third).champion == first, "the control: a day later, the first version is champion"
 
 
 def test_an_alias_that_was_moved_by_hand_gives_the_champion(model: str) -> None:
     from pipelines.registry.versions import CHAMPION, Registry
 
     first, second = register_candidate(model, "2013-02-01"), register_candidate(model, "2013-03-01")
-    assert gate(model, second).champion == ""
+    assert run_gate(model, second).champion == ""
     Registry.open().client.set_registered_model_alias(model, CHAMPION, first)
-    assert gate(model, second).champion == first
+    assert run_gate(model, second).champion == first
 
 
 def test_a_backfill_never_promotes_an_older_version(model: str) -> None:
     late = register_candidate(model, "2013-10-01")
-    gate(model, late)
+    run_gate(model, late)
     promote(model, late, promote_in_backfill=True)
     early = register_candidate(model, "2013-02-01")
-    assert gate(model, early).passed
+    assert run_gate(model, early).passed
     result = promote(model, early, promote_in_backfill=True)
     assert (result.promoted, find_champion(model)) == (False, late)
     assert f"its as_of 2013-02-01 is before 2013-10-01, the as_of of champion {late}" in result.reason
@@ -151,7 +151,7 @@ def test_a_backfill_never_promotes_an_older_version(model: str) -> None:
 
 def test_a_backfill_does_not_promote_a_failed_version(model: str) -> None:
     version = register_candidate(model, "2013-02-01")
-    assert not gate(model, version, **HARD_POLICY).passed
+    assert not run_gate(model, version, **HARD_POLICY).passed
     with pytest.raises(PromotionError, match="did not pass the gate"):
         promote(model, version)
     assert "leeway.would_promote_over" not in read_tags(model, version)

@@ -49,7 +49,7 @@ def evaluate(name: str = "", **fields: Any) -> evaluating.EvaluateResult:
     return evaluating.run(evaluating.EvaluateSpec(register_as=name, **fields))
 
 
-def gate(name: str, version: str, **policy: Any) -> gating.GateResult:
+def run_gate(name: str, version: str, **policy: Any) -> gating.GateResult:
     return gating.run(gating.GateSpec(model_name=name, version=version, policy={**EASY_POLICY, **policy}))
 
 
@@ -229,7 +229,7 @@ def test_an_unreachable_server_gives_one_line_and_exit_code_75(
     assert "Traceback" not in process.err
 
 
-@pytest.mark.parametrize("step", [evaluate, lambda name: gate(name, "1"), lambda name: promote(name, "1")])
+@pytest.mark.parametrize("step", [evaluate, lambda name: run_gate(name, "1"), lambda name: promote(name, "1")])
 def test_an_unreachable_server_is_a_service_error_of_each_step(
     data: Path,
     free_port: Callable[[], int],
@@ -255,20 +255,20 @@ def test_stdout_has_only_the_result(data: Path, commands: Any, mlflow_uri: str) 
 
 def test_a_passed_verdict_is_written_to_file_and_version(data: Path, model: str, with_mlflow: str) -> None:
     version = register(model)
-    result = gate(model, version)
+    result = run_gate(model, version)
     assert result.passed, result.reason
     assert result.champion == ""
     tags = open_client(with_mlflow).get_model_version(model, version).tags
     assert tags["leeway.verdict"] == "passed"
     assert tags["leeway.verdict_digest"] == sha256(data / "verdict.json")
     before = (data / "verdict.json").read_bytes()
-    assert gate(model, version) == result
+    assert run_gate(model, version) == result
     assert (data / "verdict.json").read_bytes() == before
 
 
 def test_a_failed_verdict_is_written_to_file_and_version(data: Path, model: str, with_mlflow: str) -> None:
     version = register(model)
-    result = gate(model, version, **HARD_POLICY)
+    result = run_gate(model, version, **HARD_POLICY)
     assert not result.passed
     assert "auc is" in result.reason
     tags = open_client(with_mlflow).get_model_version(model, version).tags
@@ -278,7 +278,7 @@ def test_a_failed_verdict_is_written_to_file_and_version(data: Path, model: str,
 def test_the_gate_refuses_a_version_that_does_not_exist(data: Path, model: str) -> None:
     for version in ("7", "x", ""):
         with pytest.raises(DataError, match="version"):
-            gate(model, version)
+            run_gate(model, version)
 
 
 def test_the_champion_is_scored_on_the_same_rows(data: Path, model: str, trained: SimpleNamespace) -> None:
@@ -286,13 +286,13 @@ def test_the_champion_is_scored_on_the_same_rows(data: Path, model: str, trained
     from pipelines.steps.train import run as train
 
     first = evaluate(model)
-    assert gate(model, first.version).passed
+    assert run_gate(model, first.version).passed
     promote(model, first.version)
     # A much weaker candidate, of a later as_of.
     train(TrainSpec(hyperparameters={"num_round": 1, "max_depth": 1}))
     set_as_of("2013-02-01")
     second = evaluate(model)
-    result = gate(model, second.version, champion=[{"metric": "auc", "margin": 0.001}])
+    result = run_gate(model, second.version, champion=[{"metric": "auc", "margin": 0.001}])
     check = next(check for check in result.checks if "champion" in check.name)
     assert (result.champion, result.outcome) == ("1", "failed")
     difference = second.metrics["auc"] - first.metrics["auc"]
@@ -300,14 +300,14 @@ def test_the_champion_is_scored_on_the_same_rows(data: Path, model: str, trained
     with pytest.raises(PromotionError, match="did not pass"):
         promote(model, second.version)
     # The control: the same candidate passes with a large margin.
-    assert gate(model, second.version).passed
+    assert run_gate(model, second.version).passed
 
 
 def test_refuses_files_that_changed_after_the_verdict(data: Path, model: str, with_mlflow: str, tmp_path: Path) -> None:
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
     version = register(model, has_own_package=True)
-    gate(model, version)
+    run_gate(model, version)
     repository = get_artifact_repository(open_client(with_mlflow).get_model_version_download_uri(model, version))
     (folder,) = (artifact.path for artifact in repository.list_artifacts("artifacts"))
     copy = tmp_path / "copy"
@@ -317,7 +317,7 @@ def test_refuses_files_that_changed_after_the_verdict(data: Path, model: str, wi
     with pytest.raises(PromotionError, match="its files are not those that were judged"):
         promote(model, version)
     with pytest.raises(DataError, match="not those that were evaluated"):
-        gate(model, version)
+        run_gate(model, version)
     assert "champion" not in open_client(with_mlflow).get_registered_model(model).aliases
     repository.log_artifact(str(copy / "schema.json"), folder)
     assert promote(model, version).changed
@@ -329,20 +329,20 @@ def test_refuses_to_judge_a_version_without_files(data: Path, model: str, with_m
     version = register(model, has_own_package=True)
     get_artifact_repository(open_client(with_mlflow).get_model_version_download_uri(model, version)).delete_artifacts()
     with pytest.raises(DataError, match="has no model files"):
-        gate(model, version)
+        run_gate(model, version)
 
 
 def test_names_a_champion_that_cannot_be_loaded_and_judges_nothing(data: Path, model: str, with_mlflow: str) -> None:
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
     first = register(model, has_own_package=True)
-    assert gate(model, first).passed
+    assert run_gate(model, first).passed
     promote(model, first)
     get_artifact_repository(open_client(with_mlflow).get_model_version_download_uri(model, first)).delete_artifacts()
     set_as_of("2013-02-01")
     second, before = register(model), (data / "verdict.json").read_bytes()
     with pytest.raises(DataError, match=f"version {first} cannot be loaded"):
-        gate(model, second)
+        run_gate(model, second)
     assert (data / "verdict.json").read_bytes() == before
     assert "leeway.verdict" not in open_client(with_mlflow).get_model_version(model, second).tags
 
@@ -352,7 +352,7 @@ def test_names_a_champion_that_cannot_be_loaded_and_judges_nothing(data: Path, m
 
 def test_promotion_is_idempotent_and_only_moves_forward(data: Path, model: str, with_mlflow: str) -> None:
     first = register(model)
-    gate(model, first)
+    run_gate(model, first)
     result = promote(model, first)
     assert (result.changed, result.previous) == (True, "")
     again = promote(model, first)
@@ -361,7 +361,7 @@ def test_promotion_is_idempotent_and_only_moves_forward(data: Path, model: str, 
 
     set_as_of("2013-02-20")
     newer = register(model)
-    assert gate(model, newer).passed
+    assert run_gate(model, newer).passed
     result = promote(model, newer)
     assert (result.changed, result.previous) == (True, first)
     tags = open_client(with_mlflow).get_model_version(model, newer).tags
@@ -372,15 +372,15 @@ def test_promotion_is_idempotent_and_only_moves_forward(data: Path, model: str, 
 def test_gate_and_promotion_refuse_an_older_window(data: Path, model: str) -> None:
     set_as_of("2013-01-20")
     older = register(model)
-    assert gate(model, older).passed, "there is no champion yet"
+    assert run_gate(model, older).passed, "there is no champion yet"
     shutil.copy("data/verdict.json", "older.json")
     set_as_of("2013-01-25")
     newer = register(model)
-    gate(model, newer)
+    run_gate(model, newer)
     promote(model, newer)
     with pytest.raises(PromotionError, match="only moves forward"):
         promote(model, older, "older.json")
-    assert not gate(model, older).passed
+    assert not run_gate(model, older).passed
     with pytest.raises(PromotionError, match="did not pass"):
         promote(model, older)
 
@@ -389,7 +389,7 @@ def test_refuses_to_promote_a_failed_version(data: Path, model: str, with_mlflow
     from mlflow.exceptions import MlflowException
 
     version = register(model)
-    gate(model, version, **HARD_POLICY)
+    run_gate(model, version, **HARD_POLICY)
     with pytest.raises(PromotionError, match="did not pass the gate") as error:
         promote(model, version)
     assert error.value.exit_code == 2
@@ -426,7 +426,7 @@ run(GateSpec.parse({spec!r}, "test"))
 )
 def test_a_killed_gate_leaves_nothing_to_promote_and_can_be_run_again(data: Path, model: str, function: str) -> None:
     version = register(model)
-    gate(model, version, **HARD_POLICY)
+    run_gate(model, version, **HARD_POLICY)
     spec = {"model_name": model, "version": version, "policy": EASY_POLICY}
     process = forking.run(
         [sys.executable, "-c", KILLED_GATE.format(function=function, spec=spec)], capture_output=True, text=True
@@ -435,7 +435,7 @@ def test_a_killed_gate_leaves_nothing_to_promote_and_can_be_run_again(data: Path
     if "record_verdict" not in function:  # the tags have the first verdict, and the file has one that was not recorded
         with pytest.raises(PromotionError, match="not the verdict that the gate recorded"):
             promote(model, version)
-    gate(model, version)
+    run_gate(model, version)
     assert promote(model, version).changed
     kinds = [(event.kind, event.evidence.get("verdict")) for event in Journal.open().read_state(model).events]
     assert kinds == [("registered", None), ("judged", "failed"), ("judged", "passed"), ("promoted", None)]
@@ -443,30 +443,30 @@ def test_a_killed_gate_leaves_nothing_to_promote_and_can_be_run_again(data: Path
 
 def test_measured_times_do_not_change_the_digest_of_the_verdict(data: Path, model: str) -> None:
     version = register(model)
-    results = [gate(model, version, serving={}) for _ in range(2)]
+    results = [run_gate(model, version, serving={}) for _ in range(2)]
     first, second = ([check.value for check in result.checks if check.timed] for result in results)
     assert len(first) == 2 and first != second
     assert results[0].checks != results[1].checks
     digest = sha256(data / "verdict.json")
-    gate(model, version, serving={})
+    run_gate(model, version, serving={})
     assert sha256(data / "verdict.json") == digest
     assert "time for" in (data / "report/report.html").read_text()
 
 
 def test_refuses_a_verdict_that_was_changed(data: Path, model: str) -> None:
     version = register(model)
-    gate(model, version, **HARD_POLICY)
+    run_gate(model, version, **HARD_POLICY)
     change_verdict(lambda verdict: {**verdict, "passed": True, "outcome": "passed"})
     with pytest.raises(PromotionError, match="not the verdict that the gate recorded"):
         promote(model, version)
-    gate(model, version)
+    run_gate(model, version)
     change_verdict(lambda verdict: {**verdict, "reason": "because"})
     with pytest.raises(PromotionError, match="not the verdict that the gate recorded"):
         promote(model, version)
     change_verdict(lambda verdict: {**verdict, "version": "2"})
     with pytest.raises(PromotionError, match="is about"):
         promote(model, version)
-    gate(model, version)
+    run_gate(model, version)
     assert promote(model, version).changed
 
 
@@ -482,7 +482,7 @@ def test_refuses_a_file_that_is_no_verdict(data: Path, model: str, text: str | N
 
 def test_refuses_a_version_without_a_verdict(data: Path, model: str) -> None:
     first = register(model)
-    gate(model, first)
+    run_gate(model, first)
     set_as_of("2013-02-01")
     second = register(model)
     change_verdict(lambda verdict: {**verdict, "version": second})
@@ -538,7 +538,7 @@ def test_the_gate_reads_each_thing_of_the_registry_once(
     from mlflow import MlflowClient
 
     first = register(model)
-    gate(model, first)
+    run_gate(model, first)
     promote(model, first)
     set_as_of("2013-02-01")
     second = register(model)

@@ -68,7 +68,7 @@ def test_without_the_lock_two_runs_compute_the_same_window(
 
     def run(name: str) -> None:
         with workspaces.open_workspace(name, {"snapshot": {"as_of": "2013-02-01"}}) as workspace:
-            dvc_calls.repro(workspace, ["features"])
+            dvc_calls.run_repro(workspace, ["features"])
 
     threads = [threading.Thread(target=run, args=[name]) for name in ("one", "two")]
     for thread in threads:

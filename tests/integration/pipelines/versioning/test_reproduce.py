@@ -62,7 +62,7 @@ class Project:
         assert json.loads(result.out)["version"] == "1"
         return folder
 
-    def git(self, *arguments: str) -> None:
+    def run_git(self, *arguments: str) -> None:
         """Run git in the project."""
         git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false"]
         subprocess.run([*git, *arguments], cwd=self.folder, check=True, capture_output=True)
@@ -90,7 +90,7 @@ def project(tmp_path_factory: pytest.TempPathFactory, source: Any, mlflow_uri: s
     }
     project = Project(folder, home, env)
     for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "start"]):
-        project.git(*arguments)
+        project.run_git(*arguments)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEEWAY_HOME", str(home))
         settings.cache_clear()
@@ -139,7 +139,7 @@ def test_a_version_is_rebuilt_with_identical_files_and_metrics(project: Project,
     run = client.get_run(client.get_model_version(model, "1").run_id)
     # The code changes after the registration: reproduce must check out the version's commit.
     (project.folder / FEATURES_FILE).write_text("raise SystemExit('this is the wrong code')\n")
-    project.git("commit", "-qam", "broken")
+    project.run_git("commit", "-qam", "broken")
     result = project.run_step("reproduce", f"{model}@champion", "--retrain", "true")
     assert result.code == 0, result.err[-3_000:]
     report = json.loads(result.out)

@@ -27,7 +27,7 @@ DEMO = (
 )
 
 
-def lines(project, name: str) -> list[str]:
+def read_lines(project, name: str) -> list[str]:
     path = project.folder / name
     return sorted(path.read_text().splitlines()) if path.exists() else []
 
@@ -202,7 +202,7 @@ def test_demo_reports_the_failed_task_and_the_end_of_its_log(project):
     assert result.returncode == 75
     assert "error: Task train of flights_train failed for 2013-03-01" in result.stderr
     assert "the training has failed" in result.stderr
-    assert lines(project, "trained") == ["2013-03-01"]
+    assert read_lines(project, "trained") == ["2013-03-01"]
     assert json.loads((project.home / "demo.json").read_text())["outcome"] == "failed"
 
 
@@ -212,20 +212,20 @@ def test_repeated_demo_runs_only_what_failed_or_is_missing(project):
     assert (result.returncode, result.stderr) == (0, "")
     assert "0.6900" in result.stdout
     assert "2 champion" in result.stdout
-    assert lines(project, "ingested") == ["2013-01-01", "2013-01-02", "2013-01-03"]
-    assert lines(project, "trained") == ["2013-03-01", "2013-03-01", "2013-04-01"]
+    assert read_lines(project, "ingested") == ["2013-01-01", "2013-01-02", "2013-01-03"]
+    assert read_lines(project, "trained") == ["2013-03-01", "2013-03-01", "2013-04-01"]
     # Gate and promote recognise a backfill by this run type. The demo's backfill may promote.
-    assert set(lines(project, "kinds")) == {"True True"}
+    assert set(read_lines(project, "kinds")) == {"True True"}
 
 
 def test_third_demo_runs_nothing(project):
     result = project.run(*DEMO)
     assert result.returncode == 0
-    assert lines(project, "trained") == ["2013-03-01", "2013-03-01", "2013-04-01"]
+    assert read_lines(project, "trained") == ["2013-03-01", "2013-03-01", "2013-04-01"]
     report = json.loads((project.home / "demo.json").read_text())
     assert report["outcome"] == "done"
     assert {"up", "parse", "weather", "ingest", "train"} <= set(report["phases_s"])
-    assert lines(project, "weather") == ["2013-01"]
+    assert read_lines(project, "weather") == ["2013-01"]
 
 
 def test_refuses_a_day_in_the_future(project):
@@ -245,7 +245,7 @@ def test_demo_completes_what_a_crash_cut_off(project, foreign_process, wait_for)
     (project.folder / "train.slow").touch()
     cut_off = ("demo", "--from", "2013-01-01", "--to", "2013-01-03", "--as-of", "2013-05-01")
     first = project.start(*cut_off)
-    wait_for(lambda: "2013-05-01" in lines(project, "trained"))
+    wait_for(lambda: "2013-05-01" in read_lines(project, "trained"))
     first.kill()
     first.communicate()
     before = project.list_processes()
@@ -254,8 +254,8 @@ def test_demo_completes_what_a_crash_cut_off(project, foreign_process, wait_for)
     result = project.run(*cut_off)
     assert (result.returncode, result.stderr) == (0, "")
     assert "The stack is still up" in result.stdout, "the stack is up, as it was before the crash"
-    assert lines(project, "trained").count("2013-05-01") == 2
-    assert lines(project, "ingested") == ["2013-01-01", "2013-01-02", "2013-01-03"]
+    assert read_lines(project, "trained").count("2013-05-01") == 2
+    assert read_lines(project, "ingested") == ["2013-01-01", "2013-01-02", "2013-01-03"]
     assert len(before) > 7
     assert not {*before} & {*project.list_processes()}, "no process of the killed stack is left"
 

@@ -71,17 +71,17 @@ def test_the_training_image_has_the_versions_of_the_lock() -> None:
     chosen = {
         package["name"]: package
         for package in lock
-        if package["name"] in pins and not _of_another_python(package.get("resolution-markers", []))
+        if package["name"] in pins and not _is_for_another_python(package.get("resolution-markers", []))
     }
     assert {name: package["version"] for name, package in chosen.items()} == pins
     needed = {
         needs["name"]
         for package in chosen.values()
         for needs in package.get("dependencies", [])
-        if not _of_another_python([needs.get("marker", "")])
+        if not _is_for_another_python([needs.get("marker", "")])
     }
     assert {"numpy", "scipy", "six"} <= needed <= pins.keys()
 
 
-def _of_another_python(markers: list[str]) -> bool:
+def _is_for_another_python(markers: list[str]) -> bool:
     return bool(markers) and all(any(other in marker for other in OTHERS) for marker in markers)

@@ -9,7 +9,7 @@ import pytest
 from drydock.execution.recovery import LOST_JOB_REASON, Heartbeat, recover_job
 from drydock.execution.supervise import Cause, RunEnd
 from drydock.jobs.job import Job
-from drydock.jobs.record import now
+from drydock.jobs.record import get_now
 from drydock.jobs.states import Phase, Status
 from drydock.jobs.training.job import TrainingJob
 from drydock.store import Store
@@ -27,7 +27,7 @@ def list_phases(job: Job) -> list[str]:
 def test_running_jobs_are_recovered_by_their_kind(make_job: Make, phase: Phase, spot: bool) -> None:
     job = make_job(EnableManagedSpotTraining=spot)
     job.enter_phase(phase)
-    assert recover_job(job, now()) is None
+    assert recover_job(job, get_now()) is None
     if spot:
         assert job.phase is Phase.INTERRUPTED and job.status is Status.IN_PROGRESS
     elif phase is Phase.DOWNLOADING:
@@ -41,7 +41,7 @@ def test_waiting_jobs_keep_waiting(make_job: Make, phase: Phase) -> None:
     job = make_job(EnableManagedSpotTraining=True)
     job.enter_phase(phase)
     before = list_phases(job)
-    assert recover_job(job, now()) is None
+    assert recover_job(job, get_now()) is None
     assert list_phases(job) == before and job.status is Status.IN_PROGRESS
 
 
@@ -51,7 +51,7 @@ def test_command_that_has_ended_is_not_run_again(make_job: Make, spot: bool) -> 
     job.enter_phase(Phase.TRAINING)
     job.record_exit(Cause.EXIT, 3)
     job.enter_phase(Phase.UPLOADING)
-    assert recover_job(job, now()) == RunEnd(Cause.EXIT, 3)
+    assert recover_job(job, get_now()) == RunEnd(Cause.EXIT, 3)
     assert job.status is Status.IN_PROGRESS
 
 
@@ -60,8 +60,8 @@ def test_stopping_jobs_are_recovered(make_job: Make) -> None:
     started.enter_phase(Phase.TRAINING)
     for job in (started, waiting):
         job.request_stop()
-    assert recover_job(started, now()) == RunEnd(Cause.STOP, 143) and not started.status.is_final
-    assert recover_job(waiting, now()) is None and waiting.status is Status.STOPPED
+    assert recover_job(started, get_now()) == RunEnd(Cause.STOP, 143) and not started.status.is_final
+    assert recover_job(waiting, get_now()) is None and waiting.status is Status.STOPPED
 
 
 def test_time_without_a_server_is_not_billed(make_job: Make) -> None:

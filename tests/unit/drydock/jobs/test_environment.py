@@ -14,43 +14,43 @@ from drydock.jobs.training.job import TrainingJob
 Make = Callable[..., TrainingJob]
 
 
-def context(*, is_container: bool = False, **server_env: str) -> HostContext:
+def build_context(*, is_container: bool = False, **server_env: str) -> HostContext:
     return HostContext("/tree", "algo-2", ["algo-1", "algo-2"], 2, server_env, is_container, "http://u")
 
 
 def test_job_does_not_see_the_environment_of_the_server() -> None:
     machine = {"PATH": "/bin", "PYTHONPATH": "/p", "LC_ALL": "C", "TOKEN": "secret", "AWS_PROFILE": "prod"}
     machine["OMP_WAIT_POLICY"] = "passive"
-    env = build_common_environment("eu-west-1", context(**machine))
+    env = build_common_environment("eu-west-1", build_context(**machine))
     assert env["PYTHONPATH"] == "/p" and env["LC_ALL"] == "C"
     assert env["OMP_WAIT_POLICY"] == "passive"
     assert not {"TOKEN", "AWS_PROFILE"} & env.keys()
     # An image has its own paths. Variables with paths of this machine are left out.
     assert (
         not {"PATH", "PYTHONPATH", "LC_ALL", "OMP_WAIT_POLICY"}
-        & build_common_environment("eu-west-1", context(is_container=True, **machine)).keys()
+        & build_common_environment("eu-west-1", build_context(is_container=True, **machine)).keys()
     )
 
 
 def test_python_on_the_path_is_that_of_the_server() -> None:
     own = str(Path(sys.executable).parent)
-    assert build_common_environment("eu-west-1", context(PATH="/a:/b"))["PATH"] == f"{own}:/a:/b"
-    assert build_common_environment("eu-west-1", context(PATH=f"/a:{own}"))["PATH"] == f"{own}:/a"
-    assert build_common_environment("eu-west-1", context())["PATH"] == f"{own}:{os.defpath}"
+    assert build_common_environment("eu-west-1", build_context(PATH="/a:/b"))["PATH"] == f"{own}:/a:/b"
+    assert build_common_environment("eu-west-1", build_context(PATH=f"/a:{own}"))["PATH"] == f"{own}:/a"
+    assert build_common_environment("eu-west-1", build_context())["PATH"] == f"{own}:{os.defpath}"
 
 
 def test_credentials_are_those_of_the_server_or_dummies() -> None:
-    assert build_common_environment("eu-west-1", context())["AWS_ACCESS_KEY_ID"] == "drydock"
+    assert build_common_environment("eu-west-1", build_context())["AWS_ACCESS_KEY_ID"] == "drydock"
     credentials = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_SESSION_TOKEN": "c"}
-    assert build_common_environment("eu-west-1", context(**credentials)).items() >= credentials.items()
+    assert build_common_environment("eu-west-1", build_context(**credentials)).items() >= credentials.items()
     # A token without its key is not used.
-    assert "AWS_SESSION_TOKEN" not in build_common_environment("eu-west-1", context(AWS_SESSION_TOKEN="c"))
-    env = build_common_environment("eu-west-1", context())
+    assert "AWS_SESSION_TOKEN" not in build_common_environment("eu-west-1", build_context(AWS_SESSION_TOKEN="c"))
+    env = build_common_environment("eu-west-1", build_context())
     assert env["AWS_ENDPOINT_URL"] == "http://u" and env["AWS_DEFAULT_REGION"] == "eu-west-1"
 
 
 def test_environment_of_the_request_overrides_others(make_job: Make) -> None:
-    server = context(MLFLOW_TRACKING_URI="the server's")
+    server = build_context(MLFLOW_TRACKING_URI="the server's")
     assert (
         build_environment(make_job(Environment={"MLFLOW_TRACKING_URI": "own"}), server)["MLFLOW_TRACKING_URI"] == "own"
     )
@@ -64,7 +64,7 @@ def test_folder_variables_point_into_the_job_folder(make_job: Make) -> None:
         CheckpointConfig={"S3Uri": "s3://b/c", "LocalPath": "/opt/ml/other"},
         HyperParameters={"depth": "3"},
     )
-    env = build_environment(job, context())
+    env = build_environment(job, build_context())
     assert env["SAGEMAKER_BASE_DIR"] == "/tree" and env["SM_MODEL_DIR"] == "/tree/model"
     assert env["SM_CHANNEL_TRAIN-1"] == "/tree/input/data/train-1"
     assert env["SM_CHECKPOINT_DIR"] == "/tree/other"
@@ -72,7 +72,7 @@ def test_folder_variables_point_into_the_job_folder(make_job: Make) -> None:
 
 
 def test_host_knows_all_hosts(make_job: Make) -> None:
-    env: dict[str, Any] = build_environment(make_job(), context())
+    env: dict[str, Any] = build_environment(make_job(), build_context())
     assert env["SM_CURRENT_HOST"] == "algo-2" and json.loads(env["SM_HOSTS"]) == ["algo-1", "algo-2"]
-    resources = build_config_files(make_job(), context())["resourceconfig.json"]
+    resources = build_config_files(make_job(), build_context())["resourceconfig.json"]
     assert resources["current_host"] == "algo-2" and resources["hosts"] == ["algo-1", "algo-2"]

@@ -11,7 +11,7 @@ from drydock.jobs.training.job import TrainingJob
 START = datetime(2013, 1, 1, tzinfo=UTC)
 
 
-def line(phase: Phase, begin: float, end: float | None) -> Transition:
+def build_transition(phase: Phase, begin: float, end: float | None) -> Transition:
     until = None if end is None else START + timedelta(seconds=end)
     return Transition(phase, START + timedelta(seconds=begin), "m", until)
 
@@ -32,12 +32,40 @@ def test_refuses_text_that_is_not_a_record() -> None:
 @pytest.mark.parametrize(
     ("lines", "seconds"),
     [
-        ([line(Phase.STARTING, 0, None)], 0),
-        ([line(Phase.STARTING, 0, 5), line(Phase.DOWNLOADING, 5, 6), line(Phase.TRAINING, 6, None)], 15),
-        ([line(Phase.TRAINING, 0, 3), line(Phase.INTERRUPTED, 3, 18), line(Phase.TRAINING, 18, None)], 5),
+        ([build_transition(Phase.STARTING, 0, None)], 0),
+        (
+            [
+                build_transition(Phase.STARTING, 0, 5),
+                build_transition(Phase.DOWNLOADING, 5, 6),
+                build_transition(Phase.TRAINING, 6, None),
+            ],
+            15,
+        ),
+        (
+            [
+                build_transition(Phase.TRAINING, 0, 3),
+                build_transition(Phase.INTERRUPTED, 3, 18),
+                build_transition(Phase.TRAINING, 18, None),
+            ],
+            5,
+        ),
         # A stop while it runs is running time, a stop while it waits is not.
-        ([line(Phase.TRAINING, 0, 3), line(Phase.STOPPING, 3, 4), line(Phase.STOPPED, 4, 4)], 4),
-        ([line(Phase.INTERRUPTED, 0, 3), line(Phase.STOPPING, 3, 4), line(Phase.STOPPED, 4, 4)], 0),
+        (
+            [
+                build_transition(Phase.TRAINING, 0, 3),
+                build_transition(Phase.STOPPING, 3, 4),
+                build_transition(Phase.STOPPED, 4, 4),
+            ],
+            4,
+        ),
+        (
+            [
+                build_transition(Phase.INTERRUPTED, 0, 3),
+                build_transition(Phase.STOPPING, 3, 4),
+                build_transition(Phase.STOPPED, 4, 4),
+            ],
+            0,
+        ),
     ],
 )
 def test_only_time_with_instances_counts(lines: list[Transition], seconds: float) -> None:

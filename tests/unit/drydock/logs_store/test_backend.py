@@ -193,12 +193,12 @@ def test_deleted_stream_accepts_no_events(disk: Disk) -> None:
 
 
 def test_several_jobs_write_into_one_group_concurrently(disk: Disk) -> None:
-    def job(name: str) -> None:
+    def write_lines(name: str) -> None:
         stream = LogStream(ACCOUNT, REGION, name, group=GROUP)
         for number in range(20):
             stream.write([f"{number} {text}" for text in ("a", "")])
 
-    threads = [threading.Thread(target=job, args=(f"job-{number}",)) for number in range(8)]
+    threads = [threading.Thread(target=write_lines, args=(f"job-{number}",)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

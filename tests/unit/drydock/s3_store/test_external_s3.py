@@ -9,28 +9,30 @@ from drydock.s3_store.external_s3 import ExternalS3Middleware
 from drydock.transfer.clients import _read_credentials
 
 
-def answer(s3_url: str, service: str) -> tuple[str, bytes]:
+def send_request(s3_url: str, service: str) -> tuple[str, bytes]:
     statuses: list[str] = []
 
-    def application(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+    def answer_request(environ: dict[str, Any], start_response: Any) -> list[bytes]:
         start_response("200 OK", [])
         return [b"ok"]
 
     scope = f"AWS4-HMAC-SHA256 Credential=x/20250101/us-east-1/{service}/aws4_request, ..."
     environ = {"REQUEST_METHOD": "GET", **({"HTTP_AUTHORIZATION": scope} if service else {})}
-    body = b"".join(ExternalS3Middleware(application, s3_url)(environ, lambda status, headers: statuses.append(status)))
+    body = b"".join(
+        ExternalS3Middleware(answer_request, s3_url)(environ, lambda status, headers: statuses.append(status))
+    )
     return statuses[0], body
 
 
 def test_refuses_s3_requests_and_names_the_s3_server() -> None:
-    status, body = answer("http://s3:8333", "s3")
+    status, body = send_request("http://s3:8333", "s3")
     assert status == "400 Bad Request"
     assert b"<Code>InvalidRequest</Code>" in body and b"AWS_ENDPOINT_URL_S3 to http://s3:8333" in body
 
 
 @pytest.mark.parametrize(("s3_url", "service"), [("", "s3"), ("http://s3:8333", "sagemaker"), ("http://s3:8333", "")])
 def test_answers_all_other_requests(s3_url: str, service: str) -> None:
-    assert answer(s3_url, service) == ("200 OK", b"ok")
+    assert send_request(s3_url, service) == ("200 OK", b"ok")
 
 
 def test_jobs_get_the_url_of_the_s3_server() -> None:

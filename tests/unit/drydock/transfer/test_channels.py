@@ -119,13 +119,13 @@ def test_seed_determines_the_shares(s3: Any, objects: ObjectStore, tmp_path: Pat
     for number in range(10):
         s3.put(f"data/{number}")
 
-    def share(folder: str, **fields: Any) -> list[str]:
+    def download_share(folder: str, **fields: Any) -> list[str]:
         sharded = build_channel(s3.build_uri("data/"), source={"S3DataDistributionType": "ShardedByS3Key"}, **fields)
         download(objects, sharded, tmp_path / folder, 0, 2)
         return sorted(read_files(tmp_path / folder))
 
-    first, again = (share(folder, ShuffleConfig={"Seed": 1}) for folder in ("first", "again"))
-    assert first == again != share("plain") == ["0", "2", "4", "6", "8"]
+    first, again = (download_share(folder, ShuffleConfig={"Seed": 1}) for folder in ("first", "again"))
+    assert first == again != download_share("plain") == ["0", "2", "4", "6", "8"]
 
 
 def test_host_may_have_an_empty_share(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
@@ -138,12 +138,12 @@ def test_host_may_have_an_empty_share(s3: Any, objects: ObjectStore, tmp_path: P
 def test_files_of_fast_file_mode_are_read_only(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     s3.put("data/a", "a")
 
-    def mode(folder: str, default: str, **fields: Any) -> int:
+    def read_write_bits(folder: str, default: str, **fields: Any) -> int:
         download(objects, build_channel(s3.build_uri("data/"), **fields), tmp_path / folder, mode=default)
         return os.stat(tmp_path / folder / "a").st_mode & 0o222
 
-    assert mode("1", "FastFile") == mode("2", "File", InputMode="FastFile") == 0
-    assert mode("3", "File") and mode("4", "FastFile", InputMode="File")
+    assert read_write_bits("1", "FastFile") == read_write_bits("2", "File", InputMode="FastFile") == 0
+    assert read_write_bits("3", "File") and read_write_bits("4", "FastFile", InputMode="File")
 
 
 @pytest.mark.parametrize("keys", [["in/a", "in/a/b"], ["in/../../escaped"], ["in//etc/escaped"]])

@@ -73,13 +73,13 @@ def test_never_copies_an_inconsistent_file(tmp_path: Path) -> None:
                 with copied:
                     copied.seek(0)
                     # The writer goes from start to end: at any moment the bytes change at most once in the file.
-                    assert _seams(copied.read()) <= 1
+                    assert _count_changed_pages(copied.read()) <= 1
         writer.kill()
 
 
-def _seams(content: bytes) -> int:
+def _count_changed_pages(content: bytes) -> int:
     pages = [content[start] for start in range(0, len(content), 4096)]
-    return sum(one != other for one, other in pairwise(pages))
+    return sum(page != next_page for page, next_page in pairwise(pages))
 
 
 def test_opens_only_regular_files(tmp_path: Path) -> None:
