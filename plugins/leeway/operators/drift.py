@@ -39,7 +39,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
         asset: gets the event. An asset that is only in `outlets` would get an event without `extra`.
         retrain_in_backfill: whether drift in a backfill retrains (templated); empty: params.yaml, section drift,
             decides.
-        backfill: whether a backfill runs the task (templated); by default the run says so.
+        backfill: whether a backfill runs the task (templated); by default, whether a backfill started the DAG run.
         deferrable: whether to wait in the triggerer; else as `mode` says, like any sensor.
         poke_interval: seconds between two checks; each starts a process.
         timeout: longest time of all checks together, seconds.

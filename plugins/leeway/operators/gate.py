@@ -27,7 +27,7 @@ class GateOperator(StepOperator, SkipMixin):
         workspace: folder of the run's DVC workspace (templated).
         model_name: registered model (templated).
         version: the candidate's version (templated).
-        backfill: whether a backfill runs the task (templated); by default the run says so.
+        backfill: whether a backfill runs the task (templated); by default, whether a backfill started the DAG run.
 
     Returns:
         `GateResult`: passed, outcome, reason, checks, needs_approval, approval_timeout_h, approval_default, facts,

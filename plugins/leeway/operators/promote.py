@@ -18,7 +18,7 @@ class PromoteOperator(StepOperator):
         version: version to promote (templated).
         verdict: file of the verdict, as GateOperator returns it (templated).
         promote_in_backfill: whether a backfill may promote (templated); empty: params.yaml, section promote, decides.
-        backfill: whether a backfill runs the task (templated); by default the run says so.
+        backfill: whether a backfill runs the task (templated); by default, whether a backfill started the DAG run.
         force: whether to promote a version that is older than the champion, was judged against another champion, was
             rejected, rolled back or retired (templated). Even then its verdict must allow the promotion.
         why: reason, which is recorded; required with `force` (templated).

@@ -1,4 +1,4 @@
-"""The command line: errors in one line, exit codes, and commands that have nothing to do."""
+"""Test the command line: errors in one line, exit codes, and commands that have nothing to do."""
 
 import pytest
 from typer.testing import CliRunner

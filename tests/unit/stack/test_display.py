@@ -1,4 +1,4 @@
-"""What is printed where the output is not a terminal."""
+"""Test what is printed where the output is not a terminal."""
 
 from stack import display
 

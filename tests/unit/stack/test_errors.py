@@ -1,4 +1,4 @@
-"""The errors of the stack."""
+"""Test the errors of the stack."""
 
 import pickle
 

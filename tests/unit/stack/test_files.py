@@ -1,4 +1,4 @@
-"""Atomic writes."""
+"""Test atomic writes."""
 
 import os
 

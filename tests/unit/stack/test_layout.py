@@ -1,4 +1,4 @@
-"""The folders of a stack, and the disks and projects that are refused."""
+"""Test the folders of a stack, and the disks and projects that are refused."""
 
 from pathlib import Path
 

@@ -50,7 +50,7 @@ def list_files(address: str) -> list[str]:
 
     Raises:
         DataError: no file matches. A retry cannot help.
-        SpecError: the address has a *, and begins with http:// or https://.
+        SpecError: the address has a *, and begins with http:// or https://. A retry cannot help.
     """
     if "*" not in address:
         return [address]
@@ -74,7 +74,7 @@ def open_file(address: str, needs_seek: bool) -> Iterator[Any]:
 
     Raises:
         DataError: the file does not exist. A retry cannot help.
-        SpecError: access is refused.
+        SpecError: access is refused. A retry cannot help.
         ServiceError: the store failed. A retry can help.
     """
     if is_http(address):

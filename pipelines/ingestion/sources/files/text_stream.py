@@ -26,7 +26,7 @@ class Utf8Stream:
         is_checked: whether the caller checks itself that UTF-8 is valid. UTF-8 is then passed through unchanged.
 
     Raises:
-        SpecError: there is no such encoding.
+        SpecError: there is no such encoding. A retry cannot help.
         DataError: the bytes are not in the encoding; from `read`, too. A retry cannot help.
     """
 

@@ -30,7 +30,7 @@ ENDLESS = {"num_round": 100_000, "early_stopping_rounds": 100_000, "eta": 0.001}
 
 
 class Job:
-    """Run the script as a training job does: each start has empty folders, but for the checkpoints."""
+    """Run the script as a training job does: at each start, all folders but that of the checkpoints are empty."""
 
     def __init__(self, base: Path, features: Path, commands: Any) -> None:
         self.base, self.features, self.commands = base, features, commands
@@ -141,10 +141,10 @@ def test_kills_and_stops_at_random_moments_change_no_byte(make_job: Callable[[st
         rounds = int(names[-1])
         assert not (job.base / "model").exists()
     assert read_restored_round(job.run(hyperparameters)) == rounds
-    differing = {
+    different_names = {
         name for name, digest in job.compute_digests().items() if uninterrupted.compute_digests()[name] != digest
     }
-    assert differing == {"params.json"}, "only params.json differs: it has the interval of the checkpoints"
+    assert different_names == {"params.json"}, "only params.json differs: it has the interval of the checkpoints"
 
 
 @pytest.mark.parametrize("kills", [4, pytest.param(8, marks=pytest.mark.soak)])

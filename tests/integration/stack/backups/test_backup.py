@@ -1,4 +1,4 @@
-"""The backup of a home: what is in the archive, and what is refused."""
+"""Test the backup of a home: what is in the archive, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The restore of a home: all of the state or nothing, and which archives are refused."""
+"""Test the restore of a home: it restores all of the state or nothing, and refuses some archives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The supervisor starts services in order, and stops them all when one ends."""
+"""Test that the supervisor starts services in order, and stops all of them when one ends."""
 
 import os
 import signal

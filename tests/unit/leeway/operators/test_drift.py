@@ -79,23 +79,25 @@ def test_sensor_without_a_retraining_is_skipped_and_says_why(
 def test_sensor_waits_for_missing_profiles_in_the_triggerer(
     write_step: Callable[..., str], context: dict[str, Any]
 ) -> None:
-    waiting = make_sensor(write_step(missing=["2013-04-06"], outcome="undecided", retrain=False), poke_interval=300)
+    waiting_sensor = make_sensor(
+        write_step(missing=["2013-04-06"], outcome="undecided", retrain=False), poke_interval=300
+    )
     with pytest.raises(TaskDeferred) as deferral:
-        waiting.execute(context)
+        waiting_sensor.execute(context)
     assert deferral.value.method_name == "check_again"
-    later = make_sensor(write_step())
-    assert later.check_again(context, None, **deferral.value.kwargs)["retrain"]
+    later_sensor = make_sensor(write_step())
+    assert later_sensor.check_again(context, None, **deferral.value.kwargs)["retrain"]
 
 
 def test_profiles_that_stay_missing_fail_the_task_and_are_named(
     write_step: Callable[..., str], context: dict[str, Any]
 ) -> None:
-    waiting = make_sensor(write_step(missing=["2013-04-06"], outcome="undecided", retrain=False), timeout=60)
+    waiting_sensor = make_sensor(write_step(missing=["2013-04-06"], outcome="undecided", retrain=False), timeout=60)
     with pytest.raises(AirflowSensorTimeout, match="no profile of 2013-04-06 by version 2 after 60 s"):
-        waiting.check_again(context, None, since=0.0)
-    blocking = make_sensor(write_step(missing=["2013-04-06"]), timeout=0, poke_interval=0, deferrable=False)
+        waiting_sensor.check_again(context, None, since=0.0)
+    blocking_sensor = make_sensor(write_step(missing=["2013-04-06"]), timeout=0, poke_interval=0, deferrable=False)
     with pytest.raises(AirflowSensorTimeout):
-        blocking.execute(context)
+        blocking_sensor.execute(context)
 
 
 def test_sensor_works_without_the_triggerer(write_step: Callable[..., str], context: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Which runs a backfill requests, restarts and waits for, and what a failure reports."""
+"""Test which runs a backfill requests, restarts and waits for, and what a failure reports."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -46,11 +46,11 @@ class FakeAirflow:
         self.last_listed: dict[int, dict[str, Any]] = {}
 
     def list_runs(self, dag_id: str, changed_since: datetime | None = None) -> list[dict[str, Any]]:
-        listed = [dict(run) for run in self.runs if changed_since is None or self.last_listed.get(id(run)) != run]
+        listed_runs = [dict(run) for run in self.runs if changed_since is None or self.last_listed.get(id(run)) != run]
         self.last_listed |= {id(run): dict(run) for run in self.runs}
         for run in self.runs:
             run["state"] = "success" if run["state"] in ("queued", "running") else run["state"]
-        return listed
+        return listed_runs
 
     def start_backfill(self, dag_id: str, start: datetime, end: datetime, max_active_runs: int, conf: Any) -> bool:
         if self.refusals_left:
@@ -119,8 +119,8 @@ def test_clears_a_run_that_failed_in_an_earlier_demo():
 
 @pytest.mark.parametrize(("state", "when"), [("running", {"start": EARLIER}), ("queued", {"queued": EARLIER})])
 def test_fails_and_clears_a_run_that_an_earlier_stack_left_active(state, when):
-    cut_off = build_run("2013-01-02", "running", EARLIER)
-    airflow = FakeAirflow(build_run("2013-01-01", "success"), cut_off)
+    interrupted_run = build_run("2013-01-02", "running", EARLIER)
+    airflow = FakeAirflow(build_run("2013-01-01", "success"), interrupted_run)
     airflow.tasks = [build_task("success", EARLIER, EARLIER), build_task(state, **when)]
     complete(airflow)
     assert airflow.calls == ["fail run_2013-01-02_running", "clear run_2013-01-02_running"]
@@ -158,10 +158,10 @@ def test_failure_names_the_task_and_carries_the_end_of_its_log():
     airflow = FakeAirflow(build_run("2013-01-01", "success"), build_run("2013-01-02", "running"))
     airflow.list_runs("flights_ingest")
     airflow.runs[1]["state"] = "failed"
-    wanted = build_backfill(airflow)
-    wanted._restart_old_runs = lambda runs: None  # type: ignore[method-assign]
+    requested_backfill = build_backfill(airflow)
+    requested_backfill._restart_old_runs = lambda runs: None  # type: ignore[method-assign]
     with pytest.raises(TaskFailedError, match=r"Task ingest of flights_ingest failed for 2013-01-02") as raised:
-        wanted.complete(lambda *_: None)
+        requested_backfill.complete(lambda *_: None)
     assert raised.value.exit_code == 2
     assert raised.value.details == "first line\nthe step ended: exit code 2"
 

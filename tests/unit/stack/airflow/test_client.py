@@ -1,4 +1,4 @@
-"""The requests that the client sends to Airflow, and their order."""
+"""Test the requests that the client sends to Airflow, and their order."""
 
 import contextlib
 from datetime import UTC, datetime

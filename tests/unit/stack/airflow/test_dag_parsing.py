@@ -1,4 +1,4 @@
-"""Waiting until Airflow has parsed a DAG."""
+"""Test the wait until Airflow has parsed a DAG."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""The exit code of a step, read from the log of its task."""
+"""Test the exit code of a step, which is read from the log of its task."""
 
 import pytest
 

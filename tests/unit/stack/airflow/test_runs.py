@@ -1,4 +1,4 @@
-"""The key of a run, and the newest run of each key."""
+"""Test the key of a run, and the newest run of each key."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""The request of a job: its moments and months, and what is refused."""
+"""Test the request of a job: its moments and months, and which requests are refused."""
 
 from datetime import date
 

@@ -1,4 +1,4 @@
-"""The table of training runs."""
+"""Test the table of training runs."""
 
 import io
 from datetime import date

@@ -1,4 +1,4 @@
-"""The environment and the secrets that services start with."""
+"""Test the environment and the secrets that services start with."""
 
 import json
 import stat

@@ -1,4 +1,4 @@
-"""Locks between commands."""
+"""Test the locks that keep commands from running at the same time."""
 
 import os
 import signal

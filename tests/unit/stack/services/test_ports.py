@@ -1,4 +1,4 @@
-"""The choice of free ports."""
+"""Test the choice of free ports."""
 
 import socket
 

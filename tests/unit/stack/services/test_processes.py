@@ -1,4 +1,4 @@
-"""Only processes that carry the marks of the stack are found and stopped."""
+"""Test that only processes of the stack are found and stopped."""
 
 import signal
 import socket

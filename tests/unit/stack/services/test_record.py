@@ -1,4 +1,4 @@
-"""The record of a running stack."""
+"""Test the record of a running stack."""
 
 import os
 from datetime import UTC, datetime

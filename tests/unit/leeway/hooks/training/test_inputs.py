@@ -44,12 +44,12 @@ def make_inputs(**fields):
 
 
 def test_inputs_are_strings_in_a_fixed_order():
-    reordered = {
+    reordered_fields = {
         "channels": {"validation": "s3://b/v/", "train": "s3://b/t/"},
         "hyperparameters": {"depth": 6, "eta": 0.1},
     }
-    assert make_inputs() == make_inputs(**reordered)
-    assert compute_digest(make_inputs()) == compute_digest(make_inputs(**reordered))
+    assert make_inputs() == make_inputs(**reordered_fields)
+    assert compute_digest(make_inputs()) == compute_digest(make_inputs(**reordered_fields))
     assert all(isinstance(value, str) for value in make_inputs()["HyperParameters"].values())
 
 
@@ -71,8 +71,8 @@ def test_whatever_changes_the_model_changes_the_inputs(fields):
 
 
 def test_defaults_that_sagemaker_adds_leave_the_inputs_the_same():
-    described = make_inputs()
-    for channel in described["InputDataConfig"]:
+    described_job = make_inputs()
+    for channel in described_job["InputDataConfig"]:
         channel |= {"CompressionType": "None", "RecordWrapperType": "None"}
-    described["AlgorithmSpecification"]["EnableSageMakerMetricsTimeSeries"] = False
-    assert has_same_inputs(described, make_inputs())
+    described_job["AlgorithmSpecification"]["EnableSageMakerMetricsTimeSeries"] = False
+    assert has_same_inputs(described_job, make_inputs())

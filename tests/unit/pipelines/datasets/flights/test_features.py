@@ -57,17 +57,19 @@ def test_every_column_is_known_before_departure_or_listed_as_later_known() -> No
 
 @pytest.mark.parametrize("column", DATASET.later_known)
 def test_permuting_a_later_known_column_changes_no_byte(column: str, rows: pa.Table, tmp_path: Path) -> None:
-    changed = permute(rows, column)
-    assert not changed[column].equals(rows[column])
-    assert write_features(changed, tmp_path / "b") == write_features(rows, tmp_path / "a")
+    permuted_rows = permute(rows, column)
+    assert not permuted_rows[column].equals(rows[column])
+    assert write_features(permuted_rows, tmp_path / "b") == write_features(rows, tmp_path / "a")
 
 
 def test_removing_all_later_known_columns_changes_no_byte(rows: pa.Table, tmp_path: Path) -> None:
-    emptied = rows
+    known_rows = rows
     for name in DATASET.later_known:
         field = rows.schema.field(name)
-        emptied = emptied.set_column(rows.schema.get_field_index(name), field, pa.nulls(rows.num_rows, field.type))
-    assert write_features(emptied, tmp_path / "b") == write_features(rows, tmp_path / "a")
+        known_rows = known_rows.set_column(
+            rows.schema.get_field_index(name), field, pa.nulls(rows.num_rows, field.type)
+        )
+    assert write_features(known_rows, tmp_path / "b") == write_features(rows, tmp_path / "a")
 
 
 def leak_delay(rows: ibis.Table) -> ibis.Table:
@@ -151,10 +153,10 @@ def test_a_split_has_only_labelled_rows_and_equal_bytes_for_any_batch_size(
 ) -> None:
     monkeypatch.setattr(building, "GROUP_ROWS", 1_000)
     schema = building.build_feature_schema(DATASET, rows.schema)
-    labelled = sum(value is not None for value in rows["late"].to_pylist())
-    assert 1_000 < labelled < rows.num_rows
+    labelled_count = sum(value is not None for value in rows["late"].to_pylist())
+    assert 1_000 < labelled_count < rows.num_rows
     for size in (7, 1_000, 10_000):
-        assert building.write_features(build_batches(rows, size), schema, tmp_path / str(size)) == labelled
+        assert building.write_features(build_batches(rows, size), schema, tmp_path / str(size)) == labelled_count
     assert len({(tmp_path / str(size) / building.FILE_NAME).read_bytes() for size in (7, 1_000, 10_000)}) == 1
     file = pq.ParquetFile(tmp_path / "7" / building.FILE_NAME)
     assert file.metadata.row_group(0).num_rows == 1_000
@@ -167,29 +169,32 @@ def test_refuses_a_key_that_is_repeated_or_null(
     size: int, rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(building, "GROUP_ROWS", 2)
-    schema, few = building.build_feature_schema(DATASET, rows.schema), rows.filter(rows["late"].is_valid()).slice(0, 5)
-    assert building.write_features(build_batches(few, size), schema, tmp_path / "good") == 5
-    repeated = pa.concat_tables([few, few.slice(2, 1)])
+    schema, five_rows = (
+        building.build_feature_schema(DATASET, rows.schema),
+        rows.filter(rows["late"].is_valid()).slice(0, 5),
+    )
+    assert building.write_features(build_batches(five_rows, size), schema, tmp_path / "good") == 5
+    rows_with_repeated_key = pa.concat_tables([five_rows, five_rows.slice(2, 1)])
     with pytest.raises(DataError, match=r"the key \{.*'carrier'.*\} occurs twice"):
-        building.write_features(build_batches(repeated, size), schema, tmp_path / "bad")
-    field = few.schema.field("carrier")
-    null = few.set_column(
-        few.schema.get_field_index("carrier"), field, pa.array([None, *few["carrier"][1:]], field.type)
+        building.write_features(build_batches(rows_with_repeated_key, size), schema, tmp_path / "bad")
+    field = five_rows.schema.field("carrier")
+    rows_with_null_key = five_rows.set_column(
+        five_rows.schema.get_field_index("carrier"), field, pa.array([None, *five_rows["carrier"][1:]], field.type)
     )
     with pytest.raises(DataError, match="the key column carrier is null in 1 rows"):
-        building.write_features(build_batches(null, size), schema, tmp_path / "bad")
+        building.write_features(build_batches(rows_with_null_key, size), schema, tmp_path / "bad")
 
 
 @pytest.mark.parametrize("column", sorted(KNOWN_BEFORE - set(DATASET.key)))
 def test_a_feature_changes_only_with_its_source_columns(column: str, rows: pa.Table) -> None:
-    sources, original, permuted = (
+    sources, features, changed_features = (
         building.find_source_columns(DATASET, rows.schema),
         build_features(rows),
         build_features(permute(rows, column)),
     )
-    changed = {name for name in DATASET.features if not original[name].equals(permuted[name])}
-    assert changed <= {name for name, columns in sources.items() if column in columns}
-    assert bool(changed) == any(column in columns for columns in sources.values())
+    changed_names = {name for name in DATASET.features if not features[name].equals(changed_features[name])}
+    assert changed_names <= {name for name, columns in sources.items() if column in columns}
+    assert bool(changed_names) == any(column in columns for columns in sources.values())
 
 
 def test_source_columns_include_those_that_group_rows(rows: pa.Table) -> None:

@@ -1,4 +1,4 @@
-"""Check the counts of a file against counts by numpy and pandas, which share no code with the queries."""
+"""Test the counts of a file against counts by numpy and pandas, which share no code with the queries."""
 
 import datetime as dt
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Check that profiles of parts add up to the profile of all rows, for any split and order."""
+"""Test that profiles of parts add up to the profile of all rows, for any split and order."""
 
 import math
 from collections.abc import Callable

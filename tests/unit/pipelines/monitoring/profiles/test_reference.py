@@ -1,4 +1,4 @@
-"""Check the bins of a reference, and that equal rows give equal bins."""
+"""Test the bins of a reference, and that equal rows give equal bins."""
 
 import datetime as dt
 from pathlib import Path
