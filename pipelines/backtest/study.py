@@ -160,7 +160,7 @@ def _list_months(lake: Lake, dataset: Dataset, name: str, first: dt.date, last: 
     """List the published months that begin on `first` or later.
 
     Raises:
-        DataError: there are none.
+        DataError: no such month is published. A retry cannot help.
     """
     spans = list(_list_month_spans(lake.count_rows_by_day(dataset.published), first, last))
     if not spans:

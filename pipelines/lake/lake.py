@@ -124,7 +124,7 @@ class Lake:
         """Return the rows of one partition, in memory; no rows where it was never written.
 
         Raises:
-            DataError: there is no such table.
+            DataError: there is no such table. A retry cannot help.
         """
         table = load_table(self.catalog, name)
         return table.scan(row_filter=_build_filter(day)).to_arrow().cast(table.schema().as_arrow())
@@ -138,7 +138,7 @@ class Lake:
         """Return the rows of the partitions `first`..`last` (both included) as they were at a snapshot, in memory.
 
         Raises:
-            DataError: there is no such table or snapshot.
+            DataError: there is no such table or snapshot. A retry cannot help.
         """
         return self._scan_days(name, first, last, snapshot_id).to_arrow()
 
@@ -157,7 +157,7 @@ class Lake:
         DuckDB reads the data files itself, so memory does not grow with the partitions.
 
         Raises:
-            DataError: there is no such table or snapshot.
+            DataError: there is no such table or snapshot. A retry cannot help.
         """
         with views.create_scan_view(connection, view, self._scan_days(name, first, last, snapshot_id)):
             yield
@@ -172,7 +172,7 @@ class Lake:
         have a column in a narrower type.
 
         Raises:
-            DataError: there is no such table or snapshot.
+            DataError: there is no such table or snapshot. A retry cannot help.
         """
         scan = self._scan_days(name, first, last, snapshot_id)
         with views.open_files(scan) as paths:
@@ -182,7 +182,7 @@ class Lake:
         """Return the table's columns.
 
         Raises:
-            DataError: there is no such table.
+            DataError: there is no such table. A retry cannot help.
         """
         return evolution.to_iceberg_schema(load_table(self.catalog, name).schema().as_arrow())
 
@@ -215,7 +215,7 @@ class Lake:
         The id stays the same while other days are written, so results that depend on the window are computed once.
 
         Raises:
-            DataError: the table does not exist or is empty.
+            DataError: the table does not exist or is empty. A retry cannot help.
         """
         snapshot = history.find_oldest_equal_snapshot(load_table(self.catalog, name), first, last)
         if snapshot is None:

@@ -89,7 +89,7 @@ class FlightsSource:
         """Read the flights of one day, sorted by key; no batches where the day has no flights.
 
         Raises:
-            DataError: as `list_partitions` does.
+            DataError: a file or a column is missing, or a value has the wrong type. A retry cannot help.
         """
         flights = self._flights.filter(pc.equal(self._flights["date"], pa.scalar(partition)))
         with connect() as connection:

@@ -26,7 +26,7 @@ class Zone:
         ambiguous: how to read times of the hour that occurs twice in autumn.
 
     Raises:
-        SpecError: there is no such zone, or `ambiguous` is unknown.
+        SpecError: there is no such zone, or `ambiguous` is unknown. A retry cannot help.
     """
 
     name: str = ""

@@ -43,6 +43,7 @@ def parse_url(url: str, url_env: str) -> URL:
 
     Raises:
         SpecError: there is no URL, or it cannot be used. The message does not show the URL, which may hold a password.
+            A retry cannot help.
     """
     text = url or os.environ.get(url_env, "")
     name = url_env or "url="
@@ -76,7 +77,7 @@ def connect(url: URL, place: str, timezone: str) -> Iterator[Connection]:
 
     Raises:
         DataError: a table or column does not exist, or the query is not valid. A retry cannot help.
-        SpecError: the database refuses the connection.
+        SpecError: the database refuses the connection. A retry cannot help.
         ServiceError: the database does not answer, or drops the connection. A retry can help.
     """
     database, is_postgres = url.database or "", url.get_backend_name() == POSTGRES
@@ -116,7 +117,7 @@ def find_types(
 
     Raises:
         DataError: a column does not exist, or has no type. A retry cannot help.
-        SpecError: the database does not know the types of a query.
+        SpecError: the database does not know the types of a query. A retry cannot help.
     """
     if connection.dialect.name == POSTGRES:
         statement = sa.select(sa.text("*")).select_from(build_selectable(table, query, [])).limit(0)

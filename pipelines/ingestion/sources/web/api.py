@@ -150,7 +150,8 @@ class HttpSource(_HttpRows):
 
         Raises:
             DataError: there is no such page, or its content does not fit; the reader raises it, too.
-            SpecError: a secret is not in the environment, or the API refuses it.
+                A retry cannot help.
+            SpecError: a secret is not in the environment, or the API refuses it. A retry cannot help.
             ServiceError: the API failed several times; the reader raises it, too. A retry can help.
         """
         params = {name: fill_date(value, partition) for name, value in self.params.items()}
@@ -185,7 +186,8 @@ class HttpChanges(_HttpRows):
 
         Raises:
             DataError: as for `HttpSource.read`, and where the rows are not sorted; the reader raises it, too.
-            SpecError: `since` is not a value of the cursor, or a secret is not in the environment.
+                A retry cannot help.
+            SpecError: `since` is not a value of the cursor, or a secret is not in the environment. A retry cannot help.
             ServiceError: the API failed several times; the reader raises it, too. A retry can help.
         """
         last_cursor = None if since is None else parse_cursor(since, self.columns[self.cursor], redact(self.url))

@@ -65,7 +65,7 @@ class HttpClient:
 
         Raises:
             DataError: there is no such page, or the request is refused. A retry cannot help.
-            SpecError: the credentials are refused, or the address is not valid.
+            SpecError: the credentials are refused, or the address is not valid. A retry cannot help.
             ServiceError: the server failed, or stopped in the middle of a response, `ATTEMPTS` times. A retry can help.
         """
         try:

@@ -42,7 +42,7 @@ class RecordReader:
 
         Raises:
             DataError: a page is not as expected, or comes twice, or is beyond `MAX_PAGES`. A retry cannot help.
-            SpecError: a secret is not in the environment, or the API refuses it.
+            SpecError: a secret is not in the environment, or the API refuses it. A retry cannot help.
             ServiceError: the API failed several times. A retry can help.
         """
         client, request = self._open_client(), self.pages.get_first_request()
