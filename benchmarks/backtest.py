@@ -93,11 +93,14 @@ def find_replay_faults(state_before: Mapping[str, Any], state_after: Mapping[str
     passed = [version["version"] for version in state_before["versions"] if version["verdict"] == "passed"]
     if state_after["champion"] != passed[-1]:
         faults["champion"] = state_after["champion"]
-    for old, new in zip(state_before["versions"], state_after["versions"], strict=True):
-        if (old["version"], old["verdict"]) != (new["version"], new["verdict"]):
-            faults[f"version {new['version']} now"] = new["verdict"]
-    promoted = [version["version"] for version in state_after["versions"] if "promoted_over" in version]
-    return faults if promoted == passed else faults | {"promoted": promoted}
+    for version_before, version_after in zip(state_before["versions"], state_after["versions"], strict=True):
+        if (version_before["version"], version_before["verdict"]) != (
+            version_after["version"],
+            version_after["verdict"],
+        ):
+            faults[f"version {version_after['version']} now"] = version_after["verdict"]
+    promoted_versions = [version["version"] for version in state_after["versions"] if "promoted_over" in version]
+    return faults if promoted_versions == passed else faults | {"promoted": promoted_versions}
 
 
 def _raise_faults(faults: Mapping[str, Any]) -> None:
@@ -130,11 +133,11 @@ def _run_backfill(
     while repeat_options and not _request_backfill(api, repeat_options):
         time.sleep(1)  # the scheduler checks only twice a minute whether a backfill has ended
     start_s = time.monotonic()
-    printed: set[int] = set()
+    printed_counts: set[int] = set()
 
     def show(done_count: int, total: int, running: str) -> None:
-        if done_count not in printed:
-            printed.add(done_count)
+        if done_count not in printed_counts:
+            printed_counts.add(done_count)
             print(f"{time.monotonic() - start_s:6.0f} s: {done_count} of {total} {running}", flush=True)
 
     try:

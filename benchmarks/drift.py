@@ -113,18 +113,16 @@ def simulate_year(
     return Year(counts.transpose(1, 0, 2).astype(float), presence.transpose(1, 0, 2).astype(float))
 
 
-def compute_windows(simulated: Year, by_day: bool = True) -> list[WindowResult]:
+def compute_windows(year: Year, by_day: bool = True) -> list[WindowResult]:
     """Compute the results of all windows of a year, as `columns.summarize_window` does, but for all columns at once.
 
     Args:
-        simulated: the year.
+        year: the simulated year.
         by_day: whether results are corrected for within-day correlation. If not, rows count as independent.
     """
-    references = [
-        _build_sample(counts, np.arange(REFERENCE_DAYS), by_day) for counts in (simulated.bins, simulated.presence)
-    ]
+    references = [_build_sample(counts, np.arange(REFERENCE_DAYS), by_day) for counts in (year.bins, year.presence)]
     return [
-        _compute_window(simulated, references, last_index, by_day)
+        _compute_window(year, references, last_index, by_day)
         for last_index in range(REFERENCE_DAYS + WINDOW_DAYS - 1, REFERENCE_DAYS + DAYS)
     ]
 
@@ -171,12 +169,10 @@ def _build_sample(counts: Array, days: Array, by_day: bool) -> Sample:
     return Sample.from_counts(counts[:, days].sum(axis=1, keepdims=True), np.zeros(1))
 
 
-def _compute_window(simulated: Year, references: Sequence[Sample], last_index: int, by_day: bool) -> WindowResult:
+def _compute_window(year: Year, references: Sequence[Sample], last_index: int, by_day: bool) -> WindowResult:
     days = np.arange(last_index - WINDOW_DAYS + 1, last_index + 1)
     findings: list[Finding] = []
-    for reference, counts, measure in zip(
-        references, (simulated.bins, simulated.presence), ("psi", "missing"), strict=True
-    ):
+    for reference, counts, measure in zip(references, (year.bins, year.presence), ("psi", "missing"), strict=True):
         window = _build_sample(counts, days, by_day)
         totals = reference.total, window.total
         is_rate = measure == "missing"
@@ -187,7 +183,7 @@ def _compute_window(simulated: Year, references: Sequence[Sample], last_index: i
         p_values = estimate_null_distribution(reference, window).compute_chi_square_p_value(statistic)
         pairs = zip(effects.tolist(), p_values.tolist(), strict=True)
         findings += [Finding(f"x{index}", measure, *pair, 1 / COLUMNS) for index, pair in enumerate(pairs)]  # type: ignore[arg-type]
-    return WindowResult(str(_get_date(last_index)), int(simulated.presence[0, days].sum()), tuple(findings))
+    return WindowResult(str(_get_date(last_index)), int(year.presence[0, days].sum()), tuple(findings))
 
 
 def _compare_rates(reference: Array, window: Array) -> Array:
@@ -198,10 +194,10 @@ def _get_date(index: int) -> date:
     return date(2024, 1, 1) + timedelta(days=index)
 
 
-def build_column(simulated: Year, index: int, reference_days: Array, window_days: Array) -> Column:
+def build_column(year: Year, index: int, reference_days: Array, window_days: Array) -> Column:
     """Return one column of the year in the form that `columns.examine_column` takes."""
     reference, window = (
-        Counts(simulated.bins[index, days], simulated.presence[index, days, 1], days % 7)
+        Counts(year.bins[index, days], year.presence[index, days, 1], days % 7)
         for days in (reference_days, window_days)
     )
     edges = special.ndtri(np.arange(1, BINS) / BINS)
@@ -252,16 +248,20 @@ def _count_false_alarms(autocorrelation: float, day_deviation: float, by_day: bo
 
 
 def _describe_delays(delays: list[int | None]) -> str:
-    detected = [delay for delay in delays if delay is not None]
-    missed = f", missed in {len(delays) - len(detected)} of {len(delays)}"
-    return f"median {np.median(detected):.0f}, {min(detected)} to {max(detected)}{missed}" if detected else "never"
+    detection_delays = [delay for delay in delays if delay is not None]
+    missed = f", missed in {len(delays) - len(detection_delays)} of {len(delays)}"
+    return (
+        f"median {np.median(detection_delays):.0f}, {min(detection_delays)} to {max(detection_delays)}{missed}"
+        if detection_delays
+        else "never"
+    )
 
 
 def _measure_seconds(policy: Policy) -> dict[str, list[float]]:
-    simulated = simulate_year(np.random.default_rng(3))
+    year = simulate_year(np.random.default_rng(3))
     reference_days, window_days = np.arange(REFERENCE_DAYS), np.arange(REFERENCE_DAYS, REFERENCE_DAYS + DAYS)
-    inputs = [build_column(simulated, index, reference_days, window_days) for index in range(COLUMNS)]
-    windows = compute_windows(simulated)
+    inputs = [build_column(year, index, reference_days, window_days) for index in range(COLUMNS)]
+    windows = compute_windows(year)
     return {
         "all measures of 25 columns, a window of 365 days": [
             _time(lambda: columns.summarize_window("", 1, inputs)) for _ in range(3)

@@ -45,20 +45,20 @@ def run() -> dict[str, Any]:
                 )
                 facts[f"{row}: interval"] = "{:.6f} to {:.6f}".format(*results[0]["interval"])
                 if draws < DRAWS:
-                    scaled = statistics.median(seconds[row]) * DRAWS / draws
-                    facts[f"{row}: scaled to {DRAWS:,}"] = f"{scaled:,.0f} s"
+                    scaled_seconds = statistics.median(seconds[row]) * DRAWS / draws
+                    facts[f"{row}: scaled to {DRAWS:,}"] = f"{scaled_seconds:,.0f} s"
     return {"facts": facts, "seconds": seconds}
 
 
 def _run_child(implementation: str, metric: str, rows: int, draws: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.gates", implementation, metric, str(rows), str(draws)]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
-    completed = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
-    if completed.returncode:
+    process = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+    if process.returncode:
         raise SystemExit(
-            f"error: {implementation} of {metric} ended with {completed.returncode}: {completed.stderr[-2_000:]}"
+            f"error: {implementation} of {metric} ended with {process.returncode}: {process.stderr[-2_000:]}"
         )
-    result: dict[str, Any] = json.loads(completed.stdout)
+    result: dict[str, Any] = json.loads(process.stdout)
     return result
 
 
@@ -68,8 +68,8 @@ Array = np.ndarray[Any, Any]
 def _build_holdout(rows: int) -> tuple[Array, Array, Array]:
     random = np.random.default_rng(1)
     label = random.random(rows) < 0.25
-    shared = -1.1 + random.normal(label, 1, rows)
-    candidate, champion = (1 / (1 + np.exp(-shared - random.normal(0, noise, rows))) for noise in (0.5, 0.6))
+    shared_logit = -1.1 + random.normal(label, 1, rows)
+    candidate, champion = (1 / (1 + np.exp(-shared_logit - random.normal(0, noise, rows))) for noise in (0.5, 0.6))
     return label, candidate, champion
 
 

@@ -183,16 +183,16 @@ def _read_state(stack: dict[str, Any], run_id: str) -> str:
 
 def _run_with_interruptions(stack: dict[str, Any]) -> list[dict[str, Any]]:
     """Start all runs, and request interruptions of each job when it appears. Return the results of the runs."""
-    generator, interrupted, results = random.Random(SEED), set(_list_jobs(stack)), []
+    generator, interrupted_jobs, results = random.Random(SEED), set(_list_jobs(stack)), []
     run_ids = [_trigger_run(stack) for _ in range(RUNS)]
-    unfinished = set(run_ids)
-    while unfinished:
-        for job in set(_list_jobs(stack)) - interrupted:
+    unfinished_run_ids = set(run_ids)
+    while unfinished_run_ids:
+        for job in set(_list_jobs(stack)) - interrupted_jobs:
             _request_interruptions(stack["url"], job, generator)
-            interrupted.add(job)
-        candidates = sorted(unfinished)[: 2 * MAX_ACTIVE_RUNS]
+            interrupted_jobs.add(job)
+        candidates = sorted(unfinished_run_ids)[: 2 * MAX_ACTIVE_RUNS]
         for run_id in [id_ for id_ in candidates if _read_state(stack, id_) in ("success", "failed")]:
-            unfinished.discard(run_id)
+            unfinished_run_ids.discard(run_id)
             results.append(_read_result(stack, run_id))
             print(
                 f"{len(results)} of {RUNS}: {results[-1]['state']}, {results[-1]['interruptions']} interruptions",

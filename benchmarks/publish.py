@@ -76,10 +76,10 @@ def _run_round(folder: Path, size: str, seconds: dict[str, list[float]], facts: 
 def _run_child(step: str, folder: Path, home: str) -> dict[str, Any]:
     environment = {**os.environ, "LEEWAY_HOME": home, "LEEWAY_PROJECT": home, "PYTHONPATH": str(PROJECT)}
     command = [sys.executable, "-m", "benchmarks.publish", step, str(folder)]
-    completed = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
-    if completed.returncode:
-        raise SystemExit(f"error: {step} ended with {completed.returncode}: {completed.stderr[-2_000:]}")
-    result: dict[str, Any] = json.loads(completed.stdout.splitlines()[-1])
+    process = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise SystemExit(f"error: {step} ended with {process.returncode}: {process.stderr[-2_000:]}")
+    result: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
     return result
 
 

@@ -54,12 +54,10 @@ def run(sizes: Sequence[int] = SIZES) -> dict[str, Any]:
 def _run_child(reader: str, path: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.sources", reader, str(path)]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "LEEWAY_HOME": str(path.parent / "home")}
-    completed = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
-    if completed.returncode:
-        raise SystemExit(
-            f"error: {reader} of {path.name} ended with {completed.returncode}: {completed.stderr[-2_000:]}"
-        )
-    result: dict[str, Any] = json.loads(completed.stdout)
+    process = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise SystemExit(f"error: {reader} of {path.name} ended with {process.returncode}: {process.stderr[-2_000:]}")
+    result: dict[str, Any] = json.loads(process.stdout)
     return result
 
 

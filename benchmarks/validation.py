@@ -87,7 +87,7 @@ _ROW_BY_VARIANT = {
 
 def _run_child(variant: str, home: str) -> dict[str, Any]:
     environment = {**os.environ, "LEEWAY_HOME": home, "LEEWAY_PROJECT": home, "PYTHONPATH": str(PROJECT)}
-    completed = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "benchmarks.validation", variant],
         cwd=PROJECT,
         env=environment,
@@ -95,9 +95,9 @@ def _run_child(variant: str, home: str) -> dict[str, Any]:
         text=True,
         check=False,
     )
-    if completed.returncode:
-        raise SystemExit(f"error: {variant} ended with {completed.returncode}: {completed.stderr[-2_000:]}")
-    result: dict[str, Any] = json.loads(completed.stdout.splitlines()[-1])
+    if process.returncode:
+        raise SystemExit(f"error: {variant} ended with {process.returncode}: {process.stderr[-2_000:]}")
+    result: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
     return result
 
 

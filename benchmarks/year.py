@@ -103,8 +103,8 @@ def check_backfill(client: AirflowClient, clone: StackClone, days: int) -> dict[
         RuntimeError: a day is missing, duplicated, published more than once, or has other rows than its source.
     """
     state, tasks = json.loads(clone.run_python("-c", LAKE_SCRIPT).stdout), client.list_tasks(DAG, "~")
-    failed = sum(task["state"] != "success" for task in tasks)
-    faults = count_faults(state, count_source_rows(days)) | {"tasks failed": failed}
+    failed_count = sum(task["state"] != "success" for task in tasks)
+    faults = count_faults(state, count_source_rows(days)) | {"tasks failed": failed_count}
     if any(faults.values()):
         raise RuntimeError(f"the backfill of {days} days left {faults}")
     retries = sum(task["try_number"] - 1 for task in tasks)
@@ -119,10 +119,10 @@ def count_faults(state: dict[str, Any], expected: dict[str, int]) -> dict[str, i
         expected: rows of each day.
     """
     raw, published, quarantine = (state[name] for name in ("flights_raw", "flights", "flights_quarantine"))
-    validated = Counter(published["rows"]) + Counter(quarantine["rows"])
+    validated_rows = Counter(published["rows"]) + Counter(quarantine["rows"])
     return {
         "days staged with other rows than the source's": _count_differences(raw["rows"], expected),
-        "days published with other rows than the source's": _count_differences(validated, expected),
+        "days published with other rows than the source's": _count_differences(validated_rows, expected),
         "days staged more than once": _count_repeated(raw["commits"]),
         "days published more than once": _count_repeated(published["commits"]),
         "duplicate rows": state["rows"] - state["keys"],

@@ -54,8 +54,8 @@ def _encode(value: Any) -> Any:
     return {_TYPE: type_name, "of": _encode(vars(value))}
 
 
-def _decode(encoded: dict[str, Any]) -> Any:
-    type_name, value = encoded[_TYPE], encoded["of"]
+def _decode(encoded_value: dict[str, Any]) -> Any:
+    type_name, value = encoded_value[_TYPE], encoded_value["of"]
     if type_name == "dict":
         return dict(value)
     if type_name == "bytes":

@@ -40,9 +40,9 @@ class Spec(_Message):
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         """Refuse, at import, a spec with a field that the command line cannot express."""
-        reserved = RESERVED_OPTIONS & set(cls.model_fields)
-        if reserved:
-            raise TypeError(f"{cls.__name__}: {', '.join(sorted(reserved))} are options of every step")
+        reserved_fields = RESERVED_OPTIONS & set(cls.model_fields)
+        if reserved_fields:
+            raise TypeError(f"{cls.__name__}: {', '.join(sorted(reserved_fields))} are options of every step")
 
     @classmethod
     def parse(cls, values: dict[str, Any], origin: str) -> Self:

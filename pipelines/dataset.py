@@ -65,10 +65,10 @@ class Dataset:
             return
         # DuckDB ignores the case of names: Score and score are the same column.
         columns = (*self.key, *self.features, self.label)
-        reserved = [column for column in columns if column.lower() in SCORE_COLUMNS]
-        reserved += [column for column in self.key if column.lower() in PREDICTION_COLUMNS]
-        if reserved:
-            message = f"{self.name} has a column {min(reserved)}, a name that the tables of predictions use."
+        reserved_columns = [column for column in columns if column.lower() in SCORE_COLUMNS]
+        reserved_columns += [column for column in self.key if column.lower() in PREDICTION_COLUMNS]
+        if reserved_columns:
+            message = f"{self.name} has a column {min(reserved_columns)}, a name that the tables of predictions use."
             raise SpecError(message, "Rename the column.")
 
     @property

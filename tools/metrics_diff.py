@@ -83,12 +83,12 @@ def reproduce(folder: Path, home: Path) -> None:
 
 def shorten_windows(params: dict[str, Any]) -> dict[str, Any]:
     """Return the params with each window at most as long as in SAMPLE."""
-    shortened = {name: {**params[name]} for name in SAMPLE if name in params}
+    short_params = {name: {**params[name]} for name in SAMPLE if name in params}
     for section, limits in SAMPLE.items():
         for key, days in limits.items():
-            if key in shortened.get(section, {}):
-                shortened[section][key] = min(days, shortened[section][key])
-    return {**params, **shortened}
+            if key in short_params.get(section, {}):
+                short_params[section][key] = min(days, short_params[section][key])
+    return {**params, **short_params}
 
 
 def run_command(folder: Path, home: Path, *command: str) -> str:

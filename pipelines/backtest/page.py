@@ -69,15 +69,15 @@ def draw_chart(path: Path, backtest: Backtest) -> Path:
 
 def _build_strategy_row(strategy: Strategy, backtest: Backtest) -> dict[str, Any]:
     monthly_auc = strategy.list_monthly_auc(backtest.months)
-    worst = min(range(len(monthly_auc)), key=monthly_auc.__getitem__)
+    worst_index = min(range(len(monthly_auc)), key=monthly_auc.__getitem__)
     return {
         "name": strategy.name,
         "trainings": len(strategy.trained),
         "refused": sum(not model.passed for model in strategy.trained),
         "cost": "-" if strategy.cost_usd is None else f"{strategy.cost_usd:.4f}",
         "auc": fmean(monthly_auc),
-        "worst": monthly_auc[worst],
-        "worst_month": _format_month(backtest, worst),
+        "worst": monthly_auc[worst_index],
+        "worst_month": _format_month(backtest, worst_index),
     }
 
 
@@ -85,9 +85,9 @@ def _build_month_rows(backtest: Backtest) -> Iterator[dict[str, Any]]:
     """Yield one row for each month: for each strategy its AUC, whether it is the best, and the model that served."""
     aucs = [strategy.list_monthly_auc(backtest.months) for strategy in backtest.strategies]
     for number, month in enumerate(backtest.months):
-        best = max(auc[number] for auc in aucs)
+        best_auc = max(auc[number] for auc in aucs)
         cells = [
-            {"auc": auc[number], "best": auc[number] == best, "as_of": strategy.served[number].as_of}
+            {"auc": auc[number], "best": auc[number] == best_auc, "as_of": strategy.served[number].as_of}
             for strategy, auc in zip(backtest.strategies, aucs, strict=True)
         ]
         yield {"month": _format_month(backtest, number), "rows": month.rows, "cells": cells}

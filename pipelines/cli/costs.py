@@ -136,11 +136,11 @@ def _estimate_worst_case(
     price_region = (
         region or budget.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     )
-    required = {"--instance-type": instance_types, "--max-run-s": longest_s, "--region": price_region}
-    missing = [option for option, value in required.items() if not value]
-    if missing or not longest_s:
+    required_options = {"--instance-type": instance_types, "--max-run-s": longest_s, "--region": price_region}
+    missing_options = [option for option, value in required_options.items() if not value]
+    if missing_options or not longest_s:
         raise SpecError(
-            f"no past run of {dag} is in the ledger.", f"To forecast the worst case, give {', '.join(missing)}."
+            f"no past run of {dag} is in the ledger.", f"To forecast the worst case, give {', '.join(missing_options)}."
         )
     return estimate_worst_case(
         instance_types, instance_count or int(budget.get("instance_count", 1)), longest_s, str(price_region)

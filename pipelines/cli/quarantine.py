@@ -74,13 +74,13 @@ def release_rows(dataset: DatasetOption = "flights", first: FirstOption = "", la
     rows_by_day, failures = _count_rows_by_day(dataset, first, last), []
     for day in track_progress(sorted(rows_by_day), len(rows_by_day), "releasing days"):
         try:
-            remaining = _validate(dataset, day)
+            remaining_rows = _validate(dataset, day)
         except InvalidError as error:
             failures.append(f"{day}: {error.message[:200]}")
             log.error("%s", error)
             continue
-        published = rows_by_day[day] - remaining
-        write_line(f"{day}  {published} of {rows_by_day[day]} rows published, {remaining} stay in quarantine")
+        published_rows = rows_by_day[day] - remaining_rows
+        write_line(f"{day}  {published_rows} of {rows_by_day[day]} rows published, {remaining_rows} stay in quarantine")
     if failures:
         first_failures = " / ".join(failures[:MAX_NAMED_FAILURES])
         raise DataError(

@@ -60,8 +60,8 @@ def get_kind(job: Mapping[str, Any]) -> str:
 
 def get_end_time(job: Mapping[str, Any]) -> dt.datetime:
     """Return when a job of any kind ended; its creation time where its description has no later time."""
-    ended: dt.datetime = job.get(f"{get_kind(job)}EndTime") or job.get("LastModifiedTime") or job["CreationTime"]
-    return ended
+    end_time: dt.datetime = job.get(f"{get_kind(job)}EndTime") or job.get("LastModifiedTime") or job["CreationTime"]
+    return end_time
 
 
 def get_instances(job: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -80,9 +80,9 @@ def to_on_demand_record(job: Mapping[str, Any]) -> dict[str, Any]:
         job: response of DescribeProcessingJob or DescribeTransformJob.
     """
     kind, instances = get_kind(job), get_instances(job)
-    started = job.get(f"{kind}StartTime")
-    ended = get_end_time(job)
-    run_time_s = math.ceil((ended - started).total_seconds()) if started else 0
+    start_time = job.get(f"{kind}StartTime")
+    end_time = get_end_time(job)
+    run_time_s = math.ceil((end_time - start_time).total_seconds()) if start_time else 0
     return {
         "name": job[f"{kind}JobName"],
         "arn": job[f"{kind}JobArn"],
@@ -91,12 +91,12 @@ def to_on_demand_record(job: Mapping[str, Any]) -> dict[str, Any]:
         "instance_count": instances["InstanceCount"],
         "spot": False,
         "created": _format_moment(job["CreationTime"]),
-        "started": _format_moment(started),
-        "ended": _format_moment(ended),
+        "started": _format_moment(start_time),
+        "ended": _format_moment(end_time),
         "training_s": run_time_s,
         "billable_s": run_time_s,
-        "transitions": [{"status": "Training", "start": _format_moment(started), "end": _format_moment(ended)}]
-        if started
+        "transitions": [{"status": "Training", "start": _format_moment(start_time), "end": _format_moment(end_time)}]
+        if start_time
         else [],
         "failure_reason": job.get("FailureReason", ""),
     }

@@ -76,8 +76,8 @@ class Ledger:
         """Read the rows of a month (YYYY-MM), a project and a DAG, oldest job first. An empty argument selects all."""
         where = EqualTo(PARTITION, f"{month}-01") if month else None
         rows: list[Row] = self._months.read(where).to_pylist()
-        selected = [row for row in rows if project in ("", row["project"]) and dag_id in ("", row["dag_id"])]
-        return sorted(selected, key=lambda row: (row["created"], row["arn"]))
+        selected_rows = [row for row in rows if project in ("", row["project"]) and dag_id in ("", row["dag_id"])]
+        return sorted(selected_rows, key=lambda row: (row["created"], row["arn"]))
 
     def sum_cost_usd(self, month: str, project: str) -> float:
         """Sum the cost of the jobs of a project created in a month (YYYY-MM), USD. Running jobs are not included."""

@@ -162,9 +162,9 @@ def _sum_stacks(rows: Iterable[Row]) -> tuple[dict[str, dict[str, float]], dict[
     shown_types = ranked_types if len(ranked_types) <= MAX_COLORS else ranked_types[: MAX_COLORS - 1]
     stacks = {name: costs_by_type[name] for name in shown_types}
     for name in ranked_types[len(shown_types) :]:
-        others = stacks.setdefault(OTHERS, defaultdict(float))
+        other_costs = stacks.setdefault(OTHERS, defaultdict(float))
         for month, amount in costs_by_type[name].items():
-            others[month] += amount
+            other_costs[month] += amount
     return stacks, savings_by_month
 
 

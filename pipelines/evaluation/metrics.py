@@ -67,11 +67,11 @@ def compute_calibration(label: Array, score: Array) -> Table:
         The columns predicted, observed and rows.
     """
     bins = np.array_split(np.argsort(score, kind="stable"), BINS)
-    filled = [members for members in bins if len(members)]
+    filled_bins = [members for members in bins if len(members)]
     return {
-        "predicted": [float(score[members].mean()) for members in filled],
-        "observed": [float(label[members].mean()) for members in filled],
-        "rows": [len(members) for members in filled],
+        "predicted": [float(score[members].mean()) for members in filled_bins],
+        "observed": [float(label[members].mean()) for members in filled_bins],
+        "rows": [len(members) for members in filled_bins],
     }
 
 

@@ -53,11 +53,11 @@ def build_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
     hidden_columns = dict.fromkeys((*dataset.later_known, dataset.label))
     visible_rows = rows.mutate(**{HIDDEN_LABEL: rows[dataset.label]}).drop(*hidden_columns)
     features = dataset.load_feature_function()(visible_rows)
-    required = (*dataset.key, *dataset.features, HIDDEN_LABEL)
-    missing = [name for name in required if name not in features.columns]
-    if missing:
+    required_columns = (*dataset.key, *dataset.features, HIDDEN_LABEL)
+    missing_columns = [name for name in required_columns if name not in features.columns]
+    if missing_columns:
         raise DataError(
-            f"the features of {dataset.name} lack {', '.join(missing)}.",
+            f"the features of {dataset.name} lack {', '.join(missing_columns)}.",
             "Its `features` must return all columns of `rows`, and the features.",
         )
     columns = [features[name] for name in dataset.key]

@@ -67,7 +67,7 @@ def summarize_gain(study: Study) -> list[str]:
 
 def _build_strategy_row(strategy: Strategy, study: Study) -> dict[str, Any]:
     auc = [week.auc[strategy.name] for week in study.weeks]
-    worst = min(range(len(auc)), key=auc.__getitem__)
+    worst_index = min(range(len(auc)), key=auc.__getitem__)
     return {
         "name": strategy.name,
         "rule": strategy.rule,
@@ -75,8 +75,8 @@ def _build_strategy_row(strategy: Strategy, study: Study) -> dict[str, Any]:
         "served": ", ".join(f"version {served.version} from {served.since}" for served in strategy.served),
         "cost": "cost unknown" if strategy.cost_usd is None else format_usd(strategy.cost_usd),
         "auc": fmean(auc),
-        "worst": auc[worst],
-        "worst_week": study.weeks[worst].days.first,
+        "worst": auc[worst_index],
+        "worst_week": study.weeks[worst_index].days.first,
     }
 
 

@@ -63,12 +63,12 @@ def write_report(folder: Path, history: DriftHistory) -> Path:
 
 def _build_table_row(finding: Finding, decision: Decision, policy: Policy) -> dict[str, Any]:
     names = ("column", "measure", "effect", "p_value", "weight", "note")
-    computed = {
+    computed_values = {
         "bound": alarms.get_bound(finding, policy),
         "bound_ratio": alarms.compute_bound_ratio(finding, policy),
         "alarm": finding.column in decision.drifted_columns,
     }
-    return {name: getattr(finding, name) for name in names} | computed
+    return {name: getattr(finding, name) for name in names} | computed_values
 
 
 def _get_sort_key(row: Mapping[str, Any]) -> tuple[Any, ...]:

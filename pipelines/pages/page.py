@@ -34,8 +34,8 @@ def write_page(path: Path, template: str, pictures: Sequence[Path], **values: An
     Returns:
         `path`.
     """
-    encoded = {picture.stem: base64.b64encode(picture.read_bytes()).decode() for picture in pictures}
-    text = render(template, pictures=encoded, **values)
+    encoded_pictures = {picture.stem: base64.b64encode(picture.read_bytes()).decode() for picture in pictures}
+    text = render(template, pictures=encoded_pictures, **values)
     with replace_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return path

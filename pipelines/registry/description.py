@@ -24,9 +24,13 @@ def compare_versions(
     candidate_params: Mapping[str, str],
 ) -> dict[str, list[str]]:
     """Return the differences in data, code and parameters: name to the champion's and the candidate's value."""
-    old = {**_read_tags(champion, ORIGIN_TAGS), **champion_params}
-    new = {**_read_tags(candidate, ORIGIN_TAGS), **candidate_params}
-    return {name: [old.get(name, ""), new.get(name, "")] for name in {**old, **new} if old.get(name) != new.get(name)}
+    champion_values = {**_read_tags(champion, ORIGIN_TAGS), **champion_params}
+    candidate_values = {**_read_tags(candidate, ORIGIN_TAGS), **candidate_params}
+    return {
+        name: [champion_values.get(name, ""), candidate_values.get(name, "")]
+        for name in {**champion_values, **candidate_values}
+        if champion_values.get(name) != candidate_values.get(name)
+    }
 
 
 def read_cost_usd(version: ModelVersion) -> float | None:

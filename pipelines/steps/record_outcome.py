@@ -49,10 +49,15 @@ def run(spec: RecordOutcomeSpec) -> RecordOutcomeResult:
         spec.model_name, lambda history: build_end(spec.model_name, run_id, outcome, spec.version, history)
     )
     training = journal.read_state(spec.model_name).trainings.get(run_id)
-    recorded = training.outcome if training else ""
-    log.info("%s: training of run %s: %s", spec.model_name, run_id, recorded or "the guard did not allow it")
+    recorded_outcome = training.outcome if training else ""
+    log.info("%s: training of run %s: %s", spec.model_name, run_id, recorded_outcome or "the guard did not allow it")
     return RecordOutcomeResult.model_validate(
-        {"model_name": spec.model_name, "version": spec.version, "outcome": recorded, "changed": event is not None}
+        {
+            "model_name": spec.model_name,
+            "version": spec.version,
+            "outcome": recorded_outcome,
+            "changed": event is not None,
+        }
     )
 
 

@@ -38,18 +38,18 @@ def replace_folder(path: Path) -> Iterator[Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-    old = temporary.with_name(f"{temporary.name}.old")
+    old_folder = temporary.with_name(f"{temporary.name}.old")
     try:
         yield temporary
         os.chmod(temporary, 0o755)
         # A folder with files cannot be replaced in one call, and deleting it is slow: the old one is moved first.
         if os.path.lexists(path):
-            os.replace(path, old)
+            os.replace(path, old_folder)
         os.replace(temporary, path)
     finally:
-        if os.path.lexists(old) and not os.path.lexists(path):  # the new folder could not be moved to `path`
-            os.replace(old, path)
-        for leftover in (temporary, old):
+        if os.path.lexists(old_folder) and not os.path.lexists(path):  # the new folder could not be moved to `path`
+            os.replace(old_folder, path)
+        for leftover in (temporary, old_folder):
             _remove(leftover)
 
 

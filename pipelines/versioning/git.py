@@ -65,7 +65,7 @@ def run_git(folder: Path, *arguments: str) -> str:
     # Where a git hook runs this process, git's variables point to the repository of the hook.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     try:
-        completed = subprocess.run(
+        process = subprocess.run(
             ["git", "-C", str(folder), *arguments],
             capture_output=True, text=True, errors="replace", timeout=300, check=True, env=environment,
         )  # fmt: skip
@@ -73,4 +73,4 @@ def run_git(folder: Path, *arguments: str) -> str:
         raise GitError(error.stderr.strip() or f"git {arguments[0]} failed") from None
     except (OSError, subprocess.SubprocessError) as error:
         raise GitError(str(error)) from None
-    return completed.stdout.strip()
+    return process.stdout.strip()

@@ -64,13 +64,13 @@ def find_dependencies(stages: Mapping[str, Stage]) -> dict[str, set[str]]:
 def select_with_dependencies(stages: Mapping[str, Stage], targets: Iterable[str]) -> list[Stage]:
     """Return the targets and all stages that they depend on, in the order of the file; DVC refuses unknown targets."""
     dependencies = find_dependencies(stages)
-    selected, pending = set[str](), [name for name in targets if name in stages]
-    while pending:
-        name = pending.pop()
-        if name not in selected:
-            selected.add(name)
-            pending += dependencies[name]
-    return [stage for name, stage in stages.items() if name in selected]
+    selected_names, pending_names = set[str](), [name for name in targets if name in stages]
+    while pending_names:
+        name = pending_names.pop()
+        if name not in selected_names:
+            selected_names.add(name)
+            pending_names += dependencies[name]
+    return [stage for name, stage in stages.items() if name in selected_names]
 
 
 def list_source_inputs(stages: Sequence[Stage]) -> set[str]:

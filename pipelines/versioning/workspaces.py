@@ -113,9 +113,11 @@ def _override_params(folder: Path, overrides: Mapping[str, Mapping[str, Any]]) -
         SpecError: the parameters are not valid. A retry cannot help.
     """
     sections = params.load(folder)
-    merged = {name: {**sections.get(name, {}), **overrides.get(name, {})} for name in {**sections, **overrides}}
+    merged_sections = {
+        name: {**sections.get(name, {}), **overrides.get(name, {})} for name in {**sections, **overrides}
+    }
     with replace_file(folder / PARAMS_FILE) as temporary:
-        temporary.write_text(yaml.safe_dump(merged), encoding="utf-8")
+        temporary.write_text(yaml.safe_dump(merged_sections), encoding="utf-8")
     params.load(folder)
 
 

@@ -60,8 +60,8 @@ def _find_airflow_home() -> Path:
     if importlib.util.find_spec("airflow") is None:
         raise SpecError("Airflow is not installed here.", "Give --runs N.")
     defaults = [settings().home / "airflow", Path("~/airflow").expanduser()]
-    configured = os.environ.get("AIRFLOW_HOME")
-    for folder in [Path(configured)] if configured else defaults:
+    configured_home = os.environ.get("AIRFLOW_HOME")
+    for folder in [Path(configured_home)] if configured_home else defaults:
         if (folder / "airflow.cfg").exists() or (folder / "airflow.db").exists():
             return folder
     # Without this error, Airflow would create a home with an empty database.

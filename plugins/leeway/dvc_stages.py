@@ -40,15 +40,15 @@ def create_dvc_tasks(
         SpecError: there is no such file or stage, so the DAG does not load. A retry cannot help.
     """
     all_stages = stages.load_stages(settings().project / file)
-    selected = list(select) or list(all_stages)
-    unknown = [name for name in (*selected, *refresh) if name not in all_stages or name not in selected]
+    selected_names = list(select) or list(all_stages)
+    unknown = [name for name in (*selected_names, *refresh) if name not in all_stages or name not in selected_names]
     if unknown:
         raise SpecError(
             f"{Path(file).name}: there is no stage {', '.join(unknown)} to run.", f"It has {', '.join(all_stages)}."
         )
-    dependencies_by_stage = _find_selected_dependencies(stages.find_dependencies(all_stages), selected)
+    dependencies_by_stage = _find_selected_dependencies(stages.find_dependencies(all_stages), selected_names)
     with TaskGroup(group_id) as group:
-        tasks = {name: _create_task(name, refresh, operator_arguments) for name in selected}
+        tasks = {name: _create_task(name, refresh, operator_arguments) for name in selected_names}
         for name, dependencies in dependencies_by_stage.items():
             for dependency in sorted(dependencies):
                 tasks[dependency] >> tasks[name]
@@ -60,14 +60,16 @@ def _create_task(stage: str, refresh: Sequence[str], operator_arguments: Mapping
     return DvcReproOperator(task_id=re.sub(r"[^\w.-]", "-", stage), targets=[stage], **arguments)
 
 
-def _find_selected_dependencies(dependencies: Mapping[str, set[str]], selected: Sequence[str]) -> dict[str, set[str]]:
+def _find_selected_dependencies(
+    dependencies: Mapping[str, set[str]], selected_names: Sequence[str]
+) -> dict[str, set[str]]:
     """Map each selected stage to the selected stages that it depends on, directly or through unselected stages."""
 
     def find_nearest(name: str) -> set[str]:
         return {
             nearest
             for dependency in dependencies[name]
-            for nearest in ({dependency} if dependency in selected else find_nearest(dependency))
+            for nearest in ({dependency} if dependency in selected_names else find_nearest(dependency))
         }
 
-    return {name: find_nearest(name) for name in selected}
+    return {name: find_nearest(name) for name in selected_names}

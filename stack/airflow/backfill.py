@@ -97,11 +97,11 @@ class Backfill:
         return any(start and datetime.fromisoformat(start) < self.stack_started_at for start in start_times)
 
     def _request_missing(self, runs: dict[str, Json]) -> None:
-        missing = [day for day in self.days if day.isoformat() not in runs]
+        missing_days = [day for day in self.days if day.isoformat() not in runs]
         if self._is_requested:
-            listing = ", ".join(day.isoformat() for day in missing[:5])
+            listing = ", ".join(day.isoformat() for day in missing_days[:5])
             raise RequestError(f"{self.dag_id} has no run for {listing}: check its dates and schedule.")
-        start, end = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (missing[0], missing[-1]))
+        start, end = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (missing_days[0], missing_days[-1]))
         self._is_requested = self.client.start_backfill(self.dag_id, start, end, self.max_active_runs, self.conf)
 
     def _raise_first_failure(self, runs: dict[str, Json]) -> None:

@@ -26,8 +26,8 @@ def get_run_key(run: Json) -> str:
 def select_newest_runs(runs: Iterable[Json]) -> dict[str, Json]:
     """Return the newest run of each key, by key."""
     # A queued run has no start date, and is newer than all runs that have one.
-    ordered = sorted(runs, key=lambda run: (run["start_date"] is None, run["start_date"] or run["run_after"]))
-    return {get_run_key(run): run for run in ordered}
+    ordered_runs = sorted(runs, key=lambda run: (run["start_date"] is None, run["start_date"] or run["run_after"]))
+    return {get_run_key(run): run for run in ordered_runs}
 
 
 class RunCache:

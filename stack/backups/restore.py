@@ -97,33 +97,33 @@ def _check_unchanged(entry: FileEntry, info: tarfile.TarInfo, content: HashingRe
 
 def _replace_home(home: Path) -> None:
     """Replace the home with the unpacked folder, but keep the home's folder `uv`, which `make` needs."""
-    new, old = _get_sibling(home, "restoring"), _get_sibling(home, "replaced")
-    shutil.rmtree(old, ignore_errors=True)
+    new_home, old_home = _get_sibling(home, "restoring"), _get_sibling(home, "replaced")
+    shutil.rmtree(old_home, ignore_errors=True)
     mode = home.stat().st_mode & 0o777
     uv = home / "uv"
     if uv.exists():
-        uv.rename(new / "uv")
-    os.chmod(new, mode)
+        uv.rename(new_home / "uv")
+    os.chmod(new_home, mode)
     try:
-        home.rename(old)
+        home.rename(old_home)
     except OSError:  # a home that is a mount point cannot be renamed
-        if (new / "uv").exists():
-            (new / "uv").rename(uv)
+        if (new_home / "uv").exists():
+            (new_home / "uv").rename(uv)
         raise
-    new.rename(home)
-    shutil.rmtree(old)
+    new_home.rename(home)
+    shutil.rmtree(old_home)
 
 
 def _recover_home(home: Path) -> None:
     """Put back the home that a killed restore had renamed. Idempotent."""
-    old = _get_sibling(home, "replaced")
-    if not old.is_dir() or list_state(home):
+    old_home = _get_sibling(home, "replaced")
+    if not old_home.is_dir() or list_state(home):
         return
     if home.exists():  # `make restore` has created the folder `uv` in it
-        if (home / "uv").exists() and not (old / "uv").exists():
-            (home / "uv").rename(old / "uv")
+        if (home / "uv").exists() and not (old_home / "uv").exists():
+            (home / "uv").rename(old_home / "uv")
         shutil.rmtree(home)
-    old.rename(home)
+    old_home.rename(home)
 
 
 def _get_sibling(home: Path, purpose: str) -> Path:

@@ -36,9 +36,11 @@ def build_environment(layout: Layout, stack: Stack, caller_variables: Mapping[st
         stack: the stack, with its ports.
         caller_variables: the environment of the command that starts the stack.
     """
-    inherited = {name: value for name, value in caller_variables.items() if not name.startswith(_DROPPED_PREFIXES)}
+    inherited_variables = {
+        name: value for name, value in caller_variables.items() if not name.startswith(_DROPPED_PREFIXES)
+    }
     return {
-        **inherited,
+        **inherited_variables,
         **_build_leeway_variables(layout, stack, caller_variables),
         **_build_aws_variables(stack),
         **_build_airflow_variables(layout, stack),

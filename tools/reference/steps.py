@@ -87,12 +87,12 @@ def _render_model(title: str, model: type[BaseModel], *, is_input: bool) -> Iter
 
 
 def _format_fields(schema: dict[str, Any], types: dict[str, Any], *, is_input: bool) -> str:
-    required = set(schema.get("required", ()))
+    required_names = set(schema.get("required", ()))
     rows = [
         [
             format_code(name),
             _describe_type(schema_part),
-            *([_format_default(name, schema_part, required)] if is_input else []),
+            *([_format_default(name, schema_part, required_names)] if is_input else []),
             format_prose(
                 schema_part.get("description") or types.get(_describe_type(schema_part), {}).get("description", "")
             ),

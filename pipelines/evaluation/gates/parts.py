@@ -118,8 +118,8 @@ def _make_table(
                 record["p_value"] = _compute_p_value(metric, bound)
             records.append(record)
     table = pd.DataFrame(records, columns=COLUMNS)
-    judged = table["judged"].astype(bool)
-    table.loc[judged, "p_value"] = adjust_p_values(table.loc[judged, "p_value"].tolist())
+    is_judged = table["judged"].astype(bool)
+    table.loc[is_judged, "p_value"] = adjust_p_values(table.loc[is_judged, "p_value"].tolist())
     return table
 
 
@@ -132,21 +132,22 @@ def _compute_p_value(estimate: Estimate, bound: float) -> float:
 
 def _check_worst(name: str, table: pd.DataFrame, bound: float, alpha: float) -> Check:
     """Make a check that fails if the part with the smallest adjusted p-value is significantly below the bound."""
-    judged = table[table["judged"].astype(bool)]
-    if judged.empty:
+    judged_parts = table[table["judged"].astype(bool)]
+    if judged_parts.empty:
         return report_value(name, f"none of the {len(table)} parts has enough rows to be judged")
-    worst = judged.sort_values(["p_value", "value"]).iloc[0]
-    passed = bool(worst.p_value >= alpha)
+    worst_part = judged_parts.sort_values(["p_value", "value"]).iloc[0]
+    passed = bool(worst_part.p_value >= alpha)
     return Check(
         name=name,
-        value=float(worst.value),
+        value=float(worst_part.value),
         bound=bound,
-        low=float(worst.low),
-        high=float(worst.high),
+        low=float(worst_part.low),
+        high=float(worst_part.high),
         outcome=PASSED if passed else FAILED,
         reason=(
-            f"the worst of {len(judged)} parts is {worst.part} ({worst.rows} rows): {worst.value:.4f} "
-            f"[{worst.low:.4f}, {worst.high:.4f}] is {'not significantly' if passed else 'significantly'} below "
-            f"{bound:.4f} (p = {worst.p_value:.3g}, Holm); {len(table) - len(judged)} parts had too few rows"
+            f"the worst of {len(judged_parts)} parts is {worst_part.part} ({worst_part.rows} rows): "
+            f"{worst_part.value:.4f} [{worst_part.low:.4f}, {worst_part.high:.4f}] is "
+            f"{'not significantly' if passed else 'significantly'} below {bound:.4f} "
+            f"(p = {worst_part.p_value:.3g}, Holm); {len(table) - len(judged_parts)} parts had too few rows"
         ),
     )

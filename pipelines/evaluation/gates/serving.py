@@ -93,8 +93,8 @@ def _check_time(name: str, p99_ms: float, bound: float | None, p50_ms: float) ->
 def _compute_skew(score: Scorer, training_scores: pd.DataFrame) -> float:
     if "score" not in training_scores:
         raise DataError("the file of the training's scores has no column score.", "The training script writes it.")
-    packaged = np.asarray(score(training_scores.drop(columns="score")), dtype=float)
-    return float(np.abs(packaged - training_scores["score"].to_numpy(dtype=float)).max(initial=0.0))
+    package_scores = np.asarray(score(training_scores.drop(columns="score")), dtype=float)
+    return float(np.abs(package_scores - training_scores["score"].to_numpy(dtype=float)).max(initial=0.0))
 
 
 def _time_calls(score: Scorer, calls: list[pd.DataFrame]) -> tuple[float, float]:

@@ -58,12 +58,12 @@ def compute_curves(label: Array, score: Array, groups: Array | None = None) -> C
 
 def compute_confusion(label: Array, score: Array, threshold: float) -> dict[str, int]:
     """Count the rows by label and by prediction at the threshold: tp, fp, fn, tn."""
-    predicted, true = score >= threshold, label == 1
+    is_predicted, is_positive = score >= threshold, label == 1
     return {
-        "tp": int((predicted & true).sum()),
-        "fp": int((predicted & ~true).sum()),
-        "fn": int((~predicted & true).sum()),
-        "tn": int((~predicted & ~true).sum()),
+        "tp": int((is_predicted & is_positive).sum()),
+        "fp": int((is_predicted & ~is_positive).sum()),
+        "fn": int((~is_predicted & is_positive).sum()),
+        "tn": int((~is_predicted & ~is_positive).sum()),
     }
 
 

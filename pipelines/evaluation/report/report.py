@@ -74,7 +74,8 @@ def _split_by_column(slices: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def _list_records(tables: Mapping[str, pd.DataFrame]) -> dict[str, list[dict[Hashable, Any]]]:
     """Convert the tables that have rows to records; a missing value becomes None."""
-    filled = {title: table for title, table in tables.items() if len(table)}
+    filled_tables = {title: table for title, table in tables.items() if len(table)}
     return {
-        title: table.astype(object).where(table.notna(), None).to_dict("records") for title, table in filled.items()
+        title: table.astype(object).where(table.notna(), None).to_dict("records")
+        for title, table in filled_tables.items()
     }

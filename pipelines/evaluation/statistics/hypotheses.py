@@ -67,14 +67,14 @@ def adjust_p_values(p_values: Sequence[float]) -> list[float]:
     Raises:
         DataError: a p-value is not between 0 and 1. A retry cannot help.
     """
-    unadjusted = np.asarray(p_values, dtype=np.float64)
-    if not ((unadjusted >= 0) & (unadjusted <= 1)).all():
+    unadjusted_values = np.asarray(p_values, dtype=np.float64)
+    if not ((unadjusted_values >= 0) & (unadjusted_values <= 1)).all():
         raise DataError("a p-value is not between 0 and 1.")
-    order = np.argsort(unadjusted, kind="stable")
-    steps = np.maximum.accumulate(unadjusted[order] * np.arange(len(unadjusted), 0, -1))
-    adjusted = np.empty_like(unadjusted)
-    adjusted[order] = np.minimum(steps, 1.0)
-    return [float(p_value) for p_value in adjusted]
+    order = np.argsort(unadjusted_values, kind="stable")
+    steps = np.maximum.accumulate(unadjusted_values[order] * np.arange(len(unadjusted_values), 0, -1))
+    adjusted_values = np.empty_like(unadjusted_values)
+    adjusted_values[order] = np.minimum(steps, 1.0)
+    return [float(p_value) for p_value in adjusted_values]
 
 
 def compute_rows_needed(se: float, rows: int, effect: float, alpha: float, power: float) -> int:

@@ -33,14 +33,16 @@ def make_pr_auc(label: Array, score: Array) -> WeightedMetric:
     order = np.argsort(-score, kind="stable")
     # Positions of the last row of each distinct score: rows of equal score count together.
     tie_ends = np.flatnonzero(np.append(np.diff(score[order]) != 0, True))
-    positive = label[order]
+    ordered_label = label[order]
 
     def compute(weights: Array) -> Array:
-        ordered = weights[:, order]
-        predicted = np.cumsum(ordered, axis=1)[:, tie_ends]
-        true_positives = np.cumsum(ordered * positive, axis=1)[:, tie_ends]
+        ordered_weights = weights[:, order]
+        predicted_rows = np.cumsum(ordered_weights, axis=1)[:, tie_ends]
+        true_positives = np.cumsum(ordered_weights * ordered_label, axis=1)[:, tie_ends]
         increase = np.diff(true_positives, axis=1, prepend=0.0)
-        return divide((increase * divide(true_positives, predicted, 0.0)).sum(axis=1), true_positives[:, -1], np.nan)
+        return divide(
+            (increase * divide(true_positives, predicted_rows, 0.0)).sum(axis=1), true_positives[:, -1], np.nan
+        )
 
     return compute
 

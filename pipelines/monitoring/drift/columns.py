@@ -49,11 +49,11 @@ def _measure_distribution(column: Column, reference: Counts, window: Counts) -> 
         yield _build_empty_finding(column, "psi", f"{side} has no values")
         return
     groups = measures.pool_bins(reference.total, window.total, ordered=column.kind == "numeric")
-    pooled = (measures.merge_bins(reference.bins, groups), measures.merge_bins(window.bins, groups))
+    pooled_counts = (measures.merge_bins(reference.bins, groups), measures.merge_bins(window.bins, groups))
     distribution = estimate_null_distribution(
-        Sample.from_counts(pooled[0], reference.strata), Sample.from_counts(pooled[1], window.strata)
+        Sample.from_counts(pooled_counts[0], reference.strata), Sample.from_counts(pooled_counts[1], window.strata)
     )
-    totals = tuple(days.sum(axis=0) for days in pooled)
+    totals = tuple(days.sum(axis=0) for days in pooled_counts)
     for measure, effect, statistic in _compute_chi_square_measures((reference.total, window.total), totals):
         yield Finding(
             column.name,

@@ -48,8 +48,8 @@ def compute_jensen_shannon(reference: Array, window: Array) -> Array:
 def compute_chi_square(reference: Array, window: Array) -> Array:
     """Compute Pearson's chi-square of the two vectors of counts, without Yates' correction."""
     gap = compute_shares(reference) - compute_shares(window)
-    pooled = compute_shares(reference + window)
-    return np.asarray(_divide(gap**2, pooled).sum(axis=-1) * compute_sample_factor(reference, window))
+    pooled_share = compute_shares(reference + window)
+    return np.asarray(_divide(gap**2, pooled_share).sum(axis=-1) * compute_sample_factor(reference, window))
 
 
 def compute_sample_factor(reference: Array, window: Array) -> Array:

@@ -40,9 +40,11 @@ def compute_brier(counts: Array, scores: Array) -> Array:
 def compute_log_loss(counts: Array, scores: Array) -> Array:
     """Compute the mean negative log likelihood, in nats; probabilities 0 and 1 are clipped by the float epsilon."""
     epsilon = float(np.finfo(np.float64).eps)
-    clipped = np.clip(scores, epsilon, 1 - epsilon)
+    clipped_scores = np.clip(scores, epsilon, 1 - epsilon)
     return np.asarray(
-        (measures.compute_shares(_flatten(counts)) * -np.log(np.concatenate([1 - clipped, clipped]))).sum(axis=-1)
+        (measures.compute_shares(_flatten(counts)) * -np.log(np.concatenate([1 - clipped_scores, clipped_scores]))).sum(
+            axis=-1
+        )
     )
 
 

@@ -102,9 +102,9 @@ def fit_reference(path: Path, kinds: Mapping[str, str], label: str, policy: Poli
         DataError: a feature is not in the file, or has a type that its kind does not allow. A retry cannot help.
     """
     schema = pq.read_schema(path)
-    missing = [name for name in kinds if name not in schema.names]
-    if missing:
-        raise DataError(f"{path} lacks the features {', '.join(missing)}.", "Run `preprocess`.")
+    missing_columns = [name for name in kinds if name not in schema.names]
+    if missing_columns:
+        raise DataError(f"{path} lacks the features {', '.join(missing_columns)}.", "Run `preprocess`.")
     columns = [_fit_column(path, name, kind, policy) for name, kind in kinds.items()]
     return Reference(
         label=label,

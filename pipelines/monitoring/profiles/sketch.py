@@ -34,9 +34,9 @@ def merge_sketches(first: bytes, second: bytes) -> bytes:
     """Merge two serialized sketches into the sketch of the values of both."""
     if not first or not second:
         return first or second
-    merged = kll_doubles_sketch.deserialize(first)
-    merged.merge(kll_doubles_sketch.deserialize(second))
-    return bytes(merged.serialize())
+    merged_sketch = kll_doubles_sketch.deserialize(first)
+    merged_sketch.merge(kll_doubles_sketch.deserialize(second))
+    return bytes(merged_sketch.serialize())
 
 
 def estimate_quantiles(sketch: bytes, ranks: Sequence[float]) -> list[float]:

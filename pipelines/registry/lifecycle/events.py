@@ -157,12 +157,14 @@ def fold(events: Iterable[Event]) -> State:
 def _change_champion(state: State, event: Event) -> State:
     """Return the state after an event that changed the champion."""
     champion, earlier_champions = event.to_version, state.earlier_champions
-    blocked = {version: why for version, why in state.blocked.items() if version != champion}
+    blocked_versions = {version: why for version, why in state.blocked.items() if version != champion}
     if event.kind is Kind.ROLLED_BACK:
         if champion in earlier_champions:
             earlier_champions = earlier_champions[: earlier_champions.index(champion)]
-        blocked[event.version] = f"it was rolled back: {event.why}"
+        blocked_versions[event.version] = f"it was rolled back: {event.why}"
     else:
         other_champions = (version for version in earlier_champions if version != champion)
         earlier_champions = (*other_champions, *filter(None, [state.champion]))
-    return replace(state, champion=champion, earlier_champions=earlier_champions, blocked=blocked, last_change=event)
+    return replace(
+        state, champion=champion, earlier_champions=earlier_champions, blocked=blocked_versions, last_change=event
+    )

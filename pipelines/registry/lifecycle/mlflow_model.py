@@ -18,13 +18,13 @@ def get_aliases_and_tags(registry: Registry, model: str) -> tuple[dict[str, str]
     """
     with translate_mlflow_errors():
         try:
-            registered = registry.client.get_registered_model(model)
+            registered_model = registry.client.get_registered_model(model)
         except MlflowException as error:
             if error.error_code in NOT_FOUND:
                 raise DataError(f"the registry has no model {model!r}.") from None
             raise
-    aliases = {alias: str(version) for alias, version in registered.aliases.items()}
-    return aliases, dict(registered.tags)
+    aliases = {alias: str(version) for alias, version in registered_model.aliases.items()}
+    return aliases, dict(registered_model.tags)
 
 
 def set_alias(registry: Registry, model: str, alias: str, version: str) -> None:

@@ -77,10 +77,10 @@ def _describe_row_changes(stored_file: Path, rebuilt_file: Path) -> str:
 
     with connect(MEMORY_MIB) as connection:
         try:
-            removed = count_missing(stored_file, rebuilt_file)
-            added = count_missing(rebuilt_file, stored_file)
+            removed_rows = count_missing(stored_file, rebuilt_file)
+            added_rows = count_missing(rebuilt_file, stored_file)
         except Exception as error:  # the columns differ, or a file is not Parquet: DuckDB's message says what is wrong
             return str(error).splitlines()[0]
-    if removed or added:
-        return f"{removed} rows are gone, {added} are new"
+    if removed_rows or added_rows:
+        return f"{removed_rows} rows are gone, {added_rows} are new"
     return "the rows are the same, but not the bytes"

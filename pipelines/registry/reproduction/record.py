@@ -38,10 +38,11 @@ class Record:
             ServiceError: MLflow failed. A retry can help.
         """
         record = cls(download_run(version, folder / "run"), download_model(version, folder / "model"))
-        missing = [name for name in REQUIRED if not (record.folder / name).is_file()]
-        if missing:
+        missing_files = [name for name in REQUIRED if not (record.folder / name).is_file()]
+        if missing_files:
             raise DataError(
-                f"{version.name} version {version.version} cannot be rebuilt: its run lacks {', '.join(missing)}.",
+                f"{version.name} version {version.version} cannot be rebuilt: its run lacks "
+                f"{', '.join(missing_files)}.",
                 "Register versions by `evaluate` from a workspace, or from a project with a dvc.lock.",
             )
         return record

@@ -77,14 +77,14 @@ class PromotionApprovalOperator(ResultOutputMixin, ApprovalOperator):
         return decision
 
     def _record(self, verdict: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:
-        who = (event.get("responded_by_user") or {}).get("name") or "nobody answered"
+        actor = (event.get("responded_by_user") or {}).get("name") or "nobody answered"
         approved = event["chosen_options"][0] == self.APPROVE
         spec = {name: verdict[name] for name in ("model_name", "version", "verdict")}
         spec |= {
             "decision": "approve" if approved else "reject",
             "why": (event.get("params_input") or {}).get("why", ""),
         }
-        return StepHook(self.log, self.python, {"LEEWAY_ACTOR": who}).run("decide", spec)
+        return StepHook(self.log, self.python, {"LEEWAY_ACTOR": actor}).run("decide", spec)
 
 
 def render_body(verdict: Mapping[str, Any]) -> str:

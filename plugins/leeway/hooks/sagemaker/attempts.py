@@ -58,9 +58,11 @@ class Attempts(ABC):
             attempts = self.jobs.list_attempts()
             if event:
                 self._check_end(event, attempts)
-            completed = [job for job in attempts if get_job_status(job) == "Completed" and self._has_same_inputs(job)]
-            if completed and (event or self._has_output(completed[-1])):
-                return self._build_result(completed[-1], attempts)
+            completed_jobs = [
+                job for job in attempts if get_job_status(job) == "Completed" and self._has_same_inputs(job)
+            ]
+            if completed_jobs and (event or self._has_output(completed_jobs[-1])):
+                return self._build_result(completed_jobs[-1], attempts)
             if attempts and is_live(attempts[-1]):
                 return self._attach(attempts)
             if wait := self._start_next(attempts):

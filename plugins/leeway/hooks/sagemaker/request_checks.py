@@ -98,9 +98,9 @@ def merge_config(request: Mapping[str, Any], config: Mapping[str, Any]) -> dict[
     Raises:
         AirflowFailException: `config` has a part that only the task may give. A retry cannot help.
     """
-    reserved = [path for path in TASK_FIELDS if _has_path(config, path.split("."))]
-    if reserved:
-        raise AirflowFailException(f"config must not have {', '.join(reserved)}: the task gives them itself.")
+    reserved_paths = [path for path in TASK_FIELDS if _has_path(config, path.split("."))]
+    if reserved_paths:
+        raise AirflowFailException(f"config must not have {', '.join(reserved_paths)}: the task gives them itself.")
     return _merge(request, config)
 
 
@@ -109,12 +109,12 @@ def _has_path(config: Any, path: Sequence[str]) -> bool:
 
 
 def _merge(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    merged = {
+    merged_values = {
         name: _merge(base[name], value)
         for name, value in overrides.items()
         if isinstance(value, Mapping) and isinstance(base.get(name), Mapping)
     }
-    return {**base, **overrides, **merged}
+    return {**base, **overrides, **merged_values}
 
 
 def check_checkpoint_folder(request: Mapping[str, Any], bucket: str) -> None:

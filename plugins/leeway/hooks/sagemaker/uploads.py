@@ -77,9 +77,9 @@ class S3Uploader:
         # A listing that does not exist is reported with the other missing files.
         names = (project / listing).read_text(encoding="utf-8").split() if has_listing else [listing]
         members = {Path(entry_point).name: project / entry_point} | {name: project / name for name in names}
-        missing = [str(path) for path in members.values() if not path.is_file()]
-        if missing:
-            raise AirflowFailException(f"source files of the training do not exist: {', '.join(missing)}.")
+        missing_paths = [str(path) for path in members.values() if not path.is_file()]
+        if missing_paths:
+            raise AirflowFailException(f"source files of the training do not exist: {', '.join(missing_paths)}.")
         archive = _build_archive(members)
         key = f"{self.prefix}/code/{hashlib.sha256(archive).hexdigest()[:20]}/sourcedir.tar.gz"
         if not self.s3.check_for_key(key, self.bucket):

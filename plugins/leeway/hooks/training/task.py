@@ -109,8 +109,8 @@ class TrainingTask(JobTask):
         """Return the script's variables: the address of MLflow, the commit of the code, and the operator's own."""
         tracking_uri = os.environ.get("MLFLOW_TRACKING_URI", "")
         commit = {"LEEWAY_GIT_COMMIT": describe_commit(self.project_folder)}
-        tracking = {"MLFLOW_TRACKING_URI": tracking_uri} if tracking_uri else {}
-        return commit | tracking | dict(self.fields.environment or {})
+        tracking_variables = {"MLFLOW_TRACKING_URI": tracking_uri} if tracking_uri else {}
+        return commit | tracking_variables | dict(self.fields.environment or {})
 
     def _get_image(self) -> str:
         if self.fields.image_uri:
