@@ -307,7 +307,7 @@ def free_port() -> Callable[[], int]:
 @pytest.fixture(scope="session")
 def start_mlflow(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int]) -> Iterator[Callable[[], Any]]:
     """Return the function that starts a real MLflow server (SQLite) and returns its process and address."""
-    started: list[subprocess.Popen[bytes]] = []
+    started_processes: list[subprocess.Popen[bytes]] = []
 
     def start() -> tuple[subprocess.Popen[bytes], str]:
         from pipelines.system.mlflow_server import is_reachable
@@ -325,14 +325,14 @@ def start_mlflow(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[
         with (folder / "log").open("w") as log:
             options: dict[str, Any] = {"stdout": log, "stderr": log, "start_new_session": True}
             child = forking.Popen(command, cwd=folder, executable_of_child=forking.ensure_stand_in(), **options)
-        started.append(child)
+        started_processes.append(child)
         uri = f"http://127.0.0.1:{port}"
         wait_until(lambda: child.poll() is not None or is_reachable(uri, 1.0), 120)
         assert child.poll() is None, (folder / "log").read_text()
         return child, uri
 
     yield start
-    for child in started:
+    for child in started_processes:
         end_group(child)
 
 

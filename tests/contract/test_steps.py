@@ -40,10 +40,10 @@ def test_a_step_has_spec_result_and_run(step: str) -> None:
     assert callable(load_run_function(step))
     assert read_summary(step)[-1] in ".," or read_summary(step)
     assert {"schema_version"} <= set(result.model_fields)
-    undocumented = [
+    undocumented_fields = [
         name for name, field in {**spec.model_fields, **result.model_fields}.items() if not field.description
     ]
-    assert undocumented == []
+    assert undocumented_fields == []
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -75,16 +75,16 @@ def test_heavy_import_in_a_dag_is_detected(tmp_path):
 
 
 def test_parsing_dags_loads_few_modules_beyond_airflow(modules_of_dags):
-    new = modules_of_dags["new"]
-    assert {name.partition(".")[0] for name in new} <= PACKAGES
-    assert len([name for name in new if name.partition(".")[0] not in {"leeway", "pipelines"}]) <= MAX_MODULES
+    new_modules = modules_of_dags["new"]
+    assert {name.partition(".")[0] for name in new_modules} <= PACKAGES
+    assert len([name for name in new_modules if name.partition(".")[0] not in {"leeway", "pipelines"}]) <= MAX_MODULES
 
 
 def test_dag_that_loads_other_packages_is_detected(tmp_path):
     (tmp_path / "dags").mkdir()
     (tmp_path / "dags" / "heavy.py").write_text("import sqlalchemy.orm, networkx\n")
-    new = run_code(tmp_path, PRINT_MODULES_OF_DAGS, str(tmp_path / "dags"))["new"]
-    assert not {name.partition(".")[0] for name in new} <= PACKAGES
+    new_modules = run_code(tmp_path, PRINT_MODULES_OF_DAGS, str(tmp_path / "dags"))["new"]
+    assert not {name.partition(".")[0] for name in new_modules} <= PACKAGES
 
 
 LOAD_PLUGINS = """

@@ -194,11 +194,11 @@ class Stack:
 
     def _build_environment(self, service: str) -> dict[str, str]:
         names = ("HOME", "LANG", "TMPDIR", "MLFLOW_DISABLE_TELEMETRY")
-        inherited = {name: os.environ[name] for name in names if name in os.environ}
+        inherited_variables = {name: os.environ[name] for name in names if name in os.environ}
         import_folders = [str(self.site)] if service in SLIM_SERVICES else []
         import_folders += [str(compose.ROOT), str(compose.ROOT / "plugins")]
         env = {
-            **inherited,
+            **inherited_variables,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
             "PYTHONPATH": os.pathsep.join(import_folders),
             **self.translator.translate_environment(service),

@@ -156,8 +156,8 @@ def test_killed_worker_and_restarted_database_lose_nothing(stack_with_dags, tmp_
     stack.wait_until(waiting_run.has_job_started)
     # The worker is killed while their steps run, or just before.
     other_runs = [Run(stack, "deferred", day) for day in ("2013-01-05", "2013-01-06")]
-    started = ("running", "success")  # on a loaded machine a step may end before this process has seen it run
-    stack.wait_until(lambda: any(run.get_tasks()["ingest"]["state"] in started for run in other_runs))
+    started_states = ("running", "success")  # on a loaded machine a step may end before this process has seen it run
+    stack.wait_until(lambda: any(run.get_tasks()["ingest"]["state"] in started_states for run in other_runs))
     stack.kill("worker")
     stack.start("worker")
     stack.wait_until(lambda: waiting_run.get_try("train") == ("running", 2))

@@ -98,12 +98,12 @@ FAILS = {
 @pytest.mark.parametrize("name", FAILS)
 def test_failed_script_is_reported(drydock: Any, name: str) -> None:
     script, code, message = FAILS[name]
-    failed = drydock.run_job(name, script)
-    assert failed["TrainingJobStatus"] == failed["SecondaryStatus"] == "Failed"
-    assert list_phases(failed) == ["Starting", "Downloading", "Training", "Uploading", "Failed"]
-    reason = failed["FailureReason"]
+    failed_job = drydock.run_job(name, script)
+    assert failed_job["TrainingJobStatus"] == failed_job["SecondaryStatus"] == "Failed"
+    assert list_phases(failed_job) == ["Starting", "Downloading", "Training", "Uploading", "Failed"]
+    reason = failed_job["FailureReason"]
     assert reason.startswith("AlgorithmError: ") and code in reason and message in reason and len(reason) <= 1024
-    assert "ModelArtifacts" not in failed
+    assert "ModelArtifacts" not in failed_job
 
 
 COMPLETES = {
@@ -126,9 +126,9 @@ def test_script_without_a_model_completes(drydock: Any, name: str) -> None:
 
 def test_model_folder_that_is_a_file_fails_the_job(drydock: Any) -> None:
     script = "import os; os.rmdir(os.environ['SM_MODEL_DIR']); open(os.environ['SM_MODEL_DIR'], 'w').write('model')"
-    failed = drydock.run_job("model-is-a-file", script)
-    assert failed["TrainingJobStatus"] == "Failed"
-    assert "/opt/ml/model" in failed["FailureReason"], failed["FailureReason"]
+    failed_job = drydock.run_job("model-is-a-file", script)
+    assert failed_job["TrainingJobStatus"] == "Failed"
+    assert "/opt/ml/model" in failed_job["FailureReason"], failed_job["FailureReason"]
 
 
 LOG_DAMAGES = {
@@ -203,8 +203,8 @@ def test_script_that_ignores_a_stop_is_killed(drydock: Any) -> None:
     drydock.create_job("ignored-stop", IGNORES_SIGTERM)
     pid = int(drydock.wait_for_line("ignored-stop", "pid").split()[1])
     drydock.stop_job("ignored-stop")
-    stopped = drydock.wait_for_end("ignored-stop")
-    assert stopped["TrainingJobStatus"] == "Stopped" and "FailureReason" not in stopped
+    stopped_job = drydock.wait_for_end("ignored-stop")
+    assert stopped_job["TrainingJobStatus"] == "Stopped" and "FailureReason" not in stopped_job
     assert not drydock.is_alive(pid) and list_processes(drydock) == []
 
 
@@ -240,10 +240,10 @@ time.sleep(0.3)
 @pytest.mark.parametrize("name", DAEMONS)
 @pytest.mark.parametrize("code", [0, 1])
 def test_daemons_end_with_their_job(drydock: Any, name: str, code: int) -> None:
-    ended = drydock.run_job(
+    ended_job = drydock.run_job(
         f"daemons-{name}-{code}", f"import os, subprocess, sys, time\n{DAEMONS[name]}\nsys.exit({code})"
     )
-    assert ended["TrainingJobStatus"] == ("Failed" if code else "Completed")
+    assert ended_job["TrainingJobStatus"] == ("Failed" if code else "Completed")
     assert list_processes(drydock) == []
 
 
@@ -258,8 +258,12 @@ os.symlink({str(tmp_path)!r}, os.environ["SM_MODEL_DIR"])
 time.sleep(0.6)
 """
     drydock.put("checkpoints/outside-link/object", b"1")
-    failed = drydock.run_job("outside-link", script, CheckpointConfig={"S3Uri": "s3://bucket/checkpoints/outside-link"})
-    assert failed["TrainingJobStatus"] == "Failed" and "/opt/ml/model is not a folder" in failed["FailureReason"]
+    failed_job = drydock.run_job(
+        "outside-link", script, CheckpointConfig={"S3Uri": "s3://bucket/checkpoints/outside-link"}
+    )
+    assert (
+        failed_job["TrainingJobStatus"] == "Failed" and "/opt/ml/model is not a folder" in failed_job["FailureReason"]
+    )
     assert drydock.list_keys("checkpoints/outside-link/") == ["checkpoints/outside-link/object"]
     assert drydock.list_keys("output/outside-link/") == []
 
@@ -322,9 +326,9 @@ BUNDLES = {
 def test_invalid_source_bundle_is_refused(drydock: Any, name: str) -> None:
     content, message = BUNDLES[name]
     uri = drydock.put(f"bundles/{name}.tar.gz", content)
-    failed = drydock.run_job(f"bundle-{name}", HyperParameters={"sagemaker_submit_directory": uri})
-    assert failed["TrainingJobStatus"] == "Failed" and list_phases(failed)[-2] == "Downloading"
-    assert message in failed["FailureReason"], failed["FailureReason"]
+    failed_job = drydock.run_job(f"bundle-{name}", HyperParameters={"sagemaker_submit_directory": uri})
+    assert failed_job["TrainingJobStatus"] == "Failed" and list_phases(failed_job)[-2] == "Downloading"
+    assert message in failed_job["FailureReason"], failed_job["FailureReason"]
     assert not list_files(drydock, "up.txt")
 
 
@@ -365,8 +369,8 @@ def test_request_of_maximum_size_is_accepted(drydock: Any) -> None:
     job = drydock.run_job("much", script, HyperParameters=hyperparameters, Environment=variables)
     assert job["TrainingJobStatus"] == "Completed", job["FailureReason"]
     # On Linux a variable has at most 128 KiB, and SM_HPS is one variable.
-    failed = drydock.run_job("too-much", script, HyperParameters=dict.fromkeys(hyperparameters, "x" * 2_500))
-    assert failed["TrainingJobStatus"] == "Failed" and "Argument list too long" in failed["FailureReason"]
+    failed_job = drydock.run_job("too-much", script, HyperParameters=dict.fromkeys(hyperparameters, "x" * 2_500))
+    assert failed_job["TrainingJobStatus"] == "Failed" and "Argument list too long" in failed_job["FailureReason"]
 
 
 IMPOSSIBLE = {
@@ -378,16 +382,16 @@ IMPOSSIBLE = {
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)
 def test_values_that_no_process_can_have_are_reported(drydock: Any, name: str) -> None:
-    failed = drydock.run_job(f"impossible-{name}", "print('never')", **IMPOSSIBLE[name])
-    assert failed["TrainingJobStatus"] == "Failed" and "cannot execute" in failed["FailureReason"]
+    failed_job = drydock.run_job(f"impossible-{name}", "print('never')", **IMPOSSIBLE[name])
+    assert failed_job["TrainingJobStatus"] == "Failed" and "cannot execute" in failed_job["FailureReason"]
     assert drydock.read_log(f"impossible-{name}") == []
 
 
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "PYTHONHOME", "PATH", "TMPDIR", "HOME", "DRYDOCK_TREE", "PYTHONPATH"])
 def test_job_may_set_any_variable(drydock: Any, name: str) -> None:
-    ended = drydock.run_job(f"variable-{name.replace('_', '-')}", "print(1)", Environment={name: "/nowhere"})
-    assert ended["TrainingJobStatus"] in ("Completed", "Failed")
-    assert ended["TrainingJobStatus"] == "Completed" or "exit code: " in ended["FailureReason"]
+    ended_job = drydock.run_job(f"variable-{name.replace('_', '-')}", "print(1)", Environment={name: "/nowhere"})
+    assert ended_job["TrainingJobStatus"] in ("Completed", "Failed")
+    assert ended_job["TrainingJobStatus"] == "Completed" or "exit code: " in ended_job["FailureReason"]
 
 
 def repeat_with_longer_outages(attempt: Callable[[float], bool]) -> None:
@@ -406,11 +410,11 @@ def test_job_is_stopped_while_it_downloads(drydock: Any) -> None:
         drydock.client("sagemaker").create_training_job(**request)
         drydock.wait_until("the download", lambda: drydock.describe_job(name)["SecondaryStatus"] != "Starting")
         drydock.stop_job(name)
-        stopping = drydock.describe_job(name)["SecondaryStatus"]
-        stopped = drydock.wait_for_end(name)
-        if stopping != "Stopping" or "Training" in list_phases(stopped):
+        status_after_stop = drydock.describe_job(name)["SecondaryStatus"]
+        stopped_job = drydock.wait_for_end(name)
+        if status_after_stop != "Stopping" or "Training" in list_phases(stopped_job):
             return False
-        assert list_phases(stopped) == ["Starting", "Downloading", "Stopping", "Stopped"]
+        assert list_phases(stopped_job) == ["Starting", "Downloading", "Stopping", "Stopped"]
         assert drydock.read_log(name) == [] and drydock.list_keys(f"output/{name}/") == []
         return True
 
@@ -434,11 +438,11 @@ def test_job_is_stopped_while_it_uploads(drydock: Any) -> None:
         start_upload(drydock, name, for_s)
         with contextlib.suppress(ClientError):  # the job has ended
             drydock.stop_job(name)
-        stopped = drydock.wait_for_end(name)
-        if "Stopping" not in list_phases(stopped):
+        stopped_job = drydock.wait_for_end(name)
+        if "Stopping" not in list_phases(stopped_job):
             return False
-        assert list_phases(stopped)[-3:] == ["Uploading", "Stopping", "Stopped"]
-        assert drydock.read_archive(stopped["ModelArtifacts"]["S3ModelArtifacts"]) == {"m": b"1"}
+        assert list_phases(stopped_job)[-3:] == ["Uploading", "Stopping", "Stopped"]
+        assert drydock.read_archive(stopped_job["ModelArtifacts"]["S3ModelArtifacts"]) == {"m": b"1"}
         return True
 
     repeat_with_longer_outages(attempt)
@@ -469,9 +473,9 @@ def test_job_is_stopped_during_the_notice_of_an_interruption(drydock: Any) -> No
     drydock.wait_for_line("both", "pid")
     drydock.send_command("interrupt", job="both", notice_s=1, capacity_back_after_s=600)
     drydock.stop_job("both")
-    stopped = drydock.wait_for_end("both")
-    assert stopped["TrainingJobStatus"] == stopped["SecondaryStatus"] == "Stopped"
-    assert list_phases(stopped).count("Training") == 1 and list_processes(drydock) == []
+    stopped_job = drydock.wait_for_end("both")
+    assert stopped_job["TrainingJobStatus"] == stopped_job["SecondaryStatus"] == "Stopped"
+    assert list_phases(stopped_job).count("Training") == 1 and list_processes(drydock) == []
 
 
 def test_long_outage_of_s3_fails_the_job(tmp_path: Path, run_drydock: Any) -> None:
@@ -484,9 +488,9 @@ def test_long_outage_of_s3_fails_the_job(tmp_path: Path, run_drydock: Any) -> No
         (server.get_job_folder("in") / "go").touch()
         server.wait_until("the upload", lambda: server.describe_job("in")["SecondaryStatus"] in ("Uploading", "Failed"))
         for name, message in (("in", "Artifact upload failed: model.tar.gz"), ("out", "Artifact upload failed: s3://")):
-            failed = server.wait_for_end(name)
-            assert failed["TrainingJobStatus"] == "Failed" and "ModelArtifacts" not in failed
-            assert message in failed["FailureReason"] and "SlowDown" in failed["FailureReason"]
+            failed_job = server.wait_for_end(name)
+            assert failed_job["TrainingJobStatus"] == "Failed" and "ModelArtifacts" not in failed_job
+            assert message in failed_job["FailureReason"] and "SlowDown" in failed_job["FailureReason"]
         assert list_processes(server) == [] and not list_files(server, "model.tar.gz")
 
 
@@ -609,10 +613,10 @@ def test_script_that_fills_the_disk_loses_no_earlier_data(disk: Path, run_drydoc
         server.create_job(
             name, FILLS_DISK.format(path=path, code=code), CheckpointConfig={"S3Uri": "s3://bucket/checkpoints"}
         )
-        failed = server.wait_for_end(name)
-        assert failed["TrainingJobStatus"] in ("Failed", "Completed")
-        assert code == 0 or failed["TrainingJobStatus"] == "Failed"
-        reason = failed.get("FailureReason", "")
+        ended_job = server.wait_for_end(name)
+        assert ended_job["TrainingJobStatus"] in ("Failed", "Completed")
+        assert code == 0 or ended_job["TrainingJobStatus"] == "Failed"
+        reason = ended_job.get("FailureReason", "")
         assert not reason or "space" in reason or "full" in reason or "ExitCode 1" in reason
         assert list_processes(server) == []
         # The next job has space again, and earlier objects are unchanged.
@@ -623,8 +627,8 @@ def test_script_that_fills_the_disk_loses_no_earlier_data(disk: Path, run_drydoc
         server.process.wait(60)
         (disk / "port").unlink()
     with run_drydock(disk) as server:
-        assert server.describe_job(name)["TrainingJobStatus"] == failed["TrainingJobStatus"]
-        assert server.describe_job(name).get("FailureReason") == failed.get("FailureReason")
+        assert server.describe_job(name)["TrainingJobStatus"] == ended_job["TrainingJobStatus"]
+        assert server.describe_job(name).get("FailureReason") == ended_job.get("FailureReason")
 
 
 def test_job_runs_once_if_the_server_ends_during_its_download(tmp_path: Path, run_drydock: Any) -> None:
@@ -661,8 +665,8 @@ sys.exit("no label column")
         server.process.wait(60)
     (tmp_path / "port").unlink()
     with run_drydock(tmp_path) as server:
-        failed = server.wait_for_end("late")
-        assert failed["TrainingJobStatus"] == "Failed" and list_phases(failed).count("Training") == 1
-        assert "ExitCode 1\n" in failed["FailureReason"]
-        assert "no label column" in failed["FailureReason"]
+        failed_job = server.wait_for_end("late")
+        assert failed_job["TrainingJobStatus"] == "Failed" and list_phases(failed_job).count("Training") == 1
+        assert "ExitCode 1\n" in failed_job["FailureReason"]
+        assert "no label column" in failed_job["FailureReason"]
         assert list(server.read_archive("s3://bucket/output/late/output/output.tar.gz")) == ["debug"]

@@ -134,13 +134,13 @@ class Writer(threading.Thread):
     def change(self, name: str) -> None:
         """Change an object in a random way; record the change once it is acknowledged."""
         action = self.random.choice(["put", "put", "parts", "copy", "delete", "delete many"])
-        new = None if action.startswith("delete") else self.make_body()
+        new_content = None if action.startswith("delete") else self.make_body()
         if action == "copy":
-            self.s3.put_object(Bucket=BUCKET, Key=f"from/{name}", Body=new)
-        self.pending = {name: new}
+            self.s3.put_object(Bucket=BUCKET, Key=f"from/{name}", Body=new_content)
+        self.pending = {name: new_content}
         actions: dict[str, Callable[[], Any]] = {
-            "put": lambda: self.s3.put_object(Bucket=BUCKET, Key=name, Body=new),
-            "parts": lambda: put_parts(self.s3, name, new or b""),
+            "put": lambda: self.s3.put_object(Bucket=BUCKET, Key=name, Body=new_content),
+            "parts": lambda: put_parts(self.s3, name, new_content or b""),
             "copy": lambda: self.s3.copy_object(
                 Bucket=BUCKET, Key=name, CopySource={"Bucket": BUCKET, "Key": f"from/{name}"}
             ),
@@ -148,7 +148,7 @@ class Writer(threading.Thread):
             "delete many": lambda: self.s3.delete_objects(Bucket=BUCKET, Delete={"Objects": [{"Key": name}]}),
         }
         actions[action]()
-        self.stored[name] = new
+        self.stored[name] = new_content
         self.pending = {}
         self.count += 1
 
@@ -174,11 +174,11 @@ def test_every_acknowledged_change_survives_sigkill(server: Server, kills: int) 
         for writer in writers:
             for name in writer.names:
                 content = read(s3, name)
-                allowed = [stored.get(name), *([writer.pending[name]] if name in writer.pending else [])]
-                assert content in allowed, f"{name} has content that nobody wrote, in turn {turn}"
+                allowed_contents = [stored.get(name), *([writer.pending[name]] if name in writer.pending else [])]
+                assert content in allowed_contents, f"{name} has content that nobody wrote, in turn {turn}"
                 stored[name] = content
-        shared = read(s3, "shared")
-        assert shared is not None and hashlib.sha256(shared[32:]).digest() == shared[:32]
+        shared_content = read(s3, "shared")
+        assert shared_content is not None and hashlib.sha256(shared_content[32:]).digest() == shared_content[:32]
         keys = [item["Key"] for item in s3.list_objects_v2(Bucket=BUCKET, Prefix="w")["Contents"]]
         assert keys == sorted(name for name, body in stored.items() if body is not None)
     # The files of deleted objects are deleted, too.

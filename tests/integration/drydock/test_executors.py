@@ -142,18 +142,18 @@ def make_plan(root: Path, executor: Executor, script: str, **fields: Any) -> Hos
     return HostPlan(**{**defaults, **fields})
 
 
-def wait_for_exit(running: RunningHost) -> int:
+def wait_for_exit(running_host: RunningHost) -> int:
     """Wait for the end of a host, and return its exit code."""
-    wait_for(running.has_exited)
-    return running.finish()
+    wait_for(running_host.has_exited)
+    return running_host.finish()
 
 
 def test_host_works_in_its_folder(executor: Executor, tmp_path: Path) -> None:
     script = "import os; print(os.getcwd() == os.environ['BASE'] + '/code'); open(os.environ['BASE'] + '/file', 'w')"
     job = make_plan(tmp_path / 'a "folder" with a comma, and spaces', executor, script)
     job.log.write_text("before\n")
-    running = executor.start(job)
-    assert wait_for_exit(running) == running.finish() == 0
+    running_host = executor.start(job)
+    assert wait_for_exit(running_host) == running_host.finish() == 0
     assert job.log.read_text() == "before\nTrue\n"
     assert (job.root / "file").stat().st_uid == os.getuid()
     assert not job.process_file.exists()
@@ -169,27 +169,27 @@ def test_finish_returns_the_exit_code(executor: Executor, tmp_path: Path, script
 
 def test_running_host_writes_its_log_and_receives_sigterm(executor: Executor, tmp_path: Path) -> None:
     job = make_plan(tmp_path / "tree", executor, REPORTS_SIGTERM)
-    running = executor.start(job)
+    running_host = executor.start(job)
     wait_for(lambda: "ready" in job.log.read_text())
-    assert not running.has_exited()
-    running.terminate()
-    assert wait_for_exit(running) == 7
+    assert not running_host.has_exited()
+    running_host.terminate()
+    assert wait_for_exit(running_host) == 7
     assert job.log.read_text() == "ready\nstopping\n"
 
 
 def test_sigterm_ends_a_command_without_handlers(executor: Executor, tmp_path: Path) -> None:
     job = make_plan(tmp_path / "tree", executor, "import time; print('ready'); time.sleep(600)")
-    running = executor.start(job)
+    running_host = executor.start(job)
     wait_for(lambda: "ready" in job.log.read_text())
-    running.terminate()
-    assert wait_for_exit(running) == 143
+    running_host.terminate()
+    assert wait_for_exit(running_host) == 143
 
 
 def test_finish_kills_the_host(executor: Executor, tmp_path: Path) -> None:
     job = make_plan(tmp_path / "tree", executor, "import time; time.sleep(600)")
-    running = executor.start(job)
-    assert job.process_file.exists() and running.finish() == 137
-    assert not job.process_file.exists() and not psutil.pid_exists(running.pid)
+    running_host = executor.start(job)
+    assert job.process_file.exists() and running_host.finish() == 137
+    assert not job.process_file.exists() and not psutil.pid_exists(running_host.pid)
 
 
 def test_environment_is_the_one_of_the_plan(executor: Executor, tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_leftover_hosts_and_processes_are_killed(executor: Executor, tmp_path: P
 
 @pytest.mark.parametrize("kills", [6, pytest.param(20, marks=pytest.mark.soak)])
 def test_host_of_a_killed_server_is_always_found(tmp_path: Path, kills: int) -> None:
-    executor, generator, killed = ProcessExecutor(), random.Random(20), 0
+    executor, generator, kill_count = ProcessExecutor(), random.Random(20), 0
     for number in range(kills):
         data = tmp_path / str(number)
         command = [sys.executable, "-c", SERVER, str(data / "tree")]
@@ -260,9 +260,9 @@ def test_host_of_a_killed_server_is_always_found(tmp_path: Path, kills: int) -> 
         server.kill()
         server.wait()
         server.stdout.close()
-        killed += executor.kill_leftover_host(data / "process_file") + executor.kill_all_hosts(data)
+        kill_count += executor.kill_leftover_host(data / "process_file") + executor.kill_all_hosts(data)
         wait_for(lambda data=data: not find_processes(data))
-    assert killed > 0  # otherwise no kill found a host
+    assert kill_count > 0  # otherwise no kill found a host
 
 
 def find_processes(data: Path) -> list[psutil.Process]:

@@ -50,20 +50,20 @@ def test_killed_server_resumes_spot_jobs_and_fails_others(tmp_path: Path, run_dr
         )
         server.create_job("plain", COUNTER, Environment={"GOAL": "1000000"})
         server.create_job("ended", "print('line')")
-        ended = server.wait_for_end("ended")
+        ended_job = server.wait_for_end("ended")
         server.wait_for_line("plain", "from")
         server.wait_until("a checkpoint", lambda: server.list_keys("checkpoints/spot/"))
         kill(server, tmp_path)
     with run_drydock(tmp_path, *OPTIONS) as server:
-        assert server.describe_job("ended") | {"ResponseMetadata": 0} == ended | {"ResponseMetadata": 0}
-        plain, spot = server.wait_for_end("plain"), server.wait_for_end("spot")
-        assert plain["TrainingJobStatus"] == "Failed"
-        assert plain["FailureReason"].startswith("InternalServerError: drydock ended while the job ran")
-        assert spot["TrainingJobStatus"] == "Completed"
-        assert [transition["Status"] for transition in spot["SecondaryStatusTransitions"]].count("Interrupted") == 1
+        assert server.describe_job("ended") | {"ResponseMetadata": 0} == ended_job | {"ResponseMetadata": 0}
+        plain_job, spot_job = server.wait_for_end("plain"), server.wait_for_end("spot")
+        assert plain_job["TrainingJobStatus"] == "Failed"
+        assert plain_job["FailureReason"].startswith("InternalServerError: drydock ended while the job ran")
+        assert spot_job["TrainingJobStatus"] == "Completed"
+        assert [transition["Status"] for transition in spot_job["SecondaryStatusTransitions"]].count("Interrupted") == 1
         starts = [line for line in server.read_full_log("spot") if line.startswith("from")]
         assert len(starts) == 2 and int(starts[1].split()[1]) > 0
-        assert server.read_archive(spot["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"100"}
+        assert server.read_archive(spot_job["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": b"100"}
         assert "line" in server.read_full_log("ended")
         with pytest.raises(ClientError, match="already exists"):
             server.create_job("ended", "print('again')")
@@ -86,10 +86,10 @@ time.sleep(600)
         server.stop_job("stopping")
         kill(server, tmp_path)
     with run_drydock(tmp_path, "--cores", "2") as server:
-        stopped, waited = server.wait_for_end("stopping"), server.wait_for_end("waiting")
-        assert stopped["TrainingJobStatus"] == "Stopped"
-        assert server.read_archive(stopped["ModelArtifacts"]["S3ModelArtifacts"]) == {"half": b"half"}
-        assert waited["TrainingJobStatus"] == "Completed" and server.read_full_log("waiting") == ["line", NO_MODEL]
+        stopped_job, waited_job = server.wait_for_end("stopping"), server.wait_for_end("waiting")
+        assert stopped_job["TrainingJobStatus"] == "Stopped"
+        assert server.read_archive(stopped_job["ModelArtifacts"]["S3ModelArtifacts"]) == {"half": b"half"}
+        assert waited_job["TrainingJobStatus"] == "Completed" and server.read_full_log("waiting") == ["line", NO_MODEL]
         tags = server.client("sagemaker").list_tags(ResourceArn=arn)["Tags"]
         assert {tag["Key"] for tag in tags} == {"a", "b"}
 

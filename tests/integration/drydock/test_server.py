@@ -129,14 +129,14 @@ def test_jobs_wait_in_order_for_cores_and_memory(tmp_path: Path, run_drydock: An
         for name in names:
             server.create_job(name, WAITER)
         server.wait_for_line("job-1", "on")
-        waiting = server.describe_job("job-2")
-        assert (waiting["TrainingJobStatus"], waiting["SecondaryStatus"]) == ("InProgress", "Starting")
-        assert "Waiting for cores" in waiting["SecondaryStatusTransitions"][-1]["StatusMessage"]
+        waiting_job = server.describe_job("job-2")
+        assert (waiting_job["TrainingJobStatus"], waiting_job["SecondaryStatus"]) == ("InProgress", "Starting")
+        assert "Waiting for cores" in waiting_job["SecondaryStatusTransitions"][-1]["StatusMessage"]
         assert server.get_health()["waiting"] == 3 and server.get_health()["running"] == 1
 
         server.stop_job("job-2")
-        stopped = server.describe_job("job-2")
-        assert stopped["TrainingJobStatus"] == "Stopped" and "TrainingStartTime" not in stopped
+        stopped_job = server.describe_job("job-2")
+        assert stopped_job["TrainingJobStatus"] == "Stopped" and "TrainingStartTime" not in stopped_job
         assert not server.get_job_folder("job-2").exists() and server.read_log("job-2") == []
 
         for name in ("job-1", "job-3", "job-4"):

@@ -63,13 +63,13 @@ def test_interrupted_job_resumes_from_its_checkpoints(drydock: Any) -> None:
     starts = [line for line in drydock.read_full_log("resumes") if line.startswith("from")]
     assert len(starts) == 2 and starts[0] == "from 0" and int(starts[1].split()[1]) > 0
     assert job["BillableTimeInSeconds"] < job["TrainingTimeInSeconds"]
-    waited = transitions["Interrupted"]["EndTime"] - transitions["Interrupted"]["StartTime"]
+    waiting_time = transitions["Interrupted"]["EndTime"] - transitions["Interrupted"]["StartTime"]
     total = job["TrainingEndTime"] - job["TrainingStartTime"]
-    assert waited.total_seconds() > 0
+    assert waiting_time.total_seconds() > 0
     assert transitions["Starting"]["StartTime"] >= interrupted_at + dt.timedelta(
         seconds=0.49
     )  # the second Starting; times are in ms
-    assert job["TrainingTimeInSeconds"] <= (total - waited).total_seconds() + 1
+    assert job["TrainingTimeInSeconds"] <= (total - waiting_time).total_seconds() + 1
 
 
 def test_job_interrupted_without_notice_uploads_nothing_more(drydock: Any) -> None:
@@ -101,14 +101,14 @@ def test_after_s_counts_from_the_start_of_the_next_run(drydock: Any) -> None:
         "the wait for capacity",
         lambda: "capacity" in drydock.describe_job("later")["SecondaryStatusTransitions"][-1]["StatusMessage"],
     )
-    waiting = drydock.describe_job("later")
-    assert waiting["SecondaryStatus"] == "Starting" and "TrainingStartTime" not in waiting
+    waiting_job = drydock.describe_job("later")
+    assert waiting_job["SecondaryStatus"] == "Starting" and "TrainingStartTime" not in waiting_job
     drydock.send_command("interrupt", job="later", after_s=0.3, capacity_back_after_s=600)
     drydock.send_command("capacity", instance_type="ml.c5.*", available=True)
     drydock.wait_until("the interruption", lambda: drydock.describe_job("later")["SecondaryStatus"] == "Interrupted")
     drydock.stop_job("later")
-    stopped = drydock.describe_job("later")
-    assert stopped["TrainingJobStatus"] == "Stopped" and stopped["TrainingTimeInSeconds"] >= 1
+    stopped_job = drydock.describe_job("later")
+    assert stopped_job["TrainingJobStatus"] == "Stopped" and stopped_job["TrainingTimeInSeconds"] >= 1
 
 
 @pytest.mark.parametrize(

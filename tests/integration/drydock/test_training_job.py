@@ -50,9 +50,9 @@ def test_script_mode_job_has_log_metrics_tags_and_model(drydock: Any) -> None:
 
     # The log can be read while the job runs. The job waits for a file that is written below.
     assert drydock.wait_for_line("full", "auc") == "auc=0.5"
-    running = drydock.describe_job("full")
-    assert (running["TrainingJobStatus"], running["SecondaryStatus"]) == ("InProgress", "Training")
-    assert "TrainingEndTime" not in running and "ModelArtifacts" not in running
+    running_job = drydock.describe_job("full")
+    assert (running_job["TrainingJobStatus"], running_job["SecondaryStatus"]) == ("InProgress", "Training")
+    assert "TrainingEndTime" not in running_job and "ModelArtifacts" not in running_job
     assert drydock.get_health()["jobs"]["InProgress"] == 1
     folder = drydock.get_job_folder("full")
     config = json.loads((folder / "input/config/hyperparameters.json").read_text())
@@ -133,11 +133,11 @@ pathlib.Path(os.environ["SM_OUTPUT_DATA_DIR"], "debug.txt").write_text("look")
 pathlib.Path(os.environ["SM_MODEL_DIR"], "half.txt").write_text("a failed job has no model")
 raise KeyError("x" * 3000 + "the end")
 """
-    failed = drydock.run_job("crash", script)
-    assert failed["TrainingJobStatus"] == failed["SecondaryStatus"] == "Failed"
-    assert failed["FailureReason"].startswith("AlgorithmError: ExecuteUserScriptError:\nExitCode 1\n")
-    assert "the end" in failed["FailureReason"] and len(failed["FailureReason"]) <= 1024
-    assert "ModelArtifacts" not in failed
+    failed_job = drydock.run_job("crash", script)
+    assert failed_job["TrainingJobStatus"] == failed_job["SecondaryStatus"] == "Failed"
+    assert failed_job["FailureReason"].startswith("AlgorithmError: ExecuteUserScriptError:\nExitCode 1\n")
+    assert "the end" in failed_job["FailureReason"] and len(failed_job["FailureReason"]) <= 1024
+    assert "ModelArtifacts" not in failed_job
     assert drydock.list_keys("output/crash/") == ["output/crash/output/output.tar.gz"]
 
 
@@ -150,8 +150,8 @@ sys.exit("something else")
     reason = drydock.run_job("failure-file", script)["FailureReason"]
     assert "no label column" in reason and "something else" not in reason
     # The negative control: an exit code of 0 is no failure, whatever the file says.
-    completed = drydock.run_job("failure-file-but-0", script.replace('sys.exit("something else")', ""))
-    assert completed["TrainingJobStatus"] == "Completed" and "FailureReason" not in completed
+    completed_job = drydock.run_job("failure-file-but-0", script.replace('sys.exit("something else")', ""))
+    assert completed_job["TrainingJobStatus"] == "Completed" and "FailureReason" not in completed_job
 
 
 def test_signal_gives_the_exit_code_of_a_container(drydock: Any) -> None:
@@ -169,8 +169,8 @@ def test_container_entrypoint_is_run_unchanged(drydock: Any) -> None:
     assert drydock.run_job("entrypoint", AlgorithmSpecification=algorithm)["TrainingJobStatus"] == "Completed"
     assert drydock.wait_for_line("entrypoint", "said") == "said algo-1"
     algorithm["ContainerEntrypoint"] = ["/no/such/program"]
-    failed = drydock.run_job("entrypoint-missing", AlgorithmSpecification=algorithm)
-    assert "cannot execute '/no/such/program'" in failed["FailureReason"]
+    failed_job = drydock.run_job("entrypoint-missing", AlgorithmSpecification=algorithm)
+    assert "cannot execute '/no/such/program'" in failed_job["FailureReason"]
 
 
 GROUP = """
@@ -212,9 +212,9 @@ def test_stop_ends_the_whole_process_group(
     assert all(drydock.is_alive(pid) for pid in pids)
     drydock.stop_job(name)
     assert drydock.describe_job(name)["TrainingJobStatus"] in ("Stopping", "Stopped")
-    stopped = drydock.wait_for_end(name)
-    assert stopped["TrainingJobStatus"] == stopped["SecondaryStatus"] == "Stopped"
-    phases = [transition["Status"] for transition in stopped["SecondaryStatusTransitions"]]
+    stopped_job = drydock.wait_for_end(name)
+    assert stopped_job["TrainingJobStatus"] == stopped_job["SecondaryStatus"] == "Stopped"
+    phases = [transition["Status"] for transition in stopped_job["SecondaryStatusTransitions"]]
     assert phases == ["Starting", "Downloading", "Training", "Stopping", "Uploading", "Stopped"]
     assert not any(drydock.is_alive(pid) for pid in pids)
     assert len(drydock.list_keys(f"output/{name}/output/model.tar.gz")) == files
@@ -232,16 +232,18 @@ print("pids", child.pid)
 
 def test_max_runtime_stops_the_job(drydock: Any) -> None:
     script = "import time\nprint('on')\ntime.sleep(600)"
-    stopped = drydock.run_job("too-long", script, StoppingCondition={"MaxRuntimeInSeconds": 1})
-    assert stopped["TrainingJobStatus"] == "Stopped"
-    assert stopped["SecondaryStatus"] == "MaxRuntimeExceeded"
-    assert "FailureReason" not in stopped
+    stopped_job = drydock.run_job("too-long", script, StoppingCondition={"MaxRuntimeInSeconds": 1})
+    assert stopped_job["TrainingJobStatus"] == "Stopped"
+    assert stopped_job["SecondaryStatus"] == "MaxRuntimeExceeded"
+    assert "FailureReason" not in stopped_job
 
 
 def test_missing_channel_fails_the_job_before_its_training(drydock: Any) -> None:
-    failed = drydock.run_job("no-data", InputDataConfig=[drydock.build_channel("train", "s3://bucket/nothing/here/")])
-    assert failed["FailureReason"].startswith("ClientError: Data download failed: channel train: No S3 objects")
-    assert [transition["Status"] for transition in failed["SecondaryStatusTransitions"]] == [
+    failed_job = drydock.run_job(
+        "no-data", InputDataConfig=[drydock.build_channel("train", "s3://bucket/nothing/here/")]
+    )
+    assert failed_job["FailureReason"].startswith("ClientError: Data download failed: channel train: No S3 objects")
+    assert [transition["Status"] for transition in failed_job["SecondaryStatusTransitions"]] == [
         *("Starting", "Downloading", "Failed"),
     ]
     no_bucket = drydock.run_job(
@@ -251,24 +253,24 @@ def test_missing_channel_fails_the_job_before_its_training(drydock: Any) -> None
 
 
 def test_missing_output_bucket_fails_the_job_before_its_training(drydock: Any) -> None:
-    failed = drydock.run_job("no-output", OutputDataConfig={"S3OutputPath": "s3://no-such-bucket/out"})
-    assert failed["TrainingJobStatus"] == "Failed" and "NoSuchBucket" in failed["FailureReason"]
-    assert "Training" not in [transition["Status"] for transition in failed["SecondaryStatusTransitions"]]
+    failed_job = drydock.run_job("no-output", OutputDataConfig={"S3OutputPath": "s3://no-such-bucket/out"})
+    assert failed_job["TrainingJobStatus"] == "Failed" and "NoSuchBucket" in failed_job["FailureReason"]
+    assert "Training" not in [transition["Status"] for transition in failed_job["SecondaryStatusTransitions"]]
 
 
 def test_bundle_with_paths_outside_its_folder_is_refused(drydock: Any) -> None:
     uri = drydock.put("evil.tar.gz", drydock.pack_archive({"train.py": "", "../../../escaped.txt": "out"}))
-    failed = drydock.run_job("evil", HyperParameters={"sagemaker_submit_directory": uri})
-    assert failed["FailureReason"].startswith("ClientError: Data download failed: sagemaker_submit_directory")
-    assert re.search("OutsideDestinationError|leads out of the folder", failed["FailureReason"])
+    failed_job = drydock.run_job("evil", HyperParameters={"sagemaker_submit_directory": uri})
+    assert failed_job["FailureReason"].startswith("ClientError: Data download failed: sagemaker_submit_directory")
+    assert re.search("OutsideDestinationError|leads out of the folder", failed_job["FailureReason"])
     assert not list(drydock.data.parent.rglob("escaped.txt"))
 
 
 @pytest.mark.parametrize("program", ["missing.py", "../../../../../../../../bin/true"])
 def test_program_outside_the_bundle_is_refused(drydock: Any, program: str) -> None:
     name = f"program-{len(program)}"
-    failed = drydock.run_job(name, HyperParameters={"sagemaker_program": program})
-    assert "in sagemaker_submit_directory" in failed["FailureReason"]
+    failed_job = drydock.run_job(name, HyperParameters={"sagemaker_program": program})
+    assert "in sagemaker_submit_directory" in failed_job["FailureReason"]
 
 
 def test_checkpoints_are_uploaded_while_the_job_runs_and_restored(drydock: Any) -> None:

@@ -124,8 +124,8 @@ def test_model_transforms_each_object(drydock: Any) -> None:
     assert job["CreationTime"] <= job["TransformStartTime"] <= job["TransformEndTime"]
     assert job["TransformInput"]["SplitType"] == "Line" and "StoppingCondition" not in job
     assert read_outputs(drydock, "whole") == {"a.csv.out": b"2\n4\n6\n", "sub/b.csv.out": b"80\n"}
-    loaded = [line for line in drydock.read_full_log("whole", GROUP) if line.startswith("loaded")]
-    assert len(loaded) == 1 and loaded[0].endswith("/model for whole")
+    load_lines = [line for line in drydock.read_full_log("whole", GROUP) if line.startswith("loaded")]
+    assert len(load_lines) == 1 and load_lines[0].endswith("/model for whole")
     assert drydock.client("sagemaker").list_tags(ResourceArn=arn)["Tags"] == [{"Key": "k", "Value": "v"}]
     with pytest.raises(ClientError, match="already exists") as error:
         create_job(drydock, "whole")
@@ -426,7 +426,7 @@ def test_killed_server_keeps_ended_jobs_fails_running_jobs_and_runs_waiting_jobs
     with run_drydock(tmp_path, "--cores", "2", "--stop-grace", "1") as server:
         server.put("in/ended/a.csv", b"1")
         create_model(server, "ended")
-        ended = run_job(server, "ended")
+        ended_job = run_job(server, "ended")
         create_slow_job(server, "running", tmp_path)
         server.wait_until("its log", lambda: is_half_done(server, "running"))
         server.put("in/waiting/a.csv", b"3")
@@ -435,12 +435,12 @@ def test_killed_server_keeps_ended_jobs_fails_running_jobs_and_runs_waiting_jobs
         kill(server, tmp_path)
     (tmp_path / "release").touch()
     with run_drydock(tmp_path, "--cores", "2", "--stop-grace", "1") as server:
-        assert describe_job(server, "ended") | {"ResponseMetadata": 0} == ended | {"ResponseMetadata": 0}
-        running, waiting = wait_for_end(server, "running"), wait_for_end(server, "waiting")
-        assert running["TransformJobStatus"] == "Failed"
-        assert running["FailureReason"].startswith("InternalServerError: drydock ended while the job ran")
+        assert describe_job(server, "ended") | {"ResponseMetadata": 0} == ended_job | {"ResponseMetadata": 0}
+        running_job, waiting_job = wait_for_end(server, "running"), wait_for_end(server, "waiting")
+        assert running_job["TransformJobStatus"] == "Failed"
+        assert running_job["FailureReason"].startswith("InternalServerError: drydock ended while the job ran")
         assert read_outputs(server, "running") == {} and read_outputs(server, "waiting") == {"a.csv.out": b"6"}
-        assert waiting["TransformJobStatus"] == "Completed"
+        assert waiting_job["TransformJobStatus"] == "Completed"
         assert "loaded" in " ".join(server.read_full_log("ended", GROUP))
         create_model(server, "ended")
         with pytest.raises(ClientError, match="already exists"):

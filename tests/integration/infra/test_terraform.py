@@ -58,8 +58,15 @@ class Terraform:
         shutil.copytree(ROOT / "infra", folder / "infra", ignore=shutil.ignore_patterns(".terraform*", "*.tfstate*"))
         self.folder = folder / "infra" / "terraform"
         (self.folder / "override.tf").write_text(OVERRIDE)
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("TF_", "AWS_"))}
-        self.env = {**inherited, "AWS_ENDPOINT_URL_STS": endpoint, "CHECKPOINT_DISABLE": "1", "TF_IN_AUTOMATION": "1"}
+        inherited_variables = {
+            name: value for name, value in os.environ.items() if not name.startswith(("TF_", "AWS_"))
+        }
+        self.env = {
+            **inherited_variables,
+            "AWS_ENDPOINT_URL_STS": endpoint,
+            "CHECKPOINT_DISABLE": "1",
+            "TF_IN_AUTOMATION": "1",
+        }
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run terraform in the copy."""
@@ -115,10 +122,10 @@ def test_configuration_is_formatted_and_valid(terraform: Terraform) -> None:
 
 
 def test_reference_to_a_missing_resource_is_invalid(terraform: Terraform) -> None:
-    wrong = terraform.folder / "wrong.tf"
-    wrong.write_text('output "wrong" {\n  value = aws_s3_bucket.none.id\n}\n')
+    wrong_file = terraform.folder / "wrong.tf"
+    wrong_file.write_text('output "wrong" {\n  value = aws_s3_bucket.none.id\n}\n')
     result = terraform.run("validate", "-json")
-    wrong.unlink()
+    wrong_file.unlink()
     assert json.loads(result.stdout)["valid"] is False
 
 
@@ -204,7 +211,7 @@ def test_workers_restart_when_the_project_changes() -> None:
 
 
 def test_each_wrong_variable_is_refused_with_a_message(terraform: Terraform) -> None:
-    wrong: dict[str, tuple[Any, str]] = {
+    wrong_values: dict[str, tuple[Any, str]] = {
         "account": ("12345", "An account has 12 digits"),
         "emails": ([], "nobody receives the alarms"),
         "name": ("Acme Corp", "lower-case"),
@@ -212,8 +219,8 @@ def test_each_wrong_variable_is_refused_with_a_message(terraform: Terraform) -> 
         "assumed_by": (["*"], "ARNs of users and roles"),
         "mwaa": ({**VARIABLES["mwaa"], "subnet_ids": ["subnet-1"]}, "exactly two subnets"),
     }
-    result = terraform.plan(**{name: value for name, (value, _) in wrong.items()})
+    result = terraform.plan(**{name: value for name, (value, _) in wrong_values.items()})
     message = " ".join(result.stderr.replace("│", " ").split())
     assert result.returncode == 1
-    for name, (_, text) in wrong.items():
+    for name, (_, text) in wrong_values.items():
         assert text in message, name

@@ -132,8 +132,8 @@ def test_retry_after_a_failed_job_uses_the_same_checkpoints(drydock, project, ma
         finish(make_spot_task("crash"), first)
     second = start(make_spot_task("crash"), context)
     assert list_jobs_of(drydock, first) == [first.trigger.wait.job_name, second.trigger.wait.job_name]
-    failed, running = (drydock.describe_job(deferred.trigger.wait.job_name) for deferred in (first, second))
-    assert failed["CheckpointConfig"] == running["CheckpointConfig"]
+    failed_job, running_job = (drydock.describe_job(deferred.trigger.wait.job_name) for deferred in (first, second))
+    assert failed_job["CheckpointConfig"] == running_job["CheckpointConfig"]
 
 
 def test_stopped_job_fails_the_task_and_the_next_try_resumes(

@@ -30,8 +30,8 @@ CHANGELOG = "CHANGELOG.md"
 
 def find_wrong_calls(text: str, programs: dict[str, Any]) -> list[str]:
     """List the calls in a text that no program has."""
-    wrong = []
-    for program, words, rest in CALL.findall(text.replace("\\\n", " ")):
+    wrong_calls = []
+    for program, words, arguments in CALL.findall(text.replace("\\\n", " ")):
         command, name = programs[program], program
         for word in words.split():
             if not getattr(command, "commands", {}):
@@ -39,21 +39,23 @@ def find_wrong_calls(text: str, programs: dict[str, Any]) -> list[str]:
             command, name = command.commands.get(word), f"{name} {word}"
         parameters = command.params if command else []
         options = {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
-        unknown = [option for option in re.findall(r"(?<!\S)--[a-z][\w-]*", rest) if option not in {*options, "--help"}]
+        unknown = [
+            option for option in re.findall(r"(?<!\S)--[a-z][\w-]*", arguments) if option not in {*options, "--help"}
+        ]
         if command is None or unknown:
-            wrong.append(f"{name} {unknown}")
-    return wrong
+            wrong_calls.append(f"{name} {unknown}")
+    return wrong_calls
 
 
 def find_missing_paths(text: str) -> list[str]:
     """List the files, folders and modules of this repository that a text names and that do not exist."""
     paths = {path for path in PATH.findall(text) if not PLACEHOLDER.search(path)}
-    missing = [path for path in paths if not locate(path).exists() and not is_outside_repository(path)]
+    missing_paths = [path for path in paths if not locate(path).exists() and not is_outside_repository(path)]
     for module in IMPORT.findall(text):
         file = locate(module.replace(".", "/"))
         if not file.is_dir() and not file.with_suffix(".py").exists():
-            missing.append(module)
-    return sorted(missing)
+            missing_paths.append(module)
+    return sorted(missing_paths)
 
 
 def locate(path: str) -> Path:

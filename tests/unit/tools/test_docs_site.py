@@ -49,8 +49,8 @@ def test_each_step_and_operator_has_a_page(pages: dict[str, str]) -> None:
 def test_check_finds_a_missing_page(pages: dict[str, str]) -> None:
     incomplete = {path: text for path, text in pages.items() if path != "reference/steps/gate.md"}
     assert find_missing_pages(incomplete) == {"reference/steps/gate.md"}
-    unlisted = {**pages, "reference/operators/index.md": "# Operators"}
-    assert len(find_missing_pages(unlisted)) == len(find_public_classes(PROVIDER))
+    pages_without_entry = {**pages, "reference/operators/index.md": "# Operators"}
+    assert len(find_missing_pages(pages_without_entry)) == len(find_public_classes(PROVIDER))
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -71,8 +71,8 @@ def test_page_of_an_operator_describes_each_argument(name: str, pages: dict[str,
 
 def test_each_decision_is_listed() -> None:
     folder = ROOT / "docs" / "explanation" / "adr"
-    listed = re.findall(r"\(([\w-]+\.md)\)", (folder / "index.md").read_text())
-    assert sorted(listed) == sorted({path.name for path in folder.glob("*.md")} - {"index.md"})
+    listed_names = re.findall(r"\(([\w-]+\.md)\)", (folder / "index.md").read_text())
+    assert sorted(listed_names) == sorted({path.name for path in folder.glob("*.md")} - {"index.md"})
 
 
 def test_settings_and_commands_are_listed(pages: dict[str, str]) -> None:
@@ -124,11 +124,11 @@ def test_site_builds_strictly_and_loads_nothing_from_other_servers(tmp_path: Pat
 
 
 def test_broken_links_fail_the_build(tmp_path: Path) -> None:
-    broken = ("reference/gone.md", "how-to/index.md#gone", "reference/steps/gone.md")
+    broken_links = ("reference/gone.md", "how-to/index.md#gone", "reference/steps/gone.md")
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
     with (tmp_path / "docs" / "index.md").open("a") as index:
-        index.writelines(f"\n[gone]({link})\n" for link in broken)
+        index.writelines(f"\n[gone]({link})\n" for link in broken_links)
     result = build(tmp_path / "docs", tmp_path)
     assert result.returncode == 1
-    for link in broken:
+    for link in broken_links:
         assert link in result.stdout + result.stderr

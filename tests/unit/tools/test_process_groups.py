@@ -30,13 +30,13 @@ def test_all_processes_of_a_group_are_stopped(commands, until, after, is_reaped)
 
 
 def test_later_process_with_the_same_pid_gets_no_signal(commands):
-    ended, other = commands.start("true"), commands.start("sleep", "300")
-    ended.wait()
-    pid, ended.pid = ended.pid, other.pid
-    end_group(ended)
-    ended.pid = pid
-    other.terminate()
-    assert other.wait() == -signal.SIGTERM, (
+    ended_process, other_process = commands.start("true"), commands.start("sleep", "300")
+    ended_process.wait()
+    pid, ended_process.pid = ended_process.pid, other_process.pid
+    end_group(ended_process)
+    ended_process.pid = pid
+    other_process.terminate()
+    assert other_process.wait() == -signal.SIGTERM, (
         "the first deadly signal decides the exit status, so no other signal was sent before"
     )
 

@@ -121,9 +121,9 @@ def test_errors_are_exceptions_of_the_client(drydock: Any, sagemaker: Any, wait:
         "Code": "ValidationException",
         "Message": "Requested resource not found.",
     }
-    wrong = {**request, "TrainingJobName": "wrong", "StoppingCondition": {"MaxWaitTimeInSeconds": 9}}
+    wrong_request = {**request, "TrainingJobName": "wrong", "StoppingCondition": {"MaxWaitTimeInSeconds": 9}}
     with pytest.raises(ClientError, match="only supported when EnableManagedSpotTraining"):
-        sagemaker.create_training_job(**wrong)
+        sagemaker.create_training_job(**wrong_request)
 
 
 def test_paginators_return_all_jobs(drydock: Any, sagemaker: Any) -> None:
@@ -151,13 +151,13 @@ def test_jobs_are_found_by_tags_and_by_search(drydock: Any, create_client: Any, 
     sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "run", "Value": "7"}])
     assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == [*tags, {"Key": "run", "Value": "7"}]
     # The Resource Groups Tagging API finds the jobs with a tag, and no others.
-    tagging = create_client("resourcegroupstaggingapi")
+    tagging_client = create_client("resourcegroupstaggingapi")
     query = {"ResourceTypeFilters": ["sagemaker:training-job"]}
     filters = [{"Key": "team", "Values": ["team-a"]}]
-    mappings = tagging.get_resources(**query, TagFilters=filters)["ResourceTagMappingList"]
+    mappings = tagging_client.get_resources(**query, TagFilters=filters)["ResourceTagMappingList"]
     assert [mapping["ResourceARN"] for mapping in mappings] == [arn]
     filters = [{"Key": "team", "Values": ["team-b"]}]
-    assert tagging.get_resources(**query, TagFilters=filters)["ResourceTagMappingList"] == []
+    assert tagging_client.get_resources(**query, TagFilters=filters)["ResourceTagMappingList"] == []
     sagemaker.delete_tags(ResourceArn=arn, TagKeys=["team"])
     assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == [{"Key": "run", "Value": "7"}]
 
@@ -181,8 +181,8 @@ def test_processing_jobs_are_created_awaited_and_listed(
     sagemaker.create_processing_job(**build_processing(drydock, "breaks", programs["fails"]))
     with pytest.raises(WaiterError, match="terminal failure"):
         wait("breaks", "processing")
-    failed = sagemaker.describe_processing_job(ProcessingJobName="breaks")
-    assert "ExitCode 7" in failed["FailureReason"] and drydock.list_keys("breaks/out") == []
+    failed_job = sagemaker.describe_processing_job(ProcessingJobName="breaks")
+    assert "ExitCode 7" in failed_job["FailureReason"] and drydock.list_keys("breaks/out") == []
 
     sagemaker.create_processing_job(**build_processing(drydock, "waits", programs["waits"]))
     drydock.wait_until("its log", lambda: "waiting" in drydock.read_full_log("waits", "/aws/sagemaker/ProcessingJobs"))

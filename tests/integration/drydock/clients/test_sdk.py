@@ -215,8 +215,10 @@ def test_processing_jobs_upload_outputs_and_report_failures(run: SimpleNamespace
     assert drydock.get("s3://bucket/reports/out/report.json") == b'{"rows": 3}' and "reported" in run.log
     # The SDK (3.27.0) raises, but not its own exception: it looks for that in the wrong module.
     assert run.breaks
-    failed = drydock.client("sagemaker").list_processing_jobs(NameContains="breaks")["ProcessingJobSummaries"]
-    assert [("ExitCode 7" in job["FailureReason"], job["ProcessingJobStatus"]) for job in failed] == [(True, "Failed")]
+    failed_jobs = drydock.client("sagemaker").list_processing_jobs(NameContains="breaks")["ProcessingJobSummaries"]
+    assert [("ExitCode 7" in job["FailureReason"], job["ProcessingJobStatus"]) for job in failed_jobs] == [
+        (True, "Failed")
+    ]
     assert drydock.list_keys("breaks/out") == []
 
 

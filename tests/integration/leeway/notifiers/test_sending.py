@@ -194,8 +194,8 @@ def test_markup_in_values_is_escaped(mail_server, slack_receiver):
     assert mail["Bcc"] is None
     assert "<script>" not in mail.get_body(("html",)).get_content()
     assert "{{ ti.task_id }}" in mail.get_body(("plain",)).get_content()
-    marked = [block["text"]["text"] for block in slack_receiver.posts[0]["blocks"] if block["text"]["type"] == "mrkdwn"]
-    assert "<!channel>" not in str(marked) + slack_receiver.posts[0]["text"]
+    texts = [block["text"]["text"] for block in slack_receiver.posts[0]["blocks"] if block["text"]["type"] == "mrkdwn"]
+    assert "<!channel>" not in str(texts) + slack_receiver.posts[0]["text"]
 
 
 def test_long_list_ends_with_the_number_of_omitted_lines(mail_server):

@@ -16,15 +16,15 @@ LABEL = (RANDOM.random(4_000) < 0.25).astype(float)
 
 
 def test_metrics_separate_a_perfect_a_useless_and_a_reversed_model() -> None:
-    perfect = metrics.compute_metrics(LABEL, np.clip(LABEL, 1e-6, 1 - 1e-6), 0.25)
-    assert perfect["auc"] == perfect["pr_auc"] == 1.0
-    assert perfect["brier"] < 1e-9
-    useless = metrics.compute_metrics(LABEL, np.full(len(LABEL), LABEL.mean()), LABEL.mean())
-    assert useless["auc"] == 0.5
-    assert useless["log_loss"] == pytest.approx(useless["baseline_log_loss"])
-    assert useless["ece"] < 0.05
+    perfect_metrics = metrics.compute_metrics(LABEL, np.clip(LABEL, 1e-6, 1 - 1e-6), 0.25)
+    assert perfect_metrics["auc"] == perfect_metrics["pr_auc"] == 1.0
+    assert perfect_metrics["brier"] < 1e-9
+    useless_metrics = metrics.compute_metrics(LABEL, np.full(len(LABEL), LABEL.mean()), LABEL.mean())
+    assert useless_metrics["auc"] == 0.5
+    assert useless_metrics["log_loss"] == pytest.approx(useless_metrics["baseline_log_loss"])
+    assert useless_metrics["ece"] < 0.05
     assert metrics.compute_metrics(LABEL, 1 - LABEL, 0.25)["auc"] == 0.0
-    assert perfect["rows"] == 4_000
+    assert perfect_metrics["rows"] == 4_000
 
 
 def test_ece_equals_a_calculation_by_hand() -> None:

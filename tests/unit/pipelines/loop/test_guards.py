@@ -167,8 +167,8 @@ def test_the_breaker_counts_trainings_by_drift_that_ended_before_the_moment() ->
     assert guards.check_breaker(build_request(30), build_history(*trainings), policy) is None, (
         "later trainings do not count"
     )
-    scheduled = [build_training(20 * n, "failed", trigger="schedule") for n in range(3)]
-    assert guards.check_breaker(build_request(100), build_history(*scheduled), policy) is None
+    scheduled_trainings = [build_training(20 * n, "failed", trigger="schedule") for n in range(3)]
+    assert guards.check_breaker(build_request(100), build_history(*scheduled_trainings), policy) is None
     with_running = [*trainings[:2], build_start(40)]
     check = guards.check_breaker(build_request(100), build_history(*with_running), policy)
     assert check is None, "the third training may still pass"
@@ -250,15 +250,15 @@ def test_a_run_is_answered_once() -> None:
 
 def test_a_cleared_run_starts_again_without_guards_and_is_one_training() -> None:
     history = build_history(build_training(0, "failed", run="a"))
-    event, restarted = answer(history, build_request(0, run="a", failed_validations=("all",)), Policy())
+    event, restarted_training = answer(history, build_request(0, run="a", failed_validations=("all",)), Policy())
     assert event and event.kind == "started" and event.id != history.events[0].id
-    assert restarted.trainings["a"].outcome == ""
-    assert len(restarted.trainings) == 1
-    in_flight = guards.check_in_flight(build_request(30, now=event.at), restarted, Policy())
+    assert restarted_training.trainings["a"].outcome == ""
+    assert len(restarted_training.trainings) == 1
+    in_flight = guards.check_in_flight(build_request(30, now=event.at), restarted_training, Policy())
     assert in_flight, "the training runs again"
-    end = build_end("m", "a", "passed", "1", restarted)
+    end = build_end("m", "a", "passed", "1", restarted_training)
     assert end and end.id != history.events[1].id
-    last = restarted.add(end)
+    last = restarted_training.add(end)
     assert (last.trainings["a"].outcome, last.breaker_runs) == ("passed", ("a",))
 
 

@@ -52,8 +52,8 @@ def test_each_day_is_scored_by_the_version_that_served_on_it() -> None:
     days = Days(FIRST, FIRST + dt.timedelta(5))
     frame = pd.DataFrame({"date": [day for day in days for _ in range(10)]})
     frame["late"] = np.tile([True, False], 30)
-    good, bad = frame["late"].astype(float), 1 - frame["late"].astype(float)
-    scorers = {"1": lambda _: bad, "2": lambda _: good, "3": lambda _: good}
+    good_scores, bad_scores = frame["late"].astype(float), 1 - frame["late"].astype(float)
+    scorers = {"1": lambda _: bad_scores, "2": lambda _: good_scores, "3": lambda _: good_scores}
     week = score_week(days, frame, "late", STRATEGIES, scorers)
     assert week is not None
     # Never: the score is wrong on all 6 days. Monthly: it is right on 2 of 6 days. On drift: on 4 of 6.

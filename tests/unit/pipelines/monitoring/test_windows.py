@@ -108,10 +108,10 @@ def test_a_decision_names_the_column_that_drifted(
 def test_a_column_without_importance_to_the_model_does_not_alarm(
     record: ReferenceRecord, profile_days: Callable[..., Days]
 ) -> None:
-    shifted = profile_days(lambda rows: rows.assign(idle=rows["idle"] + 1))
-    results = [window.result for window in monitoring.compare_windows(record, shifted, 7, {"x": 1.0}, POLICY, 1)]
+    shifted_days = profile_days(lambda rows: rows.assign(idle=rows["idle"] + 1))
+    results = [window.result for window in monitoring.compare_windows(record, shifted_days, 7, {"x": 1.0}, POLICY, 1)]
     assert drift.decide(results, POLICY).outcome == "none"
-    assert decide(record, shifted).drifted_columns == ("idle",)
+    assert decide(record, shifted_days).drifted_columns == ("idle",)
 
 
 @pytest.mark.parametrize("weights", [{}, {"x": 0.0, "g": 0.0}])
@@ -119,8 +119,8 @@ def test_features_have_equal_weights_where_the_model_has_no_importances(
     weights: dict[str, float], record: ReferenceRecord, profile_days: Callable[..., Days]
 ) -> None:
     """With weights of 0, no drift of a feature would ever be an alarm."""
-    shifted = profile_days(lambda rows: rows.assign(idle=rows["idle"] + 5))
-    results = [window.result for window in monitoring.compare_windows(record, shifted, 7, weights, POLICY, 1)]
+    shifted_days = profile_days(lambda rows: rows.assign(idle=rows["idle"] + 5))
+    results = [window.result for window in monitoring.compare_windows(record, shifted_days, 7, weights, POLICY, 1)]
     assert drift.decide(results, POLICY).outcome == "drift"
     weights_of_features = {finding.weight for finding in results[-1].findings if finding.column in ("x", "g", "idle")}
     assert weights_of_features == {1 / 3}
@@ -140,12 +140,12 @@ def test_labels_that_are_not_known_yet_are_ignored(record: ReferenceRecord, prof
 def test_days_of_three_rows_and_days_without_labels_are_no_alarm(
     record: ReferenceRecord, profile_days: Callable[..., Days]
 ) -> None:
-    few = profile_days(lambda rows: rows.groupby("date").head(3))
-    assert decide(record, few).outcome == "undecided"
-    unlabelled = profile_days(lambda rows: rows.assign(late=pd.array([None] * len(rows), dtype="boolean")))
-    result = compare_all(record, unlabelled)[-1]
+    days_of_three_rows = profile_days(lambda rows: rows.groupby("date").head(3))
+    assert decide(record, days_of_three_rows).outcome == "undecided"
+    days_without_labels = profile_days(lambda rows: rows.assign(late=pd.array([None] * len(rows), dtype="boolean")))
+    result = compare_all(record, days_without_labels)[-1]
     assert {finding.measure for finding in result.findings if finding.column == "performance"} == {"estimated_auc"}
-    assert decide(record, unlabelled).outcome == "none"
+    assert decide(record, days_without_labels).outcome == "none"
 
 
 def keep_four_labels(rows: pd.DataFrame) -> pd.DataFrame:
@@ -158,16 +158,18 @@ def keep_four_labels(rows: pd.DataFrame) -> pd.DataFrame:
 
 def test_the_first_few_labels_are_no_alarm(record: ReferenceRecord, profile_days: Callable[..., Days]) -> None:
     """Four rows in the wrong order have no variance: the loss would be certain, p = 0."""
-    few = profile_days(keep_four_labels)
-    assert decide(record, few).outcome == "none"
-    (auc,) = [finding for finding in compare_all(record, few)[-4].findings if finding.measure == "auc"]
+    days_of_four_labels = profile_days(keep_four_labels)
+    assert decide(record, days_of_four_labels).outcome == "none"
+    (auc,) = [finding for finding in compare_all(record, days_of_four_labels)[-4].findings if finding.measure == "auc"]
     assert (auc.effect, auc.p_value, auc.note) == (
         None,
         None,
         "4 labelled rows, fewer than the 500 that a decision needs",
     )
     policy = drift.Policy(min_rows=4)
-    results = [window.result for window in monitoring.compare_windows(record, few, 7, WEIGHTS, policy, 1)]
+    results = [
+        window.result for window in monitoring.compare_windows(record, days_of_four_labels, 7, WEIGHTS, policy, 1)
+    ]
     assert "performance" in drift.decide(results[:-3], policy).drifted_columns  # negative control
 
 
@@ -257,7 +259,7 @@ def test_unusual_values_that_the_training_has_too_are_no_alarm(values: list[floa
 
 
 def test_days_in_any_order_give_the_same_windows(record: ReferenceRecord, profile_days: Callable[..., Days]) -> None:
-    ordered = profile_days()
-    shuffled = dict(reversed(ordered.items()))
-    assert list(shuffled) != list(ordered)
-    assert compare_all(record, shuffled) == compare_all(record, ordered)
+    ordered_days = profile_days()
+    shuffled_days = dict(reversed(ordered_days.items()))
+    assert list(shuffled_days) != list(ordered_days)
+    assert compare_all(record, shuffled_days) == compare_all(record, ordered_days)

@@ -29,12 +29,12 @@ def find_unnamed(stage: Stage) -> set[str]:
     """List the files, and the sections of params.yaml, that the stage uses and does not name."""
     step = stage.cmd.split()[-1]
     starts = (f"pipelines.steps.{step}", *SUBPROCESSES.get(stage.name, ()))
-    excluded = frozenset(NOT_REACHED[stage.name])
-    files = {file for start in starts for file in list_imported_files(start, "flights", excluded)}
+    excluded_modules = frozenset(NOT_REACHED[stage.name])
+    files = {file for start in starts for file in list_imported_files(start, "flights", excluded_modules)}
     deps = [Path(dep) for dep in stage.deps]
-    unnamed = {str(file) for file in files if not any(file.is_relative_to(dep) for dep in deps)}
+    unnamed_files = {str(file) for file in files if not any(file.is_relative_to(dep) for dep in deps)}
     sections = ({step} & yaml.safe_load((ROOT / "params.yaml").read_text()).keys()) | read_sections(files)
-    return unnamed | (sections - {key for _, key in stage.params})
+    return unnamed_files | (sections - {key for _, key in stage.params})
 
 
 @pytest.mark.parametrize("stage", STAGES.values(), ids=lambda stage: stage.name)

@@ -114,12 +114,14 @@ def test_templates_give_names_commands_and_parameters(dvc_yaml: Path) -> None:
 
 def test_selects_a_stage_with_its_dependencies_and_lists_their_inputs() -> None:
     all_stages = stages.load_stages(ROOT / "dvc.yaml")
-    chosen = stages.select_with_dependencies(all_stages, ["train", "no such stage"])
-    assert [stage.name for stage in chosen] == ["snapshot", "preprocess", "train"]
-    inputs = stages.list_source_inputs(chosen)
+    chosen_stages = stages.select_with_dependencies(all_stages, ["train", "no such stage"])
+    assert [stage.name for stage in chosen_stages] == ["snapshot", "preprocess", "train"]
+    inputs = stages.list_source_inputs(chosen_stages)
     assert "pipelines/features" in inputs
     assert not [path for path in inputs if path.startswith("data/")]
-    assert "data/snapshot.json" in stages.list_source_inputs(chosen[1:]), "the output of an earlier stage is an input"
+    assert "data/snapshot.json" in stages.list_source_inputs(chosen_stages[1:]), (
+        "the output of an earlier stage is an input"
+    )
 
 
 INVALID = {

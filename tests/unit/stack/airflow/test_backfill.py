@@ -72,9 +72,9 @@ class FakeAirflow:
     def list_tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         if self.tasks:
             return self.tasks
-        later = {"task_id": "other", "state": "upstream_failed", "end_date": None}
-        first = {"task_id": "ingest", "state": "failed", "end_date": "2026", "try_number": 2}
-        return [{"dag_id": dag_id, "dag_run_id": run_id, "map_index": -1, **task} for task in (later, first)]
+        later_task = {"task_id": "other", "state": "upstream_failed", "end_date": None}
+        first_task = {"task_id": "ingest", "state": "failed", "end_date": "2026", "try_number": 2}
+        return [{"dag_id": dag_id, "dag_run_id": run_id, "map_index": -1, **task} for task in (later_task, first_task)]
 
     def read_log(self, task: dict[str, Any]) -> list[str]:
         return ["first line", "the step ended: exit code 2"]

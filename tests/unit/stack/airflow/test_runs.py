@@ -14,9 +14,9 @@ def build_run(key: str, state: str, started: datetime = STARTED) -> dict[str, An
 
 
 def test_newest_run_of_a_key_counts():
-    old = build_run("2013-01-01", "failed", STARTED)
-    new = build_run("2013-01-01", "success", STARTED + timedelta(seconds=1))
-    assert select_newest_runs([new, old])["2013-01-01"] == new
+    old_run = build_run("2013-01-01", "failed", STARTED)
+    new_run = build_run("2013-01-01", "success", STARTED + timedelta(seconds=1))
+    assert select_newest_runs([new_run, old_run])["2013-01-01"] == new_run
 
 
 def test_key_of_a_run_without_partition_is_its_logical_date():

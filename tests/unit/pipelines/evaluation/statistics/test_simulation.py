@@ -30,8 +30,8 @@ def estimate_log_loss_gain(label: Array, candidate: Array, champion: Array, seed
 def build_holdout(rows: int, random: np.random.Generator, noises: tuple[float, float]) -> tuple[Array, Array, Array]:
     """Simulate the scores of two models that see the same signal with different noise."""
     label = (random.random(rows) < 0.4).astype(int)
-    shared = -0.9 + random.normal(label, 1, rows)
-    candidate, champion = (1 / (1 + np.exp(-shared - random.normal(0, noise, rows))) for noise in noises)
+    shared_logit = -0.9 + random.normal(label, 1, rows)
+    candidate, champion = (1 / (1 + np.exp(-shared_logit - random.normal(0, noise, rows))) for noise in noises)
     return label, candidate, champion
 
 
@@ -62,13 +62,13 @@ def test_a_worse_model_passes_less_often_and_a_better_model_more_often(gate: Gat
 def test_a_gain_is_detected_with_the_required_power(gate: Gate) -> None:
     noises = (0.5, 1.0)
     gain = GAINS[gate](*build_holdout(1_000_000, np.random.default_rng(3), noises))
-    needed = compute_rows_needed(gain.se, gain.rows, gain.value, ALPHA, POWER)
-    assert 200 < needed < 2_000
-    power = count_passes(gate, needed, noises) / TRIALS
+    rows_needed = compute_rows_needed(gain.se, gain.rows, gain.value, ALPHA, POWER)
+    assert 200 < rows_needed < 2_000
+    power = count_passes(gate, rows_needed, noises) / TRIALS
     # The tolerance is three standard errors of the simulation, and two points for the normal approximation.
     assert power == pytest.approx(POWER, abs=3 * math.sqrt(POWER * (1 - POWER) / TRIALS) + 0.02)
     # Negative control: half the rows do not have this power.
-    assert count_passes(gate, needed // 2, noises, trials=400) / 400 < POWER - 0.1
+    assert count_passes(gate, rows_needed // 2, noises, trials=400) / 400 < POWER - 0.1
 
 
 def compute_auc_gain(label: Array, candidate: Array, champion: Array) -> Estimate:
@@ -76,8 +76,8 @@ def compute_auc_gain(label: Array, candidate: Array, champion: Array) -> Estimat
 
 
 def compute_log_loss_gain(label: Array, candidate: Array, champion: Array) -> Estimate:
-    better, worse = (-np.log(np.where(label, score, 1 - score)) for score in (candidate, champion))
-    gain = worse - better
+    candidate_loss, champion_loss = (-np.log(np.where(label, score, 1 - score)) for score in (candidate, champion))
+    gain = champion_loss - candidate_loss
     return Estimate.from_standard_error(
         gain.mean(), gain.std() / math.sqrt(len(gain)), len(gain), ALPHA, -math.inf, math.inf
     )

@@ -65,11 +65,11 @@ def test_every_metric_is_tested() -> None:
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_better_score_has_a_better_metric(metric: str) -> None:
-    better, worse = (
+    better_value, worse_value = (
         compute_metric(LABEL, np.where(LABEL, 0.9, 0.05), metric),
         compute_metric(LABEL, np.where(LABEL, 0.2, 0.7), metric),
     )
-    assert (better > worse) is METRICS[metric].greater_is_better
+    assert (better_value > worse_value) is METRICS[metric].greater_is_better
 
 
 @pytest.mark.parametrize("metric", [metric for metric in METRICS if metric != "ece"])

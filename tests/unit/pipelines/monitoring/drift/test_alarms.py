@@ -40,8 +40,10 @@ def test_drift_needs_a_large_effect_and_a_small_p_value() -> None:
 
 
 def test_drift_has_to_last() -> None:
-    shifted, calm = build_window(LARGE_PSI), build_window(0.01)
-    assert decide_outcomes([shifted, calm, calm, shifted, calm, shifted]) == ["none"] * 5 + ["drift"]
+    shifted_window, calm_window = build_window(LARGE_PSI), build_window(0.01)
+    assert decide_outcomes([shifted_window, calm_window, calm_window, shifted_window, calm_window, shifted_window]) == [
+        "none"
+    ] * 5 + ["drift"]
 
 
 def test_an_alarm_ends_only_below_the_lower_bound() -> None:
@@ -57,9 +59,11 @@ def test_an_alarm_ends_only_below_the_lower_bound() -> None:
 
 
 def test_a_window_of_few_rows_is_undecided_and_changes_no_alarm() -> None:
-    small = build_window(LARGE_PSI, rows=3)
-    assert decide_outcomes([small] * 4) == ["undecided"] * 4
-    assert decide_outcomes([build_window(LARGE_PSI), small, build_window(LARGE_PSI), small, build_window(0.08)]) == [
+    small_window = build_window(LARGE_PSI, rows=3)
+    assert decide_outcomes([small_window] * 4) == ["undecided"] * 4
+    assert decide_outcomes(
+        [build_window(LARGE_PSI), small_window, build_window(LARGE_PSI), small_window, build_window(0.08)]
+    ) == [
         "none",
         "undecided",
         "drift",

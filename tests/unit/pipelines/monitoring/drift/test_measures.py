@@ -128,13 +128,15 @@ def test_fishers_test_equals_that_of_scipy(seed: int) -> None:
 
 def test_small_bins_are_pooled_with_neighbours_and_rare_categories_together() -> None:
     reference, window = np.array([90.0, 1, 2, 90, 3]), np.array([90.0, 2, 1, 90, 2])
-    ordered, unordered = (measures.pool_bins(reference, window, ordered=ordered) for ordered in (True, False))
-    assert ordered.tolist() == [0, 1, 1, 1, 1]
+    ordered_groups, unordered_groups = (
+        measures.pool_bins(reference, window, ordered=ordered_groups) for ordered_groups in (True, False)
+    )
+    assert ordered_groups.tolist() == [0, 1, 1, 1, 1]
     # The three rare categories are one group: 11 rows, 5.5 expected on either side.
-    assert unordered[[1, 2, 4]].tolist() == [0, 0, 0] and len(set(unordered.tolist())) == 3
-    for groups in (ordered, unordered):
-        pooled = [np.bincount(groups, counts) for counts in (reference, window)]
-        assert stats.contingency.expected_freq(np.stack(pooled)).min() >= 5
+    assert unordered_groups[[1, 2, 4]].tolist() == [0, 0, 0] and len(set(unordered_groups.tolist())) == 3
+    for groups in (ordered_groups, unordered_groups):
+        pooled_counts = [np.bincount(groups, counts) for counts in (reference, window)]
+        assert stats.contingency.expected_freq(np.stack(pooled_counts)).min() >= 5
     # Negative control: without pooling the cells are too small.
     assert stats.contingency.expected_freq(np.stack([reference, window])).min() < 5
 
@@ -142,9 +144,9 @@ def test_small_bins_are_pooled_with_neighbours_and_rare_categories_together() ->
 def test_chi_square_uses_the_pooled_bins() -> None:
     reference, window = np.array([90.0, 1, 2, 90, 3]), np.array([60.0, 2, 1, 120, 2])
     findings = examine_column(Column("x", "category", Counts(reference), Counts(window)))
-    merged = [[90, 90, 6], [60, 120, 5]]
+    merged_counts = [[90, 90, 6], [60, 120, 5]]
     chi_square = next(finding for finding in findings if finding.measure == "chi_square")
-    assert chi_square.p_value == pytest.approx(stats.chi2_contingency(merged, correction=False).pvalue, abs=1e-9)
+    assert chi_square.p_value == pytest.approx(stats.chi2_contingency(merged_counts, correction=False).pvalue, abs=1e-9)
 
 
 def test_an_empty_bin_matters_little_with_few_rows_and_much_with_many() -> None:

@@ -100,9 +100,11 @@ def compute_auc_like_nannyml(score: Array) -> float:
     """Compute NannyML's estimate_roc_auc: the area under the expected confusion at each score, closed at (0, 0)."""
     thresholds = np.sort(score)
     true, false = (np.cumsum(shares[::-1])[::-1] for shares in (thresholds, 1 - thresholds))
-    missed, rejected = (np.append(0, np.cumsum(shares)[:-1]) for shares in (thresholds, 1 - thresholds))
+    false_negative_shares, true_negative_shares = (
+        np.append(0, np.cumsum(shares)[:-1]) for shares in (thresholds, 1 - thresholds)
+    )
     distinct = np.diff(thresholds, prepend=-1).astype(bool)
-    tpr, fpr = (true / (true + missed))[distinct], (false / (false + rejected))[distinct]
+    tpr, fpr = (true / (true + false_negative_shares))[distinct], (false / (false + true_negative_shares))[distinct]
     return float(auc(np.append(fpr, 0), np.append(tpr, 0)))
 
 
@@ -136,16 +138,16 @@ def test_the_standard_error_of_the_estimate_is_that_of_the_later_auc() -> None:
     # With calibrated scores there is no bias; with others there is (negative control).
     assert abs(np.mean(errors)) < 3 * np.std(errors) / np.sqrt(300)
     flat = simulate_days(1, 100_000, signal=0.4)[0]
-    estimated = performance.estimate_performance(flat.sum(axis=1), SCORE, 0.05)["estimated_auc"].value
-    assert estimated > performance.measure_performance(flat, SCORE, 0.05)["auc"].value + 0.05
+    estimates = performance.estimate_performance(flat.sum(axis=1), SCORE, 0.05)["estimated_auc"].value
+    assert estimates > performance.measure_performance(flat, SCORE, 0.05)["auc"].value + 0.05
 
 
 def test_calibration_corrects_scores_that_are_not_calibrated() -> None:
-    holdout, later = simulate_days(1, 100_000, 1, signal=0.4)[0], simulate_days(1, 100_000, 2, signal=0.4)[0]
+    holdout, later_days = simulate_days(1, 100_000, 1, signal=0.4)[0], simulate_days(1, 100_000, 2, signal=0.4)[0]
     chance = performance.calibrate_scores(holdout, SCORE)
     assert (np.diff(chance) >= 0).all() and ((chance >= 0) & (chance <= 1)).all()
-    estimated = performance.estimate_performance(later.sum(axis=1), chance, 0.05)["estimated_auc"].value
-    assert estimated == pytest.approx(performance.measure_performance(later, SCORE, 0.05)["auc"].value, abs=0.01)
+    estimates = performance.estimate_performance(later_days.sum(axis=1), chance, 0.05)["estimated_auc"].value
+    assert estimates == pytest.approx(performance.measure_performance(later_days, SCORE, 0.05)["auc"].value, abs=0.01)
     assert performance.calibrate_scores(np.zeros((20, 2)), SCORE) == pytest.approx(SCORE)
 
 

@@ -17,26 +17,26 @@ REFERENCE = Counts(BINS, np.zeros(28), DAYS)
 
 def test_a_window_of_a_weekend_is_compared_with_weekends() -> None:
     weekend = Counts(BINS[5:7], np.zeros(2), DAYS[5:7])
-    weighted = reweight(REFERENCE, weekend)
-    assert weighted.total[0] / weighted.total.sum() == pytest.approx(0.25)
+    weighted_column = reweight(REFERENCE, weekend)
+    assert weighted_column.total[0] / weighted_column.total.sum() == pytest.approx(0.25)
     # Eight days of 400 rows have equal weights, so they count as all their rows.
-    assert weighted.total.sum() == pytest.approx(8 * 400) and weighted.strata.tolist() == [5, 6] * 4
+    assert weighted_column.total.sum() == pytest.approx(8 * 400) and weighted_column.strata.tolist() == [5, 6] * 4
     findings = {
         finding.measure: finding
         for finding in examine_column(Column("x", "numeric", REFERENCE, weekend, np.array([0.0])))
     }
     assert findings["psi"].effect == pytest.approx(0, abs=1e-12)
     # Negative control: without weekdays, the same window drifts.
-    plain = Column("x", "numeric", Counts(BINS), Counts(BINS[5:7]), np.array([0.0]))
-    assert {finding.measure: finding for finding in examine_column(plain)}["psi"].effect > 0.3  # type: ignore[operator]
+    plain_column = Column("x", "numeric", Counts(BINS), Counts(BINS[5:7]), np.array([0.0]))
+    assert {finding.measure: finding for finding in examine_column(plain_column)}["psi"].effect > 0.3  # type: ignore[operator]
 
 
 def test_unequal_weights_reduce_the_effective_rows() -> None:
     window = Counts(BINS[[0, 5]], np.zeros(2), DAYS[[0, 5]])
-    weighted = reweight(REFERENCE, window)
+    weighted_column = reweight(REFERENCE, window)
     share = (0.8 * 1_000 + 0.25 * 400) / 1_400
-    assert weighted.total[0] / weighted.total.sum() == pytest.approx(share)
-    assert weighted.total.sum() < 4 * 1_000 + 4 * 400 + 1
+    assert weighted_column.total[0] / weighted_column.total.sum() == pytest.approx(share)
+    assert weighted_column.total.sum() < 4 * 1_000 + 4 * 400 + 1
 
 
 def test_the_same_mix_or_an_unknown_weekday_changes_nothing() -> None:
@@ -50,8 +50,8 @@ def test_the_same_mix_or_an_unknown_weekday_changes_nothing() -> None:
 def test_the_same_weeks_of_last_year_are_selected_where_there_are_enough() -> None:
     days = [date(2012, 1, 1) + timedelta(days=number) for number in range(366)]
     window = [date(2013, 4, 1) + timedelta(days=number) for number in range(7)]
-    chosen = [day for day, is_selected in zip(days, select_same_weeks(days, window), strict=True) if is_selected]
-    assert (chosen[0], chosen[-1]) == (date(2012, 3, 19), date(2012, 4, 22))
-    assert chosen[14].weekday() == window[0].weekday()
+    chosen_days = [day for day, is_selected in zip(days, select_same_weeks(days, window), strict=True) if is_selected]
+    assert (chosen_days[0], chosen_days[-1]) == (date(2012, 3, 19), date(2012, 4, 22))
+    assert chosen_days[14].weekday() == window[0].weekday()
     # Negative control: no day is a year old, so all are selected.
     assert select_same_weeks(days[-60:], window).all() and select_same_weeks(days, []).all()

@@ -67,8 +67,8 @@ def test_the_simulation_agrees_with_examine_column() -> None:
     expected = {(finding.column, finding.measure): finding for finding in last.findings}
     for number in range(drift.COLUMNS):
         for finding in columns.examine_column(drift.build_column(year, number, reference_days, window_days)):
-            simulated = expected.get((finding.column, finding.measure))
-            if simulated and simulated.effect is not None:
+            simulated_finding = expected.get((finding.column, finding.measure))
+            if simulated_finding and simulated_finding.effect is not None:
                 # Not equal to the last digit: examined columns are reweighted to the window's mix of weekdays.
-                assert finding.effect == pytest.approx(simulated.effect, rel=0.1, abs=5e-4)
-                assert finding.p_value == pytest.approx(simulated.p_value, rel=0.3, abs=0.02)
+                assert finding.effect == pytest.approx(simulated_finding.effect, rel=0.1, abs=5e-4)
+                assert finding.p_value == pytest.approx(simulated_finding.p_value, rel=0.3, abs=0.02)

@@ -30,14 +30,18 @@ def find_bins(values: np.ndarray, edges: tuple[float, ...]) -> np.ndarray:
     return np.where(values > edges[-1], len(edges), bins)
 
 
-def check_number(frame: pd.DataFrame, column: Number, counted: Any) -> None:
+def check_number(frame: pd.DataFrame, column: Number, counted_column: Any) -> None:
     values = frame[column.name].to_numpy(dtype=float)
     present, finite = values[~np.isnan(values)], values[np.isfinite(values)]
     counts = np.bincount(find_bins(present, column.edges), minlength=len(column.edges) + 1)
-    assert counted.counts == tuple(counts) and counted.missing == len(values) - len(present)
-    assert (counted.n, counted.minimum, counted.maximum) == (len(finite), finite.min(), finite.max())
-    assert counted.mean == pytest.approx(finite.mean(), rel=1e-9)
-    assert counted.m2 == pytest.approx(((finite - finite.mean()) ** 2).sum(), rel=1e-9)
+    assert counted_column.counts == tuple(counts) and counted_column.missing == len(values) - len(present)
+    assert (counted_column.n, counted_column.minimum, counted_column.maximum) == (
+        len(finite),
+        finite.min(),
+        finite.max(),
+    )
+    assert counted_column.mean == pytest.approx(finite.mean(), rel=1e-9)
+    assert counted_column.m2 == pytest.approx(((finite - finite.mean()) ** 2).sum(), rel=1e-9)
 
 
 def check_profile(frame: pd.DataFrame, reference: Reference, profile: Any) -> None:
@@ -46,16 +50,18 @@ def check_profile(frame: pd.DataFrame, reference: Reference, profile: Any) -> No
     for number in (*reference.numbers, reference.score):
         check_number(frame, number, profile[number.name])
     for category in reference.categories:
-        values, counted = frame[category.name], profile[category.name]
+        values, counted_column = frame[category.name], profile[category.name]
         by_value = tuple((values == value).sum() for value in category.values)
-        rest, missing = values.isin(category.rest).sum(), values.isna().sum()
-        assert counted.counts == (*by_value, rest, len(frame) - sum(by_value) - rest - missing)
-        assert counted.missing == missing
-    labelled = frame[frame["late"].notna()]
-    assert profile["late"].counts == (len(labelled) - labelled["late"].sum(), labelled["late"].sum())
-    cells = find_bins(labelled["score"].to_numpy(), SCORE_EDGES) + SCORE_BINS * labelled["late"].to_numpy(dtype=int)
+        rest_count, missing_count = values.isin(category.rest).sum(), values.isna().sum()
+        assert counted_column.counts == (*by_value, rest_count, len(frame) - sum(by_value) - rest_count - missing_count)
+        assert counted_column.missing == missing_count
+    labelled_frame = frame[frame["late"].notna()]
+    assert profile["late"].counts == (len(labelled_frame) - labelled_frame["late"].sum(), labelled_frame["late"].sum())
+    cells = find_bins(labelled_frame["score"].to_numpy(), SCORE_EDGES) + SCORE_BINS * labelled_frame["late"].to_numpy(
+        dtype=int
+    )
     assert profile.joint.counts == tuple(np.bincount(cells, minlength=2 * SCORE_BINS))
-    assert profile.joint.sums == pytest.approx(np.bincount(cells, labelled["score"], 2 * SCORE_BINS), rel=1e-9)
+    assert profile.joint.sums == pytest.approx(np.bincount(cells, labelled_frame["score"], 2 * SCORE_BINS), rel=1e-9)
 
 
 def test_counts_of_a_day_equal_those_of_a_file_with_that_day(

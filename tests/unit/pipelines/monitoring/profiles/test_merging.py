@@ -28,17 +28,17 @@ def test_profiles_of_any_split_in_any_order_add_up(
     frame = generate_rows(600, 100 + seed, shift=3.0 * seed)
     cuts = np.sort(random.integers(0, 600, 4))
     # Rows are shuffled, too, so that a part is not a range of days.
-    shuffled = frame.sample(frac=1, random_state=seed)
-    parts = [shuffled[a:b] for a, b in zip([0, *cuts], [*cuts, 600], strict=True)]
+    shuffled_frame = frame.sample(frac=1, random_state=seed)
+    parts = [shuffled_frame[a:b] for a, b in zip([0, *cuts], [*cuts, 600], strict=True)]
     profiles = [count_file(reference, save(part)) for part in parts]
     random.shuffle(profiles)
-    left, total = sum_profiles(profiles), count_file(reference, save(frame))
-    right = profiles[0]
+    sum_from_left, total = sum_profiles(profiles), count_file(reference, save(frame))
+    sum_from_right = profiles[0]
     for profile in profiles[1:]:
-        right = profile + right
-    for summed in (left, right):
-        assert summed.is_equivalent(total)
-        for first, second in zip(summed.columns, total.columns, strict=True):
+        sum_from_right = profile + sum_from_right
+    for sum_of_profiles in (sum_from_left, sum_from_right):
+        assert sum_of_profiles.is_equivalent(total)
+        for first, second in zip(sum_of_profiles.columns, total.columns, strict=True):
             assert (first.counts, first.missing, first.n) == (second.counts, second.missing, second.n)
             assert first.mean == (second.mean if second.mean is None else pytest.approx(second.mean, rel=1e-9))
             assert first.m2 == pytest.approx(second.m2, rel=1e-9)
@@ -56,16 +56,16 @@ def test_profiles_of_different_rows_are_not_equivalent(reference: Reference, sav
     frame = generate_rows(100, 3)
     profile = count_file(reference, save(frame))
     assert not profile.is_equivalent(count_file(reference, save(frame[1:])))
-    moved = frame.assign(rain=frame["rain"] + 1e-7)
-    assert not profile.is_equivalent(count_file(reference, save(moved)))
+    moved_frame = frame.assign(rain=frame["rain"] + 1e-7)
+    assert not profile.is_equivalent(count_file(reference, save(moved_frame)))
     assert not profile.is_equivalent(replace(profile, reference="another"))
 
 
 def test_a_sum_still_shows_that_a_column_vanished(reference: Reference, save: Save, generate_rows: Rows) -> None:
     frame = generate_rows(10, 3)
-    both = count_file(reference, save(frame)) + count_file(reference, save(frame.drop(columns="x")))
-    assert (both["x"].absent, both["x"].actual_types, both.rows) == (10, ("nothing",), 20)
-    assert sum(both["x"].counts) + both["x"].missing == 10
+    sum_of_both = count_file(reference, save(frame)) + count_file(reference, save(frame.drop(columns="x")))
+    assert (sum_of_both["x"].absent, sum_of_both["x"].actual_types, sum_of_both.rows) == (10, ("nothing",), 20)
+    assert sum(sum_of_both["x"].counts) + sum_of_both["x"].missing == 10
 
 
 def test_refuses_to_add_profiles_over_different_references(
@@ -79,8 +79,8 @@ def test_refuses_to_add_profiles_over_different_references(
 
 def test_sketches_add_up(reference: Reference, save: Save, generate_rows: Rows) -> None:
     low, high = (generate_rows(4_000, 3).assign(x=np.linspace(*ends, 4_000)) for ends in ((0, 1), (1, 2)))
-    both = sum_profiles(count_file(reference, save(frame), sketch_rows=10_000) for frame in (low, high))
-    assert estimate_quantiles(both["x"].sketch, [0.25, 0.5, 0.75]) == pytest.approx([0.5, 1.0, 1.5], abs=0.05)
+    sum_of_both = sum_profiles(count_file(reference, save(frame), sketch_rows=10_000) for frame in (low, high))
+    assert estimate_quantiles(sum_of_both["x"].sketch, [0.25, 0.5, 0.75]) == pytest.approx([0.5, 1.0, 1.5], abs=0.05)
 
 
 def test_a_profile_is_rebuilt_from_its_rows(reference: Reference, save: Save, generate_rows: Rows) -> None:
@@ -101,8 +101,8 @@ def test_auc_and_brier_are_computed_from_summed_counts(reference: Reference, sav
     frame = generate_rows(4_000, 3)
     joint = sum_profiles(count_file(reference, save(part)) for part in (frame[:1_000], frame[1_000:])).joint
     no, yes = np.array(joint.counts).reshape(2, -1)
-    labelled = frame[frame["late"].notna()]
-    truth, score = labelled["late"].astype(bool), labelled["score"]
+    labelled_frame = frame[frame["late"].notna()]
+    truth, score = labelled_frame["late"].astype(bool), labelled_frame["score"]
     auc = (yes * (np.cumsum(no) - no / 2)).sum() / yes.sum() / no.sum()
     assert auc == pytest.approx(roc_auc_score(truth, score), abs=0.005)
     mean = np.array(joint.sums) / np.maximum(joint.counts, 1)

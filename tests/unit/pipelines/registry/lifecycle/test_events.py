@@ -49,8 +49,8 @@ def test_promotions_add_champions_and_rollbacks_remove_them() -> None:
     assert fold_state(*PROMOTIONS, build_rollback("3", "2")) == ("2", ("1",), "", {"3"})
     assert fold_state(*PROMOTIONS, build_rollback("3", "1")) == ("1", (), "", {"3"})
     assert fold_state(*PROMOTIONS, build_rollback("3", "2"), build_rollback("2", "1")) == ("1", (), "", {"3", "2"})
-    forced = build_rollback("3", "9")
-    assert fold_state(*PROMOTIONS, forced) == ("9", ("1", "2"), "", {"3"}), "version 9 was never champion"
+    forced_rollback = build_rollback("3", "9")
+    assert fold_state(*PROMOTIONS, forced_rollback) == ("9", ("1", "2"), "", {"3"}), "version 9 was never champion"
 
 
 def test_a_second_promotion_unblocks_a_version() -> None:
