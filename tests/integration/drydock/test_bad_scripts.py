@@ -513,7 +513,7 @@ def test_many_concurrent_creates_stops_and_interruptions_leave_a_correct_state(
 ) -> None:
     runs, generator = tmp_path / "runs", random.Random(13)
     names = [f"storm-{number:03d}" for number in range(count)]
-    created: list[str] = []
+    created_names: list[str] = []
     with run_drydock(tmp_path, "--cores", "32", "--memory-gib", "1000", "--stop-grace", "1") as server:
         hyperparameters = {
             "sagemaker_program": "train.py",
@@ -524,7 +524,7 @@ def test_many_concurrent_creates_stops_and_interruptions_leave_a_correct_state(
             fields = {"HyperParameters": hyperparameters, "Environment": {"RUNS": str(runs)}}
             request = {**server.build_request(name, **server.build_spot_fields(name)), **fields}
             server.client("sagemaker").create_training_job(**request)
-            created.append(name)
+            created_names.append(name)
 
         def create_again(name: str) -> str:
             with pytest.raises(ClientError) as error:
@@ -532,9 +532,9 @@ def test_many_concurrent_creates_stops_and_interruptions_leave_a_correct_state(
             return str(error.value.response["Error"]["Code"])
 
         def disturb(action: Any) -> None:
-            server.wait_until("a job", lambda: created)
+            server.wait_until("a job", lambda: created_names)
             with contextlib.suppress(ClientError, OSError):  # a command for an ended job is refused
-                action(generator.choice(created))
+                action(generator.choice(created_names))
 
         def interrupt(name: str) -> None:
             server.send_command("interrupt", job=name, capacity_back_after_s=0.2, notice_s=generator.choice([0, 1]))

@@ -88,11 +88,11 @@ def pack_python(archive: tarfile.TarFile) -> None:
         archive.add(os.path.realpath(path), f"lib64/{Path(path).name}")
     archive.add(os.path.realpath("/bin/sh"), "bin/sh")
     archive.add(python, "usr/local/bin/python3")
-    excluded = {"site-packages", "test", "__pycache__", "idlelib", "tkinter"}
+    excluded_folders = {"site-packages", "test", "__pycache__", "idlelib", "tkinter"}
     archive.add(
         library,
         f"usr/local/lib/{library.name}",
-        filter=lambda item: None if excluded & {*Path(item.name).parts} or "/config-" in item.name else item,
+        filter=lambda item: None if excluded_folders & {*Path(item.name).parts} or "/config-" in item.name else item,
     )
     for name in ("tmp", "etc"):
         folder = tarfile.TarInfo(name)

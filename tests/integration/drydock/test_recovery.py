@@ -134,7 +134,7 @@ def test_after_repeated_kills_every_job_ends_and_every_object_is_complete(
     tmp_path: Path, run_drydock: Any, kills: int
 ) -> None:
     """`python -m benchmarks drydock` does the same with 20 kills."""
-    generator, stored, names = random.Random(13), {}, []  # type: ignore[var-annotated]
+    generator, stored_objects, names = random.Random(13), {}, []  # type: ignore[var-annotated]
     for _ in range(kills):
         with run_drydock(tmp_path, *OPTIONS) as server:
             deadline, count = time.monotonic() + generator.uniform(0.3, 2.0), len(names)
@@ -143,7 +143,7 @@ def test_after_repeated_kills_every_job_ends_and_every_object_is_complete(
                 spot = server.build_spot_fields(f"job-{number}") if number % 3 else {}
                 try:
                     body = generator.randbytes(generator.choice([10, 100_000]))
-                    stored[server.put(f"objects/{number}", body)] = body
+                    stored_objects[server.put(f"objects/{number}", body)] = body
                     server.create_job(
                         f"job-{number}", COUNTER, Environment={"GOAL": str(generator.choice([1, 20]))}, **spot
                     )
@@ -156,13 +156,13 @@ def test_after_repeated_kills_every_job_ends_and_every_object_is_complete(
         jobs = {name: server.wait_for_end(name) for name in names}
         for name, job in jobs.items():
             is_on_demand = int(name.split("-")[1]) % 3 == 0
-            allowed = ("Completed", "Failed") if is_on_demand else ("Completed",)
-            assert job["TrainingJobStatus"] in allowed, (name, job.get("FailureReason"))
+            allowed_statuses = ("Completed", "Failed") if is_on_demand else ("Completed",)
+            assert job["TrainingJobStatus"] in allowed_statuses, (name, job.get("FailureReason"))
             if job["TrainingJobStatus"] == "Completed":
                 goal = job["Environment"]["GOAL"].encode()
                 assert server.read_archive(job["ModelArtifacts"]["S3ModelArtifacts"]) == {"count": goal}
         assert len(names) > kills
-        for uri, body in stored.items():
+        for uri, body in stored_objects.items():
             assert server.get(uri) == body
         pages = server.client("sagemaker").get_paginator("list_training_jobs").paginate()
         assert {summary["TrainingJobName"] for page in pages for summary in page["TrainingJobSummaries"]} >= set(names)

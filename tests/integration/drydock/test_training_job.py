@@ -87,8 +87,8 @@ def test_script_mode_job_has_log_metrics_tags_and_model(drydock: Any) -> None:
 def assert_contiguous(description: dict[str, Any]) -> None:
     """Assert that each transition begins when the one before it ends."""
     transitions = description["SecondaryStatusTransitions"]
-    for earlier, later in itertools.pairwise(transitions):
-        assert earlier["StartTime"] <= earlier["EndTime"] == later["StartTime"]
+    for transition, next_transition in itertools.pairwise(transitions):
+        assert transition["StartTime"] <= transition["EndTime"] == next_transition["StartTime"]
     assert transitions[0]["StartTime"] == description["CreationTime"]
     assert transitions[1]["StartTime"] == description["TrainingStartTime"]
     assert transitions[-1]["EndTime"] == description["TrainingEndTime"] == description["LastModifiedTime"]

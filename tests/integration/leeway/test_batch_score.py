@@ -141,11 +141,11 @@ def test_retry_that_needs_no_job_needs_no_cloud(project, make_task, context, mon
 @pytest.mark.parametrize("above_rows", [2, 3])
 def test_task_is_skipped_without_a_champion(above_rows, drydock, project, make_task, context):
     (project / "no-champion").touch()
-    pushed = {}
-    context["ti"].xcom_push = lambda key, value: pushed.update({key: value})
+    xcoms = {}
+    context["ti"].xcom_push = lambda key, value: xcoms.update({key: value})
     with pytest.raises(AirflowSkipException, match="there is no champion"):
         make_task(transform_above_rows=above_rows).execute(context)
-    assert pushed["return_value"]["reason"] == "there is no champion"
+    assert xcoms["return_value"]["reason"] == "there is no champion"
 
 
 def test_retry_attaches_to_the_running_job(drydock, project, make_task, context, start, finish, tmp_path):
@@ -174,8 +174,8 @@ def test_changed_rows_or_image_start_another_job(drydock, project, make_task, co
 def test_another_run_of_the_day_with_the_same_rows_starts_no_job(drydock, project, make_task, context, start, finish):
     """Labels come a day later and publish the day again. The request to the model stays the same."""
     first = finish(make_task(), start(make_task(), context))
-    repeated = make_task().execute({"ti": SimpleNamespace(run_id="labels", map_index=-1, try_number=1)})
-    assert (repeated["transform_job"], repeated["responses"]) == (first["transform_job"], first["responses"])
+    repeat = make_task().execute({"ti": SimpleNamespace(run_id="labels", map_index=-1, try_number=1)})
+    assert (repeat["transform_job"], repeat["responses"]) == (first["transform_job"], first["responses"])
     assert len(list_jobs(drydock, first["transform_job"])) == 1
     other = start(make_task(partition="2026-01-02"), context)
     assert other.trigger.wait.job_name.rpartition("-")[0] != first["transform_job"].rpartition("-")[0]

@@ -24,9 +24,9 @@ def flights_fields(tmp_path, monkeypatch, trained):
     folder.mkdir()
     (folder / "pipelines").symlink_to(ROOT / "pipelines")
     hyperparameters = yaml.safe_load((trained.data / "training" / "params.json").read_text())
-    small = {"num_round": 40, "early_stopping_rounds": 10, "checkpoint_rounds": 5, "eta": 0.3}
-    assert small.items() <= hyperparameters.items()
-    (folder / "params.yaml").write_text(yaml.safe_dump({"train": {"hyperparameters": small}}))
+    small_hyperparameters = {"num_round": 40, "early_stopping_rounds": 10, "checkpoint_rounds": 5, "eta": 0.3}
+    assert small_hyperparameters.items() <= hyperparameters.items()
+    (folder / "params.yaml").write_text(yaml.safe_dump({"train": {"hyperparameters": small_hyperparameters}}))
     monkeypatch.setenv("LEEWAY_PROJECT", str(folder))
     return {
         "entry_point": "pipelines/datasets/flights/training.py",

@@ -26,8 +26,8 @@ def list_packages(drydock, group: str) -> list[dict]:
 def test_version_has_one_package_when_it_is_mirrored_twice(drydock):
     first = mirror("once", "1", **IMAGE)
     assert (first["model_approval"], first["changed"]) == ("Approved", True)
-    repeated = mirror("once", "1", **IMAGE)
-    assert repeated == {**first, "changed": False}
+    repeat = mirror("once", "1", **IMAGE)
+    assert repeat == {**first, "changed": False}
     other = mirror("once", "2", **IMAGE)
     assert other["model_package_arn"] != first["model_package_arn"]
     package_1, package_2 = sorted(list_packages(drydock, "once"), key=lambda package: package["ModelPackageVersion"])

@@ -46,9 +46,9 @@ def environment(set_aws_variables: None, tmp_path: Path) -> dict[str, str]:
     (name,) = re.findall(r'"secrets.backend"\s+= "(\S+)"', text)
     (prefix,) = re.findall(r'connections_prefix\s+= "(\S+)"', text)
     kwargs = {"connections_prefix": prefix, "variables_prefix": None, "config_prefix": None}
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW_CONN_")}
+    inherited_variables = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW_CONN_")}
     return {
-        **inherited,
+        **inherited_variables,
         "AIRFLOW__SECRETS__BACKEND": name,
         "AIRFLOW__SECRETS__BACKEND_KWARGS": json.dumps(kwargs),
         "AIRFLOW_HOME": str(tmp_path / "airflow"),

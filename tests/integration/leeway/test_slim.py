@@ -106,9 +106,9 @@ def test_operators_run_their_steps_in_the_other_environment(run_in_airflow, tmp_
     python = str(slim.write_interpreter(tmp_path, "pipelines"))
     process = run_in_airflow(STEPS, python, "", LEEWAY_PYTHON=python)
     assert process.returncode == 0, process.stderr[-2_000:]
-    ingested, validated = json.loads(process.stdout.splitlines()[-1])
-    assert ingested["rows"] > 700
-    assert validated["partition"] == "2013-01-05" and validated["changed"] is True
+    ingest_result, validate_result = json.loads(process.stdout.splitlines()[-1])
+    assert ingest_result["rows"] > 700
+    assert validate_result["partition"] == "2013-01-05" and validate_result["changed"] is True
 
 
 def test_step_names_the_missing_package_without_the_other_environment(run_in_airflow):

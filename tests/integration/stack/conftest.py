@@ -43,11 +43,11 @@ class Project:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Start a command of `python -m stack`."""
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("LEEWAY_")}
+        inherited_variables = {name: value for name, value in os.environ.items() if not name.startswith("LEEWAY_")}
         child = subprocess.Popen(
             [sys.executable, "-m", "stack", *arguments],
             cwd=ROOT,
-            env={**inherited, "LEEWAY_PROJECT": str(self.folder), "PYTHONPATH": str(ROOT)},
+            env={**inherited_variables, "LEEWAY_PROJECT": str(self.folder), "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -115,8 +115,8 @@ def test_installation_is_frozen_compiled_and_done_once(clone):
 def test_installation_is_repeated_when_the_lock_changes(clone):
     write_uv(clone, "mkdir -p .venv; echo called >> calls")
     make(clone, "setup")
-    later = (clone / ".venv" / ".leeway-stamp").stat().st_mtime + 1
-    os.utime(clone / "uv.lock", (later, later))
+    later_time = (clone / ".venv" / ".leeway-stamp").stat().st_mtime + 1
+    os.utime(clone / "uv.lock", (later_time, later_time))
     make(clone, "setup")
     assert (clone / "calls").read_text() == "called\ncalled\n"
 

@@ -21,9 +21,13 @@ def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     """Run a command once anew and once forked, assert that both give the same, and return the result."""
     command = [PYTHON, *arguments]
     real = subprocess.run(command, capture_output=True, text=True, **options)  # type: ignore[call-overload]
-    forked = forking.run(command, capture_output=True, text=True, **options)
-    assert (forked.returncode, forked.stdout, forked.stderr) == (real.returncode, real.stdout, real.stderr)
-    return forked
+    forked_result = forking.run(command, capture_output=True, text=True, **options)
+    assert (forked_result.returncode, forked_result.stdout, forked_result.stderr) == (
+        real.returncode,
+        real.stdout,
+        real.stderr,
+    )
+    return forked_result
 
 
 @pytest.mark.parametrize(
@@ -118,11 +122,15 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("line", ["print('x')", "raise SystemExit(75)", "import os; os.kill(os.getpid(), 9)"])
 def test_stand_in_ends_like_its_program(stand_in, tmp_path, line):
     (tmp_path / "program.py").write_text(line)
-    real, forked = (
+    real_result, forked_result = (
         subprocess.run([python, "-u", "program.py"], capture_output=True, text=True, cwd=tmp_path)
         for python in (PYTHON, stand_in)
     )
-    assert (forked.returncode, forked.stdout, forked.stderr) == (real.returncode, real.stdout, real.stderr)
+    assert (forked_result.returncode, forked_result.stdout, forked_result.stderr) == (
+        real_result.returncode,
+        real_result.stdout,
+        real_result.stderr,
+    )
 
 
 def test_stand_in_is_sys_executable_of_its_program(stand_in, tmp_path):

@@ -23,8 +23,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     """Return a repository of the project with a small sample; its commits change the model, nothing, or fail."""
     folder = tmp_path_factory.mktemp("repository")
     commits = SimpleNamespace(folder=folder, home=folder.parent / "home", summary=folder.parent / "summary")
-    tracked = run_git(ROOT, "ls-files", "-z", *FILES).split("\0")
-    for name in filter(None, tracked):
+    tracked_names = run_git(ROOT, "ls-files", "-z", *FILES).split("\0")
+    for name in filter(None, tracked_names):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes((ROOT / name).read_bytes())
     tool = folder / "tools" / "metrics_diff.py"
@@ -43,8 +43,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
         ("failing", "params.yaml", {"train_days": "unknown_field"}),
     ):
         run_git(folder, "checkout", "--quiet", commits.base)
-        for old, new in change.items():
-            (folder / file).write_text((folder / file).read_text().replace(f"{old}:", f"{new}:"))
+        for old_text, new_text in change.items():
+            (folder / file).write_text((folder / file).read_text().replace(f"{old_text}:", f"{new_text}:"))
         run_git(folder, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--all", "-m", name)
         setattr(commits, name, run_git(folder, "rev-parse", "HEAD").strip())
     return commits

@@ -91,8 +91,8 @@ def test_module_that_needs_pandas_does_not_load(dist: Path, tmp_path: Path) -> N
 def test_plugin_loader_executes_only_one_file(dist: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(dist / "first" / "plugins.zip") as archive:
         names = archive.namelist()
-        ignored = archive.read(".airflowignore").decode().split()
-    assert {name.split("/")[0] + "/" for name in names if "/" in name} == set(ignored)
+        ignored_names = archive.read(".airflowignore").decode().split()
+    assert {name.split("/")[0] + "/" for name in names if "/" in name} == set(ignored_names)
     assert [name for name in names if "/" not in name and name.endswith(".py")] == ["leeway_plugin.py"]
     assert not [name for name in names if "__pycache__" in name]
 
@@ -102,11 +102,11 @@ def test_requirements_are_pinned_as_in_the_lock_and_have_no_ml_library(dist: Pat
     assert first == '--constraint "/usr/local/airflow/plugins/constraints.txt"'
     with zipfile.ZipFile(dist / "first" / "plugins.zip") as archive:
         constraints = archive.read("constraints.txt").decode().splitlines()
-    pinned = {line.split(";")[0].strip() for line in constraints}
-    assert {re.sub(r"\[.*?\]", "", line) for line in requirements} <= pinned
+    pinned_packages = {line.split(";")[0].strip() for line in constraints}
+    assert {re.sub(r"\[.*?\]", "", line) for line in requirements} <= pinned_packages
     assert "apache-airflow-providers-amazon[aiobotocore]" in {line.split("==")[0] for line in requirements}
-    assert "aiobotocore" in {line.split("==")[0] for line in pinned}
-    assert {line.split("==")[0].replace("-", "_") for line in pinned}.isdisjoint(HEAVY)
+    assert "aiobotocore" in {line.split("==")[0] for line in pinned_packages}
+    assert {line.split("==")[0].replace("-", "_") for line in pinned_packages}.isdisjoint(HEAVY)
 
 
 def test_project_of_the_steps_is_complete(dist: Path) -> None:

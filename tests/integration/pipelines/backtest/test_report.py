@@ -55,15 +55,15 @@ def test_the_report_has_the_right_numbers_and_uses_no_later_model(model: str, co
     assert "no version of nobody that passed the gate. Backfill flights_train first" in no_model.err
 
     first, second, third = (register_version(model, f"2013-0{n}-01") for n in (2, 3, 4))
-    failed = register_version(model, "2013-02-15", passes=False)
+    failed_version = register_version(model, "2013-02-15", passes=False)
     result = study.run_backtest(model, load_dataset("flights"), None, None, 1, 0.02)
     assert [(candidate.version, candidate.passed) for candidate in result.models] == [
-        (first, True), (failed, False), (second, True), (third, True),
+        (first, True), (failed_version, False), (second, True), (third, True),
     ]  # fmt: skip
     # The lake has no day of April, so the model of April scores nothing. The model of March does not score February.
     assert [(str(month.days), set(month.auc)) for month in result.months] == [
         ("2013-02-01..2013-02-28", {first}),
-        ("2013-03-01..2013-03-31", {first, failed, second}),
+        ("2013-03-01..2013-03-31", {first, failed_version, second}),
     ]
     monthly, never, _ = result.strategies
     assert [champion.version for champion in monthly.served] == [first, second]
@@ -114,7 +114,7 @@ def test_a_loop_is_measured_by_the_scores_of_its_champions(model: str, commands:
     _, version_of_month = run_training(model, "2013-03-01", "backfill", champion=False)
     assert run_training(model, "2013-02-03", "drift") == ("held_back", "")
     _, version_of_drift = run_training(model, "2013-02-20", "drift")
-    _, failed = run_training(model, "2013-03-10", "drift", passes=False)
+    _, failed_version = run_training(model, "2013-03-10", "drift", passes=False)
     result = loop_study(model, load_dataset("flights"), begin, end)
     assert {
         strategy.name: [(champion.version, str(champion.since)) for champion in strategy.served]
@@ -125,7 +125,7 @@ def test_a_loop_is_measured_by_the_scores_of_its_champions(model: str, commands:
         DRIFT: [(first, "2013-02-01"), (version_of_drift, "2013-02-20")],
     }
     assert [len(strategy.runs) for strategy in result.strategies] == [1, 2, 3], (
-        f"the run of version {failed} counts, though the version never scored a day"
+        f"the run of version {failed_version} counts, though the version never scored a day"
     )
     assert [strategy.cost_usd for strategy in result.strategies] == [None] * 3, "no training was charged"
     assert [str(week.days) for week in (result.weeks[0], result.weeks[-1])] == [

@@ -122,9 +122,9 @@ def interrupt(process: Any, number: int) -> str:
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_kills_and_stops_at_random_moments_change_no_byte(make_job: Callable[[str], Job], seed: int) -> None:
     """With a checkpoint after each round, a kill loses at most one round, and a stop loses none."""
-    uninterrupted, job, generator = make_job("uninterrupted"), make_job("interrupted"), random.Random(seed)
+    uninterrupted_job, job, generator = make_job("uninterrupted"), make_job("interrupted"), random.Random(seed)
     hyperparameters = HYPERPARAMETERS | {"num_round": 250, "early_stopping_rounds": 250}
-    assert read_restored_round(uninterrupted.run(hyperparameters | {"checkpoint_s": 1_000})) == 0
+    assert read_restored_round(uninterrupted_job.run(hyperparameters | {"checkpoint_s": 1_000})) == 0
     rounds = 0
     for n in range(5):
         if n > 1 and rounds + 15 + BUFFERED_ROUNDS > hyperparameters["num_round"]:
@@ -142,7 +142,7 @@ def test_kills_and_stops_at_random_moments_change_no_byte(make_job: Callable[[st
         assert not (job.base / "model").exists()
     assert read_restored_round(job.run(hyperparameters)) == rounds
     different_names = {
-        name for name, digest in job.compute_digests().items() if uninterrupted.compute_digests()[name] != digest
+        name for name, digest in job.compute_digests().items() if uninterrupted_job.compute_digests()[name] != digest
     }
     assert different_names == {"params.json"}, "only params.json differs: it has the interval of the checkpoints"
 
@@ -150,12 +150,12 @@ def test_kills_and_stops_at_random_moments_change_no_byte(make_job: Callable[[st
 @pytest.mark.parametrize("kills", [4, pytest.param(8, marks=pytest.mark.soak)])
 def test_kills_during_timed_checkpoints_change_no_byte(make_job: Callable[[str], Job], kills: int) -> None:
     """The script makes progress, though it keeps one checkpoint and each kill comes within a tenth of a second."""
-    uninterrupted, job, generator = make_job("uninterrupted"), make_job("interrupted"), random.Random(20)
-    timed = {"num_round": 800, "early_stopping_rounds": 800, "checkpoint_s": 0.02, "keep_checkpoints": 1}
-    hyperparameters = HYPERPARAMETERS | timed
+    uninterrupted_job, job, generator = make_job("uninterrupted"), make_job("interrupted"), random.Random(20)
+    checkpoint_options = {"num_round": 800, "early_stopping_rounds": 800, "checkpoint_s": 0.02, "keep_checkpoints": 1}
+    hyperparameters = HYPERPARAMETERS | checkpoint_options
     # A run that is not killed needs no checkpoints, and takes half the time without them.
     without_checkpoints = hyperparameters | {"checkpoint_s": 1_000}
-    uninterrupted.run(without_checkpoints)
+    uninterrupted_job.run(without_checkpoints)
     rounds = 0
     for n in range(kills):
         checkpoints = set(job.checkpoints.glob("[0-9]*"))  # not the test folder that the script creates for a moment
@@ -170,7 +170,7 @@ def test_kills_during_timed_checkpoints_change_no_byte(make_job: Callable[[str],
         rounds = read_restored_round(log)
     assert read_restored_round(job.run(without_checkpoints)) >= rounds
     assert rounds > 0, "no kill came after a checkpoint"
-    assert job.compute_digests() == uninterrupted.compute_digests()
+    assert job.compute_digests() == uninterrupted_job.compute_digests()
 
 
 @pytest.mark.parametrize("stops", [4, pytest.param(8, marks=pytest.mark.soak)])
@@ -199,18 +199,18 @@ def test_a_second_signal_changes_nothing(make_job: Callable[[str], Job]) -> None
 def test_resumes_from_no_checkpoint_of_other_hyperparameters_or_data(
     make_job: Callable[[str], Job], changed: str
 ) -> None:
-    job, fresh, hyperparameters = make_job("job"), make_job("fresh"), HYPERPARAMETERS | {"num_round": 20}
+    job, fresh_job, hyperparameters = make_job("job"), make_job("fresh"), HYPERPARAMETERS | {"num_round": 20}
     job.run(hyperparameters)
     if changed == "eta":
         hyperparameters |= {"eta": 0.3}
     else:
-        for training in (job, fresh):
+        for training in (job, fresh_job):
             shutil.copy2(training.features / "validation/data.parquet", training.features / "train/data.parquet")
     log = job.run(hyperparameters)
     assert read_restored_round(log) == 0
     assert "checkpoint 000020 belongs to other hyperparameters or other data; trying the one before" in log
-    fresh.run(hyperparameters)
-    assert job.compute_digests() == fresh.compute_digests()
+    fresh_job.run(hyperparameters)
+    assert job.compute_digests() == fresh_job.compute_digests()
 
 
 def test_resumes_after_a_change_of_the_checkpoint_options(make_job: Callable[[str], Job]) -> None:
@@ -340,8 +340,8 @@ def test_the_documented_script_resumes_after_a_stop(example: Path, commands: Any
     env = {"SAGEMAKER_BASE_DIR": str(tmp_path / "ml")}
     model = tmp_path / "ml/model/model.json"
     command = (sys.executable, str(example))
-    uninterrupted = commands.run(*command, env=env)
-    assert uninterrupted.out == "checkpoint restored: none\n", uninterrupted.err
+    uninterrupted_process = commands.run(*command, env=env)
+    assert uninterrupted_process.out == "checkpoint restored: none\n", uninterrupted_process.err
     content = model.read_bytes()
     model.unlink()
     rounds: list[int] = []

@@ -31,15 +31,15 @@ def features(home: Path, trained: SimpleNamespace) -> Path:
 
 
 def test_equal_inputs_give_an_equal_model(features: Path, trained: SimpleNamespace) -> None:
-    again = train(
+    repeat = train(
         TrainSpec(hyperparameters={"num_round": 40, "early_stopping_rounds": 10, "checkpoint_rounds": 5, "eta": 0.3})
     )
-    assert again.digest == trained.training.digest
-    assert again.training_job == trained.training.training_job
+    assert repeat.digest == trained.training.digest
+    assert repeat.training_job == trained.training.training_job
     other = train(TrainSpec(hyperparameters={"num_round": 5}, model="other/model", record="other/record"))
-    assert other.digest != again.digest
-    assert other.training_job != again.training_job
-    assert sha256(Path("data/model")) == again.digest, "the first model is unchanged"
+    assert other.digest != repeat.digest
+    assert other.training_job != repeat.training_job
+    assert sha256(Path("data/model")) == repeat.digest, "the first model is unchanged"
 
 
 def test_the_record_is_complete(trained: SimpleNamespace) -> None:

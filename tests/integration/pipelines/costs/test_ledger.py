@@ -167,8 +167,8 @@ def test_an_overtaken_process_adds_its_row_to_the_current_rows(first: bool, home
     for arn, expected in (("a", {"a": "r-other"}), ("b", {"a": "r-other", "b": "r-own"})):
         months = OvertakenTable(TABLE, SCHEMA)
         months.other = {**other_row, "arn": "a" if arn == "a" else "c"}
-        (stored,) = Ledger(months).add([{**base_row, "run_id": "r-own", "arn": arn}])
-        assert stored["run_id"] == expected[arn]
+        (stored_row,) = Ledger(months).add([{**base_row, "run_id": "r-own", "arn": arn}])
+        assert stored_row["run_id"] == expected[arn]
         run_ids = {row["arn"]: row["run_id"] for row in Ledger.open().read_rows()}
         assert {name: run_ids.get(name) for name in expected} == expected
     assert len(Ledger.open().read_rows()) == 3 + rows_before
@@ -193,9 +193,9 @@ def test_the_worst_case_uses_the_most_expensive_type(home: Path) -> None:
 
 def test_a_budget_that_is_reached_exactly_is_not_exceeded(home: Path) -> None:
     assert check_budget(budget_usd=0.204).allowed
-    exceeded = check_budget(budget_usd=0.203999)
-    assert not exceeded.allowed
-    assert "more than the run's budget" in exceeded.reason
+    exceeded_result = check_budget(budget_usd=0.203999)
+    assert not exceeded_result.allowed
+    assert "more than the run's budget" in exceeded_result.reason
 
 
 def test_the_ledger_gives_what_the_month_has_spent(home: Path) -> None:
@@ -204,9 +204,9 @@ def test_the_ledger_gives_what_the_month_has_spent(home: Path) -> None:
     result = check_budget(**month)
     assert (result.allowed, result.month_spent_usd, result.month_budget_usd) == (True, spent, spent + 0.204)
     charge.run(make_spec(make_job("j-2", billable_s=1)))
-    exceeded = check_budget(**month)
-    assert not exceeded.allowed
-    assert "left of flights's" in exceeded.reason and "2026-10" in exceeded.reason
+    exceeded_result = check_budget(**month)
+    assert not exceeded_result.allowed
+    assert "left of flights's" in exceeded_result.reason and "2026-10" in exceeded_result.reason
     assert check_budget(**{**month, "month": "2026-11"}).allowed, "another month has a budget of its own"
     assert check_budget(**month, project="trains").allowed, "another project has a budget of its own"
 
@@ -437,5 +437,5 @@ def test_costs_are_tags_of_run_and_version_and_metrics_of_the_run(
     assert "lost_s" not in run.data.metrics and "leeway.dag_run" not in run.data.tags
     # Other tests of the session may have registered the same training. Its run then has their metrics, too.
     history = client.get_metric_history(result.run_id, "cost_usd")
-    logged = [metric for metric in history if metric.timestamp == version.creation_timestamp]
-    assert len(logged) == 1, "registering twice logs the metric once"
+    logged_metrics = [metric for metric in history if metric.timestamp == version.creation_timestamp]
+    assert len(logged_metrics) == 1, "registering twice logs the metric once"

@@ -85,8 +85,8 @@ def test_engines_give_identical_features_of_whole_weeks_and_of_a_packed_window(
     assert {**duck, "features": ""} == {**spark, "features": ""}
     assert sha256(tmp_path / "duckdb") == sha256(tmp_path / "spark") == duck["digest"]
     assert commands.run_step("pack", "--folder", "packed").code == 0
-    packed = commands.run_step("preprocess", "--window", "packed", "--features", "from_packed")
-    assert json.loads(packed.out)["digest"] == duck["digest"]
+    packed_process = commands.run_step("preprocess", "--window", "packed", "--features", "from_packed")
+    assert json.loads(packed_process.out)["digest"] == duck["digest"]
 
 
 def test_an_error_between_duckdbs_batches_reaches_the_caller(home: Path, tmp_path: Path) -> None:

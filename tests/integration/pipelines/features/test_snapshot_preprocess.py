@@ -208,11 +208,11 @@ def test_a_holdout_without_labels_is_refused(publish: Callable[..., None]) -> No
 
 def shuffle_later_known(rows: pa.Table) -> pa.Table:
     """Shuffle the values of every later_known column among the labelled rows."""
-    labelled = pc.indices_nonzero(rows["late"].is_valid()).to_pylist()
+    labelled_positions = pc.indices_nonzero(rows["late"].is_valid()).to_pylist()
     for n, name in enumerate(DATASET.later_known):
-        values, origins = rows[name].to_pylist(), labelled.copy()
+        values, origins = rows[name].to_pylist(), labelled_positions.copy()
         random.Random(n).shuffle(origins)
-        for target, origin in zip(labelled, origins, strict=True):
+        for target, origin in zip(labelled_positions, origins, strict=True):
             values[target] = rows[name][origin].as_py()
         field = rows.schema.field(name)
         rows = rows.set_column(rows.schema.get_field_index(name), field, pa.array(values, field.type))

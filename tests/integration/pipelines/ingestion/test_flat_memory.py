@@ -69,9 +69,9 @@ def test_twenty_times_the_rows_take_no_more_memory(commands: Any, tmp_path: Path
     small_peaks = measure_peaks(commands, write_days(tmp_path / "few", FEW), FEW)
     large_peaks = measure_peaks(commands, folder := write_days(tmp_path / "many", MANY), MANY)
     assert [
-        round(large - small)
-        for large, small in zip(large_peaks, small_peaks, strict=True)
-        if large - small > MAX_GROWTH_MB
+        round(large_peak - small_peak)
+        for large_peak, small_peak in zip(large_peaks, small_peaks, strict=True)
+        if large_peak - small_peak > MAX_GROWTH_MB
     ] == []
     unbatched_peaks = measure_peaks(commands, folder, MANY, "ReadInOnePiece", ("first",))
     assert unbatched_peaks[0] - small_peaks[0] > MAX_GROWTH_MB  # the negative control

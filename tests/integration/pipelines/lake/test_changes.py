@@ -202,5 +202,5 @@ def test_a_view_has_the_rows_of_a_window_at_a_snapshot(home: Path) -> None:
         with lake.create_view(connection, "v", "t", D2, D3, snapshot_id):
             before = connection.execute("SELECT value FROM v").fetchall()
         with lake.create_view(connection, "v", "t", D3, D3):
-            empty = connection.execute("SELECT value FROM v").fetchall()
-    assert (current, before, empty) == ([(1, None), (20, "red")], [(2,)], [])
+            rows_without_window = connection.execute("SELECT value FROM v").fetchall()
+    assert (current, before, rows_without_window) == ([(1, None), (20, "red")], [(2,)], [])

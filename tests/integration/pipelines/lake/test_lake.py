@@ -315,8 +315,8 @@ def test_versions_of_days_are_equal_if_their_rows_are_equal(home: Path) -> None:
     lake.write_partition("t", D1, create_rows(D1, 1))
     assert lake.find_versions("t", days) == first, "another day, or equal rows, change no version"
     lake.write_partition("t", D1, create_rows(D1, 2))
-    changed = lake.find_versions("t", days)
-    assert changed[D1] != first[D1] and changed[D2] == first[D2]
+    changed_versions = lake.find_versions("t", days)
+    assert changed_versions[D1] != first[D1] and changed_versions[D2] == first[D2]
     lake.write_partition("t", D1, create_rows(D1, 1))
     assert lake.find_versions("t", days) == first, "the first rows are back"
     lake.clear_partition("t", D2)

@@ -127,8 +127,8 @@ def test_a_killed_guard_gives_the_same_outcome_when_it_is_retried(moment: str, c
     process = commands.run(sys.executable, "-c", BEGIN.format(name=name, body=body), *command)
     assert process.code == -signal.SIGKILL, process.err
     assert list_kinds() == ["started"] * (moment != "before its event")
-    again = commands.run_step(*command)
-    assert json.loads(again.out)["outcome"] == "started"
+    repeat = commands.run_step(*command)
+    assert json.loads(repeat.out)["outcome"] == "started"
     assert run_guard("d/1").outcome == "started"
     assert list_kinds() == ["started"]
     assert run_guard("d/2").outcome == "held_back"
@@ -141,8 +141,8 @@ def test_record_outcome_that_is_killed_after_its_event_adds_no_second_one(comman
     name, body = KILLED["between event and result"]
     process = commands.run(sys.executable, "-c", BEGIN.format(name=name, body=body), *command)
     assert process.code == -signal.SIGKILL, process.err
-    again = json.loads(commands.run_step(*command).out)
-    assert (again["outcome"], again["changed"]) == ("failed", False)
+    repeat = json.loads(commands.run_step(*command).out)
+    assert (repeat["outcome"], repeat["changed"]) == ("failed", False)
     assert list_kinds() == ["started", "ended"]
 
 

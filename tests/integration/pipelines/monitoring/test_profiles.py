@@ -69,10 +69,10 @@ def test_equal_rows_commit_nothing_and_other_rows_replace_the_profile(
     profiles = Profiles.open()
     profiles.write(DAY, "flights", "2", day_profile)
     before = count_snapshots()
-    again = count_file(reference, rows, sketch_rows=1_000)
+    repeat = count_file(reference, rows, sketch_rows=1_000)
     # Not equal to the bit: a sketch draws random numbers, and threads add in any order.
-    assert again.is_equivalent(day_profile)
-    assert not profiles.write(DAY, "flights", "2", again)
+    assert repeat.is_equivalent(day_profile)
+    assert not profiles.write(DAY, "flights", "2", repeat)
     assert count_snapshots() == before
     pd.read_parquet(rows)[1:].to_parquet(rows)
     fewer = count_file(reference, rows)
@@ -204,10 +204,10 @@ def test_evaluate_stores_the_reference_with_the_version(
     assert sum(holdout["score"].counts) == sum(holdout.joint.counts) == holdout.rows
     assert not [column.name for column in holdout.columns if column.absent]
 
-    scored = tmp_path / "scored.parquet"
+    scored_file = tmp_path / "scored.parquet"
     features = pd.read_parquet(tmp_path / "data/features/holdout/data.parquet")
-    features.drop(columns="late").assign(score=0.25).to_parquet(scored)
-    result = run_profile(scored, model_name="profiled", version=evaluation.version)
+    features.drop(columns="late").assign(score=0.25).to_parquet(scored_file)
+    result = run_profile(scored_file, model_name="profiled", version=evaluation.version)
     assert (result.rows, result.labelled, result.reference) == (len(features), 0, record.reference.digest)
     assert Profiles.open().read_window(DAY, DAY, "profiled", evaluation.version)[DAY]["score"].counts[6] == len(
         features

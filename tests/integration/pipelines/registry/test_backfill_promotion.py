@@ -89,28 +89,28 @@ def test_promotes_with_promote_in_backfill_and_outside_of_a_backfill(model: str,
     result = promote(model, first, **fields)
     assert (result.promoted, result.changed, find_champion(model)) == (True, True, first)
     assert "leeway.would_promote_over" not in read_tags(model, first)
-    again = promote(model, first, **fields)
-    assert (again.promoted, again.changed) == (True, False)
+    repeat = promote(model, first, **fields)
+    assert (repeat.promoted, repeat.changed) == (True, False)
 
 
 def test_a_backfill_does_not_compare_with_a_later_champion(model: str) -> None:
-    early, middle = register_candidate(model, "2013-02-01"), register_candidate(model, "2013-03-01")
-    run_gate(model, early)
-    promote(model, early)
-    result = run_gate(model, middle)
-    assert result.champion == early
-    before = Path(f"{middle}.json").read_bytes()
+    early_version, middle_version = register_candidate(model, "2013-02-01"), register_candidate(model, "2013-03-01")
+    run_gate(model, early_version)
+    promote(model, early_version)
+    result = run_gate(model, middle_version)
+    assert result.champion == early_version
+    before = Path(f"{middle_version}.json").read_bytes()
 
-    late = register_candidate(model, "2013-10-01")
-    assert run_gate(model, late, backfill=False).passed
-    assert promote(model, late, backfill=False).promoted
-    assert find_champion(model) == late
+    late_version = register_candidate(model, "2013-10-01")
+    assert run_gate(model, late_version, backfill=False).passed
+    assert promote(model, late_version, backfill=False).promoted
+    assert find_champion(model) == late_version
     register_candidate(model, "2013-02-20")  # this version is never champion
-    assert run_gate(model, middle) == result
-    assert Path(f"{middle}.json").read_bytes() == before, "a later champion changes no byte of the verdict"
+    assert run_gate(model, middle_version) == result
+    assert Path(f"{middle_version}.json").read_bytes() == before, "a later champion changes no byte of the verdict"
     # The control: outside of a backfill, the alias gives the champion, and an older candidate is refused.
-    today = run_gate(model, middle, backfill=False)
-    assert (today.champion, today.passed) == (late, False)
+    today = run_gate(model, middle_version, backfill=False)
+    assert (today.champion, today.passed) == (late_version, False)
 
 
 def test_a_version_of_the_same_as_of_is_not_an_earlier_champion(model: str) -> None:
@@ -136,17 +136,17 @@ def test_an_alias_that_was_moved_by_hand_gives_the_champion(model: str) -> None:
 
 
 def test_a_backfill_never_promotes_an_older_version(model: str) -> None:
-    late = register_candidate(model, "2013-10-01")
-    run_gate(model, late)
-    promote(model, late, promote_in_backfill=True)
-    early = register_candidate(model, "2013-02-01")
-    assert run_gate(model, early).passed
-    result = promote(model, early, promote_in_backfill=True)
-    assert (result.promoted, find_champion(model)) == (False, late)
-    assert f"its as_of 2013-02-01 is before 2013-10-01, the as_of of champion {late}" in result.reason
-    assert read_tags(model, early)["leeway.would_promote_over"] == "none"
+    late_version = register_candidate(model, "2013-10-01")
+    run_gate(model, late_version)
+    promote(model, late_version, promote_in_backfill=True)
+    early_version = register_candidate(model, "2013-02-01")
+    assert run_gate(model, early_version).passed
+    result = promote(model, early_version, promote_in_backfill=True)
+    assert (result.promoted, find_champion(model)) == (False, late_version)
+    assert f"its as_of 2013-02-01 is before 2013-10-01, the as_of of champion {late_version}" in result.reason
+    assert read_tags(model, early_version)["leeway.would_promote_over"] == "none"
     with pytest.raises(PromotionError, match="only moves forward"):
-        promote(model, early, backfill=False)
+        promote(model, early_version, backfill=False)
 
 
 def test_a_backfill_does_not_promote_a_failed_version(model: str) -> None:

@@ -74,14 +74,14 @@ def run_cli(*arguments: str) -> str:
 def test_prints_the_lineage_of_a_version(model: str, trained: SimpleNamespace) -> None:
     output = run_cli(f"{model}@champion")
     assert output.splitlines()[0] == f"{model} version 2, champion"
-    pinned = json.loads(Path("data/snapshot.json").read_text())
+    snapshot = json.loads(Path("data/snapshot.json").read_text())
     days = trained.snapshot.get_window()
     window = (
         f"train {days.train} ({len(days.train)} partitions), holdout {days.holdout} ({len(days.holdout)} partitions)"
     )
     for line in (
         "git_commit: ",
-        f"snapshot_id: {pinned['snapshot_id']}",
+        f"snapshot_id: {snapshot['snapshot_id']}",
         f"window: {window}",
         f"data_version: {sha256(Path('data/features'))[:12]}",
         "features_schema: ",

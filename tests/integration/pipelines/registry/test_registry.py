@@ -82,16 +82,16 @@ def test_the_evaluation_is_complete_and_reproducible(data: Path, trained: Simple
     }  # fmt: skip
     assert sha256(data / "evaluation") == before
     assert result.metrics == json.loads((data / "evaluation/metrics.json").read_text()) == trained.evaluation.metrics
-    scored = pd.read_parquet(data / "evaluation/predictions.parquet")
-    assert len(scored) == result.metrics["rows"] == trained.features.rows_holdout
+    predictions = pd.read_parquet(data / "evaluation/predictions.parquet")
+    assert len(predictions) == result.metrics["rows"] == trained.features.rows_holdout
     assert result.version == ""
 
 
 def test_a_candidate_is_registered_once_with_its_lineage(data: Path, model: str, with_mlflow: str) -> None:
     first = evaluate(model, lineage={"cost_usd": "0.1"})
-    again = evaluate(model, lineage={"cost_usd": "0.1"})
-    assert (first.version, again.version) == ("1", "1")
-    assert first.run_id == again.run_id
+    repeat = evaluate(model, lineage={"cost_usd": "0.1"})
+    assert (first.version, repeat.version) == ("1", "1")
+    assert first.run_id == repeat.run_id
     version = open_client(with_mlflow).get_model_version(model, "1")
     snapshot = json.loads((data / "snapshot.json").read_text())
     expected = {
@@ -116,8 +116,8 @@ def test_a_candidate_is_registered_once_with_its_lineage(data: Path, model: str,
     assert len(version.tags["leeway.features_schema"]) == 12
     run = open_client(with_mlflow).get_run(first.run_id)
     assert run.data.metrics["holdout_auc"] == first.metrics["auc"]
-    logged = {artifact.path for artifact in open_client(with_mlflow).list_artifacts(first.run_id)}
-    assert {"evaluation", "snapshot.json", "dvc.lock", "params.yaml"} <= logged
+    artifact_paths = {artifact.path for artifact in open_client(with_mlflow).list_artifacts(first.run_id)}
+    assert {"evaluation", "snapshot.json", "dvc.lock", "params.yaml"} <= artifact_paths
 
 
 def test_another_as_of_makes_another_version_and_another_training_another_run(data: Path, model: str) -> None:
@@ -355,8 +355,8 @@ def test_promotion_is_idempotent_and_only_moves_forward(data: Path, model: str, 
     run_gate(model, first)
     result = promote(model, first)
     assert (result.changed, result.previous) == (True, "")
-    again = promote(model, first)
-    assert (again.changed, again.version) == (False, first)
+    repeat = promote(model, first)
+    assert (repeat.changed, repeat.version) == (False, first)
     assert open_client(with_mlflow).get_model_version_by_alias(model, "champion").version in (1, "1")
 
     set_as_of("2013-02-20")

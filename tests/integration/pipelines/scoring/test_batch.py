@@ -73,10 +73,10 @@ def test_the_packaged_model_gives_the_scores_of_the_process(
     assert len(list((tmp_path / "job" / "rows").iterdir())) == -(-rows // 300) > 2
     first = run_score(version=job.version, request=job.request, response=run_packaged_model(tmp_path / "job"))
     assert first.changed and first.scored == rows
-    digest, stored = sha256(Path(str(first.rows))), read_predictions()
-    again = run_score()
-    assert not again.changed
-    assert sha256(Path(str(again.rows))) == digest and read_predictions().equals(stored)
+    digest, predictions = sha256(Path(str(first.rows))), read_predictions()
+    repeat = run_score()
+    assert not repeat.changed
+    assert sha256(Path(str(repeat.rows))) == digest and read_predictions().equals(predictions)
 
 
 def test_preparing_a_job_twice_gives_the_same_files(publish: Publish, champion: str, tmp_path: Path) -> None:

@@ -46,15 +46,15 @@ def test_each_row_of_the_day_has_a_prediction(publish: Publish, champion: str) -
     before = dt.datetime.now(dt.UTC)
     result = run()
     assert (result.scored, result.version, result.changed, result.reason) == (rows.num_rows, champion, True, "")
-    stored = read_predictions()
+    predictions = read_predictions()
     columns = [*FLIGHTS.key, "score", "model_name", "model_version", "scored_at"]
-    assert list(stored.columns) == columns
-    keys = stored[list(FLIGHTS.key)].sort_values(list(FLIGHTS.key)).to_records(index=False).tolist()
+    assert list(predictions.columns) == columns
+    keys = predictions[list(FLIGHTS.key)].sort_values(list(FLIGHTS.key)).to_records(index=False).tolist()
     expected_keys = rows.select(FLIGHTS.key).to_pandas().sort_values(list(FLIGHTS.key)).to_records(index=False).tolist()
     assert keys == expected_keys
-    assert stored["score"].between(0, 1).all() and stored["score"].std() > 0.01
-    assert set(stored["model_name"]) == {"scored"} and set(stored["model_version"]) == {champion}
-    (scored_at,) = set(stored["scored_at"])
+    assert predictions["score"].between(0, 1).all() and predictions["score"].std() > 0.01
+    assert set(predictions["model_name"]) == {"scored"} and set(predictions["model_version"]) == {champion}
+    (scored_at,) = set(predictions["scored_at"])
     assert before <= scored_at <= dt.datetime.now(dt.UTC) and str(scored_at.tz) == "UTC"
 
 
@@ -66,25 +66,25 @@ def test_scores_the_features_that_training_would_use(publish: Publish, champion:
     preprocess.run(preprocess.PreprocessSpec(validation_days=2))
     features = pq.read_table("data/features/holdout/data.parquet")
     result = run()
-    scored = pq.read_table(result.rows)
-    assert scored.column_names == [*features.column_names, "score"]
-    assert scored.num_rows > features.num_rows, "flights that never get a label are scored, too"
-    labelled = scored.filter(pa.compute.is_valid(scored["late"]))
-    assert labelled.drop_columns(["score"]).equals(features)
-    expected = FLIGHTS.load_model(trained.data / "model").score(scored.to_pandas())
-    assert np.array_equal(scored["score"].to_numpy().astype(np.float32), expected)
-    stored = read_predictions().set_index(list(FLIGHTS.key))["score"]
-    assert stored.equals(scored.to_pandas().set_index(list(FLIGHTS.key))["score"])
+    scored_rows = pq.read_table(result.rows)
+    assert scored_rows.column_names == [*features.column_names, "score"]
+    assert scored_rows.num_rows > features.num_rows, "flights that never get a label are scored, too"
+    labelled_rows = scored_rows.filter(pa.compute.is_valid(scored_rows["late"]))
+    assert labelled_rows.drop_columns(["score"]).equals(features)
+    expected = FLIGHTS.load_model(trained.data / "model").score(scored_rows.to_pandas())
+    assert np.array_equal(scored_rows["score"].to_numpy().astype(np.float32), expected)
+    stored_scores = read_predictions().set_index(list(FLIGHTS.key))["score"]
+    assert stored_scores.equals(scored_rows.to_pandas().set_index(list(FLIGHTS.key))["score"])
 
 
 def test_scoring_again_commits_nothing(publish: Publish, champion: str) -> None:
     publish()
     first, digest = run(), sha256(run().rows)
-    again = run()
-    assert first.changed and not again.changed
-    assert again == first.model_copy(update={"changed": False})
+    repeat = run()
+    assert first.changed and not repeat.changed
+    assert repeat == first.model_copy(update={"changed": False})
     assert count_snapshots() == 1
-    assert sha256(again.rows) == digest
+    assert sha256(repeat.rows) == digest
 
 
 def test_labels_that_arrive_change_no_prediction(publish: Publish, champion: str) -> None:
@@ -157,10 +157,10 @@ def test_a_day_is_never_scored_by_a_champion_that_may_have_seen_its_labels(
     make_champion("2013-02-03")
     assert run().reason == "scored has no champion that was trained as of 2013-02-01 or before."
     earlier = make_champion("2013-01-25")
-    later = make_champion("2013-02-03")
-    assert run().version == earlier != later
+    later_version = make_champion("2013-02-03")
+    assert run().version == earlier != later_version
     publish(day := dt.date(2013, 2, 3))
-    assert run(day).version == later
+    assert run(day).version == later_version
 
 
 def test_refuses_a_day_that_is_not_published(publish: Publish, champion: str) -> None:
@@ -194,10 +194,10 @@ def test_refuses_a_champion_that_cannot_be_loaded(
     publish()
     run()
     before = read_predictions()
-    broken = make_champion("2013-01-31")  # no other test uses this version
-    uri = Registry.open().client.get_model_version_download_uri("scored", broken)
+    broken_version = make_champion("2013-01-31")  # no other test uses this version
+    uri = Registry.open().client.get_model_version_download_uri("scored", broken_version)
     get_artifact_repository(uri).delete_artifacts()
-    with pytest.raises(DataError, match=f"scored version {broken} cannot be loaded: .* rollback"):
+    with pytest.raises(DataError, match=f"scored version {broken_version} cannot be loaded: .* rollback"):
         run()
     assert read_predictions().equals(before)
 
@@ -224,8 +224,8 @@ def test_refuses_a_score_that_is_not_a_number(publish: Publish, champion: str, m
     publish()
     run()
     before = read_predictions()
-    broken = lambda version: lambda rows: np.where(np.arange(len(rows)) < 2, np.nan, 0.5)  # noqa: E731
-    monkeypatch.setattr("pipelines.registry.scorer.load_scorer", broken)
+    load_broken_scorer = lambda version: lambda rows: np.where(np.arange(len(rows)) < 2, np.nan, 0.5)  # noqa: E731
+    monkeypatch.setattr("pipelines.registry.scorer.load_scorer", load_broken_scorer)
     with pytest.raises(DataError, match=r"score is not a number for 2 of \d+ rows\. Nothing was written"):
         run()
     assert read_predictions().equals(before)

@@ -85,12 +85,12 @@ def test_kill_9_during_the_write_leaves_the_old_predictions_or_the_new(
 ) -> None:
     publish()
     old_rows = run().rows
-    old, old_table = read_predictions(), pq.read_table(old_rows)
+    old_predictions, old_table = read_predictions(), pq.read_table(old_rows)
     publish(change=cut_rows)
     process = commands.run(sys.executable, "-c", KILLED_SCORE, function, *SCORE)
     assert process.code == -signal.SIGKILL, process.err
-    stored = read_predictions()
-    assert stored.equals(old) if not is_written else len(stored) == 500
+    predictions = read_predictions()
+    assert predictions.equals(old_predictions) if not is_written else len(predictions) == 500
     assert pq.read_table(old_rows).equals(old_table), "the old file is unchanged"
     result = run()
     assert (result.scored, result.changed) == (500, not is_written)
@@ -112,9 +112,9 @@ def test_several_processes_leave_one_set_of_predictions_for_each_version(
         assert process.returncode == 0, err
         results.append(SimpleNamespace(**json.loads(out)))
     assert sum(result.changed for result in results[:3]) == 1, "the other two find the same predictions"
-    stored = read_predictions()
-    assert len(stored) == 2 * rows.num_rows
-    for version, predictions in stored.groupby("model_version"):
+    predictions = read_predictions()
+    assert len(predictions) == 2 * rows.num_rows
+    for version, version_predictions in predictions.groupby("model_version"):
         assert version in (champion, other)
-        assert len(predictions) == rows.num_rows and predictions["scored_at"].nunique() == 1
+        assert len(version_predictions) == rows.num_rows and version_predictions["scored_at"].nunique() == 1
     assert {Path(result.rows).exists() for result in results} == {True}

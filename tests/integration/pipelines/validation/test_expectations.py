@@ -206,19 +206,19 @@ def test_replay_reports_the_effect_of_a_changed_suite_and_writes_nothing(
     validated_days: list[dt.date], home: Path
 ) -> None:
     before = {path: path.stat().st_mtime_ns for path in home.rglob("*") if path.is_file()}
-    unchanged = list(replay(load_changed_suite("flights"), "flights_raw", "flights", validated_days, 0.1))
-    assert [day_result.is_different for day_result in unchanged] == [False] * 3
+    unchanged_days = list(replay(load_changed_suite("flights"), "flights_raw", "flights", validated_days, 0.1))
+    assert [day_result.is_different for day_result in unchanged_days] == [False] * 3
     suite = json.loads((Path(__file__).parents[4] / "expectations/flights.json").read_text())
     row_counts = Lake.open().count_rows_by_day("flights_raw")
     for expectation in suite["expectations"]:
         if expectation["type"] == "expect_table_row_count_to_be_between":
             expectation["kwargs"]["min_value"] = max(row_counts[day] for day in validated_days)
-    replayed = list(
+    replayed_days = list(
         replay(suites.parse_suite("flights", suite, "flights"), "flights_raw", "flights", validated_days, 0.1)
     )
-    assert sorted(day_result.verdict == "blocked" for day_result in replayed) == [False, True, True]
-    assert summarize(replayed)["differ"] == summarize(replayed)["now"]["blocked"] == 2
-    assert summarize(replayed)["before"]["blocked"] == 0
+    assert sorted(day_result.verdict == "blocked" for day_result in replayed_days) == [False, True, True]
+    assert summarize(replayed_days)["differ"] == summarize(replayed_days)["now"]["blocked"] == 2
+    assert summarize(replayed_days)["before"]["blocked"] == 0
     assert {path: path.stat().st_mtime_ns for path in home.rglob("*") if path.is_file()} == before
 
 

@@ -27,8 +27,10 @@ def test_archive_holds_all_state_and_only_its_owner_reads_it(home_with_backup: H
     assert names[-1] == MANIFEST
     assert {"airflow/airflow.cfg", "airflow/airflow.db", "mlflow/mlflow.db", "lake/catalog.db"} <= set(names)
     assert {"dvc/cache/files/md5/ab/cd", "drydock/objects/leeway/key", "mlflow/artifacts/1/model.bin"} <= set(names)
-    excluded = [name for name in names if name.startswith(("uv", "workspaces", "stack.")) or name == "airflow/latest"]
-    assert excluded == []
+    excluded_names = [
+        name for name in names if name.startswith(("uv", "workspaces", "stack.")) or name == "airflow/latest"
+    ]
+    assert excluded_names == []
 
 
 def test_killed_backup_leaves_no_archive(full_home: HomeWithBackup, tmp_path: Path) -> None:

@@ -48,12 +48,12 @@ def test_replaces_state_only_with_force(full_home: HomeWithBackup) -> None:
 
 def copy_changed(archive: Path, target: Path, change: Change) -> Path:
     """Copy the archive, with each file replaced by what `change` returns for it."""
-    with tarfile.open(archive) as old, tarfile.open(target, "w") as new:
-        for info in old:
-            content = old.extractfile(info).read() if info.isreg() else b""  # type: ignore[union-attr]
-            for changed, data in change(info.name, content) if info.isreg() else [(info, b"")]:
-                changed.size = len(data)
-                new.addfile(changed, io.BytesIO(data))
+    with tarfile.open(archive) as old_tar, tarfile.open(target, "w") as new_tar:
+        for info in old_tar:
+            content = old_tar.extractfile(info).read() if info.isreg() else b""  # type: ignore[union-attr]
+            for changed_info, data in change(info.name, content) if info.isreg() else [(info, b"")]:
+                changed_info.size = len(data)
+                new_tar.addfile(changed_info, io.BytesIO(data))
     return target
 
 
@@ -105,21 +105,21 @@ def change_home(name: str, content: bytes) -> list[tuple[tarfile.TarInfo, bytes]
     ],
 )
 def test_refuses_a_changed_archive(change: Change, message: str, full_home: HomeWithBackup, tmp_path: Path) -> None:
-    with pytest.raises(RequestError) as refused:
+    with pytest.raises(RequestError) as refusal:
         restore(full_home.layout, copy_changed(full_home.archive, tmp_path / "changed.tar", change), force=True)
-    assert message in str(refused.value)
+    assert message in str(refusal.value)
     assert full_home.read_state() == full_home.original_state
     assert not (full_home.project / "escaped").exists() and not Path("/tmp/escaped").exists()
 
 
 @pytest.mark.parametrize("part", [0.0, 0.5, 0.9])
 def test_refuses_a_truncated_archive(part: float, full_home: HomeWithBackup, tmp_path: Path) -> None:
-    truncated = tmp_path / "truncated.tar"
+    truncated_archive = tmp_path / "truncated.tar"
     content = full_home.archive.read_bytes()
-    truncated.write_bytes(content[: int(len(content) * part)])
-    result = full_home.run_stack("restore", str(truncated), "--force") if part == 0.5 else None
+    truncated_archive.write_bytes(content[: int(len(content) * part)])
+    result = full_home.run_stack("restore", str(truncated_archive), "--force") if part == 0.5 else None
     with pytest.raises(RequestError):
-        restore(full_home.layout, truncated, force=True)
+        restore(full_home.layout, truncated_archive, force=True)
     assert full_home.read_state() == full_home.original_state
     if result:
         assert result.returncode == 2 and result.stderr.count("\n") == 1

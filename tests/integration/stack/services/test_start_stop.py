@@ -190,10 +190,10 @@ def test_reads_training_runs_from_mlflow(project):
         pairs = [{"key": key, "value": value} for key, value in tags.items()]
         post("model-versions/create", name="flights", source=f"runs:/{run}/model", run_id=run, tags=pairs)
     post("registered-models/alias", name="flights", alias="champion", version="2")
-    trained, missing = read_training_runs(url, [date(2013, 3, 1), date(2013, 4, 1)])
-    assert (trained.version, trained.verdict, trained.aliases) == ("2", "passed", ["champion"])
-    assert (trained.rows_train, trained.metrics) == ("39000", {"holdout_auc": 0.69})
-    assert missing.version == ""
+    training_run, missing_run = read_training_runs(url, [date(2013, 3, 1), date(2013, 4, 1)])
+    assert (training_run.version, training_run.verdict, training_run.aliases) == ("2", "passed", ["champion"])
+    assert (training_run.rows_train, training_run.metrics) == ("39000", {"holdout_auc": 0.69})
+    assert missing_run.version == ""
 
 
 def test_demo_reports_the_failed_task_and_the_end_of_its_log(project):

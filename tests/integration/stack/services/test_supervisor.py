@@ -61,14 +61,14 @@ class SupervisorProcess:
 
 @pytest.fixture
 def supervise(tmp_path: Path) -> Iterator[type[SupervisorProcess]]:
-    started: list[SupervisorProcess] = []
+    started_processes: list[SupervisorProcess] = []
 
     def start(*services: Service) -> SupervisorProcess:
-        started.append(SupervisorProcess(tmp_path, *services))
-        return started[-1]
+        started_processes.append(SupervisorProcess(tmp_path, *services))
+        return started_processes[-1]
 
     yield start  # type: ignore[misc]
-    for supervisor in started:
+    for supervisor in started_processes:
         supervisor.process.terminate()
         supervisor.process.wait(30)
 

@@ -250,15 +250,15 @@ def test_a_run_is_answered_once() -> None:
 
 def test_a_cleared_run_starts_again_without_guards_and_is_one_training() -> None:
     history = build_history(build_training(0, "failed", run="a"))
-    event, restarted_training = answer(history, build_request(0, run="a", failed_validations=("all",)), Policy())
+    event, later_history = answer(history, build_request(0, run="a", failed_validations=("all",)), Policy())
     assert event and event.kind == "started" and event.id != history.events[0].id
-    assert restarted_training.trainings["a"].outcome == ""
-    assert len(restarted_training.trainings) == 1
-    in_flight = guards.check_in_flight(build_request(30, now=event.at), restarted_training, Policy())
+    assert later_history.trainings["a"].outcome == ""
+    assert len(later_history.trainings) == 1
+    in_flight = guards.check_in_flight(build_request(30, now=event.at), later_history, Policy())
     assert in_flight, "the training runs again"
-    end = build_end("m", "a", "passed", "1", restarted_training)
+    end = build_end("m", "a", "passed", "1", later_history)
     assert end and end.id != history.events[1].id
-    last = restarted_training.add(end)
+    last = later_history.add(end)
     assert (last.trainings["a"].outcome, last.breaker_runs) == ("passed", ("a",))
 
 

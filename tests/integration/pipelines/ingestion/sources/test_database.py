@@ -128,14 +128,14 @@ def test_queries_can_contain_colons_and_percent_signs_and_names_are_quoted(sourc
 
 
 def test_declared_columns_must_exist_and_have_their_types(source: Any, sales: sa.Engine) -> None:
-    declared = {"name": pa.string(), "id": pa.int64(), "date": pa.date32()}
-    assert source(columns=declared).read(DAY).schema == pa.schema(list(declared.items()))
+    declared_columns = {"name": pa.string(), "id": pa.int64(), "date": pa.date32()}
+    assert source(columns=declared_columns).read(DAY).schema == pa.schema(list(declared_columns.items()))
     with pytest.raises(DataError, match=r"lacks the column\(s\) price. It has: 'id', 'date', 'name'"):
-        source(columns={**declared, "price": pa.float64()}).read(DAY)
+        source(columns={**declared_columns, "price": pa.float64()}).read(DAY)
     with pytest.raises(DataError, match=r"row 1, column name: 'row 1' is not of type int64"):
-        source(columns={**declared, "name": pa.int64()}).read(DAY).read_all()
+        source(columns={**declared_columns, "name": pa.int64()}).read(DAY).read_all()
     with pytest.raises(DataError, match=r"row 32768, column id: '32768' is not of type int16"):
-        source(columns={**declared, "id": pa.int16()}).read(DAY).read_all()
+        source(columns={**declared_columns, "id": pa.int16()}).read(DAY).read_all()
 
 
 @pytest.mark.parametrize(

@@ -86,9 +86,11 @@ def test_only_errors_that_may_pass_are_retried(
 
 
 def test_the_pause_follows_retry_after(home: Path, site: Any, create_response: Any, pauses: list[float]) -> None:
-    later = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
+    later_time = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
     site.set_responses(
-        create_response(code=429, Retry_After="7"), create_response(code=503, Retry_After=later), create_response(CSV)
+        create_response(code=429, Retry_After="7"),
+        create_response(code=503, Retry_After=later_time),
+        create_response(CSV),
     )
     assert read_rows(f"{site.url}/{{date}}.csv") == ROWS
     assert pauses[0] == 7 and 50 < pauses[1] <= 60

@@ -116,8 +116,8 @@ def test_a_promotion_records_its_reason_and_evidence(model: str, client: Any, ma
     first, second = make_version(), make_version(against="1")
     promote(model, first)
     promote(model, second)
-    again = promote(model, second)
-    assert (again.changed, again.promoted) == (False, True)
+    repeat = promote(model, second)
+    assert (repeat.changed, repeat.promoted) == (False, True)
     assert list_kinds(model) == ["registered", "registered", "promoted", "promoted"]
     last = read_state(model).events[-1]
     assert (last.version, last.from_version, last.to_version) == (second, first, second)
@@ -291,8 +291,8 @@ def test_a_run_rolls_back_once_however_often_it_is_retried(
         promote(model, number)
     monkeypatch.setenv("LEEWAY_RUN", "flights_rollback/one")
     fresh_settings()
-    first, again = rollback(model), rollback(model)
-    assert (first.changed, again.changed, again.version, again.previous) == (True, False, "2", "3")
+    first, repeat = rollback(model), rollback(model)
+    assert (first.changed, repeat.changed, repeat.version, repeat.previous) == (True, False, "2", "3")
     monkeypatch.setenv("LEEWAY_RUN", "flights_rollback/two")
     fresh_settings()
     assert rollback(model).version == "1", "the control: another run rolls back further"
@@ -500,9 +500,9 @@ def test_a_verdict_that_needs_approval_waits_for_a_person(
     assert read_alias(client, model, "challenger") == number
     assert promote(model, number).promoted
     assert list_kinds(model) == ["registered", "approved", "promoted"]
-    approved = read_state(model).events[1]
-    assert (approved.why, approved.who) == ("I looked at it", decision.who)
-    assert approved.evidence["verdict_digest"] == sha256(Path(f"{number}.json"))
+    approval_event = read_state(model).events[1]
+    assert (approval_event.why, approval_event.who) == ("I looked at it", decision.who)
+    assert approval_event.evidence["verdict_digest"] == sha256(Path(f"{number}.json"))
 
 
 def test_a_person_can_approve_after_a_rejection(model: str, client: Any, make_version: Callable[..., str]) -> None:

@@ -67,8 +67,8 @@ def test_a_reference_is_rebuilt_from_its_json_and_another_has_another_digest(tmp
     pd.DataFrame({"x": RANDOM.normal(size=99), "g": list("abc") * 33}).to_parquet(tmp_path / "rows.parquet")
     kinds = {"x": "number", "g": "category"}
     reference = fit_reference(tmp_path / "rows.parquet", kinds, "y", Policy())
-    again = Reference.model_validate_json(reference.model_dump_json())
-    assert again == reference and again.digest == reference.digest
+    rebuilt_reference = Reference.model_validate_json(reference.model_dump_json())
+    assert rebuilt_reference == reference and rebuilt_reference.digest == reference.digest
     assert fit_reference(tmp_path / "rows.parquet", kinds, "y", Policy(bins=9)).digest != reference.digest
 
 
