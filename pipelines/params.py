@@ -41,6 +41,15 @@ def load_section(folder: Path, step: str) -> dict[str, Any]:
     return load(folder).get(step, {})
 
 
+def load_value(folder: Path, step: str, field: str) -> Any:
+    """Read the value that `folder`/params.yaml sets for a field of a step; the field's default where it sets none.
+
+    Raises:
+        SpecError: as `load` does. A retry cannot help.
+    """
+    return load_section(folder, step).get(field, load_spec_class(step).model_fields[field].default)
+
+
 def _read_sections(path: Path) -> dict[str, Any]:
     try:
         sections = yaml.safe_load(path.read_text(encoding="utf-8")) or {}

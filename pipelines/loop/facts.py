@@ -14,7 +14,9 @@ from pipelines.dataset import Dataset
 from pipelines.features.building import find_source_columns
 from pipelines.features.pinned_window import WindowSpec
 from pipelines.lake import PARTITION, Lake
+from pipelines.loop.policy import Policy
 from pipelines.settings import settings
+from pipelines.system.log import log
 from pipelines.validation.results_table import ResultsTable
 from pipelines.window import DAY, Days, Window
 
@@ -78,8 +80,17 @@ def explain_budget_refusal() -> str:
     return "" if verdict.allowed else verdict.reason
 
 
-def select_days_before(as_of: dt.date, count: int) -> Days:
-    """Select the `count` days that end on the day before `as_of`."""
+def select_quality_days(as_of: dt.date, policy: Policy) -> Days:
+    """Select the days before `as_of` whose validations must have passed: at least the window of drift, or none.
+
+    Raises:
+        SpecError: params.yaml is not valid. A retry cannot help.
+    """
+    window_days = int(params.load_value(settings().project, "drift", "window_days"))
+    count = window_days if policy.quality_days is None else policy.quality_days
+    if 0 < count < window_days:
+        log.warning("quality_days is %d, but drift looks at %d days: all of them are examined", count, window_days)
+        count = window_days
     return Days(as_of - count * DAY, as_of - DAY)
 
 

@@ -23,6 +23,7 @@ class Policy(BaseModel):
     """The loop stops after this number of trainings in a row that drift started and that did not pass the gate."""
     in_flight_h: Annotated[float, Field(gt=0, le=8_784, allow_inf_nan=False)] = 96.0
     """Hours after which a training without a recorded end counts as dead. Set it longer than an approval may take."""
-    quality_days: Days = 7
-    """Number of days before `as_of` whose validations must have passed; 0: none. Normally the length of the window in
-    which drift was seen."""
+    quality_days: Days | None = None
+    """Number of days before `as_of` whose validations must have passed; empty: those of the window in which drift is
+    looked for, `window_days` in section drift of params.yaml. With fewer, all days of that window count nevertheless;
+    0 turns this guard off."""

@@ -118,7 +118,10 @@ def build_request(spec: GuardSpec, run: str, window: Window) -> Request:
     from pipelines.loop import Request, facts
 
     lake, dataset, is_drift = Lake.open(), load_dataset(spec.dataset), spec.trigger == "drift"
-    days = facts.select_days_before(spec.as_of, spec.policy.quality_days if is_drift else 0)
+    failures: list[str] = []
+    if is_drift:
+        days = facts.select_quality_days(spec.as_of, spec.policy)
+        failures = [*facts.find_validation_failures(lake, dataset, days, spec.drifted_columns)]
     return Request(
         model=spec.model_name,
         run=run,
@@ -128,7 +131,7 @@ def build_request(spec: GuardSpec, run: str, window: Window) -> Request:
         reason=spec.reason,
         drifted_columns=tuple(spec.drifted_columns),
         data=facts.digest_training_data(lake, dataset, window),
-        failed_validations=tuple(facts.find_validation_failures(lake, dataset, days, spec.drifted_columns)),
+        failed_validations=tuple(failures),
         over_budget=facts.explain_budget_refusal() if is_drift else "",
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from pipelines.cli import loop
@@ -21,6 +22,7 @@ from pipelines.steps import guard as guarding
 from pipelines.steps import record_outcome as recording
 from pipelines.steps import validate as validating
 from pipelines.validation.results_table import SCHEMA, ResultsTable
+from tests.tools.imports import ROOT
 
 PROCESSES = 12
 FORK = multiprocessing.get_context("fork")
@@ -175,7 +177,7 @@ def test_another_as_of_is_not_the_same_data() -> None:
 
 # The quality of the data.
 
-WITH_QUALITY = {**LOOSE, "quality_days": 7}
+SHIPPED_PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text())
 
 
 def validate_day(lake: Lake, rows: pa.Table, **columns: Any) -> None:
@@ -192,18 +194,16 @@ def validate_day(lake: Lake, rows: pa.Table, **columns: Any) -> None:
 
 def test_drift_of_a_column_that_failed_validation_is_held_back_with_an_alert(lake: Lake, day_rows: Any) -> None:
     validate_day(lake, day_rows("2013-01-08"), weather_temp=None)
-    result = run_guard("d/1", drifted_columns=["weather_temp"], policy=WITH_QUALITY)
+    result = run_guard("d/1", drifted_columns=["weather_temp"], policy=LOOSE)
     assert (result.guard, result.alert, result.until) == ("data_quality", True, None)
     assert "2013-01-08: info expect_column_values_to_not_be_null of weather_temp" in result.reason
-    assert run_guard("d/2", drifted_columns="distance", policy=WITH_QUALITY).outcome == "started", (
-        "another column drifted"
-    )
+    assert run_guard("d/2", drifted_columns="distance", policy=LOOSE).outcome == "started", "another column drifted"
 
 
 def test_a_failed_column_holds_back_the_features_that_are_built_from_it(lake: Lake, day_rows: Any) -> None:
     validate_day(lake, day_rows("2013-01-08"), plane_year=None)
-    assert run_guard("d/1", drifted_columns="carrier, plane_age", policy=WITH_QUALITY).guard == "data_quality"
-    assert run_guard("d/2", drifted_columns="plane_seats", policy=WITH_QUALITY).outcome == "started"
+    assert run_guard("d/1", drifted_columns="carrier, plane_age", policy=LOOSE).guard == "data_quality"
+    assert run_guard("d/2", drifted_columns="plane_seats", policy=LOOSE).outcome == "started"
 
 
 @pytest.mark.parametrize(("severity", "outcome"), [("warning", "held_back"), ("info", "started")])
@@ -211,30 +211,82 @@ def test_each_column_of_a_warning_counts(lake: Lake, severity: str, outcome: str
     row = dict.fromkeys(SCHEMA.names) | {"date": dt.date(2013, 1, 5), "dataset": "flights", "run": "r", "place": 0}
     row |= {"validated_at": dt.datetime.now(dt.UTC), "success": False, "severity": severity, "expectation": "greater"}
     ResultsTable(lake).add([row | {"column": "distance, sched_arr_time"}], dt.date(2013, 1, 5))
-    assert run_guard("d/1", drifted_columns=["distance"], policy=WITH_QUALITY).outcome == outcome
+    assert run_guard("d/1", drifted_columns=["distance"], policy=LOOSE).outcome == outcome
     record_outcome("d/1")
-    assert run_guard("d/2", "2013-01-11", drifted_columns=["carrier"], policy=WITH_QUALITY).outcome == "started"
+    assert run_guard("d/2", "2013-01-11", drifted_columns=["carrier"], policy=LOOSE).outcome == "started"
 
 
 def test_an_unpublished_day_holds_back_any_drift_within_its_window_only(lake: Lake, day_rows: Any) -> None:
     with pytest.raises(ValidationError):
         validate_day(lake, day_rows("2013-01-08"), distance=1)
-    result = run_guard("d/1", drifted_columns="score", policy=WITH_QUALITY)
+    result = run_guard("d/1", drifted_columns="score", policy=LOOSE)
     assert result.guard == "data_quality"
     assert (
         "2013-01-08 was not published; 2013-01-08: critical expect_column_values_to_be_between of dist" in result.reason
     )
-    assert run_guard("d/2", drifted_columns="score", policy={**WITH_QUALITY, "quality_days": 1}).outcome == "started"
+    assert run_guard("d/2", drifted_columns="score", policy={**LOOSE, "quality_days": 0}).outcome == "started"
     record_outcome("d/2")
-    assert run_guard("d/3", "2013-01-15", policy=WITH_QUALITY).guard == "data_quality"
-    assert run_guard("d/4", "2013-01-16", policy=WITH_QUALITY).outcome == "started", "the day is before the window"
+    assert run_guard("d/3", "2013-01-22", policy=LOOSE).guard == "data_quality"
+    assert run_guard("d/4", "2013-01-23", policy=LOOSE).outcome == "started", "the day is before the window"
+
+
+def block_day(lake: Lake, rows: pa.Table) -> None:
+    """Have validation refuse a day."""
+    with pytest.raises(ValidationError):
+        validate_day(lake, rows, distance=1)
+
+
+@pytest.mark.parametrize("days_back", [1, 7, 8, 10, 13, 14])
+def test_a_blocked_day_anywhere_in_the_shipped_window_of_drift_holds_back(
+    lake: Lake, day_rows: Any, days_back: int
+) -> None:
+    """The policies are those of params.yaml. A window of drift ends on the day before `as_of`."""
+    assert SHIPPED_PARAMS["drift"]["window_days"] == 14
+    block_day(lake, day_rows("2013-01-08"))
+    as_of = dt.date(2013, 1, 8) + dt.timedelta(days_back)
+    result = run_guard("d/1", str(as_of), drifted_columns="score", **SHIPPED_PARAMS["guard"])
+    assert (result.outcome, result.guard) == ("held_back", "data_quality")
+
+
+def test_a_blocked_day_just_outside_the_shipped_window_holds_nothing_back(lake: Lake, day_rows: Any) -> None:
+    block_day(lake, day_rows("2013-01-08"))
+    result = run_guard("d/1", "2013-01-23", drifted_columns="score", **SHIPPED_PARAMS["guard"])
+    assert result.outcome == "started"
+
+
+@pytest.mark.parametrize(
+    ("window_days", "quality_days", "last_day_held_back"),
+    [(3, None, 3), (3, 5, 5), (3, 1, 3), (3, 0, 0), (20, None, 20), (None, None, 7)],
+)
+def test_the_window_may_be_longer_than_that_of_drift_and_not_shorter(
+    lake: Lake,
+    day_rows: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fresh_settings: Any,
+    window_days: int | None,
+    quality_days: int | None,
+    last_day_held_back: int,
+) -> None:
+    """Without a section drift, the window is that of the step's default."""
+    block_day(lake, day_rows("2013-01-08"))
+    section = f"drift: {{window_days: {window_days}}}\n" if window_days else ""
+    (tmp_path / "params.yaml").write_text(f"{section}snapshot: {{train_days: 3}}\n")
+    monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
+    fresh_settings()
+    policy = LOOSE if quality_days is None else {**LOOSE, "quality_days": quality_days}
+    for days_back, outcome in ((last_day_held_back, "held_back"), (last_day_held_back + 1, "started")):
+        as_of = dt.date(2013, 1, 8) + dt.timedelta(days_back)
+        if days_back:
+            result = run_guard(f"d/{days_back}", str(as_of), drifted_columns="score", policy=policy)
+            assert result.outcome == outcome, days_back
 
 
 def test_only_the_last_validation_of_a_day_counts(lake: Lake, day_rows: Any) -> None:
     with pytest.raises(ValidationError):
         validate_day(lake, day_rows("2013-01-08"), distance=1)
     validate_day(lake, day_rows("2013-01-08"))
-    assert run_guard("d/1", drifted_columns="distance", policy=WITH_QUALITY).outcome == "started"
+    assert run_guard("d/1", drifted_columns="distance", policy=LOOSE).outcome == "started"
 
 
 # The budget and the outcome of a run.
