@@ -29,8 +29,8 @@ class Candidate:
     """Lineage: tags for the version; see `pipelines.registry.lineage.build_tags`."""
     metrics: Mapping[str, float]
     """Metrics of the holdout, by name."""
-    artifacts: tuple[Path, ...]
-    """Files and folders of evidence: evaluation, dvc.lock, params.yaml."""
+    artifacts: Mapping[str, Path]
+    """Files and folders of evidence, by their names among the artifacts of the run: evaluation, training, dvc.lock."""
     provenance: Mapping[str, Any]
     """What `reproduce` compares; see `pipelines.registry.lineage.build_provenance`."""
     example: pd.DataFrame

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
 import mlflow
 from mlflow.entities import Metric, RunTag
 from mlflow.entities.model_registry import ModelVersion
@@ -32,8 +37,7 @@ def register_candidate(registry: Registry, candidate: Candidate, name: str) -> M
             return existing_versions[0]
         with mlflow.start_run(run_id=_find_or_create_run(registry, candidate)):
             mlflow.log_metrics({f"holdout_{key}": value for key, value in candidate.metrics.items()})
-            for path in candidate.artifacts:
-                mlflow.log_artifacts(str(path), path.name) if path.is_dir() else mlflow.log_artifact(str(path))
+            _log_artifacts(candidate.artifacts)
             mlflow.log_dict(dict(candidate.provenance), PROVENANCE)
             uri = log_package(candidate)
         tags = {**candidate.tags, CANDIDATE_TAG: candidate.digest, JOB_TAG: candidate.training_job}
@@ -54,6 +58,16 @@ def log_costs(registry: Registry, version: ModelVersion, metrics: dict[str, floa
     if run_metrics or run_tags:
         with translate_mlflow_errors():
             registry.client.log_batch(version.run_id, run_metrics, tags=run_tags)
+
+
+def _log_artifacts(artifacts: Mapping[str, Path]) -> None:
+    """Log files and folders to the active run, under the given names whatever they are called here."""
+    with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
+        for name, path in artifacts.items():
+            if path.is_dir():
+                mlflow.log_artifacts(str(path), name)
+            else:
+                mlflow.log_artifact(str(shutil.copyfile(path, Path(folder) / name)))
 
 
 def _find_or_create_run(registry: Registry, candidate: Candidate) -> str:

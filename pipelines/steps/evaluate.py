@@ -162,7 +162,9 @@ def _register_candidate(
     registry, dataset = Registry.open(), load_dataset(spec.dataset)
     origin = lineage.Origin(spec.features, spec.snapshot, spec.lock, result.model_digest)
     with s3.open_folder(spec.model, "model") as folder, s3.open_folder(spec.record, "training") as record:
-        evidence = (spec.evaluation, record, spec.snapshot, spec.lock, spec.lock.with_name(PARAMS_FILE))
+        # The gate, `reproduce` and profiles look for these names, whatever the files are called here.
+        evidence = {"evaluation": spec.evaluation, "training": record, "snapshot.json": spec.snapshot}
+        evidence |= {"dvc.lock": spec.lock, PARAMS_FILE: spec.lock.with_name(PARAMS_FILE)}
         candidate = Candidate(
             dataset=dataset,
             folder=folder,
@@ -170,7 +172,7 @@ def _register_candidate(
             digest=compute_candidate_digest(result.model_digest, spec.features, spec.snapshot),
             training_job=spec.training_job or _read_job_name(record),
             metrics=result.metrics,
-            artifacts=tuple(path for path in evidence if path.exists()),
+            artifacts={name: path for name, path in evidence.items() if path.exists()},
             provenance=lineage.build_provenance(origin),
             example=holdout[list(dataset.features)].head(3),
         )

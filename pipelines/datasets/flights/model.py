@@ -18,6 +18,8 @@ import xgboost as xgb
 
 BOOSTER_FILE = "model.ubj"
 SCHEMA_FILE = "schema.json"
+SERIAL_ROWS = 1_000
+"""Largest number of rows that are scored by one thread: for so few, threads take longer to start and to wait."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ class Schema:
         columns = {name: self._convert_column(frame[name], kind) for name, kind in self.features.items()}
         label = frame[self.label].to_numpy(dtype=np.float32) if self.label in frame else None
         # The columns go into a new frame with its own index. `frame`, which may be a slice, is not changed.
-        return xgb.DMatrix(pd.DataFrame(columns), label=label, enable_categorical=True)
+        # One thread: with more, those that have nothing to do spin, on CPU time that the other processes lack.
+        return xgb.DMatrix(pd.DataFrame(columns), label=label, enable_categorical=True, nthread=1)
 
     def _convert_column(self, values: pd.Series[Any], kind: str) -> Any:
         if kind == "number":
@@ -82,7 +85,15 @@ class Model:
     def score(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
         """Return the probability that the label is 1, for each row of `frame` (shape: rows)."""
         features = frame.drop(columns=self.schema.label, errors="ignore")
-        return np.asarray(self.booster.predict(self.schema.to_matrix(features)))
+        booster = self._serial_booster if len(frame) <= SERIAL_ROWS else self.booster
+        return np.asarray(booster.predict(self.schema.to_matrix(features)))
+
+    @cached_property
+    def _serial_booster(self) -> xgb.Booster:
+        """A copy of the booster that uses one thread. Its scores are byte-identical to those of the booster."""
+        booster: xgb.Booster = self.booster.copy()
+        booster.set_param({"nthread": 1})
+        return booster
 
     def importance(self) -> dict[str, float]:
         """Return each feature's share of the total gain, largest first."""

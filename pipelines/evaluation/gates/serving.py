@@ -14,7 +14,7 @@ import pandas as pd
 from pipelines.errors import DataError
 from pipelines.evaluation.gates.checks import check_value, report_value
 from pipelines.evaluation.gates.policy import Serving
-from pipelines.evaluation.gates.verdict import Check
+from pipelines.evaluation.gates.verdict import UNDECIDED, Check
 
 Scorer = Callable[[pd.DataFrame], Any]
 """Takes feature rows, returns their scores; shape (rows,)."""
@@ -28,7 +28,7 @@ class PackageMeasurements:
     """Measurements of a packaged model."""
 
     skew: float | None
-    """Largest absolute difference from a score of the training process; None where the training stored no scores."""
+    """Largest absolute difference from a score of the training process; None where the training stored no score."""
     mb: float
     """Size of the files, MB."""
     single_ms: tuple[float, float]
@@ -50,7 +50,8 @@ def measure_package(
         batch_rows: rows of a batch; if there are fewer rows, they are repeated.
 
     Raises:
-        DataError: `training_scores` has no column `score`. A retry cannot help.
+        DataError: `training_scores` has no column `score`, or the model gives another number of scores than it has
+            rows. A retry cannot help.
     """
     batch = rows.iloc[np.resize(np.arange(len(rows)), batch_rows)]
     return PackageMeasurements(
@@ -76,25 +77,41 @@ def check_package(package: PackageMeasurements, policy: Serving) -> list[Check]:
 def _check_skew(skew: float | None, bound: float) -> Check:
     name = "difference between the scores of the packaged model and of the training"
     if skew is None:
-        return report_value(name, "the training stored no scores to compare with")
+        reason = "the training stored no scores to compare with those of the package: its script has to write them"
+        return Check(name=name, value=None, bound=bound, outcome=UNDECIDED, reason=reason)
     return check_value(name, skew, at_most=bound)
 
 
-def _check_maximum(name: str, value: float, bound: float | None, detail: str = "") -> Check:
+def _check_maximum(name: str, value: float, bound: float | None) -> Check:
     if bound is None:
-        return report_value(name, ", ".join(filter(None, [f"{name} is {value:.4g}", detail])), value)
+        return report_value(name, f"{name} is {value:.4g}", value)
     return check_value(name, value, at_most=bound)
 
 
 def _check_time(name: str, p99_ms: float, bound: float | None, p50_ms: float) -> Check:
-    return _check_maximum(name, p99_ms, bound, f"p50 {p50_ms:.2f}").model_copy(update={"timed": True})
+    """Compare the p99 with the bound. The reason gives the p50 as well: the two together show a model with outliers."""
+    check = _check_maximum(name, p99_ms, bound)
+    return check.model_copy(update={"reason": f"{check.reason}; p50 {p50_ms:.4g}", "timed": True})
 
 
-def _compute_skew(score: Scorer, training_scores: pd.DataFrame) -> float:
+def _compute_skew(score: Scorer, training_scores: pd.DataFrame) -> float | None:
+    """Compute the largest absolute difference of the model's scores from those of the training; None without rows.
+
+    Raises:
+        DataError: there is no column `score`, or the model gives another number of scores. A retry cannot help.
+    """
     if "score" not in training_scores:
         raise DataError("the file of the training's scores has no column score.", "The training script writes it.")
-    package_scores = np.asarray(score(training_scores.drop(columns="score")), dtype=float)
-    return float(np.abs(package_scores - training_scores["score"].to_numpy(dtype=float)).max(initial=0.0))
+    if training_scores.empty:
+        return None
+    expected_scores = training_scores["score"].to_numpy(dtype=float)
+    scores = np.asarray(score(training_scores.drop(columns="score")), dtype=float)
+    if scores.shape != expected_scores.shape:
+        raise DataError(
+            f"the packaged model gives scores of shape {scores.shape} for {len(expected_scores)} rows.",
+            "It has to give one score for each row.",
+        )
+    return float(np.abs(scores - expected_scores).max())
 
 
 def _time_calls(score: Scorer, calls: list[pd.DataFrame]) -> tuple[float, float]:

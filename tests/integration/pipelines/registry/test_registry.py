@@ -26,23 +26,7 @@ from pipelines.steps import promote as promoting
 from pipelines.system.files import sha256, write_json
 from tests.tools import forking
 from tests.tools.candidates import register
-from tests.tools.names import name_for_test
 from tests.tools.policies import EASY_POLICY, HARD_POLICY
-
-
-@pytest.fixture
-def data(home: Path, trained: SimpleNamespace) -> Path:
-    """Copy the data/ of a trained model, and return its folder."""
-    shutil.copytree(trained.data, "data")
-    Path("dvc.lock").write_text("schema: '2.0'\n")
-    Path("params.yaml").write_text("train: {}\n")
-    return Path("data")
-
-
-@pytest.fixture
-def model(with_mlflow: str, request: pytest.FixtureRequest) -> str:
-    """Return the name of this test's model."""
-    return name_for_test("m-", request.node.name)
 
 
 def evaluate(name: str = "", **fields: Any) -> evaluating.EvaluateResult:

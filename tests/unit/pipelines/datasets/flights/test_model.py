@@ -1,0 +1,68 @@
+"""Test the trained model: its scores do not depend on the number of threads or rows of a call."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost as xgb
+
+from pipelines.datasets.flights.model import SERIAL_ROWS, Model, Schema, load
+
+DESCRIPTION = {"features": {"distance": "number", "carrier": "category"}, "label": "late"}
+
+
+@pytest.fixture(scope="module")
+def rows() -> pd.DataFrame:
+    random = np.random.default_rng(1)
+    count = 4 * SERIAL_ROWS
+    carrier = random.choice(["AA", "NA", "null", "Île", None], count)
+    frame = pd.DataFrame({"distance": random.normal(size=count), "carrier": carrier})
+    return frame.assign(late=random.random(count) < 0.2 + 0.3 * (frame.carrier == "NA") + 0.1 * (frame.distance > 0))
+
+
+@pytest.fixture(scope="module")
+def model(rows: pd.DataFrame) -> Model:
+    schema = Schema.fit(rows, DESCRIPTION)
+    return Model(xgb.train({"objective": "binary:logistic"}, schema.to_matrix(rows), 20), schema)
+
+
+def test_few_rows_and_many_have_the_same_scores(model: Model, rows: pd.DataFrame) -> None:
+    all_scores = model.booster.predict(model.schema.to_matrix(rows))
+    assert len(np.unique(all_scores)) > 10
+    for count in (1, 7, SERIAL_ROWS, SERIAL_ROWS + 1, len(rows)):
+        assert model.score(rows.head(count)).tobytes() == all_scores[:count].tobytes(), count
+
+
+def test_a_category_with_the_text_of_a_missing_value_is_a_category(
+    model: Model, rows: pd.DataFrame, tmp_path: Path
+) -> None:
+    model.save(tmp_path)
+    assert load(tmp_path).schema.categories["carrier"] == ["AA", "NA", "null", "Île"]
+    by_carrier = [model.score(pd.DataFrame({"distance": [0.0], "carrier": [name]})) for name in ("NA", "AA", None)]
+    assert len(np.unique(by_carrier)) > 1
+    assert load(tmp_path).score(rows).tobytes() == model.score(rows).tobytes()
+
+
+def test_few_rows_are_scored_by_one_thread(model: Model, rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that wait spin, and take the CPU from other processes. The control: many rows may have more threads."""
+    threads: list[tuple[str, str]] = []
+    matrix_class, predict = xgb.DMatrix, xgb.Booster.predict
+
+    def record_matrix(*args: Any, **options: Any) -> xgb.DMatrix:
+        threads.append(("matrix", str(options.get("nthread"))))
+        return matrix_class(*args, **options)
+
+    def record_booster(booster: xgb.Booster, *args: Any) -> Any:
+        threads.append(("booster", json.loads(booster.save_config())["learner"]["generic_param"]["nthread"]))
+        return predict(booster, *args)
+
+    monkeypatch.setattr(xgb, "DMatrix", record_matrix)
+    monkeypatch.setattr(xgb.Booster, "predict", record_booster)
+    model.score(rows.head(SERIAL_ROWS))
+    assert threads == [("matrix", "1"), ("booster", "1")]
+    threads.clear()
+    model.score(rows.head(SERIAL_ROWS + 1))
+    assert threads == [("matrix", "1"), ("booster", "0")]
