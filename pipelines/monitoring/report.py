@@ -189,25 +189,29 @@ def _list_bin_labels(record: ReferenceRecord, column: Column) -> list[str]:
 def _draw_performance(history: DriftHistory) -> Any:
     """Draw the mean score and label of each window, and the performance."""
     days = [window.day for window in history.windows]
-    figure, (upper, lower) = plt.subplots(2, 1, figsize=(12, 6), layout="constrained", sharex=True)
+    figure, (rate_axis, performance_axis) = plt.subplots(2, 1, figsize=(12, 6), layout="constrained", sharex=True)
     for name, color in ((_SCORE, CANDIDATE_COLOR), (history.record.reference.label, CHAMPION_COLOR)):
         rates = [_compute_rate(window, name, history.record) for window in history.windows]
-        upper.plot(range(len(days)), rates, color=color, label="mean score" if name == _SCORE else f"rate of {name}")
-    upper.legend(frameon=False, ncols=2)
-    upper.set_title("Scores and labels of each window", loc="left", fontsize=10)
+        rate_axis.plot(
+            range(len(days)), rates, color=color, label="mean score" if name == _SCORE else f"rate of {name}"
+        )
+    rate_axis.legend(frameon=False, ncols=2)
+    rate_axis.set_title("Scores and labels of each window", loc="left", fontsize=10)
     for measure, color, label in (
         ("auc", CHAMPION_COLOR, "AUC"),
         ("estimated_auc", CANDIDATE_COLOR, "AUC estimated from scores"),
     ):
-        _draw_band(lower, history.windows, measure, color, label)
+        _draw_band(performance_axis, history.windows, measure, color, label)
     if "auc" in (holdout := measure_days(history.record.holdout, history.policy)):
-        lower.axhspan(holdout["auc"].low, holdout["auc"].high, color=REFERENCE_COLOR, alpha=0.18, linewidth=0)
-        lower.axhline(
+        performance_axis.axhspan(
+            holdout["auc"].low, holdout["auc"].high, color=REFERENCE_COLOR, alpha=0.18, linewidth=0
+        )
+        performance_axis.axhline(
             holdout["auc"].value, color=REFERENCE_COLOR, linestyle="--", linewidth=1, label="AUC on the holdout"
         )
-    lower.legend(frameon=False, ncols=3)
-    lower.set_title("Performance, with the intervals that the decision uses", loc="left", fontsize=10)
-    _label_days(lower, days)
+    performance_axis.legend(frameon=False, ncols=3)
+    performance_axis.set_title("Performance, with the intervals that the decision uses", loc="left", fontsize=10)
+    _label_days(performance_axis, days)
     return figure
 
 

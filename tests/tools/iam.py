@@ -90,7 +90,7 @@ def list_grants(document: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
             yield from ((action, resource) for action in statement["Action"] for resource in statement["Resource"])
 
 
-def find_unneeded(document: Mapping[str, Any], calls: Iterable[Call], reasons: Mapping[str, str]) -> list[str]:
+def find_unneeded_grants(document: Mapping[str, Any], calls: Iterable[Call], reasons: Mapping[str, str]) -> list[str]:
     """List the actions and the resources that the policy allows, that no call needed, and that have no reason.
 
     Args:
@@ -98,19 +98,21 @@ def find_unneeded(document: Mapping[str, Any], calls: Iterable[Call], reasons: M
         calls: the recorded calls.
         reasons: why an action or a statement is allowed without a recorded call, by action or Sid.
     """
-    calls, unneeded = list(calls), []
+    calls, unneeded_grants = list(calls), []
     for statement in document["Statement"]:
         if statement["Effect"] != "Allow":
             continue
         matching_calls = [call for call in calls if _matches(statement, call)]
         called_actions = {call.action for call in matching_calls}
         justified_actions = [action for action in statement["Action"] if action in reasons]
-        unneeded += [action for action in statement["Action"] if action not in reasons and action not in called_actions]
+        unneeded_grants += [
+            action for action in statement["Action"] if action not in reasons and action not in called_actions
+        ]
         is_justified = len(justified_actions) == len(statement["Action"]) or statement["Sid"] in reasons
         resources = [] if is_justified else statement["Resource"]
-        unneeded += [
+        unneeded_grants += [
             resource
             for resource in resources
             if not any(_matches_pattern(call.resource, resource) for call in matching_calls)
         ]
-    return unneeded
+    return unneeded_grants

@@ -53,17 +53,17 @@ def draw_figures(folder: Path, content: Content) -> list[Path]:
 
 
 def _draw_curves(content: Content) -> Any:
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
-    left.plot([0, 1], [0, 1], color=REFERENCE_COLOR, linestyle="--", linewidth=1)
-    right.axhline(float(content.holdout.label.mean()), color=REFERENCE_COLOR, linestyle="--", linewidth=1)
+    figure, (roc_axis, precision_axis) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+    roc_axis.plot([0, 1], [0, 1], color=REFERENCE_COLOR, linestyle="--", linewidth=1)
+    precision_axis.axhline(float(content.holdout.label.mean()), color=REFERENCE_COLOR, linestyle="--", linewidth=1)
     models = [(content.champion, "champion", CHAMPION_COLOR), (content.candidate, "candidate", CANDIDATE_COLOR)]
     for curves, name, color in models:
         if curves is not None:
-            _draw_band(left, curves.roc, name, color)
-            _draw_band(right, curves.precision, name, color)
-    left.set(xlabel="false positive rate", ylabel="true positive rate", title="ROC")
-    right.set(xlabel="recall", ylabel="precision", title="Precision-recall", ylim=(0, 1))
-    left.legend(loc="lower right", frameon=False)
+            _draw_band(roc_axis, curves.roc, name, color)
+            _draw_band(precision_axis, curves.precision, name, color)
+    roc_axis.set(xlabel="false positive rate", ylabel="true positive rate", title="ROC")
+    precision_axis.set(xlabel="recall", ylabel="precision", title="Precision-recall", ylim=(0, 1))
+    roc_axis.legend(loc="lower right", frameon=False)
     return figure
 
 
@@ -73,23 +73,23 @@ def _draw_band(axis: Axes, band: Band, name: str, color: str) -> None:
 
 
 def _draw_reliability(content: Content) -> Any:
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
-    holdout, top = content.holdout, 0.0
+    figure, (calibration_axis, importance_axis) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+    holdout, largest_value = content.holdout, 0.0
     scores = [
         (holdout.champion_score, "champion", CHAMPION_COLOR),
         (holdout.candidate_score, "candidate", CANDIDATE_COLOR),
     ]
     for score, name, color in scores:
         if score is not None:
-            top = max(top, _draw_calibration(left, holdout.label, score, name, color))
-    left.plot([0, top], [0, top], color=REFERENCE_COLOR, linestyle="--", linewidth=1)
-    left.set(xlabel="mean score of a tenth of the rows", ylabel="observed rate", title="Reliability")
-    left.legend(loc="upper left", frameon=False)
+            largest_value = max(largest_value, _draw_calibration(calibration_axis, holdout.label, score, name, color))
+    calibration_axis.plot([0, largest_value], [0, largest_value], color=REFERENCE_COLOR, linestyle="--", linewidth=1)
+    calibration_axis.set(xlabel="mean score of a tenth of the rows", ylabel="observed rate", title="Reliability")
+    calibration_axis.legend(loc="upper left", frameon=False)
     names = list(content.importance)[:TOP_FEATURES][::-1]
     shares = list(content.importance.values())[:TOP_FEATURES][::-1]
-    right.barh(names, shares, color=CANDIDATE_COLOR)
-    right.tick_params(axis="y", labelsize=8)
-    right.set(xlabel="share of the total gain", title="Feature importance")
+    importance_axis.barh(names, shares, color=CANDIDATE_COLOR)
+    importance_axis.tick_params(axis="y", labelsize=8)
+    importance_axis.set(xlabel="share of the total gain", title="Feature importance")
     return figure
 
 
@@ -101,12 +101,12 @@ def _draw_calibration(axis: Axes, label: Array, score: Array, name: str, color: 
 
 
 def _draw_parts(content: Content) -> Any:
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4.6), layout="constrained")
-    metric = "AUC" if content.holdout.champion_score is None else "AUC less the champion's"
-    lowest = content.slices.dropna(subset=["value"]).sort_values("value", ascending=False).tail(TOP_SLICES)
-    _draw_intervals(left, lowest, f"Slices: {metric}")
-    _draw_intervals(middle, content.weeks.dropna(subset=["value"]).iloc[::-1], "Weeks of the holdout: AUC")
-    _draw_confusion(right, content.confusion, content.threshold)
+    figure, (slice_axis, week_axis, confusion_axis) = plt.subplots(1, 3, figsize=(13, 4.6), layout="constrained")
+    metric = "AUC" if content.holdout.champion_score is None else "AUC minus the champion's"
+    lowest_slices = content.slices.dropna(subset=["value"]).sort_values("value", ascending=False).tail(TOP_SLICES)
+    _draw_intervals(slice_axis, lowest_slices, f"Slices: {metric}")
+    _draw_intervals(week_axis, content.weeks.dropna(subset=["value"]).iloc[::-1], "Weeks of the holdout: AUC")
+    _draw_confusion(confusion_axis, content.confusion, content.threshold)
     return figure
 
 

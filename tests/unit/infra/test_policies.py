@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.tools.iam import POLICIES, Call, find_unneeded, is_allowed, list_grants, load_calls, load_policy
+from tests.tools.iam import POLICIES, Call, find_unneeded_grants, is_allowed, list_grants, load_calls, load_policy
 
 ROLES = ["airflow", "job"]
 REASONS = json.loads((POLICIES / "reasons.json").read_text())
@@ -35,7 +35,7 @@ def test_policy_allows_each_recorded_call(role: str) -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_policy_allows_nothing_else(role: str) -> None:
-    assert find_unneeded(load_policy(role), load_calls()[role], REASONS[role]) == []
+    assert find_unneeded_grants(load_policy(role), load_calls()[role], REASONS[role]) == []
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -69,7 +69,7 @@ def test_policy_without_any_one_of_its_actions_refuses_a_recorded_call(role: str
 def test_check_finds_a_policy_that_allows_more(role: str, statement: dict[str, Any]) -> None:
     policy = load_policy(role)
     policy["Statement"].append({"Sid": "More", "Effect": "Allow", "Resource": ["*"], **statement})
-    assert find_unneeded(policy, load_calls()[role], REASONS[role])
+    assert find_unneeded_grants(policy, load_calls()[role], REASONS[role])
 
 
 @pytest.mark.parametrize("role", ROLES)
