@@ -71,11 +71,13 @@ def status() -> None:
         if stack is None:
             console.print("The stack is not running; `make up` starts it.")
             raise typer.Exit(UnavailableError.exit_code)
-        silent = [name for name, is_healthy in build_health_checks(stack).items() if not is_healthy()]
+        unhealthy_names = [name for name, is_healthy in build_health_checks(stack).items() if not is_healthy()]
         console.print(display.build_url_table(layout, stack))
         logs = layout.home / "logs"
-        console.print(f"Not answering: {', '.join(silent)}; see {logs}." if silent else "All services answer.")
-        raise typer.Exit(UnavailableError.exit_code if silent else 0)
+        console.print(
+            f"Not answering: {', '.join(unhealthy_names)}; see {logs}." if unhealthy_names else "All services answer."
+        )
+        raise typer.Exit(UnavailableError.exit_code if unhealthy_names else 0)
 
 
 @app.command()

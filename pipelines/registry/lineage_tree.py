@@ -68,12 +68,12 @@ def build_tree(version: ModelVersion, metrics: Mapping[str, float], params: Mapp
     tags |= {name.removeprefix(TAG_PREFIX): value for name, value in version.tags.items()}
     for branch, names in BRANCHES.items():
         _add_branch(root, branch, [(name, _describe_tag(name, tags[name])) for name in names if tags.get(name)])
-    holdout = [
+    holdout_leaves = [
         (name.removeprefix(HOLDOUT_PREFIX), f"{value:g}")
         for name, value in metrics.items()
         if name.startswith(HOLDOUT_PREFIX)
     ]
-    _add_branch(root, "metrics of the holdout", holdout)
+    _add_branch(root, "metrics of the holdout", holdout_leaves)
     _add_branch(root, "params", sorted(params.items()))
     _add_branch(root, "events", _describe_events(number, state))
     return root

@@ -181,10 +181,12 @@ def _explain_incomplete_window(
         return None
     first_profiled_day = min(profiled_days, default=spec.partition)
     scored_days = table.find_scored_days(window[0], spec.partition, spec.model_name)
-    missing = [day for day in days_without_profile if day >= first_profiled_day and day not in scored_days]
-    if missing:
-        more = f" and {len(missing) - 1} more" * (len(missing) > 1)
-        return _build_undecided_result(spec, version, f"no profile by version {version} of {missing[0]}{more}", missing)
+    missing_days = [day for day in days_without_profile if day >= first_profiled_day and day not in scored_days]
+    if missing_days:
+        more = f" and {len(missing_days) - 1} more" * (len(missing_days) > 1)
+        return _build_undecided_result(
+            spec, version, f"no profile by version {version} of {missing_days[0]}{more}", missing_days
+        )
     example, count = days_without_profile[-1], len(days_without_profile)
     reason = f"version {version} has not scored {count} of the window's {spec.window_days} days, such as {example}"
     return _build_undecided_result(spec, version, reason, [])

@@ -53,12 +53,12 @@ def count_file(
     """
     schema, rows = _read_metadata(reference, path)
     slots = list_slots(reference, schema)
-    readable = [slot for slot in slots if slot.is_readable] if rows else []
+    readable_slots = [slot for slot in slots if slot.is_readable] if rows else []
     columns: dict[Slot, Column] = {}
-    if readable:
-        with engines.open_engine(engine, [str(path)], _select_schema(readable, schema), with_nan=True) as run:
+    if readable_slots:
+        with engines.open_engine(engine, [str(path)], _select_schema(readable_slots, schema), with_nan=True) as run:
             execute = partial(run, days=None)
-            columns = {slot: column for _, slot, column in _count_columns(execute, reference, readable)}
+            columns = {slot: column for _, slot, column in _count_columns(execute, reference, readable_slots)}
             if sketch_rows:
                 columns |= _add_sketches(execute, columns, min(1.0, sketch_rows / rows))
     return _build_profile(reference, slots, rows, columns)
@@ -86,14 +86,14 @@ def count_days(
     if day_column not in schema.names:
         raise DataError(f"{path} has no column {day_column}.", "Write the date of each row to this column.")
     slots = list_slots(reference, schema)
-    readable = [slot for slot in slots if slot.is_readable]
-    selected_schema = _select_schema(readable, schema).append(pa.field(day_column, schema.field(day_column).type))
+    readable_slots = [slot for slot in slots if slot.is_readable]
+    selected_schema = _select_schema(readable_slots, schema).append(pa.field(day_column, schema.field(day_column).type))
     columns: dict[Day, dict[Slot, Column]] = {}
     with engines.open_engine(engine, [str(path)], selected_schema, with_nan=True) as run:
         execute = partial(run, days=None)
         batches = execute(partial(queries.count_rows, day_column=day_column))
         rows_by_day = {row[queries.DAY]: int(row["rows"]) for row in _list_rows(batches)}
-        for date, slot, column in _count_columns(execute, reference, readable, day_column):
+        for date, slot, column in _count_columns(execute, reference, readable_slots, day_column):
             columns.setdefault(date, {})[slot] = column
     return {
         date: _build_profile(reference, slots, rows_by_day[date], columns.get(date, {})) for date in sorted(rows_by_day)
@@ -138,15 +138,15 @@ def _convert_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def _count_columns(
-    execute: Execute, reference: Reference, readable: Sequence[Slot], day_column: str = ""
+    execute: Execute, reference: Reference, readable_slots: Sequence[Slot], day_column: str = ""
 ) -> CountedColumns:
     numbers = {number.name: number for number in (*reference.numbers, reference.score)}
     categories = {category.name: category for category in reference.categories}
-    number_slots = [(slot, numbers[slot.name]) for slot in readable if slot.kind in {"number", "score"}]
-    category_slots = [(slot, categories[slot.name]) for slot in readable if slot.kind == "category"]
+    number_slots = [(slot, numbers[slot.name]) for slot in readable_slots if slot.kind in {"number", "score"}]
+    category_slots = [(slot, categories[slot.name]) for slot in readable_slots if slot.kind == "category"]
     yield from _count_numbers(execute, number_slots, day_column)
     yield from _count_categories(execute, category_slots, day_column)
-    yield from _count_labels(execute, readable, day_column)
+    yield from _count_labels(execute, readable_slots, day_column)
 
 
 def _count_numbers(execute: Execute, columns: Sequence[tuple[Slot, Number]], day_column: str) -> CountedColumns:
@@ -186,11 +186,11 @@ def _is_finite(column: Column) -> bool:
 
 def _build_number_column(slot: Slot, number: Number, rows: int, values: Mapping[str, Any]) -> Column:
     # The count_if of DuckDB 2.0 returns a decimal, and null where all values are null.
-    known, n, *cumulative = (int(values[name] or 0) for name in ("known", "n", *queries.name_edge_counts(number)))
+    known_count, n, *cumulative = (int(values[name] or 0) for name in ("known", "n", *queries.name_edge_counts(number)))
     moments: dict[str, Any] = {name: values[name] or 0.0 for name in ("s1", "s2")}
     moments |= {name: values[name] for name in ("minimum", "maximum")}
-    counts = tuple(map(int, np.diff([0, *cumulative, known])))
-    return replace(slot.build_empty(0), counts=counts, missing=rows - known, n=n, **moments)
+    counts = tuple(map(int, np.diff([0, *cumulative, known_count])))
+    return replace(slot.build_empty(0), counts=counts, missing=rows - known_count, n=n, **moments)
 
 
 def _count_categories(execute: Execute, columns: Sequence[tuple[Slot, Category]], day_column: str) -> CountedColumns:
@@ -214,20 +214,20 @@ def _build_bin_finder(category: Category) -> Callable[[str | None], int]:
     """Build the function that returns the position in the counts for a value."""
     normalize = select_normalizer(category.family)
     positions = {value: position for position, value in enumerate(category.values)}
-    rest = None if category.rest is None else set(category.rest)
+    rest_values = None if category.rest is None else set(category.rest)
 
     def find_bin(text: str | None) -> int:
         value = None if text is None else normalize(text)
         if value is None:
             return MISSING
-        return positions.get(value, REST if rest is None or value in rest else UNSEEN)
+        return positions.get(value, REST if rest_values is None or value in rest_values else UNSEEN)
 
     return find_bin
 
 
-def _count_labels(execute: Execute, readable: Sequence[Slot], day_column: str) -> CountedColumns:
+def _count_labels(execute: Execute, readable_slots: Sequence[Slot], day_column: str) -> CountedColumns:
     """Count the label, and score x label, where the file has these columns."""
-    slot_by_kind = {slot.kind: slot for slot in readable}
+    slot_by_kind = {slot.kind: slot for slot in readable_slots}
     label, joint = slot_by_kind.get("label"), slot_by_kind.get("joint")
     if label is None:
         return

@@ -21,8 +21,8 @@ from tests.tools.groups import end_group
 from tests.tools.policies import EASY_POLICY
 
 ROOT = Path(__file__).parents[3]
-SMALL = {"as_of": "2013-01-25", "train_days": 8, "holdout_days": 4, "min_train_days": 4, "missing": "fail"}
-PARAMS = {"snapshot": SMALL, "preprocess": {"validation_days": 2}}
+SMALL_SNAPSHOT = {"as_of": "2013-01-25", "train_days": 8, "holdout_days": 4, "min_train_days": 4, "missing": "fail"}
+PARAMS = {"snapshot": SMALL_SNAPSHOT, "preprocess": {"validation_days": 2}}
 
 
 @pytest.fixture
@@ -59,7 +59,9 @@ def test_a_second_run_does_nothing_and_another_workspace_uses_the_run_cache(shar
     holdout = Path("data/features/holdout/data.parquet")
     assert (other.workspace / holdout).read_bytes() == (first.workspace / holdout).read_bytes()
 
-    changed = run_repro("three", refresh=["snapshot"], params={**PARAMS, "snapshot": {**SMALL, "train_days": 7}})
+    changed = run_repro(
+        "three", refresh=["snapshot"], params={**PARAMS, "snapshot": {**SMALL_SNAPSHOT, "train_days": 7}}
+    )
     assert changed.ran == ["snapshot", "preprocess"]
     assert changed.stages != first.stages
 
@@ -81,7 +83,7 @@ def test_a_locked_workspace_is_a_conflict(shared_home: Path) -> None:
 INVALID: dict[str, dict[str, Any]] = {
     "unknown key": {"params": {"snapshot": {"oops": 1}}},
     "unknown section": {"params": {"snapshots": {}}},
-    "wrong value": {"params": {"snapshot": {**SMALL, "train_days": "many"}}},
+    "wrong value": {"params": {"snapshot": {**SMALL_SNAPSHOT, "train_days": "many"}}},
     "unknown stage": {"targets": ["preproces"]},
     "unknown stage to refresh": {"refresh": ["snapshots"]},
 }
@@ -98,7 +100,7 @@ def test_an_invalid_request_gives_a_short_message(case: str, shared_home: Path) 
 
 def test_a_failed_stage_gives_its_reason_and_exit_code(shared_home: Path) -> None:
     with pytest.raises(DataError, match=r"flights lacks|demanded") as error:
-        run_repro("late", params={**PARAMS, "snapshot": {**SMALL, "as_of": "2013-09-01"}})
+        run_repro("late", params={**PARAMS, "snapshot": {**SMALL_SNAPSHOT, "as_of": "2013-09-01"}})
     assert error.value.exit_code == 2
 
 

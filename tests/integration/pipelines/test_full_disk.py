@@ -118,10 +118,8 @@ def test_train_fails_with_75_in_a_full_home(
     (disk / "filler").unlink()
     result = commands.run_step("train", "--hyperparameters", hyperparameters, env=env)
     assert result.code == 0, result.err
-    on_another_disk = commands.run_step(
-        "train", "--hyperparameters", hyperparameters, "--model", "m2", "--record", "r2"
-    )
-    assert json.loads(on_another_disk.out)["digest"] == json.loads(result.out)["digest"]
+    other_process = commands.run_step("train", "--hyperparameters", hyperparameters, "--model", "m2", "--record", "r2")
+    assert json.loads(other_process.out)["digest"] == json.loads(result.out)["digest"]
 
 
 @pytest.mark.parametrize(

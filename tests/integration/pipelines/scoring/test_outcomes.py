@@ -53,13 +53,13 @@ def test_each_prediction_gets_its_label(publish: Publish) -> None:
     rows = publish()
     write_predictions(rows)
     result = run()
-    missing = rows["late"].null_count
-    assert missing > 0, "cancelled flights have no label"
-    assert (result.outcomes, result.unlabelled, result.changed) == (rows.num_rows - missing, missing, True)
-    outcomes = read_outcomes()
-    assert list(outcomes.columns) == [*KEY, "label", "score", "model_name", "model_version"]
+    missing_count = rows["late"].null_count
+    assert missing_count > 0, "cancelled flights have no label"
+    assert (result.outcomes, result.unlabelled, result.changed) == (rows.num_rows - missing_count, missing_count, True)
+    stored_outcomes = read_outcomes()
+    assert list(stored_outcomes.columns) == [*KEY, "label", "score", "model_name", "model_version"]
     expected = rows.to_pandas().dropna(subset="late").set_index(KEY)["late"].astype(bool).sort_index()
-    assert outcomes.set_index(KEY)["label"].sort_index().rename("late").equals(expected)
+    assert stored_outcomes.set_index(KEY)["label"].sort_index().rename("late").equals(expected)
     assert not run().changed
 
 
@@ -89,19 +89,19 @@ def test_each_version_model_and_day_has_its_own_outcomes(publish: Publish) -> No
     write_predictions(next_rows, NEXT)
     run(), run(model="another"), run(NEXT)
     labelled_count = rows.num_rows - rows["late"].null_count
-    outcomes = read_outcomes()
-    counts = outcomes.groupby(["model_name", "model_version"]).size().to_dict()
+    stored_outcomes = read_outcomes()
+    counts = stored_outcomes.groupby(["model_name", "model_version"]).size().to_dict()
     assert counts == {
         ("flights", "1"): labelled_count,
         ("flights", "2"): labelled_count,
         ("another", "1"): labelled_count,
     }
-    assert dict(outcomes.groupby("model_version")["score"].max()) == {"1": 0.25, "2": 0.75}
+    assert dict(stored_outcomes.groupby("model_version")["score"].max()) == {"1": 0.25, "2": 0.75}
     write_predictions(rows.slice(0, 400), version="2", score=0.5)
     assert run().changed
-    stored_again = read_outcomes()
-    assert len(stored_again[stored_again["model_version"] == "2"]) < 400 < labelled_count
-    assert len(stored_again[stored_again["model_name"] == "another"]) == labelled_count
+    new_outcomes = read_outcomes()
+    assert len(new_outcomes[new_outcomes["model_version"] == "2"]) < 400 < labelled_count
+    assert len(new_outcomes[new_outcomes["model_name"] == "another"]) == labelled_count
     assert not run(NEXT).changed
 
 

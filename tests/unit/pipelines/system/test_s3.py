@@ -94,7 +94,7 @@ def test_a_local_folder_is_used_directly(tmp_path: Path) -> None:
         pass
 
 
-HOSTILE = {
+HOSTILE_MEMBERS = {
     "leaves by dots": [build_file("../escaped")],
     "leaves by dots inside": [build_file("a/../../escaped")],
     "symlink that leaves": [build_link("out", "/tmp"), build_file("out/escaped")],
@@ -105,11 +105,11 @@ HOSTILE = {
 
 
 @pytest.mark.usefixtures("python")
-@pytest.mark.parametrize("case", HOSTILE)
+@pytest.mark.parametrize("case", HOSTILE_MEMBERS)
 def test_refuses_a_hostile_archive(case: str, store_archive: Callable[[bytes], str], tmp_path: Path) -> None:
     with (
         pytest.raises(DataError, match=r"model\.tar\.gz cannot be unpacked"),
-        s3.open_folder(store_archive(build_archive(*HOSTILE[case])), "model"),
+        s3.open_folder(store_archive(build_archive(*HOSTILE_MEMBERS[case])), "model"),
     ):
         pass
 
@@ -141,24 +141,27 @@ def test_refuses_an_archive_that_is_too_big_before_it_fills_the_disk(
         pass
 
 
-def build_damaged() -> bytes:
+def build_damaged_archive() -> bytes:
     content = bytearray(build_archive(build_file("a", os.urandom(200_000))))
     content[100_000:100_050] = bytes(50)
     return bytes(content)
 
 
-BROKEN: dict[str, Callable[[], bytes]] = {
+BROKEN_ARCHIVES: dict[str, Callable[[], bytes]] = {
     "empty": lambda: b"",
     "not an archive": lambda: b"<html>busy</html>" * 100,
     "cut short": lambda: build_archive(build_file("a", os.urandom(200_000)))[:90_000],
-    "damaged": build_damaged,
+    "damaged": build_damaged_archive,
     "cut in the header": lambda: build_archive(build_file("a"))[:15],
 }
 
 
-@pytest.mark.parametrize("case", BROKEN)
+@pytest.mark.parametrize("case", BROKEN_ARCHIVES)
 def test_refuses_a_broken_archive(case: str, store_archive: Callable[[bytes], str]) -> None:
-    with pytest.raises(DataError, match="cannot be unpacked"), s3.open_folder(store_archive(BROKEN[case]()), "model"):
+    with (
+        pytest.raises(DataError, match="cannot be unpacked"),
+        s3.open_folder(store_archive(BROKEN_ARCHIVES[case]()), "model"),
+    ):
         pass
 
 
