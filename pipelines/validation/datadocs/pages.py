@@ -90,12 +90,12 @@ def _list_months(summaries: Sequence[Summary]) -> list[dict[str, Any]]:
 
     `blank` is the number of empty cells before the first day: a week begins on Monday.
     """
-    by_day = {day: summary for summary in summaries if (day := _parse_day(summary["partition"]))}
+    summary_by_day = {day: summary for summary in summaries if (day := _parse_day(summary["partition"]))}
     months = []
-    for month, month_days in groupby(sorted(by_day), key=lambda day: day.replace(day=1)):
+    for month, month_days in groupby(sorted(summary_by_day), key=lambda day: day.replace(day=1)):
         validated_days = set(month_days)
         days = [day for day in (month + dt.timedelta(n) for n in range(31)) if day.month == month.month]
-        cells = [{"day": day.day, "summary": by_day[day] if day in validated_days else None} for day in days]
+        cells = [{"day": day.day, "summary": summary_by_day[day] if day in validated_days else None} for day in days]
         months.append({"name": f"{month:%B %Y}", "blank": month.weekday(), "cells": cells})
     return months[::-1]
 

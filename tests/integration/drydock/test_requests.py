@@ -88,7 +88,7 @@ def test_valid_spot_limits_are_accepted(drydock: Any) -> None:
 
 @pytest.fixture(scope="module")
 def names(drydock: Any) -> list[str]:
-    """Run names jobs, and return their names in the order of their creation."""
+    """Run four jobs, and return their names in the order of their creation."""
     names = ["list-b", "list-a", "list-d", "list-c"]
     for name in names:
         drydock.run_job(name, "import sys; sys.exit(3)" if name == "list-d" else "")
@@ -96,7 +96,7 @@ def names(drydock: Any) -> list[str]:
 
 
 def list_jobs(drydock: Any, **options: Any) -> list[str]:
-    """List the names of the four jobs that a listing with these options returns."""
+    """Return the names of the jobs that a listing with these options returns, of the four jobs of `names`."""
     response = drydock.client("sagemaker").list_training_jobs(NameContains="list-", **options)
     return [item["TrainingJobName"] for item in response["TrainingJobSummaries"]]
 

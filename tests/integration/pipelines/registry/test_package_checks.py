@@ -19,7 +19,7 @@ from tests.tools.policies import EASY_POLICY
 SCORES = Path("data/training/scores.parquet")
 
 
-def gate(name: str, version: str) -> gating.GateResult:
+def run_gate(name: str, version: str) -> gating.GateResult:
     return gating.run(gating.GateSpec(model_name=name, version=version, policy={**EASY_POLICY, "serving": {}}))
 
 
@@ -49,7 +49,7 @@ def change_package(name: str, version: str, file: str, change: Callable[[str], s
 
 
 def test_a_package_that_gives_the_scores_of_the_training_passes(data: Path, model: str) -> None:
-    result = gate(model, register(model))
+    result = run_gate(model, register(model))
     check = find_skew(result)
     assert (check.outcome, result.outcome) == (PASSED, PASSED), result.reason
     assert check.value is not None and check.value <= 1e-6
@@ -60,7 +60,7 @@ def test_refuses_a_package_that_rounds_the_scores(data: Path, model: str, tmp_pa
     version = register_alone(model)
     score = "return self.model.score(pd.DataFrame(model_input))"
     change_package(model, version, "serving.py", lambda text: text.replace(score, f"{score}.round(2)"), tmp_path)
-    result = gate(model, version)
+    result = run_gate(model, version)
     check = find_skew(result)
     assert (check.outcome, result.outcome) == (FAILED, FAILED)
     assert check.value == pytest.approx(0.005, abs=0.001)
@@ -73,7 +73,7 @@ def test_refuses_a_package_that_does_not_give_the_scores_of_one_row(data: Path, 
     scores = pd.read_parquet(SCORES)
     scores.loc[scores.index[-1], "score"] += 0.001
     scores.to_parquet(SCORES)
-    result = gate(model, register_alone(model))
+    result = run_gate(model, register_alone(model))
     check = find_skew(result)
     assert (check.outcome, result.outcome) == (FAILED, FAILED)
     assert check.value == pytest.approx(0.001, abs=1e-6)
@@ -84,7 +84,7 @@ def test_a_model_without_scores_of_the_training_is_undecided(
     data: Path, model: str, change: Callable[[Path], Any]
 ) -> None:
     change(SCORES)
-    result = gate(model, register_alone(model))
+    result = run_gate(model, register_alone(model))
     assert (find_skew(result).outcome, result.outcome) == (UNDECIDED, UNDECIDED)
     assert "the training stored no scores" in result.reason
     assert not result.passed

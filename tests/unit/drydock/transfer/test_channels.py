@@ -56,8 +56,8 @@ def test_objects_of_a_manifest_are_downloaded(s3: Any, objects: ObjectStore, tmp
     uri = s3.put_manifest("train.manifest", {"prefix": s3.build_uri("data/")}, "sub/b", "a", "a")
     assert download(objects, build_channel(uri, "ManifestFile"), tmp_path / "in") == 2
     assert read_files(tmp_path / "in") == {"a": "data/a", "sub/b": "data/sub/b"}
-    slash = s3.put_manifest("slash.manifest", {"prefix": s3.build_uri("data")}, "/a")
-    assert download(objects, build_channel(slash, "ManifestFile"), tmp_path / "slash") == 1
+    slash_uri = s3.put_manifest("slash.manifest", {"prefix": s3.build_uri("data")}, "/a")
+    assert download(objects, build_channel(slash_uri, "ManifestFile"), tmp_path / "slash") == 1
     assert read_files(tmp_path / "slash") == {"a": "data/a"}
 
 
@@ -104,14 +104,14 @@ def test_objects_are_sharded_between_hosts(
     uri = (
         s3.build_uri("data/") if kind == "S3Prefix" else s3.put_manifest("m", {"prefix": s3.build_uri("data/")}, *names)
     )
-    sharded = build_channel(uri, kind, {"S3DataDistributionType": "ShardedByS3Key"}, **fields)
+    sharded_channel = build_channel(uri, kind, {"S3DataDistributionType": "ShardedByS3Key"}, **fields)
     for number in range(3):
-        assert download(objects, sharded, tmp_path / f"{number}", number, 3) == 10
+        assert download(objects, sharded_channel, tmp_path / f"{number}", number, 3) == 10
     shares = [list(read_files(tmp_path / f"{number}")) for number in range(3)]
     assert sorted(len(share) for share in shares) == [3, 3, 4]
     assert sorted(name for share in shares for name in share) == names
-    whole = build_channel(uri, kind, {"S3DataDistributionType": "FullyReplicated"}, **fields)
-    download(objects, whole, tmp_path / "whole", 2, 3)
+    replicated_channel = build_channel(uri, kind, {"S3DataDistributionType": "FullyReplicated"}, **fields)
+    download(objects, replicated_channel, tmp_path / "whole", 2, 3)
     assert sorted(read_files(tmp_path / "whole")) == names
 
 
@@ -120,18 +120,20 @@ def test_seed_determines_the_shares(s3: Any, objects: ObjectStore, tmp_path: Pat
         s3.put(f"data/{number}")
 
     def download_share(folder: str, **fields: Any) -> list[str]:
-        sharded = build_channel(s3.build_uri("data/"), source={"S3DataDistributionType": "ShardedByS3Key"}, **fields)
-        download(objects, sharded, tmp_path / folder, 0, 2)
+        sharded_channel = build_channel(
+            s3.build_uri("data/"), source={"S3DataDistributionType": "ShardedByS3Key"}, **fields
+        )
+        download(objects, sharded_channel, tmp_path / folder, 0, 2)
         return sorted(read_files(tmp_path / folder))
 
-    first, again = (download_share(folder, ShuffleConfig={"Seed": 1}) for folder in ("first", "again"))
-    assert first == again != download_share("plain") == ["0", "2", "4", "6", "8"]
+    first, repeat = (download_share(folder, ShuffleConfig={"Seed": 1}) for folder in ("first", "again"))
+    assert first == repeat != download_share("plain") == ["0", "2", "4", "6", "8"]
 
 
 def test_host_may_have_an_empty_share(s3: Any, objects: ObjectStore, tmp_path: Path) -> None:
     s3.put("data/a")
-    sharded = build_channel(s3.build_uri("data/"), source={"S3DataDistributionType": "ShardedByS3Key"})
-    assert download(objects, sharded, tmp_path / "1", 1, 2) == 1
+    sharded_channel = build_channel(s3.build_uri("data/"), source={"S3DataDistributionType": "ShardedByS3Key"})
+    assert download(objects, sharded_channel, tmp_path / "1", 1, 2) == 1
     assert not (tmp_path / "1").exists()
 
 

@@ -14,7 +14,7 @@ from pipelines.errors import ConflictError
 from pipelines.system.locks import hold_lock
 
 ROOT = Path(__file__).parents[4]
-HOLD = """
+HOLD_SCRIPT = """
 import pathlib, time
 from pipelines.system.locks import hold_lock
 
@@ -62,7 +62,7 @@ def test_a_lock_file_that_its_holder_removed_is_created_again(tmp_path: Path) ->
 
 
 def test_the_death_of_a_process_releases_its_lock(tmp_path: Path, commands: Any, until: Callable[..., Any]) -> None:
-    child = commands.start(sys.executable, "-c", HOLD)
+    child = commands.start(sys.executable, "-c", HOLD_SCRIPT)
     assert child.stdout.readline() == "held\n"
     with pytest.raises(ConflictError), hold_lock(tmp_path / "l", "busy"):
         pass
