@@ -2,31 +2,34 @@
 
 import dataclasses
 import logging
+import math
 import os
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import typer
 
 from drydock import configuration, options
 from drydock.api.server import lock_data_folder, open_listener, run_server
-from drydock.errors import CannotStart
+from drydock.errors import CannotStart, InvalidSetting
 from drydock.execution.container import ContainerExecutor
 from drydock.execution.engine import find_engine_problem
 from drydock.execution.image import Images
 from drydock.execution.process import ProcessExecutor
 from drydock.faults import commands
-from drydock.faults.spot_market import Policy, parse_policy
+from drydock.faults.spot_market import Policy
+from drydock.faults.spot_policy import parse_policy
 from drydock.host.executor import Executor
 from drydock.options import ExecutorName
 from drydock.settings import Settings, get_machine_cores, get_machine_memory_gib
 
-EXIT_TRY_AGAIN = 75
+EXIT_INVALID, EXIT_TRY_AGAIN = 2, 75
 # Seconds between two checks for a signal.
 SIGNAL_CHECK_S = 0.2
 MACHINE_CORES, MACHINE_MEMORY_GIB = get_machine_cores(), get_machine_memory_gib()
@@ -67,7 +70,6 @@ def main(
         return
     _set_up_logging(verbose)
     timing = (stop_grace, checkpoint_interval, shutdown_grace)
-    settings = Settings(data.resolve(), "", cores, int(memory_gib * 1024), *timing, s3.rstrip("/"), s3_patience)
     spot_options = {
         "seed": spot_seed,
         "interruption_probability": spot_interruption_probability,
@@ -75,11 +77,30 @@ def main(
         "capacity_back_after_s": spot_capacity_back_after,
     }
     try:
+        _check_options(s3, (memory_gib, *timing, s3_patience))
+        settings = Settings(data.resolve(), "", cores, int(memory_gib * 1024), *timing, s3.rstrip("/"), s3_patience)
         policy = _read_policy(context, spot_options)
         _serve(settings, _create_executor(executor, dockerfile), policy, (host, port), port_file)
-    except CannotStart as error:
+    except (CannotStart, InvalidSetting) as error:
         typer.echo(f"drydock: {error}", err=True)
-        raise typer.Exit(EXIT_TRY_AGAIN) from None
+        raise typer.Exit(EXIT_TRY_AGAIN if isinstance(error, CannotStart) else EXIT_INVALID) from None
+
+
+def _check_options(s3: str, numbers: Sequence[float]) -> None:
+    """Check what typer does not.
+
+    Raises:
+        InvalidSetting: A number is not finite, or the S3 server has no valid URL. A retry cannot help.
+    """
+    if not all(map(math.isfinite, numbers)):
+        raise InvalidSetting("the options that are numbers must be finite")
+    try:
+        parts = urlsplit(s3)
+        is_valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port is not a number, or the host is an IPv6 address without its end
+        is_valid = False
+    if s3 and not (is_valid and s3.isprintable() and " " not in s3):
+        raise InvalidSetting(f"--s3 must have the form http://HOST:PORT or https://HOST, not {s3!r}")
 
 
 def _read_policy(context: typer.Context, spot_options: Mapping[str, Any]) -> Policy:

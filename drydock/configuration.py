@@ -15,6 +15,7 @@ after_s = [5.0, 20.0]
 ```
 """
 
+import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,13 +24,16 @@ from typing import Any
 import typer
 
 SPOT_KEY = "drydock.spot"
+# The only option that is true or false.
+FLAG = "verbose"
 
 
 def load_file(context: typer.Context, path: Path | None) -> Path | None:
     """Use a configuration file's values as the defaults of the command line's options.
 
     Raises:
-        BadParameter: The file cannot be read, has a key that is not the name of an option, or `spot` is not a table.
+        BadParameter: The file cannot be read, has a key that is not the name of an option, or a value is neither a text
+            nor a finite number.
     """
     if path is None:
         return None
@@ -45,9 +49,18 @@ def load_file(context: typer.Context, path: Path | None) -> Path | None:
         raise typer.BadParameter(f"{path}: no option is called {keys}; the options are {options}")
     if not isinstance(spot, Mapping):
         raise typer.BadParameter(f"{path}: spot must be a table")
+    if wrong_keys := [key for key, value in content.items() if not _is_valid(value, key)]:
+        raise typer.BadParameter(f"{path}: {', '.join(wrong_keys)} must be a text or a finite number")
     context.default_map = {**(context.default_map or {}), **content}
     context.meta[SPOT_KEY] = spot
     return path
+
+
+def _is_valid(value: object, key: str) -> bool:
+    """Return whether an option may have the value; typer would convert true to 1, and accept nan."""
+    if isinstance(value, bool):
+        return key == FLAG
+    return isinstance(value, str) or (isinstance(value, (int, float)) and math.isfinite(value))
 
 
 def get_spot_table(context: typer.Context) -> Mapping[str, Any]:

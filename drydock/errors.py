@@ -1,7 +1,8 @@
 """The classes of drydock's own errors.
 
 DrydockError
-├── CannotStart    the server cannot start: exit code 75, a retry can help unless a setting is invalid
+├── CannotStart    the server cannot start: exit code 75, a retry can help
+├── InvalidSetting an option or the configuration file is wrong: exit code 2, a retry cannot help
 ├── JobFailed      a job ends as Failed, with a FailureReason
 └── BlobDamaged    the bytes of an S3 object are missing or changed (s3_store/blobs.py)
 
@@ -17,10 +18,11 @@ class DrydockError(Exception):
 
 
 class CannotStart(DrydockError):
-    """The server cannot start, for example because its port or data folder is in use.
+    """The server cannot start, for example because its port or data folder is in use. A retry can help."""
 
-    A retry can help, unless a setting is invalid.
-    """
+
+class InvalidSetting(DrydockError):
+    """An option or a key of the configuration file is wrong. A retry cannot help."""
 
 
 class JobFailed(DrydockError):

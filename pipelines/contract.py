@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic import ValidationError as PydanticError
 
 from pipelines.errors import LeewayError, SpecError
+from pipelines.parameters import Parameters
 
 SCHEMA_VERSION = 1
 """Version of the contract. Every Result carries it, so that a reader can refuse a version that it does not know."""
@@ -23,7 +24,6 @@ MAX_VALUE_CHARS = 60
 
 
 class _Message(BaseModel):
-    # Not strict: Jinja and the command line pass numbers and dates as strings.
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="null")
 
 
@@ -31,7 +31,7 @@ RESERVED_OPTIONS = frozenset({"spec", "out", "schema", "help"})
 """Options that every step's command line has; no field may have one of these names."""
 
 
-class Spec(_Message):
+class Spec(Parameters):
     """The input of a step. Unknown keys are refused."""
 
     argument: ClassVar[str] = ""
@@ -134,6 +134,7 @@ def _describe_problem(kind: str, key: str, text: str, value: object) -> str:
         return f"unknown key {key}"
     if kind == "missing":
         return f"{key} is missing"
+    text = text.removeprefix("Value error, ")  # pydantic's, for an error of a validator of ours
     return f"{key}: {text[:1].lower()}{text[1:]} (got {repr(value)[:MAX_VALUE_CHARS]})" if key else text
 
 

@@ -134,7 +134,12 @@ class Dataset:
         try:
             model: TrainedModel = import_module(f"pipelines.datasets.{self.name}.model").load(folder)
         except Exception as error:  # for a broken file, the model library may raise any error
-            raise DataError(f"{folder} holds no model of {self.name} that can be read: {error}.") from None
+            from pipelines.system.error_translation import describe_reason  # not part of a training job's bundle
+
+            reason = describe_reason(error)
+            raise DataError(
+                f"{folder} holds no model of {self.name} that can be read: {reason}.", "The step `train` writes it."
+            ) from None
         return model
 
     def load_feature_function(self) -> FeatureFunction:

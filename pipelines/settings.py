@@ -8,21 +8,32 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from pipelines.addresses import check_http_address, check_mlflow_address
+from pipelines.errors import SpecError
+from pipelines.parameters import MAX_DAYS
 
 PARAMS_FILE = "params.yaml"
 """File of the project that holds the parameters of the steps; see `pipelines.params`."""
+MAX_VALUE_CHARS = 60
+"""Characters of a wrong value that an error message shows."""
 
 
 class Settings(BaseSettings):
     """Folders, addresses and identity of this process."""
 
-    model_config = SettingsConfigDict(env_prefix="LEEWAY_", frozen=True, use_attribute_docstrings=True)
+    # A variable that is set and empty, as in .env.example, counts as not set.
+    model_config = SettingsConfigDict(
+        env_prefix="LEEWAY_", frozen=True, use_attribute_docstrings=True, env_ignore_empty=True
+    )
 
     project: Path = Field(default_factory=Path.cwd)
     """Folder of params.yaml, dvc.yaml and expectations/."""
@@ -30,7 +41,7 @@ class Settings(BaseSettings):
     """Folder of all state that Leeway keeps on this machine: lake, evidence, documents, workspaces."""
     docs_url: str = ""
     """Address at which the data docs are served; the folder LEEWAY_HOME/docs where it is empty."""
-    workspace_days: int = Field(default=30, ge=1)
+    workspace_days: int = Field(default=30, ge=1, le=MAX_DAYS)
     """Days without use after which a DVC workspace is removed."""
     dvc_remote: str = ""
     """Second copy of DVC's data, outside of LEEWAY_HOME: a folder, or s3://BUCKET/PREFIX. Empty: no second copy."""
@@ -51,6 +62,21 @@ class Settings(BaseSettings):
     @classmethod
     def _make_absolute(cls, value: Path) -> Path:
         return value.expanduser().absolute()
+
+    @field_validator("mlflow_tracking_uri")
+    @classmethod
+    def _check_mlflow(cls, value: str) -> str:
+        return check_mlflow_address(value)
+
+    @field_validator("aws_endpoint_url", "aws_endpoint_url_s3")
+    @classmethod
+    def _check_endpoint(cls, value: str) -> str:
+        return check_http_address(value)
+
+    @field_validator("docs_url")
+    @classmethod
+    def _check_docs_url(cls, value: str) -> str:
+        return value if value.startswith("file:///") else check_http_address(value)
 
     @property
     def s3_endpoint(self) -> str:
@@ -81,8 +107,30 @@ class Settings(BaseSettings):
 
 @lru_cache(maxsize=1)
 def settings() -> Settings:
-    """Return the settings of this process; the environment is read once."""
-    return Settings()
+    """Return the settings of this process; the environment is read once.
+
+    Raises:
+        SpecError: a variable has a value that is not valid. A retry cannot help.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        problems = [f"{_name_variable(problem['loc'])}: {_describe(problem)}" for problem in error.errors()]
+        raise SpecError(
+            f"{'; '.join(problems)}.", "Correct the environment variable; .env.example describes each."
+        ) from None
+
+
+def _name_variable(location: tuple[int | str, ...]) -> str:
+    """Return the environment variable of a field."""
+    name = str(location[0])
+    return name if name.isupper() else f"LEEWAY_{name.upper()}"
+
+
+def _describe(problem: Any) -> str:
+    text = problem["msg"].removeprefix("Value error, ")
+    value = re.sub("//[^/@]*@", "//***@", str(problem["input"]))  # without a password
+    return f"{text[:1].lower()}{text[1:]} (got {value[:MAX_VALUE_CHARS]!r})"
 
 
 def get_actor() -> str:

@@ -5,12 +5,12 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from drydock.errors import CannotStart
+from drydock.errors import InvalidSetting
 from drydock.jobs.job import Job
 
 JobKey = tuple[str, str, str]
@@ -74,14 +74,14 @@ class Policy:
         """Check the ranges of the numbers.
 
         Raises:
-            CannotStart: A number is out of range. A retry cannot help.
+            InvalidSetting: A number is out of range. A retry cannot help.
         """
         if not 0 <= self.interruption_probability < 1:
-            raise CannotStart(f"interruption_probability must be in [0, 1), not {self.interruption_probability}")
+            raise InvalidSetting(f"interruption_probability must be in [0, 1), not {self.interruption_probability}")
         if not 0 < self.billable_fraction <= 1:
-            raise CannotStart(f"billable_fraction must be in (0, 1], not {self.billable_fraction}")
-        if min(self.notice_s, self.capacity_back_after_s) < 0:
-            raise CannotStart("notice_s and capacity_back_after_s must not be negative")
+            raise InvalidSetting(f"billable_fraction must be in (0, 1], not {self.billable_fraction}")
+        if not all(0 <= seconds < math.inf for seconds in (self.notice_s, self.capacity_back_after_s)):
+            raise InvalidSetting("notice_s and capacity_back_after_s must be finite and not negative")
 
 
 @dataclass
@@ -186,22 +186,3 @@ class SpotMarket:
             # Exponential distribution with P(T < 60 s) = interruption_probability.
             running_times_s.append(generator.expovariate(-math.log1p(-policy.interruption_probability) / 60))
         return [Interruption(after_s, policy.capacity_back_after_s, policy.notice_s) for after_s in running_times_s]
-
-
-def parse_policy(table: Mapping[str, Any]) -> Policy:
-    """Return the policy of a configuration file's [spot] table.
-
-    Raises:
-        CannotStart: A key is unknown, or a value has the wrong type or is out of range. A retry cannot help.
-    """
-    values = dict(table)
-    try:
-        schedules = [_parse_schedule(entry) for entry in values.pop("interrupt", [])]
-        return Policy(**values, interruptions=schedules)
-    except (TypeError, KeyError, ValueError) as error:
-        keys = ", ".join("interrupt" if name == "interruptions" else name for name in Policy.__dataclass_fields__)
-        raise CannotStart(f"[spot] is invalid: {error}; its keys are {keys}") from None
-
-
-def _parse_schedule(entry: Mapping[str, Any]) -> Schedule:
-    return Schedule(str(entry["job"]), [float(seconds) for seconds in entry["after_s"]])

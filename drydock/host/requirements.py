@@ -38,10 +38,16 @@ def check_requirements(path: Path) -> None:
     Only for jobs that run as processes of this machine. For a container, its image decides what is installed.
 
     Raises:
-        JobFailed: A requirement is not met. A retry cannot help.
-        OSError, ValueError: The packages cannot be listed, see `find_unmet_requirements`.
+        JobFailed: A requirement is not met, or the file or the packages cannot be read. A retry cannot help.
     """
-    if path.exists() and (unmet_lines := find_unmet_requirements(path)):
+    if not path.exists():
+        return
+    try:
+        unmet_lines = find_unmet_requirements(path)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise JobFailed(f"ClientError: requirements.txt cannot be checked: {reason}") from error
+    if unmet_lines:
         raise JobFailed(
             f"ClientError: drydock's Python does not meet these lines of requirements.txt: {', '.join(unmet_lines)}. "
             "Install them where drydock runs, or use the docker executor."

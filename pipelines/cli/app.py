@@ -2,7 +2,7 @@
 
 A field's value comes from its option, else from `--spec`, else from the step's section of params.yaml, else from the
 default. Log lines go to stderr, the Result as JSON to `--out` (default: stdout). Exit codes: 0 done; 2 the request or
-the data is wrong; 75 try again; any other code is a bug (LEEWAY_DEBUG=1 shows the traceback).
+the data is wrong; 75 try again; any other code is a bug, and its traceback is written (LEEWAY_DEBUG=1: of any error).
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from typer.exceptions import Abort, TyperException
 
 from pipelines import params
 from pipelines.contract import Report
-from pipelines.errors import SpecError
+from pipelines.errors import LeewayError, SpecError
 from pipelines.settings import settings
 from pipelines.steps import STEPS, load_result_class, load_run_function, load_spec_class, read_summary
 from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log_to_stderr
 
 PR_SET_PDEATHSIG = 1
+BUG_EXIT_CODE = LeewayError.exit_code
 GROUPS = ("backtest", "costs", "docs", "expectations", "lineage", "loop", "quarantine", "registry")
 """Groups of commands for people, each in the module cli/NAME.py."""
 POSITIONAL = "positional"
@@ -152,9 +153,12 @@ def _read_spec(spec_file: str) -> dict[str, Any]:
 
 
 def _fail(error: Exception, out: str) -> NoReturn:
-    """Write the error to stderr on one line, and its report in place of the result; exit with the error's code."""
+    """Write the error to stderr on one line, and its report in place of the result; exit with the error's code.
+
+    A bug has its traceback before that line: whoever mends it needs the place.
+    """
     leeway_error = translate_error(error)
-    if os.environ.get("LEEWAY_DEBUG"):
+    if os.environ.get("LEEWAY_DEBUG") or leeway_error.exit_code == BUG_EXIT_CODE:
         traceback.print_exception(error)
     sys.stderr.write(f"error: {leeway_error}\n")
     try:

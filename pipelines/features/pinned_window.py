@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError
 
 from pipelines.contract import Result, Spec, describe_errors
 from pipelines.errors import DataError
+from pipelines.parameters import MAX_DAYS
 from pipelines.system.files import read_json
 from pipelines.window import Days, Window
 
@@ -24,15 +25,15 @@ class WindowSpec(Spec):
     """Dataset whose published table is pinned."""
     as_of: dt.date
     """Moment of training: the midnight (UTC) on which this day begins."""
-    train_days: Annotated[int, Field(ge=1)] = 60
+    train_days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 60
     """Days of training; fewer where the data starts later."""
-    holdout_days: Annotated[int, Field(ge=1)] = 28
+    holdout_days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 28
     """Days of holdout, after those of training."""
-    label_delay_days: Annotated[int, Field(ge=0)] = 1
+    label_delay_days: Annotated[int, Field(ge=0, le=MAX_DAYS)] = 1
     """Days until the label of a day is known: 1 if it becomes known during the next day."""
-    min_train_days: Annotated[int, Field(ge=1)] = 14
+    min_train_days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 14
     """Smallest number of training days that is accepted."""
-    max_missing_days: Annotated[int, Field(ge=0)] = 0
+    max_missing_days: Annotated[int, Field(ge=0, le=MAX_DAYS)] = 0
     """Largest number of days in the window that may be unpublished, for example because validation refused them."""
     missing: Literal["fail", "ingest"] = "fail"
     """What to do about unpublished days: fail, or ingest and validate them first."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.table import Table
 from pyiceberg.utils.config import Config
+from sqlalchemy.exc import DatabaseError
 
 from pipelines.errors import DataError
 from pipelines.lake.commits import NAMESPACE, PARTITION, TABLE_PROPERTIES, retry_conflicts
 from pipelines.settings import settings
+from pipelines.system.error_translation import RESTORE_LAKE, describe_reason, translate_known_error
 
 
 def open_catalog() -> Catalog:
@@ -20,19 +24,26 @@ def open_catalog() -> Catalog:
 
     Raises:
         ConflictError: the SQLite catalog stayed locked. A retry can help.
+        DataError: the catalog's database is damaged, or is gone while its tables are there. A retry cannot help.
     """
+    properties = _build_embedded_properties()
     for attempt in retry_conflicts():
-        with attempt:
-            catalog = load_catalog(NAMESPACE, **_build_embedded_properties())
+        with attempt, _explain_damaged_catalog():
+            catalog = load_catalog(NAMESPACE, **properties)
             catalog.create_namespace_if_not_exists(NAMESPACE)
             return catalog
     raise AssertionError("tenacity returns or raises")
 
 
 def find_table(catalog: Catalog, name: str) -> Table | None:
-    """Load a table, or return None where the catalog has no such table."""
+    """Load a table, or return None where the catalog has no such table.
+
+    Raises:
+        DataError: the catalog's database, or the table's metadata, is damaged. A retry cannot help.
+    """
     try:
-        return catalog.load_table((NAMESPACE, name))
+        with _explain_damaged_catalog():
+            return catalog.load_table((NAMESPACE, name))
     except NoSuchTableError:
         return None
 
@@ -74,6 +85,37 @@ def _build_embedded_properties() -> dict[str, str]:
     """Return the properties of the SQLite catalog under LEEWAY_HOME; none where pyiceberg has a configured catalog."""
     if Config().get_catalog_config(NAMESPACE):
         return {}
-    folder = settings().home / "lake"
-    folder.mkdir(parents=True, exist_ok=True)
-    return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": folder.as_uri()}
+    path = _get_embedded_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _require_catalog_of_tables(path)
+    return {"type": "sql", "uri": f"sqlite:///{path}", "warehouse": path.parent.as_uri()}
+
+
+def _get_embedded_file() -> Path:
+    return settings().home / "lake" / "catalog.db"
+
+
+def _require_catalog_of_tables(path: Path) -> None:
+    """Refuse to create a catalog beside tables that another catalog had: they would look as if they were empty."""
+    if not _is_empty(path) or not any(path.parent.glob(f"{NAMESPACE}/*/metadata/*.json")):
+        return
+    if _is_empty(path):  # still: another process may have created the catalog and its first table meanwhile
+        state = "is empty" if path.exists() else "is gone"
+        raise DataError(f"{path} {state}, but {path.parent / NAMESPACE} has tables.", RESTORE_LAKE)
+
+
+def _is_empty(path: Path) -> bool:
+    return not path.exists() or (path.is_file() and not path.stat().st_size)
+
+
+@contextmanager
+def _explain_damaged_catalog() -> Iterator[None]:
+    """Name the embedded catalog's file in the error where SQLite cannot read it. Other errors pass."""
+    try:
+        yield
+    except DatabaseError as error:  # of SQLAlchemy; a conflict is one, too
+        translation = translate_known_error(error)
+        if type(translation) is not DataError or Config().get_catalog_config(NAMESPACE):
+            raise
+        reason = describe_reason(error.orig or error)
+        raise DataError(f"{_get_embedded_file()} cannot be read: {reason}.", RESTORE_LAKE) from None

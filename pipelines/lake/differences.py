@@ -16,10 +16,13 @@ import numpy as np
 import pyarrow as pa
 from pyiceberg.table import DataScan
 
+from pipelines.errors import DataError
 from pipelines.lake import views
 from pipelines.lake.commits import ChangeCounts
 from pipelines.lake.spool import Spool
 from pipelines.system.duckdb_session import connect, create_view, make_spill_folder, quote_identifier
+from pipelines.system.error_translation import RESTORE_DAY, describe_reason, translate_error
+from pipelines.system.log import log
 
 BUCKETS = 64
 """Number of files for the hashes. For 10 million old and 10 million new rows, each file has 5 MB."""
@@ -43,7 +46,20 @@ def count_changes(
         spool: the rows that the partition will have.
         key: columns that identify a row. Without them, a changed row counts as one removed and one added.
         ignored_columns: columns that are not compared.
+
+    Returns:
+        The changes; all rows as added where the old rows cannot be read, because their file is damaged.
     """
+    try:
+        return _compare(old_scan, spool, key, ignored_columns)
+    except (duckdb.Error, DataError) as error:
+        if translate_error(error).hint != RESTORE_DAY:
+            raise
+        log.warning("the old rows cannot be read, and are replaced: %s", describe_reason(error))
+        return ChangeCounts(added=spool.rows)
+
+
+def _compare(old_scan: DataScan, spool: Spool, key: Sequence[str], ignored_columns: Sequence[str]) -> ChangeCounts:
     schema = _merge_schemas(views.read_schema(old_scan), spool.schema)
     compared_columns = [name for name in schema.names if name not in ignored_columns]
     with connect() as connection, make_spill_folder() as folder:

@@ -256,8 +256,9 @@ class Lake:
         """Replace the rows that match with the spool's files, in one attempt; commit nothing where they are equal."""
         table = load_table(self.catalog, name)
         plan, old_scan = evolution.plan_evolution(table, spool.schema, day), table.scan(row_filter=where)
-        has_rows = bool(views.list_files(old_scan))
-        if has_rows and not plan.describe() and history.find_digest(table, day) == spool.digest:
+        files = views.list_files(old_scan)
+        has_rows, is_same = bool(files), history.find_digest(table, day) == spool.digest
+        if has_rows and not plan.describe() and is_same and views.have_digest(files, spool.digest):
             return _report_unchanged(table, day, spool)
         changes = (
             differences.count_changes(old_scan, spool, key, ignored_columns)

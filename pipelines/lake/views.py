@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -52,6 +53,22 @@ def localize_files(io: FileIO, locations: Sequence[str], folder: Path) -> list[s
         _find_local_path(location) or _copy_file(io, location, folder / f"{number}.parquet")
         for number, location in enumerate(locations)
     ]
+
+
+def have_digest(tasks: Sequence[FileScanTask], digest: str) -> bool:
+    """Return whether the content of data files has this digest, so that none of them is damaged.
+
+    Files that are not on this machine are not read: for these the answer is True.
+    """
+    content, paths = hashlib.sha256(), [_find_local_path(task.file.file_path) for task in tasks]
+    try:
+        for path in paths:
+            with Path(path).open("rb") as file:
+                while part := file.read(1 << 20):
+                    content.update(part)
+    except OSError:
+        return not all(paths)
+    return content.hexdigest() == digest
 
 
 def list_files(scan: DataScan) -> list[FileScanTask]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from pipelines.parameters import Parameters
 
 Count = Annotated[int, Field(ge=1)]
 Days = Annotated[int, Field(ge=0, le=3_660)]
 
 
-class Policy(BaseModel):
+class Policy(Parameters):
     """Bounds of the guards. An unknown key is refused, since otherwise a misspelt bound would have no effect."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     cooldown_days: Days = 14
     """Smallest distance (days) between the as_of of a training that drift starts and that of any other; 0: no pause."""

@@ -9,13 +9,14 @@ import pandas as pd
 
 from pipelines.dataset import Dataset
 from pipelines.evaluation.gates import Policy
-from pipelines.evaluation.gates.inputs import read_holdout, read_table
+from pipelines.evaluation.gates.inputs import read_holdout
 from pipelines.evaluation.gates.judge import Evidence
 from pipelines.evaluation.gates.serving import PackageMeasurements, measure_package
 from pipelines.registry.artifacts import download_artifact
 from pipelines.registry.description import read_cost_usd
 from pipelines.registry.registered_candidate import RegisteredCandidate
 from pipelines.registry.scorer import load_scorer
+from pipelines.system.data_files import read_parquet
 
 SAMPLE_ROWS = 1_000
 """Rows of the holdout with which the packaged model is measured."""
@@ -57,6 +58,6 @@ def _measure_candidate(candidate: RegisteredCandidate, sample: pd.DataFrame, bat
     """Measure the version's package as it would be served."""
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         path = download_artifact(candidate.registry, candidate.version, "training/scores.parquet", Path(folder))
-        training_scores = read_table(path, "train") if path else None
+        training_scores = read_parquet(path, "train") if path else None
     score = load_scorer(candidate.version, candidate.package)
     return measure_package(score, sample, training_scores, candidate.package, batch_rows)

@@ -13,6 +13,7 @@ from mlflow.entities.model_registry import ModelVersion
 from pipelines.errors import DataError, ServiceError
 from pipelines.registry.artifacts import get_model_uri
 from pipelines.registry.mlflow_errors import is_transient, translate_mlflow_errors
+from pipelines.system.error_translation import describe_reason
 
 Scorer = Callable[[pd.DataFrame], Any]
 """Takes feature rows, returns their scores; shape (rows,)."""
@@ -34,9 +35,9 @@ def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:
         columns = [column.name for column in model.metadata.get_input_schema().inputs]
     except Exception as error:  # a broken package can raise anything
         if is_transient(error):
-            raise ServiceError(f"MLflow failed: {error}.") from None
+            raise ServiceError(f"MLflow failed: {describe_reason(error)}.") from None
         raise DataError(
-            f"{version.name} version {version.version} cannot be loaded: {error}.",
+            f"{version.name} version {version.version} cannot be loaded: {describe_reason(error)}.",
             "If it is champion, `python -m pipelines rollback` to a version that can be loaded.",
         ) from None
 

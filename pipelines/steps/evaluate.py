@@ -78,7 +78,7 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
     from pipelines.system.files import replace_folder, sha256
 
     dataset = load_dataset(spec.dataset)
-    holdout, train = (_read_rows(spec.features, split) for split in ("holdout", "train"))
+    holdout, train = (_read_rows(spec.features, split, dataset) for split in ("holdout", "train"))
     with s3.open_folder(spec.model, "model") as folder, replace_folder(spec.evaluation) as output:
         model = dataset.load_model(folder)
         scored_rows = holdout.assign(score=_score(model, holdout))
@@ -92,13 +92,10 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
     return _register_candidate(spec, result, holdout, len(train)) if spec.register_as else result
 
 
-def _read_rows(features: Path, split: str) -> pd.DataFrame:
-    import pandas as pd
+def _read_rows(features: Path, split: str, dataset: Dataset) -> pd.DataFrame:
+    from pipelines.system.data_files import read_parquet
 
-    path = features / split / "data.parquet"
-    if not path.exists():
-        raise DataError(f"{path} does not exist.", "The step `preprocess` writes it.")
-    return pd.read_parquet(path)
+    return read_parquet(features / split / "data.parquet", "preprocess", (*dataset.key, dataset.label))
 
 
 def _score(model: TrainedModel, rows: pd.DataFrame) -> Any:

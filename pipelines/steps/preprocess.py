@@ -18,6 +18,7 @@ from pipelines.contract import Result, Spec
 from pipelines.dataset import load_dataset
 from pipelines.errors import DataError
 from pipelines.features.pinned_window import PinnedWindow
+from pipelines.parameters import MAX_DAYS
 from pipelines.system.log import log
 from pipelines.window import DAY, Days
 
@@ -36,7 +37,7 @@ class PreprocessSpec(Spec):
     engine: Literal["duckdb", "spark"] = "duckdb"
     """Engine that builds the features: duckdb (in this process) or spark (in local mode, needs Java 17). Both give the
     same bytes."""
-    validation_days: Annotated[int, Field(ge=1)] = 7
+    validation_days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 7
     """Last days of the training window that are used for early stopping."""
     features: Path = Path("data/features")
     """Folder to write: train/, validation/ and holdout/, each with data.parquet."""

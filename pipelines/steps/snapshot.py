@@ -36,6 +36,7 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
 
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     window = spec.compute_window()
+    _check_length(spec, window, f"the window is {window}.")  # before days are ingested
     if spec.missing == "ingest":
         _ingest_missing_days(dataset, window, lake.count_rows_by_day(dataset.published), spec.max_missing_days)
     rows_by_day = lake.count_rows_by_day(dataset.published)
@@ -63,13 +64,19 @@ def _clip_window(spec: SnapshotSpec, window: Window, dataset: Dataset, published
     if not published_days:
         raise DataError(f"{dataset.published} is empty.", "Run `python -m pipelines backfill --help`.")
     window = window.clip_to(min(published_days))
+    first = min(published_days)
+    _check_length(spec, window, f"{dataset.published} starts on {first} and the holdout on {window.holdout.first}.")
+    return window
+
+
+def _check_length(spec: SnapshotSpec, window: Window, reason: str) -> None:
+    """Raise an error if the window has fewer training days than the training needs."""
     if len(window.train) < spec.min_train_days:
         raise DataError(
             f"training as of {spec.as_of} would have {len(window.train)} days, but needs {spec.min_train_days}: "
-            f"{dataset.published} starts on {min(published_days)} and the holdout on {window.holdout.first}.",
-            "Choose a later as_of, fewer holdout_days or a smaller min_train_days.",
+            f"{reason}",
+            "Choose a later as_of, more train_days, fewer holdout_days or a smaller min_train_days.",
         )
-    return window
 
 
 def _count_missing_days(

@@ -12,8 +12,11 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pipelines.settings import settings
+from pipelines.system.data_files import explain_damage
+from pipelines.system.error_translation import RESTORE_DAY
 
 MEMORY_MIB = 768
 """Memory limit of DuckDB, MiB; what does not fit is spilled to the disk."""
@@ -74,13 +77,28 @@ def replace_view(connection: duckdb.DuckDBPyConnection, name: str, paths: Sequen
     files = ", ".join(quote_text(path) for path in paths)
     rows = f"read_parquet([{files}], union_by_name = true, hive_partitioning = false)" if paths else "range(0)"
     # DuckDB compares column names without case.
-    file_columns = {column.lower() for column in connection.sql(f"FROM {rows}").columns} if paths else set()
+    file_columns = {column.lower() for column in _read_columns(connection, rows, paths)} if paths else set()
     columns = ", ".join(
         f"CAST({quote_identifier(column) if column.lower() in file_columns else 'NULL'} AS {column_type}) "
         f"AS {quote_identifier(column)}"
         for column, column_type in zip(schema.names, types, strict=True)
     )
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {quote_identifier(name)} AS SELECT {columns} FROM {rows}")  # noqa: S608
+
+
+def _read_columns(connection: duckdb.DuckDBPyConnection, rows: str, paths: Sequence[str]) -> list[str]:
+    """Return the columns of the files.
+
+    Raises:
+        DataError: a file has no header that can be read. DuckDB 2.0 does not always say which. A retry cannot help.
+    """
+    try:
+        return list(connection.sql(f"FROM {rows}").columns)
+    except duckdb.Error:
+        for path in paths:
+            with explain_damage(path, RESTORE_DAY):
+                pq.read_metadata(path)
+        raise
 
 
 def quote_identifier(name: str) -> str:

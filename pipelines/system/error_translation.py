@@ -1,14 +1,22 @@
-"""Translate errors of libraries into the project's own: they say whether a retry can help, and what to do."""
+"""Translate errors of libraries into the project's own: they say whether a retry can help, and what to do.
+
+`TABLE` is the one list of the errors that are known. An error that is not in it is a bug, with exit code 1.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
-from pipelines.errors import DataError, LeewayError, ServiceError, SpecError, StorageError
+from pydantic import ValidationError
+
+from pipelines.errors import ConflictError, DataError, LeewayError, ServiceError, SpecError, StorageError, TryAgainError
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 """Codes of a full disk; `NO_SPACE_TEXTS` are the texts of libraries that hide the code."""
@@ -16,6 +24,29 @@ NO_SPACE_TEXTS = ("No space left on device", "database or disk is full", "Disk q
 DISK_ERRORS = (errno.EIO, errno.EROFS)
 """Codes of a disk that fails or is read-only; `DISK_ERROR_TEXTS` are the texts of libraries that hide the code."""
 DISK_ERROR_TEXTS = ("disk I/O error", "Read-only file system", "readonly database")
+EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+"""Codes of a machine without free file descriptors, memory or processes."""
+CPP_PLACE = re.compile(r"\[[\d:]+\] \S+:\d+: ")
+"""Time and line of C++ with which the errors of xgboost 3 begin."""
+LOCKED_TEXTS = ("database is locked", "database table is locked", "database schema is locked")
+"""SQLite's texts for a database that another process holds."""
+ICEBERG_READERS = ("pyiceberg.avro", "pyiceberg.manifest", "pyiceberg.serializers", "pyiceberg.table.metadata")
+"""Modules that parse a lake's metadata. In pyiceberg 0.12 a damaged file raises errors of any type there."""
+ICEBERG_ROWS = "pyiceberg.io.pyarrow"
+"""Module that reads the rows of a lake."""
+RESTORE_LAKE = "Restore the lake from a backup (`make restore`), or move LEEWAY_HOME/lake away and ingest again."
+"""What to do about a damaged lake: nothing else has its rows."""
+RESTORE_DAY = (
+    "Run the step that writes this day of the table again (`ingest`, then `validate`; or `score`), or `make restore`."
+)
+"""What to do about a damaged file of rows in the lake: a step that finds it damaged replaces it."""
+LAKE_ROWS = re.compile(r"/data/date=[^/]+/")
+"""Part of the path of a file of rows in the lake."""
+CREATE_AGAIN = "Restore it, or remove it and run the step that writes it."
+"""What to do about a damaged file, if no more is known about it."""
+
+Translate = Callable[[Any], LeewayError | None]
+"""Returns the translation of an error; None where the error is not one of those that it knows."""
 
 
 def translate_error(error: BaseException) -> LeewayError:
@@ -26,22 +57,42 @@ def translate_error(error: BaseException) -> LeewayError:
     """
     if isinstance(error, LeewayError):
         return error
+    return translate_known_error(error) or LeewayError(
+        f"{type(error).__name__} in {_find_raising_line(error)}: {describe_reason(error)}.",
+        "This is a bug of Leeway; the traceback is above.",
+    )
+
+
+def translate_known_error(error: BaseException) -> LeewayError | None:
+    """Return the LeewayError for an error that `TABLE` lists; None for any other, which is a bug."""
     if is_disk_full(error):
         return StorageError(
             "there is no space left on the disk.", "Free some space and run it again; no file is incomplete."
         )
-    for translate in (_translate_client_error, _translate_disk_error, _translate_file_error, _translate_date_error):
-        if translation := translate(error):
-            return translation
-    return LeewayError(
-        f"{type(error).__name__} in {_find_raising_line(error)}: {error}.",
-        "This is a bug of Leeway; LEEWAY_DEBUG=1 shows where.",
-    )
+    if _is_caused_by(error, DISK_ERRORS, DISK_ERROR_TEXTS):
+        reason = describe_reason(error)
+        return StorageError(f"a file cannot be read or written: {reason}.", "Is the disk read-only, or failing?")
+    translation = next(filter(None, _translate_by_table(error)), None)
+    if isinstance(translation, TryAgainError):
+        return translation
+    return _translate_lake_error(error, is_content_error=isinstance(translation, DataError)) or translation
 
 
 def is_disk_full(error: BaseException) -> bool:
     """Return whether a full disk caused the error, whichever library raised it."""
     return _is_caused_by(error, NO_SPACE, NO_SPACE_TEXTS)
+
+
+def describe_reason(error: BaseException) -> str:
+    """Return the text of an error without what helps nobody: lines of C++, SQL, links, a last dot."""
+    text = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+    if isinstance(error, ValidationError):
+        text = "; ".join(problem["msg"] for problem in error.errors()[:3])
+    for addition in ("\n[SQL:", "\n(Background on"):
+        text = text.split(addition)[0]
+    if place := CPP_PLACE.match(text):  # the lines after the first are a part of the file, and a stack of C++
+        text = text[place.end() :].partition("\n")[0]
+    return " ".join(text.split()).rstrip(".") or type(error).__name__
 
 
 def _is_caused_by(error: BaseException | None, codes: Sequence[int], texts: Sequence[str]) -> bool:
@@ -54,44 +105,133 @@ def _is_caused_by(error: BaseException | None, codes: Sequence[int], texts: Sequ
     return False
 
 
-def _translate_disk_error(error: BaseException) -> LeewayError | None:
-    if not _is_caused_by(error, DISK_ERRORS, DISK_ERROR_TEXTS):
-        return None
-    return StorageError(f"a file cannot be read or written: {error}.", "Is the disk mounted read-only, or failing?")
-
-
-def _translate_client_error(error: BaseException) -> LeewayError | None:
-    """Translate the error of a client whose server does not answer.
+def _translate_by_table(error: BaseException) -> Iterator[LeewayError | None]:
+    """Yield the translations of the table's rows whose classes the error is of.
 
     A library that is not loaded cannot have raised the error, so it is not imported.
     """
-    error_names = {
-        "botocore.exceptions": ("ConnectionError", "HTTPClientError"),
-        "requests.exceptions": ("ConnectionError", "Timeout"),
-    }
-    for module, names in error_names.items():
+    for module, names, translate in TABLE:
         loaded = sys.modules.get(module)
-        if loaded and isinstance(error, tuple(getattr(loaded, name) for name in names)):
-            return ServiceError(f"a service does not answer: {error}.", "Is it up? `make up` starts the embedded ones.")
+        if loaded and isinstance(error, tuple(getattr(loaded, name) for name in names if hasattr(loaded, name))):
+            yield translate(error)
+
+
+def _translate_lake_error(error: BaseException, *, is_content_error: bool) -> LeewayError | None:
+    """Translate an error of pyiceberg's readers: a file of the lake is damaged."""
+    frames = list(_list_frames(error))
+    readers = (*ICEBERG_READERS, ICEBERG_ROWS) if is_content_error else ICEBERG_READERS
+    if not any(str(frame.f_globals.get("__name__", "")).startswith(readers) for frame in frames):
+        return None
+    location = next(filter(None, map(_find_location, reversed(frames))), "")
+    path, reason = location.removeprefix("file://") or "a file of the lake", describe_reason(error)
+    if "://" in path and isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+        return ServiceError(f"{path} cannot be read: {reason}.", "Does the lake's storage answer?")
+    return DataError(f"{path} cannot be read: {reason}.", RESTORE_DAY if LAKE_ROWS.search(path) else RESTORE_LAKE)
+
+
+def _find_location(frame: FrameType) -> str:
+    """Return the location of the file that a function of pyiceberg was reading; empty where it reads none."""
+    values = frame.f_locals
+    # A file without content is false, and one that is gone raises an error where its truth is asked for.
+    rows = getattr(values.get("task"), "file", None)
+    return str(getattr(values.get("input_file"), "location", "") or getattr(rows, "file_path", ""))
+
+
+def _translate_service_error(error: BaseException) -> LeewayError:
+    return ServiceError(
+        f"a service does not answer: {describe_reason(error)}.", "Is it up? `make up` starts the embedded ones."
+    )
+
+
+def _translate_address_error(error: BaseException) -> LeewayError:
+    return SpecError(f"an address is not valid: {describe_reason(error)}.", "Correct the setting that has it.")
+
+
+def _translate_module_error(error: ModuleNotFoundError) -> LeewayError:
+    hint = "Run `make setup`, then .venv/bin/python; for Airflow, set LEEWAY_PYTHON to an interpreter that has it."
+    return SpecError(f"the package {error.name} is not installed here.", hint)
+
+
+def _translate_os_error(error: OSError) -> LeewayError | None:
+    if error.errno in EXHAUSTED:
+        return StorageError(f"the machine has no free resources: {describe_reason(error)}.", "Run it again later.")
+    if error.filename is not None:
+        return DataError(f"{error.filename}: {describe_reason(error)}.")
+    # pyarrow has neither a number nor a file name for damaged content, and its own text where it does not find a file.
+    is_bare = error.errno is None or isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError))
+    return DataError(f"a file cannot be read: {error}.", CREATE_AGAIN) if is_bare else None
+
+
+def _translate_content_error(error: BaseException) -> LeewayError:
+    reason = describe_reason(error)
+    return DataError(f"a file cannot be read: {reason}.", RESTORE_DAY if LAKE_ROWS.search(reason) else CREATE_AGAIN)
+
+
+def _translate_duckdb_error(error: BaseException) -> LeewayError | None:
+    """Translate the base class of DuckDB's errors: DuckDB 2.0 raises it for a damaged header of a Parquet file."""
+    return _translate_content_error(error) if type(error).__name__ == "Error" else None
+
+
+def _translate_sqlite_error(error: BaseException) -> LeewayError | None:
+    if any(text in str(error) for text in LOCKED_TEXTS):
+        return ConflictError(f"{error}: another process holds it.", "Run it again.")
+    if type(error).__name__ in ("DatabaseError", "OperationalError"):  # the other classes are bugs
+        return DataError(f"a SQLite database cannot be read: {describe_reason(error)}.", "Restore it from a backup.")
     return None
 
 
-def _translate_file_error(error: BaseException) -> LeewayError | None:
-    if isinstance(error, ModuleNotFoundError):
-        hint = "Run `make setup`, then .venv/bin/python; for Airflow, set LEEWAY_PYTHON to an interpreter that has it."
-        return SpecError(f"the package {error.name} is not installed here.", hint)
-    classes = (FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError, IsADirectoryError)
-    if isinstance(error, classes):
-        reason = os.strerror(error.errno) if error.errno else "cannot be opened"
-        return DataError(f"{error.filename or error}: {reason}.")
+def _translate_sqlalchemy_error(error: Any) -> LeewayError | None:
+    """Translate the error of a database by the driver's error inside it."""
+    if type(error.orig).__module__.startswith("sqlite3"):
+        return _translate_sqlite_error(error.orig)
+    if type(error).__name__ in ("OperationalError", "InterfaceError"):
+        return ServiceError(f"a database does not answer: {describe_reason(error)}.", "Is its address right?")
     return None
 
 
-def _translate_date_error(error: BaseException) -> LeewayError | None:
+def _translate_date_error(error: OverflowError) -> LeewayError | None:
     """Translate the overflow of a date. Python's dates are limited to the years 1 to 9999."""
-    if not (isinstance(error, OverflowError) and "date value" in str(error)):
+    if not any(text in str(error) for text in ("date value", "must have magnitude", "int too large", "C int")):
         return None
     return SpecError("the window would need a day before the year 1 or after 9999.", "Choose another day.")
+
+
+TABLE: tuple[tuple[str, tuple[str, ...], Translate], ...] = (
+    ("botocore.exceptions", ("ConnectionError", "HTTPClientError"), _translate_service_error),
+    ("botocore.exceptions", ("NoCredentialsError", "PartialCredentialsError"), _translate_address_error),
+    ("botocore.exceptions", ("NoRegionError", "ProfileNotFound", "InvalidEndpointDiscoveryConfigurationError"),
+     _translate_address_error),
+    ("requests.exceptions", ("ConnectionError", "Timeout"), _translate_service_error),
+    ("requests.exceptions", ("InvalidURL", "MissingSchema", "InvalidSchema"), _translate_address_error),
+    ("http.client", ("InvalidURL",), _translate_address_error),
+    ("builtins", ("ModuleNotFoundError",), _translate_module_error),
+    ("builtins", ("ConnectionError", "TimeoutError"), _translate_service_error),
+    ("socket", ("gaierror",), _translate_service_error),
+    ("builtins", ("OSError",), _translate_os_error),
+    ("builtins", ("UnicodeDecodeError", "EOFError"), _translate_content_error),
+    ("json", ("JSONDecodeError",), _translate_content_error),
+    ("yaml", ("YAMLError",), _translate_content_error),
+    ("zipfile", ("BadZipFile",), _translate_content_error),
+    ("tarfile", ("TarError",), _translate_content_error),
+    ("zlib", ("error",), _translate_content_error),
+    ("pyarrow.lib", ("ArrowInvalid",), _translate_content_error),
+    ("duckdb", ("IOException", "InvalidInputException", "SerializationException"), _translate_content_error),
+    ("duckdb", ("Error",), _translate_duckdb_error),
+    ("xgboost.core", ("XGBoostError",), _translate_content_error),
+    ("sqlite3", ("DatabaseError",), _translate_sqlite_error),
+    ("sqlalchemy.exc", ("DBAPIError",), _translate_sqlalchemy_error),
+    ("sqlalchemy.exc", ("ArgumentError", "NoSuchModuleError"), _translate_address_error),
+    ("builtins", ("OverflowError",), _translate_date_error),
+)  # fmt: skip
+"""Module and classes of errors, and what translates them. The first translation that is not None counts."""
+
+
+def _list_frames(error: BaseException) -> Iterator[FrameType]:
+    """Yield the frames of the error's traceback, the raising one last."""
+    traceback = error.__traceback__
+    while traceback:
+        yield traceback.tb_frame
+        traceback = traceback.tb_next
 
 
 def _find_raising_line(error: BaseException) -> str:

@@ -44,4 +44,4 @@ def _check_input(entry: Mapping[str, Any]) -> None:
 def _check_location(name: str, location: Mapping[str, Any]) -> None:
     check_s3_uri(location["S3Uri"], name)
     if not is_below_container_base(location.get("LocalPath", "")):
-        refuse(f"{name}: LocalPath must be a folder under /opt/ml/processing (got {location.get('LocalPath')}).")
+        refuse(f"{name}: LocalPath must be a folder under /opt/ml (got {location.get('LocalPath')}).")

@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import xgboost as xgb
 
@@ -36,50 +39,98 @@ SCORES_FILE = "scores.parquet"
 """Output file with the scores of validation rows. The gate compares them with the scores of the served model."""
 SCORED_ROWS = 1_000
 """Number of validation rows in `SCORES_FILE`."""
+MAX_NUMBER = 2**31 - 1
+"""Largest value of a hyperparameter."""
+FOLDERS = (
+    ("train", "SM_CHANNEL_TRAIN", "input/data/train"),
+    ("validation", "SM_CHANNEL_VALIDATION", "input/data/validation"),
+    ("model_dir", "SM_MODEL_DIR", "model"),
+    ("output_data_dir", "SM_OUTPUT_DATA_DIR", "output/data"),
+    ("checkpoint_dir", "SM_CHECKPOINT_DIR", "checkpoints"),
+)
+"""Argument, the variable of SageMaker's script mode that has its default, and the folder where it is not set."""
 CHANGEABLE_HYPERPARAMETERS = ("checkpoint_s", "checkpoint_rounds", "keep_checkpoints")
 """Hyperparameters that do not influence the model: they may change between an interruption and the restart."""
 
 
+class InvalidInput(Exception):
+    """A hyperparameter or a channel is wrong; the text says which, and what to do."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Raise an error of one line, instead of printing the usage and exiting."""
+        raise InvalidInput(f"{message.replace('argument --', 'hyperparameter ')}.")
+
+
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
-    """Parse hyperparameters and folders, as SageMaker's script mode passes them."""
-    parser = argparse.ArgumentParser(description="Trains the flights model.")
-    parser.add_argument("--num_round", type=int, default=400, help="largest number of boosting rounds")
+    """Parse hyperparameters and folders, as SageMaker's script mode passes them.
+
+    Raises:
+        InvalidInput: a hyperparameter is unknown, or its value is wrong.
+    """
+    parser = _Parser(description="Trains the flights model.", allow_abbrev=False)
+    count, amount = _number(int, 0), _number(float, 0)
+    parser.add_argument("--num_round", type=_number(int, 1), default=400, help="largest number of boosting rounds")
     parser.add_argument(
         "--early_stopping_rounds",
-        type=int,
+        type=count,
         default=30,
         help="training stops after more than this many rounds without a lower validation log loss",
     )
-    parser.add_argument("--max_depth", type=int, default=6)
-    parser.add_argument("--eta", type=float, default=0.05, help="learning rate")
-    parser.add_argument("--min_child_weight", type=float, default=20.0)
-    parser.add_argument("--reg_lambda", type=float, default=1.0)
-    parser.add_argument("--seed", type=int, default=13)
-    parser.add_argument("--nthread", type=int, default=0, help="threads of xgboost; 0: one for each core")
-    parser.add_argument("--checkpoint_s", type=float, default=30.0, help="seconds between checkpoints; 0: each round")
-    parser.add_argument(
-        "--checkpoint_rounds",
-        type=int,
-        default=0,
-        help="rounds between checkpoints; 0: by time only",
-    )
-    parser.add_argument("--keep_checkpoints", type=int, default=2)
-    base_folder = os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml")
-    for name, variable, default in (
-        ("train", "SM_CHANNEL_TRAIN", f"{base_folder}/input/data/train"),
-        ("validation", "SM_CHANNEL_VALIDATION", f"{base_folder}/input/data/validation"),
-        ("model_dir", "SM_MODEL_DIR", f"{base_folder}/model"),
-        ("output_data_dir", "SM_OUTPUT_DATA_DIR", f"{base_folder}/output/data"),
-        ("checkpoint_dir", "SM_CHECKPOINT_DIR", f"{base_folder}/checkpoints"),
-    ):
-        parser.add_argument(f"--{name}", type=Path, default=Path(os.environ.get(variable, default)))
-    return parser.parse_args(argv)
+    parser.add_argument("--max_depth", type=count, default=6)
+    parser.add_argument("--eta", type=amount, default=0.05, help="learning rate")
+    parser.add_argument("--min_child_weight", type=amount, default=20.0)
+    parser.add_argument("--reg_lambda", type=amount, default=1.0)
+    parser.add_argument("--seed", type=count, default=13)
+    parser.add_argument("--nthread", type=count, default=0, help="threads of xgboost; 0: one for each core")
+    parser.add_argument("--checkpoint_s", type=amount, default=30.0, help="seconds between checkpoints; 0: each round")
+    parser.add_argument("--checkpoint_rounds", type=count, default=0, help="rounds between them; 0: by time only")
+    parser.add_argument("--keep_checkpoints", type=_number(int, 1), default=2)
+    for name, variable, default in FOLDERS:
+        parser.add_argument(f"--{name}", type=Path, default=_get_folder(variable, default))
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        raise InvalidInput(f"unknown hyperparameters: {' '.join(unknown)[:200]}. Known: {', '.join(vars(arguments))}.")
+    return arguments
+
+
+def _number(kind: type[int] | type[float], minimum: int) -> Callable[[str], float]:
+    """Return a function that parses a number from `minimum` to `MAX_NUMBER`."""
+
+    def parse(text: str) -> float:
+        value: float = math.nan
+        with suppress(ValueError):
+            value = kind(text)
+        if not minimum <= value <= MAX_NUMBER:
+            name = "whole number" if kind is int else "number"
+            raise argparse.ArgumentTypeError(f"it must be a {name} from {minimum} to {MAX_NUMBER}, and is {text!r}")
+        return value
+
+    return parse
+
+
+def _get_folder(variable: str, default: str) -> Path:
+    """Return a folder of SageMaker's script mode."""
+    return Path(os.environ.get(variable) or Path(os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml")) / default)
 
 
 def read_channel(folder: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the rows of a channel, and the description of its columns."""
-    table = pq.read_table(folder / DATA_FILE)
-    return table.to_pandas(), json.loads(table.schema.metadata[b"leeway"])
+    """Return the rows of a channel, and the description of its columns.
+
+    Raises:
+        InvalidInput: the file does not exist, is damaged, or has no description.
+    """
+    path = folder / DATA_FILE
+    try:
+        # Not read_table: it would read the files of a folder, and add columns that are named in the path.
+        with pq.ParquetFile(path) as file:
+            table = file.read()
+        description = json.loads((table.schema.metadata or {}).get(b"leeway", b""))
+    except (OSError, pa.ArrowException, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).rstrip(".")
+        raise InvalidInput(f"{path} cannot be read: {reason}. The step `preprocess` writes it.") from None
+    return table.to_pandas(), description
 
 
 class Training:
@@ -87,13 +138,16 @@ class Training:
 
     def __init__(self, args: argparse.Namespace, tracker: Tracker, stop_signal: StopSignal) -> None:
         self.args, self.tracker, self.stop_signal = args, tracker, stop_signal
+        rows, description = read_channel(args.train)
+        validation_rows = read_channel(args.validation)[0]
         self.checkpoints = Checkpoints(
             args.checkpoint_dir, _list_inputs(args), args.keep_checkpoints, args.checkpoint_s
         )
-        rows, description = read_channel(args.train)
-        self.schema = Schema.fit(rows, description)
-        self.train_matrix = self.schema.to_matrix(rows)
-        self.validation_matrix = self.schema.to_matrix(read_channel(args.validation)[0])
+        try:
+            self.schema = Schema.fit(rows, description)
+            self.train_matrix, self.validation_matrix = map(self.schema.to_matrix, (rows, validation_rows))
+        except KeyError as error:
+            raise InvalidInput(f"a channel lacks {error}. The step `preprocess` writes the channels.") from None
 
     def run(self) -> Model:
         """Train, and return the model of the best round on validation.
@@ -171,9 +225,14 @@ def _list_inputs(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _describe_error(error: Exception) -> str:
-    """Return the error and its place, without the stack of C++ frames that xgboost appends."""
+    """Return the error and its place on one line, without the stack of C++ frames that xgboost appends.
+
+    The place helps nobody where the input is wrong.
+    """
+    text = " ".join(str(error).split("Stack trace")[0].split())
+    if isinstance(error, InvalidInput):
+        return text
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    text = str(error).split("Stack trace")[0].strip()
     return f"{type(error).__name__}: {text} ({Path(frame.filename).name}:{frame.lineno})"
 
 
@@ -183,9 +242,11 @@ def main() -> int:
     Returns:
         The exit code: 0 when done, 143 when stopped by SIGTERM, 130 by SIGINT, 1 after an error.
     """
-    args = parse_arguments()
     stop_signal = StopSignal()
+    output_folder = _get_folder("SM_OUTPUT_DATA_DIR", "output/data")
     try:
+        args = parse_arguments()
+        output_folder = args.output_data_dir
         _train(args, stop_signal)
     except Stopped:
         sys.stderr.write("stopped; the last checkpoint is saved\n")
@@ -193,7 +254,7 @@ def main() -> int:
     except Exception as error:
         with suppress(OSError):  # for example, the disk is full
             # SageMaker shows this file as the job's FailureReason.
-            Path(args.output_data_dir).parent.joinpath("failure").write_text(_describe_error(error), encoding="utf-8")
+            output_folder.parent.joinpath("failure").write_text(_describe_error(error), encoding="utf-8")
         if os.environ.get("LEEWAY_DEBUG"):
             raise
         sys.stderr.write(f"{_describe_error(error)}\n")

@@ -11,6 +11,7 @@ import pandas as pd
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.evaluation.gates.holdout import Array, Holdout
+from pipelines.system.data_files import read_parquet
 
 LAST_DAYS = 7
 """Number of days at the end of the training rows: a model that only follows the season predicts their rate."""
@@ -28,9 +29,12 @@ def read_holdout(
         score_champion: takes the rows, returns the champion's scores; None where there is no champion to compare with.
 
     Raises:
-        DataError: a file does not exist, or the rows cannot be judged. A retry cannot help.
+        DataError: a file does not exist or is damaged, or the rows cannot be judged. A retry cannot help.
     """
-    rows, train = (read_table(features / split / "data.parquet", "preprocess") for split in ("holdout", "train"))
+    columns = (*dataset.key, dataset.label, "date")
+    rows, train = (
+        read_parquet(features / split / "data.parquet", "preprocess", columns) for split in ("holdout", "train")
+    )
     return Holdout(
         label=rows[dataset.label].to_numpy(dtype=float),
         candidate_score=_read_scores(dataset, evaluation, rows),
@@ -41,24 +45,11 @@ def read_holdout(
     )
 
 
-def read_table(path: Path, step: str) -> pd.DataFrame:
-    """Read a Parquet file that a step wrote.
-
-    Raises:
-        DataError: there is no such file. A retry cannot help.
-    """
-    if not path.exists():
-        raise DataError(f"{path} does not exist.", f"The step `{step}` writes it.")
-    return pd.read_parquet(path)
-
-
 def _read_scores(dataset: Dataset, evaluation: Path, rows: pd.DataFrame) -> Array:
     """Read the candidate's score of each row of the holdout; refuse scores of other rows."""
     path, key = evaluation / "predictions.parquet", list(dataset.key)
-    predictions = read_table(path, "evaluate")
-    if "score" not in predictions or not predictions[key].reset_index(drop=True).equals(
-        rows[key].reset_index(drop=True)
-    ):
+    predictions = read_parquet(path, "evaluate", (*key, "score"))
+    if not predictions[key].reset_index(drop=True).equals(rows[key].reset_index(drop=True)):
         raise DataError(f"{path} does not belong to this holdout.", "Run `evaluate` again.")
     return predictions["score"].to_numpy(dtype=float)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
+
+from pipelines.parameters import Parameters
 
 Metric = Literal["auc", "pr_auc", "log_loss", "brier", "ece", "accuracy", "precision", "recall", "f1"]
 """The keys of `pipelines.evaluation.statistics.weighted.METRICS`, repeated so that a policy loads without numpy."""
@@ -13,10 +15,8 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Section(BaseModel):
+class Section(Parameters, BaseModel):  # ruff knows only by BaseModel that defaults are copied (RUF012)
     """A section of a policy. Unknown fields are refused, because a misspelt bound would check nothing."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class Bound(Section):

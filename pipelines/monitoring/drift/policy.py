@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from pipelines.monitoring.drift.finding import Decisive
+from pipelines.parameters import Parameters
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -25,10 +26,8 @@ UNBOUNDED = ("psi", "log_loss")
 """Measures that may exceed 1; all others are shares or differences of shares."""
 
 
-class Policy(BaseModel):
+class Policy(Parameters):
     """When drift is an alarm. An unknown key is refused, since a misspelt bound would have no effect."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     false_alarms_per_year: Positive = 0.5
     """Highest expected number of false alarms in a year, on data that does not drift."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from pipelines.parameters import Parameters
 
 
-class Policy(BaseModel):
+class Policy(Parameters):
     """How fine the bins are. Unknown fields are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     bins: Annotated[int, Field(ge=2, le=100)] = 10
     """Bins of a number. Each has about the same share of the training's values."""

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from pipelines.errors import DataError
 from pipelines.monitoring.profiles.policy import Policy
 from pipelines.monitoring.profiles.texts import select_normalizer
+from pipelines.system.data_files import explain_damage
 
 SCORE = "score"
 """Column of the model's scores."""
@@ -101,7 +102,8 @@ def fit_reference(path: Path, kinds: Mapping[str, str], label: str, policy: Poli
     Raises:
         DataError: a feature is not in the file, or has a type that its kind does not allow. A retry cannot help.
     """
-    schema = pq.read_schema(path)
+    with explain_damage(path, "Run `preprocess` again: it writes it."):
+        schema = pq.read_schema(path)
     missing_columns = [name for name in kinds if name not in schema.names]
     if missing_columns:
         raise DataError(f"{path} lacks the features {', '.join(missing_columns)}.", "Run `preprocess`.")
@@ -140,7 +142,8 @@ def _is_bytes(data_type: pa.DataType) -> bool:
 
 
 def _fit_column(path: Path, name: str, kind: str, policy: Policy) -> Number | Category:
-    values = pq.read_table(path, columns=[name])[name]
+    with explain_damage(path, "Run `preprocess` again: it writes it."):
+        values = pq.read_table(path, columns=[name])[name]
     family = get_family(values.type)
     if not is_countable(values.type):
         raise DataError(f"{path}: the feature {name} is {values.type}, not a {kind}.")

@@ -122,7 +122,7 @@ time.sleep(600)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"inputs": [build_input("x", "s3://b/x", "/etc")]}, "LocalPath must be a folder under /opt/ml/processing"),
+        ({"inputs": [build_input("x", "s3://b/x", "/etc")]}, "LocalPath must be a folder under /opt/ml (got"),
         ({"inputs": [build_input("x", "s3://b/x", "/opt/ml/p", S3CompressionType="Gzip")]}, "only for Pipe mode"),
         ({"inputs": [build_input("code", "s3://b/x", "/opt/ml/p")]}, "InputNames must be unique"),
         ({"AppSpecification": {}}, "appSpecification.imageUri"),

@@ -2,12 +2,10 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from drydock.errors import CannotStart
-from drydock.faults.spot_market import Interruption, Policy, Schedule, SpotMarket, parse_policy
+from drydock.faults.spot_market import Interruption, Policy, Schedule, SpotMarket
 from drydock.jobs.states import Phase
 from drydock.jobs.training.job import TrainingJob
 
@@ -76,29 +74,3 @@ def test_same_seed_interrupts_at_the_same_seconds(make_job: Make) -> None:
     assert first != draw_interruptions(2, "a", make_job) and first != draw_interruptions(1, "b", make_job)
     within_a_minute = sum(seconds <= 60 for seconds in first)
     assert 70 <= within_a_minute <= 130, "about half of the runs are interrupted within a minute"
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        {"interruption_probability": 1},
-        {"interruption_probability": -0.1},
-        {"billable_fraction": 0},
-        {"billable_fraction": 1.1},
-        {"notice_s": -1},
-        {"capacity_back_after_s": -1},
-        {"notice_s": "soon"},
-        {"unknown": 1},
-        {"interrupt": [{"job": "x"}]},
-        {"interrupt": [{"job": "x", "after_s": ["soon"]}]},
-        {"interrupt": 7},
-    ],
-)
-def test_invalid_policy_is_refused(table: dict[str, Any]) -> None:
-    with pytest.raises(CannotStart):
-        parse_policy(table)
-
-
-def test_policy_is_parsed_from_a_table() -> None:
-    policy = parse_policy({"seed": 3, "interrupt": [{"job": "a*", "after_s": [1, 2]}]})
-    assert policy == Policy(seed=3, interruptions=[Schedule("a*", [1.0, 2.0])])

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from drydock.host.requirements import find_unmet_requirements
+from drydock.errors import JobFailed
+from drydock.host.requirements import check_requirements, find_unmet_requirements
 
 
 def check(folder: Path, text: str, python: str = sys.executable) -> list[str]:
@@ -76,3 +77,9 @@ def test_an_installed_pre_release_counts(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert check(tmp_path, "early>=1.5") == []
     assert check(tmp_path, "early>=2.0") == ["early>=2.0 (installed: 2.0rc1)"]
+
+
+def test_a_file_that_cannot_be_read_fails_the_job_with_a_reason(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").mkdir()
+    with pytest.raises(JobFailed, match=r"ClientError: requirements\.txt cannot be checked: Is a directory"):
+        check_requirements(tmp_path / "requirements.txt")

@@ -177,10 +177,12 @@ def test_every_branch_of_errors_has_its_exit_code(
     report = Report.model_validate_json((project / "result.json").read_text())
     assert (result.code, report.exit_code, report.error) == (code, code, name)
     assert len(result.errors) == 1
-    assert "Traceback" not in result.err
+    assert ("Traceback" in result.err) is (code == 1), "whoever mends a bug needs its place; other errors are one line"
 
 
-def test_a_traceback_is_shown_only_with_leeway_debug(call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leeway_debug_shows_the_traceback_of_every_error(
+    call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "Traceback" not in call(*INVALID["no such evaluation"]).err
     monkeypatch.setenv("LEEWAY_DEBUG", "1")
     errors = call(*INVALID["no such evaluation"]).err
@@ -218,7 +220,22 @@ def test_a_failed_verdict_is_a_result_and_no_error(call: Callable[..., Any]) -> 
     assert json.loads(result.out)["passed"] is False
 
 
-@pytest.mark.parametrize("defect", ["score is NaN", "no score", "other rows", "fewer rows", "one label", "missing"])
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-300])
+
+
+def replace_by_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    "defect",
+    [
+        *("score is NaN", "no score", "other rows", "fewer rows", "one label", "missing", "cut", "a folder"),
+        *("cut features", "features are a folder", "features are no table", "features without the label"),
+    ],
+)
 def test_gate_refuses_an_invalid_evaluation(call: Callable[..., Any], project: Path, defect: str) -> None:
     """The last verdict stays unchanged."""
     assert call("gate").code == 0
@@ -232,9 +249,20 @@ def test_gate_refuses_an_invalid_evaluation(call: Callable[..., Any], project: P
         "fewer rows": lambda: frame.iloc[1:].to_parquet(predictions),
         "one label": lambda: features.assign(late=True).to_parquet(rows),
         "missing": predictions.unlink,
+        "cut": lambda: cut(predictions),
+        "a folder": lambda: replace_by_folder(predictions),
+        "cut features": lambda: cut(rows),
+        "features are a folder": lambda: replace_by_folder(rows),
+        "features are no table": lambda: rows.write_text("date,late\n"),
+        "features without the label": lambda: features.drop(columns="late").to_parquet(rows),
     }[defect]()
     result = call("gate")
     assert (result.code, len(result.errors)) == (2, 1), result.err
+    assert "Traceback" not in result.err
+    if defect.startswith(("cut", "a folder")) or "features" in defect:
+        path, step = (rows, "preprocess") if "features" in defect else (predictions, "evaluate")
+        assert str(path.relative_to(project)) in result.errors[0]
+        assert f"`{step}`" in result.errors[0]
     assert (project / "data/verdict.json").read_bytes() == verdict
 
 

@@ -1,0 +1,64 @@
+"""Parse the spot policy: the table [spot] of the configuration file, with the values of the command line's options."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from drydock.errors import InvalidSetting
+from drydock.faults.spot_market import Policy, Schedule
+
+SCHEDULES_KEY = "interrupt"
+NUMBERS = ("interruption_probability", "notice_s", "capacity_back_after_s", "billable_fraction")
+KEYS = ("seed", *NUMBERS, "without_capacity", SCHEDULES_KEY)
+
+
+def parse_policy(table: Mapping[str, Any]) -> Policy:
+    """Return the policy of a [spot] table.
+
+    Raises:
+        InvalidSetting: A key is unknown, or a value has the wrong type or is out of range. A retry cannot help.
+    """
+    if unknown_keys := sorted(table.keys() - set(KEYS)):
+        raise InvalidSetting(f"[spot]: no key is called {', '.join(unknown_keys)}; the keys are {', '.join(KEYS)}")
+    values: dict[str, Any] = {name: _parse_number(name, table[name]) for name in NUMBERS if name in table}
+    if "seed" in table:
+        values["seed"] = _parse_seed(table["seed"])
+    if "without_capacity" in table:
+        values["without_capacity"] = _parse_texts("without_capacity", table["without_capacity"])
+    schedules = _parse_list(SCHEDULES_KEY, table.get(SCHEDULES_KEY, []))
+    return Policy(**values, interruptions=[_parse_schedule(entry) for entry in schedules])
+
+
+def _parse_schedule(entry: object) -> Schedule:
+    if not isinstance(entry, Mapping) or set(entry) != {"job", "after_s"} or not isinstance(entry["job"], str):
+        raise InvalidSetting(
+            f"[[spot.{SCHEDULES_KEY}]]: give job, a pattern of names, and after_s, a list of seconds; not {entry!r}"
+        )
+    return Schedule(
+        entry["job"], [_parse_number("after_s", seconds) for seconds in _parse_list("after_s", entry["after_s"])]
+    )
+
+
+def _parse_number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise InvalidSetting(f"[spot]: {name} must be a number, not {value!r}")
+    return float(value)
+
+
+def _parse_seed(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidSetting(f"[spot]: seed must be a whole number, not {value!r}")
+    return value
+
+
+def _parse_texts(name: str, value: object) -> list[str]:
+    texts = _parse_list(name, value)
+    if not all(isinstance(text, str) for text in texts):
+        raise InvalidSetting(f"[spot]: {name} must be a list of texts, not {value!r}")
+    return texts
+
+
+def _parse_list(name: str, value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise InvalidSetting(f"[spot]: {name} must be a list, not {value!r}")
+    return value

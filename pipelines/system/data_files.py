@@ -1,0 +1,69 @@
+"""Read files that a step or a person wrote, and name the file in the error where that is not possible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipelines.errors import DataError, InvalidError, LeewayError
+from pipelines.system.error_translation import describe_reason, translate_known_error
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@contextmanager
+def explain_damage(file: object, remedy: str, *, is_any_error: bool = False) -> Iterator[None]:
+    """Raise an error that names `file` where the block cannot read it.
+
+    Args:
+        file: path of what the block reads, or words for it.
+        remedy: a sentence that says how the file is made again.
+        is_any_error: whether every error of the block means a damaged file; otherwise an error that is not in the table
+            of `error_translation` is a bug, and passes.
+
+    Raises:
+        DataError: the file does not exist, or its content is damaged. A retry cannot help.
+        TryAgainError: the disk or a service failed. A retry can help.
+    """
+    try:
+        yield
+    except LeewayError:
+        raise
+    except Exception as error:
+        translation = translate_known_error(error)
+        if translation is None and not is_any_error:
+            raise
+        if translation is not None and not isinstance(translation, InvalidError):
+            raise translation from None
+        raise DataError(f"{file} cannot be read: {describe_reason(error)}.", remedy) from None
+
+
+def read_parquet(path: Path, step: str, columns: Iterable[str] = ()) -> pd.DataFrame:
+    """Read a Parquet file that a step wrote.
+
+    Args:
+        path: the file.
+        step: the step that writes it, for the error message.
+        columns: columns that the file must have.
+
+    Raises:
+        DataError: there is no such file, it is damaged, or it lacks a column. A retry cannot help.
+    """
+    import pandas as pd
+
+    frame: pd.DataFrame = _read(path, step, pd.read_parquet)
+    if missing := [name for name in columns if name not in frame]:
+        raise DataError(f"{path} lacks the column(s) {', '.join(missing[:10])}.", f"Run `{step}` again: it writes it.")
+    return frame
+
+
+def _read(path: Path, step: str, read: Callable[[Path], Any]) -> Any:
+    if not path.exists():
+        raise DataError(f"{path} does not exist.", f"The step `{step}` writes it.")
+    if not path.is_file():  # pandas would read the files of a folder
+        raise DataError(f"{path} is not a file.", f"Remove it, and run `{step}` again: it writes it.")
+    with explain_damage(path, f"Run `{step}` again: it writes it."):
+        return read(path)

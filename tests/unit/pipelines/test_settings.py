@@ -1,0 +1,60 @@
+"""Test that settings are checked when they are read, and that the error names the environment variable."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipelines.errors import SpecError
+from pipelines.settings import settings
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        *(("LEEWAY_WORKSPACE_DAYS", value) for value in ("abc", "0", "-1", "1.5", "true", "99999999999999", "nan")),
+        *(("MLFLOW_TRACKING_URI", value) for value in ("notaurl", "ftp://host", "http://host:8080extra")),
+        *(("AWS_ENDPOINT_URL", value) for value in ("notaurl", "ftp://host", "sqlite:///x")),
+        ("AWS_ENDPOINT_URL_S3", "http://host:x"),
+        ("LEEWAY_DOCS_URL", "ftp://host"),
+    ],
+)
+def test_a_wrong_value_is_an_error_that_names_the_variable(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(SpecError) as error:
+        settings()
+    assert error.value.exit_code == 2
+    assert str(error.value).startswith(f"{variable}: ")
+    assert f"(got {value!r})" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_all_wrong_values_are_named(monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> None:
+    monkeypatch.setenv("LEEWAY_WORKSPACE_DAYS", "abc")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "abc")
+    with pytest.raises(SpecError, match=r"LEEWAY_WORKSPACE_DAYS.*AWS_ENDPOINT_URL"):
+        settings()
+
+
+def test_valid_values_are_accepted(monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> None:
+    """This is the negative control."""
+    values = {
+        "LEEWAY_WORKSPACE_DAYS": "7", "MLFLOW_TRACKING_URI": "http://127.0.0.1:5000",
+        "AWS_ENDPOINT_URL": "http://localhost:5005", "LEEWAY_DOCS_URL": "file:///docs", "LEEWAY_HOME": "/somewhere",
+    }  # fmt: skip
+    for variable, value in values.items():
+        monkeypatch.setenv(variable, value)
+    assert (settings().workspace_days, settings().home) == (7, Path("/somewhere"))
+
+
+def test_an_empty_variable_counts_as_not_set(
+    monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None], tmp_path: Path
+) -> None:
+    """`.env.example` lists the variables with empty values."""
+    monkeypatch.chdir(tmp_path)
+    for variable in ("LEEWAY_HOME", "LEEWAY_PROJECT", "LEEWAY_WORKSPACE_DAYS", "MLFLOW_TRACKING_URI"):
+        monkeypatch.setenv(variable, "")
+    assert (settings().home, settings().project) == (tmp_path / ".leeway", tmp_path)
+    assert (settings().workspace_days, settings().mlflow_tracking_uri) == (30, "")
