@@ -9,14 +9,18 @@ again. Idempotent.
 from __future__ import annotations
 
 import re
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from pipelines.contract import Result, Spec
 from pipelines.settings import settings
 from pipelines.system.log import log
+
+if TYPE_CHECKING:
+    from pipelines.versioning.workspaces import Workspace
 
 
 def _make_folder_name(name: str) -> str:
@@ -39,7 +43,10 @@ class ReproSpec(Spec):
     params: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Overrides of params.yaml: section to key to value."""
     commit: str = ""
-    """Commit of the code; empty: LEEWAY_GIT_COMMIT, else the project's HEAD."""
+    """Commit of the code; empty: that of the DAG bundle, else LEEWAY_GIT_COMMIT, else the project's HEAD."""
+    bundle_version: str = ""
+    """Version of the DAG bundle of the run. It is the commit of the code where `commit` is empty, the version is the
+    hash of a commit, and the project is a git repository."""
     push: bool = True
     """Whether to push the data to LEEWAY_DVC_REMOTE, if that is set."""
     wait: bool = False
@@ -87,9 +94,9 @@ def run(spec: ReproSpec) -> ReproResult:
         InvalidError, TryAgainError: a stage failed; its exit code says whether a retry can help.
     """
     from pipelines.system.files import sha256
-    from pipelines.versioning import dvc_calls, runcache, workspaces
+    from pipelines.versioning import dvc_calls, runcache
 
-    with workspaces.open_workspace(spec.workspace, spec.params, spec.commit, wait=spec.wait) as workspace:
+    with _open_workspace(spec) as workspace:
         runcache.fetch_entries()
         ran = [name for stage in spec.refresh for name in dvc_calls.run_repro(workspace, [stage], force=True)]
         with runcache.hold_stage_lock(workspace, spec.targets, spec.refresh):
@@ -107,6 +114,12 @@ def run(spec: ReproSpec) -> ReproResult:
             stages=_read_outputs(lock),
             ran=ran,
         )
+
+
+def _open_workspace(spec: ReproSpec) -> AbstractContextManager[Workspace]:
+    from pipelines.versioning.workspaces import open_workspace
+
+    return open_workspace(spec.workspace, spec.params, spec.commit, spec.bundle_version, wait=spec.wait)
 
 
 def _read_outputs(lock: Path) -> dict[str, dict[str, Output]]:

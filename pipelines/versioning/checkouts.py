@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,6 +16,7 @@ from pipelines.settings import PARAMS_FILE, settings
 from pipelines.system.error_translation import NO_SPACE_TEXTS
 from pipelines.system.files import read_json, sha256, write_json
 from pipelines.system.locks import hold_lock
+from pipelines.system.log import log
 from pipelines.system.packages import find_versions
 from pipelines.versioning.git import (
     DIRTY,
@@ -31,6 +33,8 @@ CODE_PATHS = ("pipelines", "expectations", "dvc.yaml", PARAMS_FILE)
 """Parts of the project that are copied; a change in one of them makes the code dirty."""
 CODE_FILE = "code.json"
 """File beside the code that describes it; see `Code`."""
+COMMIT_HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+"""Full hash of a commit, by SHA-1 or SHA-256. A GitDagBundle has it as its version, other bundles have other texts."""
 DVCIGNORE = ".dvcignore"
 PACKAGES = (
     *("duckdb", "dvc", "ibis-framework", "mlflow", "numpy", "pandas", "pyarrow", "pyiceberg", "pyspark"),
@@ -90,18 +94,25 @@ def find_library_versions() -> dict[str, str]:
     return {"python": platform.python_version(), **find_versions(PACKAGES)}
 
 
-def check_out(folder: Path, commit: str = "") -> Code:
+def check_out(folder: Path, commit: str = "", bundle_version: str = "") -> Code:
     """Put the project's code into `folder`, with code.json. Other files in the folder stay.
 
-    The commit is `commit`, or LEEWAY_GIT_COMMIT where the repository has it, or HEAD. Where the working tree differs
-    from HEAD, it is copied over the commit, and the code is marked dirty. The caller must hold the folder's lock.
+    The commit is `commit`, or that of the DAG bundle, or LEEWAY_GIT_COMMIT where the repository has it, or HEAD. Where
+    nothing names a commit and the working tree differs from HEAD, it is copied over the commit, and the code is marked
+    dirty. The caller must hold the folder's lock.
+
+    Args:
+        folder: folder to write.
+        commit: hash, tag or branch; empty: the next of the list above.
+        bundle_version: version of the run's DAG bundle. It counts where it is the hash of a commit, and the project is
+            a git repository.
 
     Raises:
         SpecError: the project lacks a file, or the repository lacks the commit. A retry cannot help.
         StorageError: the disk is full. A retry can help.
         InvalidError: git failed. A retry cannot help.
     """
-    commit, code_name = _choose_commit(settings().project, commit)
+    commit, code_name = _choose_commit(settings().project, commit or _find_commit_of_bundle(bundle_version))
     try:
         if commit:
             _prepare_worktree(folder, commit)
@@ -115,7 +126,29 @@ def check_out(folder: Path, commit: str = "") -> Code:
         _copy_project(folder)
     code = Code.describe(folder, code_name)
     write_json(folder / CODE_FILE, asdict(code))
+    log.info("workspace %s: the code is that of commit %s", folder.name, code.git_commit)
     return code
+
+
+def _find_commit_of_bundle(version: str) -> str:
+    """Return the commit that is the version of a DAG bundle; empty where the project's repository cannot have it.
+
+    Raises:
+        SpecError: the repository lacks the commit. A retry cannot help.
+    """
+    project = settings().project
+    if not version:
+        return ""
+    if not COMMIT_HASH.fullmatch(version) or not is_repository(project):
+        reason = "it is no commit" if is_repository(project) else f"{project} is not a git repository"
+        log.info("the code is not that of the DAG bundle's version %s: %s", version, reason)
+        return ""
+    if not resolve_commit(project, version):
+        raise SpecError(
+            f"the repository {project} has no commit {version}, the version of the run's DAG bundle.",
+            "Fetch it. If the DAGs have a repository of their own, set `commit`, for example to HEAD.",
+        )
+    return version
 
 
 def _choose_commit(project: Path, commit: str) -> tuple[str, str]:

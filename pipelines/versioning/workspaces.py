@@ -41,14 +41,20 @@ class Workspace:
 
 @contextmanager
 def open_workspace(
-    name: str, overrides: Mapping[str, Mapping[str, Any]] | None, commit: str = "", *, wait: bool = False
+    name: str,
+    overrides: Mapping[str, Mapping[str, Any]] | None,
+    commit: str = "",
+    bundle_version: str = "",
+    *,
+    wait: bool = False,
 ) -> Iterator[Workspace]:
     """Prepare a workspace with the project's code and overridden parameters, and hold its lock while the block runs.
 
     Args:
         name: folder below LEEWAY_HOME/workspaces.
         overrides: values that replace those of params.yaml, section to key to value; None: the file stays as it is.
-        commit: commit of the code; empty: LEEWAY_GIT_COMMIT, else the project's HEAD.
+        commit: commit of the code; empty: that of the DAG bundle, else LEEWAY_GIT_COMMIT, else the project's HEAD.
+        bundle_version: version of the DAG bundle of the run; empty where it has none.
         wait: whether to wait while another process holds the workspace.
 
     Raises:
@@ -58,7 +64,7 @@ def open_workspace(
     folder = _get_workspaces_folder() / name
     _remove_unused(except_name=name)
     with hold_lock(_get_lock_path(name), "" if wait else f"another process works in the workspace {name}.") as handle:
-        code = checkouts.check_out(folder, commit)
+        code = checkouts.check_out(folder, commit, bundle_version)
         if overrides is not None:
             _override_params(folder, overrides)
         _configure_dvc(folder)

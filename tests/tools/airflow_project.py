@@ -66,7 +66,7 @@ from airflow.sdk import DAG
 from leeway.operators.dvc_repro import DvcReproOperator
 
 with DAG("versions", schedule=None) as dag:
-    for task_id, more in (("versioned", dict(%s)), ("plain", {})):
+    for task_id, more in (("versioned", {}), ("head", dict(%s))):
         DvcReproOperator(
             task_id=task_id, targets=["word"], workspace="{{ run_id }}." + task_id,
             retries=20, retry_delay=dt.timedelta(seconds=0.5), **more,
@@ -102,11 +102,11 @@ def write_project(project: Path, training_script: str) -> None:
         training_script: text of train.py. The script's hyperparameter `mode` says what it does.
     """
     channels = read_example("how-to/processing-job.md", r"SpotTrainingOperator\(.*?(channels=.*?)\n\)")
-    commit_of_run = read_example("explanation/versioned-preprocessing.md", r"DvcReproOperator\((commit=[^\n]+?)\)`")
+    commit_of_project = read_example("explanation/versioned-preprocessing.md", r"DvcReproOperator\((commit=[^\n]+?)\)`")
     files = {
         "local/spot.py": SPOT_DAGS,
         "local/spark.py": SPARK_DAGS % channels,
-        "dags/versions.py": VERSIONS_DAG % commit_of_run,
+        "dags/versions.py": VERSIONS_DAG % commit_of_project,
         "train.py": training_script,
         "train_on_channels.py": CHANNELS_SCRIPT,
         "lib/__init__.py": "",

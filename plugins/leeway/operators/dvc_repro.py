@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from airflow.sdk.definitions.context import Context
+
 from leeway.operators.step import StepOperator
 
 WORKSPACE = "{{ dag.dag_id }}.{{ run_id }}"
@@ -24,8 +26,9 @@ class DvcReproOperator(StepOperator):
         window: window of the training, as GuardOperator returns it (templated); replaces values of section `snapshot`
             of params.yaml.
         workspace: name of the workspace (templated); by default DAG.RUN.
-        commit: commit of the code that runs (templated); by default LEEWAY_GIT_COMMIT or the project's HEAD. With a
-            GitDagBundle over the project's repository: "{{ ti.bundle_instance.version or '' }}".
+        commit: commit of the code that runs (templated); by default the run's version of its DAG bundle, if that is a
+            commit: a run that is cleared or backfilled later has the code of its version again. A DAG bundle without
+            versions: LEEWAY_GIT_COMMIT, or the project's HEAD.
         push: whether to push the data to LEEWAY_DVC_REMOTE, if it is set (templated).
         wait: whether to wait while another task of the run uses the workspace (templated); otherwise the task fails,
             and a retry can help.
@@ -56,6 +59,7 @@ class DvcReproOperator(StepOperator):
         self.targets, self.refresh, self.workspace = targets, refresh, workspace
         self.overrides, self.window = overrides, window
         self.commit, self.push, self.wait = commit, push, wait
+        self.bundle_version = ""
 
     def build_spec(self) -> dict[str, Any]:
         """Return the step's spec."""
@@ -68,6 +72,14 @@ class DvcReproOperator(StepOperator):
             "params": overrides,
             "workspace": self.workspace,
             "commit": self.commit,
+            "bundle_version": self.bundle_version,
             "push": self.push,
             "wait": self.wait,
         }
+
+    def execute(self, context: Context) -> Any:
+        """Run the step with the code of the run's DAG bundle, where that has versions; return its Result."""
+        # A version of None: the bundle has no versions, or the DAG does not pin them.
+        bundle = getattr(context["ti"], "bundle_instance", None)
+        self.bundle_version = str(getattr(bundle, "version", None) or "")
+        return super().execute(context)

@@ -11,7 +11,7 @@ def test_cleared_run_has_the_code_of_its_version(airflow, start_run, until):
     project = airflow.project
     first_commit = run_git(project, "rev-parse", "HEAD")
     versioned_task = start_run("versions", "versioned", wait_for_job=False)
-    tasks = [versioned_task, versioned_task.select_task("plain")]
+    tasks = [versioned_task, versioned_task.select_task("head")]
     until(lambda: [task.get_state() for task in tasks] == ["success"] * 2, 180)
     assert [task.get_result()["git_commit"] for task in tasks] == [first_commit, first_commit]
 
@@ -20,10 +20,8 @@ def test_cleared_run_has_the_code_of_its_version(airflow, start_run, until):
     for task in tasks:
         task.clear_task()
     until(lambda: [task.get_state() for task in tasks] == ["success"] * 2, 180)
-    versioned_result, plain_result = (task.get_result() for task in tasks)
+    versioned_result, head_result = (task.get_result() for task in tasks)
     assert versioned_result["git_commit"] == first_commit
     assert (Path(versioned_result["workspace"]) / "data/word.txt").read_text() == "one"
-    assert plain_result["git_commit"] == second_commit, (
-        "the negative control: without a version, the project's HEAD runs"
-    )
-    assert (Path(plain_result["workspace"]) / "data/word.txt").read_text() == "two"
+    assert head_result["git_commit"] == second_commit, "the negative control: the task that asks for HEAD gets it"
+    assert (Path(head_result["workspace"]) / "data/word.txt").read_text() == "two"

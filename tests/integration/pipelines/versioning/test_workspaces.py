@@ -37,9 +37,9 @@ def count_worktrees(project: Path) -> int:
     return len(process.stdout.splitlines()) - 1
 
 
-def read_code(name: str = "one", commit: str = "") -> tuple[str, str]:
+def read_code(name: str = "one", commit: str = "", bundle_version: str = "") -> tuple[str, str]:
     """Open a workspace at a commit; return its commit and the code of its stage."""
-    with workspaces.open_workspace(name, {}, commit) as workspace:
+    with workspaces.open_workspace(name, {}, commit, bundle_version) as workspace:
         return workspace.code.git_commit, (workspace.folder / "pipelines/work.py").read_text()
 
 
@@ -62,6 +62,34 @@ def test_a_workspace_has_the_code_of_head_or_of_the_requested_commit(
         read_code(commit="nonsense")
 
 
+def test_a_workspace_has_the_code_of_the_dag_bundle(
+    project: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The run's commit counts, whatever the project and LEEWAY_GIT_COMMIT have now."""
+    first, second = commit_code(project, "first"), commit_code(project, "second")
+    (project / "pipelines/work.py").write_text("dirty")
+    with caplog.at_level("INFO"):
+        assert read_code(bundle_version=first) == (first, "first")
+    assert f"workspace one: the code is that of commit {first}" in caplog.text
+    assert read_code(bundle_version=first, commit="HEAD") == (second, "second"), "a requested commit has precedence"
+    monkeypatch.setenv("LEEWAY_GIT_COMMIT", second)
+    assert read_code(bundle_version=first) == (first, "first")
+    with pytest.raises(SpecError, match=f"has no commit {'0' * 40}, the version of the run's DAG bundle"):
+        read_code(bundle_version="0" * 40)
+
+
+@pytest.mark.parametrize("version", ["", "main", "v1.2", "2026-11-23T12:00:00"])
+def test_a_dag_bundle_whose_version_is_no_commit_changes_nothing(
+    project: Path, version: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = commit_code(project, "first")
+    subprocess.run(["git", "branch", "-f", "v1.2", "HEAD~1"], cwd=project, check=True)
+    with caplog.at_level("INFO"):
+        assert read_code(bundle_version=version) == (head, "first")
+    assert f"the code is that of commit {head}" in caplog.text
+    assert (f"the code is not that of the DAG bundle's version {version}" in caplog.text) == bool(version)
+
+
 def test_uncommitted_changes_are_copied_and_marked(project: Path) -> None:
     head = commit_code(project, "first")
     (project / "pipelines/work.py").write_text("dirty")
@@ -82,6 +110,7 @@ def test_without_git_the_workspace_is_a_copy(project: Path) -> None:
     assert read_code() == ("unknown", "copied")
     assert (workspaces._get_workspaces_folder() / "one/.dvcignore").exists()
     assert digest_code(workspaces._get_workspaces_folder() / "one") == digest_code(project)
+    assert read_code(bundle_version="0" * 40) == ("unknown", "copied"), "an image without .git has its own code only"
     with pytest.raises(SpecError, match="is not a git repository"):
         read_code(commit="abc")
 
