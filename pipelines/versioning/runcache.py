@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import yaml
@@ -20,13 +20,14 @@ import yaml
 from pipelines import params
 from pipelines.errors import ServiceError
 from pipelines.settings import PARAMS_FILE, settings
-from pipelines.system.files import replace_file, sha256
+from pipelines.system.files import digest_files, replace_file, sha256
 from pipelines.system.locks import hold_lock
 from pipelines.versioning import stages
 from pipelines.versioning.workspaces import Workspace
 
 RUNS = "runs"
 """Folder of the entries, in DVC's cache and at its remote."""
+BYTECODE_FOLDER = "__pycache__"
 ENTRY_FILE_NAME = re.compile(r"[0-9a-f]{64}")
 """Name of an entry's file. Any other file in the folder is incomplete: DVC was killed while it wrote it."""
 
@@ -58,7 +59,7 @@ def digest_inputs(folder: Path, targets: Sequence[str], finished_stages: Sequenc
     pending_stages = [stage for stage in needed_stages if stage.name not in finished_stages]
     inputs: list[Any] = [[stage.name, stage.cmd, _read_params(folder, stage)] for stage in pending_stages]
     for path in sorted(stages.list_source_inputs(pending_stages)):
-        inputs.append([path, sha256(folder / path) if (folder / path).exists() else ""])
+        inputs.append([path, _digest_source(folder / path)])
     return hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -100,6 +101,17 @@ def push_entries(workspace: Workspace) -> int:
             remote.makedirs(f"{root}/{RUNS}/{name.rpartition('/')[0]}", exist_ok=True)
             remote.pipe_file(f"{root}/{RUNS}/{name}", (_get_runs_folder() / name).read_bytes())
         return len(new_names)
+
+
+def _digest_source(path: Path) -> str | dict[str, str]:
+    """Return the digest of a file, or those of the files in a folder by name; empty where there is no such path.
+
+    Bytecode is left out, as .dvcignore does: Python writes it into each workspace, with the times of the files there.
+    """
+    if path.is_dir():
+        digests = digest_files(path).items()
+        return {name: digest for name, digest in digests if BYTECODE_FOLDER not in PurePosixPath(name).parts}
+    return sha256(path) if path.exists() else ""
 
 
 def _read_params(folder: Path, stage: stages.Stage) -> list[Any]:
