@@ -1,7 +1,7 @@
 """Test that a change of any code that a stage names gives the stage another key, and no result of the run cache."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -20,9 +20,7 @@ DATA = {path for stage in STAGES.values() for path in (*stage.deps, *stage.outs)
 
 
 @pytest.fixture
-def project(
-    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
-) -> Iterator[Path]:
+def project(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> Path:
     """Return a copy of this project. Its stages have their dependencies, and commands that write constant outputs."""
     folder = tmp_path / "project"
     for name in ("pipelines", "expectations"):
@@ -89,7 +87,7 @@ def test_the_key_does_not_depend_on_the_bytecode_of_the_workspace(project: Path)
 
 
 def test_dvc_on_a_laptop_sees_a_change_in_each_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dvc.repo import Repo
+    from dvc.repo import Repo  # type: ignore[import-untyped]
 
     monkeypatch.chdir(project)
     with Repo.init(str(project), no_scm=True) as dvc:
