@@ -236,16 +236,16 @@ def start_task(task: Any, context: dict[str, Any]) -> Any:
     """Run a task until it defers, and return the exception TaskDeferred."""
     from airflow.sdk.exceptions import TaskDeferred
 
-    with pytest.raises(TaskDeferred) as deferred:
+    with pytest.raises(TaskDeferred) as deferral:
         task.execute(context)
-    return deferred.value
+    return deferral.value
 
 
-def run_trigger(deferred: Any) -> dict[str, Any]:
+def run_trigger(deferral: Any) -> dict[str, Any]:
     """Build the trigger from its serialized form, as the triggerer does, run it, and return its first event."""
     from airflow.sdk._shared.module_loading import import_string
 
-    path, fields = deferred.trigger.serialize()
+    path, fields = deferral.trigger.serialize()
     json.dumps(fields)
     trigger = import_string(path)(**fields)
     trigger.wait = replace(trigger.wait, check_interval_s=0.3)  # calls to this server cost nothing
@@ -267,8 +267,8 @@ def start() -> Callable[..., Any]:
 def resume(context: dict[str, Any]) -> Callable[..., Any]:
     """Return the function that waits for a deferred task's job and passes the event to a new object of the task."""
 
-    def run(task: Any, deferred: Any, event: dict[str, Any] | None = None) -> Any:
-        return getattr(task, deferred.method_name)(context, event=event or run_trigger(deferred), **deferred.kwargs)
+    def run(task: Any, deferral: Any, event: dict[str, Any] | None = None) -> Any:
+        return getattr(task, deferral.method_name)(context, event=event or run_trigger(deferral), **deferral.kwargs)
 
     return run
 
@@ -278,11 +278,11 @@ def finish(resume: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function that resumes a deferred task, and again each time it defers, until it returns a result."""
     from airflow.sdk.exceptions import TaskDeferred
 
-    def run(task: Any, deferred: Any) -> Any:
+    def run(task: Any, deferral: Any) -> Any:
         while True:
             try:
-                return resume(task, deferred)
-            except TaskDeferred as next_deferred:
-                deferred = next_deferred
+                return resume(task, deferral)
+            except TaskDeferred as next_deferral:
+                deferral = next_deferral
 
     return run

@@ -84,9 +84,9 @@ def get_status(drydock, name):
 
 
 def test_large_partition_is_scored_by_a_job(drydock, project, make_task, context, start, finish, tmp_path, capsys):
-    deferred = start(make_task(), context)
-    result = finish(make_task(), deferred)
-    name = deferred.trigger.wait.job_name
+    deferral = start(make_task(), context)
+    result = finish(make_task(), deferral)
+    name = deferral.trigger.wait.job_name
     text = (project / "rows").read_text()
     assert result == {
         **{
@@ -239,10 +239,10 @@ def test_crashed_model_fails_the_task_without_a_retry(drydock, project, make_tas
 
 
 def test_stopped_job_fails_the_task(drydock, project, make_task, context, start, finish, tmp_path):
-    deferred = start(make_task("wait"), context)
-    drydock.client("sagemaker").stop_transform_job(TransformJobName=deferred.trigger.wait.job_name)
+    deferral = start(make_task("wait"), context)
+    drydock.client("sagemaker").stop_transform_job(TransformJobName=deferral.trigger.wait.job_name)
     with pytest.raises(AirflowException, match="was stopped by somebody") as error:
-        finish(make_task("wait"), deferred)
+        finish(make_task("wait"), deferral)
     assert type(error.value) is AirflowException
     (tmp_path / "release").touch()
     assert finish(make_task("wait"), start(make_task("wait"), context))["attempts"] == 2
@@ -254,26 +254,26 @@ def test_retry_waits_for_a_stopping_job_and_starts_another(
     name = start(make_task("stubborn"), context).trigger.wait.job_name
     until((tmp_path / "release-reached").exists)
     drydock.client("sagemaker").stop_transform_job(TransformJobName=name)
-    deferred = start(make_task("stubborn"), context)
-    assert (deferred.trigger.wait.job_name, deferred.trigger.wait.was_stopping) == (name, True)
+    deferral = start(make_task("stubborn"), context)
+    assert (deferral.trigger.wait.job_name, deferral.trigger.wait.was_stopping) == (name, True)
     (tmp_path / "release").touch()
-    assert finish(make_task("stubborn"), deferred)["attempts"] == 2
+    assert finish(make_task("stubborn"), deferral)["attempts"] == 2
 
 
 def test_job_past_max_run_s_is_stopped_and_fails_the_task_without_a_retry(
     drydock, project, make_task, context, start, finish
 ):
-    deferred = start(make_task("wait", max_run_s=1), context)
+    deferral = start(make_task("wait", max_run_s=1), context)
     with pytest.raises(AirflowFailException, match=r"it ran longer than max_run_s \(1 s\)\. Give a longer max_run_s"):
-        finish(make_task("wait", max_run_s=1), deferred)
-    assert get_status(drydock, deferred.trigger.wait.job_name) == "Stopped"
+        finish(make_task("wait", max_run_s=1), deferral)
+    assert get_status(drydock, deferral.trigger.wait.job_name) == "Stopped"
 
 
 def test_clear_stops_the_job(drydock, project, make_task, context, start, until):
-    deferred = start(make_task("wait"), context)
-    name = deferred.trigger.wait.job_name
-    deferred.trigger._task_instance = SimpleNamespace(id="try")
-    asyncio.run(deferred.trigger.on_kill())
+    deferral = start(make_task("wait"), context)
+    name = deferral.trigger.wait.job_name
+    deferral.trigger._task_instance = SimpleNamespace(id="try")
+    asyncio.run(deferral.trigger.on_kill())
     until(lambda: get_status(drydock, name) == "Stopped")
     worker = make_task("wait")
     next_job = start(worker, context).trigger.wait.job_name
@@ -297,13 +297,13 @@ def test_retry_starts_another_job_when_the_output_was_deleted(drydock, project, 
 def test_same_try_starts_no_other_job_when_the_output_was_deleted(
     drydock, project, make_task, context, start, resume, finish
 ):
-    deferred = start(make_task(), context)
-    name = deferred.trigger.wait.job_name
+    deferral = start(make_task(), context)
+    name = deferral.trigger.wait.job_name
     event = {"cause": "ended", "job_name": name, "message": "", "attached_at": None}
-    asyncio.run(wait_for_job(deferred.trigger.wait, structlog.get_logger()))
+    asyncio.run(wait_for_job(deferral.trigger.wait, structlog.get_logger()))
     delete_output(drydock, name)
     with pytest.raises(AirflowException, match=r"-1 completed, but its scores at s3://\S+ are incomplete") as error:
-        resume(make_task(), deferred, event)
+        resume(make_task(), deferral, event)
     assert type(error.value) is AirflowException and list_jobs(drydock, name) == [name]
     assert finish(make_task(), start(make_task(), context))["attempts"] == 2
 
@@ -365,10 +365,10 @@ def test_worker_killed_after_creating_the_job_leaves_one_job(
     code = KILLED_WORKER.format(root=str(ROOT), plugins=str(ROOT / "plugins"), dag=operator.dag_id, fields=fields)
     process = forking.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True)
     assert process.returncode == -signal.SIGKILL, process.stderr[-2_000:]
-    deferred = start(make_task("wait"), context)
-    assert list_jobs(drydock, deferred.trigger.wait.job_name) == [deferred.trigger.wait.job_name]
+    deferral = start(make_task("wait"), context)
+    assert list_jobs(drydock, deferral.trigger.wait.job_name) == [deferral.trigger.wait.job_name]
     (tmp_path / "release").touch()
-    assert finish(make_task("wait"), deferred)["attempts"] == 1
+    assert finish(make_task("wait"), deferral)["attempts"] == 1
 
 
 def test_worker_waits_for_the_job_when_the_task_is_not_deferrable(drydock, project, make_task, context):

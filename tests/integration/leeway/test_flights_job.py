@@ -85,8 +85,8 @@ finally:
 
 @pytest.mark.parametrize("removed", ["", "pipelines/datasets/flights/model.py"])
 def test_script_needs_only_its_bundle(drydock, flights_fields, make_spot_task, context, start, tmp_path, removed):
-    deferred = start(make_spot_task(**{**flights_fields, "image_uri": "image"}), context)
-    uri = drydock.describe_job(deferred.trigger.wait.job_name)["HyperParameters"]["sagemaker_submit_directory"]
+    deferral = start(make_spot_task(**{**flights_fields, "image_uri": "image"}), context)
+    uri = drydock.describe_job(deferral.trigger.wait.job_name)["HyperParameters"]["sagemaker_submit_directory"]
     content = drydock.client("s3").get_object(Bucket="leeway", Key=uri.removeprefix("s3://leeway/"))["Body"].read()
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         tar.extractall(tmp_path / "bundle", **untar.EXTRACT_OPTIONS)
@@ -95,5 +95,5 @@ def test_script_needs_only_its_bundle(drydock, flights_fields, make_spot_task, c
     command = [sys.executable, "-c", BUNDLE_ONLY, str(tmp_path / "bundle")]
     process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     with suppress(ClientError):  # the job may have ended by itself
-        drydock.stop_job(deferred.trigger.wait.job_name)
+        drydock.stop_job(deferral.trigger.wait.job_name)
     assert (process.returncode == 0) is not bool(removed), process.stderr[-2_000:]

@@ -77,9 +77,9 @@ def test_job_writes_features_to_s3_and_the_task_downloads_them(
     drydock, project, make_task, context, start, finish, tmp_path, capsys
 ):
     folder = tmp_path / "features"
-    deferred = start(make_task(folder=str(folder)), context)
-    result = finish(make_task(folder=str(folder)), deferred)
-    name = deferred.trigger.wait.job_name
+    deferral = start(make_task(folder=str(folder)), context)
+    result = finish(make_task(folder=str(folder)), deferral)
+    name = deferral.trigger.wait.job_name
     job = describe_job(drydock, name)
     uri = job["ProcessingOutputConfig"]["Outputs"][0]["S3Output"]["S3Uri"]
     assert result == {
@@ -145,44 +145,44 @@ def test_changed_inputs_or_map_index_start_another_job(drydock, project, make_ta
 def test_exit_code_decides_whether_the_task_is_retried(
     mode, error_class, drydock, project, make_task, context, start, finish
 ):
-    deferred = start(make_task(mode), context)
+    deferral = start(make_task(mode), context)
     with pytest.raises(AirflowException, match=r"processing job \S+ failed: the script failed\.") as error:
-        finish(make_task(mode), deferred)
+        finish(make_task(mode), deferral)
     assert type(error.value) is error_class
     retry = start(make_task(mode), context)
     assert list_jobs(drydock, retry.trigger.wait.job_name) == [
-        deferred.trigger.wait.job_name,
+        deferral.trigger.wait.job_name,
         retry.trigger.wait.job_name,
     ]
 
 
 def test_stopped_job_fails_the_task(drydock, project, make_task, context, start, finish, tmp_path):
-    deferred = start(make_task("wait"), context)
-    drydock.client("sagemaker").stop_processing_job(ProcessingJobName=deferred.trigger.wait.job_name)
+    deferral = start(make_task("wait"), context)
+    drydock.client("sagemaker").stop_processing_job(ProcessingJobName=deferral.trigger.wait.job_name)
     with pytest.raises(AirflowException, match="was stopped by somebody") as error:
-        finish(make_task("wait"), deferred)
+        finish(make_task("wait"), deferral)
     assert type(error.value) is AirflowException
     (tmp_path / "release").touch()
     assert finish(make_task("wait"), start(make_task("wait"), context))["attempts"] == 2
 
 
 def test_job_past_max_run_s_fails_the_task_without_a_retry(drydock, project, make_task, context, start, finish):
-    deferred = start(make_task("wait", max_run_s=1), context)
+    deferral = start(make_task("wait", max_run_s=1), context)
     with pytest.raises(AirflowFailException, match=r"stopped after max_run_s \(1 s\)"):
-        finish(make_task("wait", max_run_s=1), deferred)
+        finish(make_task("wait", max_run_s=1), deferral)
 
 
 def test_clear_stops_the_job(drydock, project, make_task, context, start, until):
-    deferred = start(make_task("wait"), context)
-    name = deferred.trigger.wait.job_name
-    deferred.trigger._task_instance = SimpleNamespace(id="try")
-    asyncio.run(deferred.trigger.on_kill())
+    deferral = start(make_task("wait"), context)
+    name = deferral.trigger.wait.job_name
+    deferral.trigger._task_instance = SimpleNamespace(id="try")
+    asyncio.run(deferral.trigger.on_kill())
     until(lambda: describe_job(drydock, name)["ProcessingJobStatus"] == "Stopped")
-    deferred = start(make_task("wait"), context)
+    deferral = start(make_task("wait"), context)
     worker = make_task("wait")
     start(worker, context)
     worker.on_kill()
-    until(lambda: describe_job(drydock, deferred.trigger.wait.job_name)["ProcessingJobStatus"] == "Stopped")
+    until(lambda: describe_job(drydock, deferral.trigger.wait.job_name)["ProcessingJobStatus"] == "Stopped")
 
 
 @pytest.mark.usefixtures("fresh_settings")
@@ -254,11 +254,11 @@ def test_worker_killed_after_creating_the_job_leaves_one_job(
     code = KILLED_WORKER.format(root=str(ROOT), plugins=str(ROOT / "plugins"), dag=operator.dag_id, fields=fields)
     process = forking.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True)
     assert process.returncode == -signal.SIGKILL, process.stderr[-2_000:]
-    deferred = start(make_task("wait"), context)
-    assert deferred.trigger.wait.job_name.endswith("-1")
-    assert list_jobs(drydock, deferred.trigger.wait.job_name) == [deferred.trigger.wait.job_name]
+    deferral = start(make_task("wait"), context)
+    assert deferral.trigger.wait.job_name.endswith("-1")
+    assert list_jobs(drydock, deferral.trigger.wait.job_name) == [deferral.trigger.wait.job_name]
     (tmp_path / "release").touch()
-    assert finish(make_task("wait"), deferred)["attempts"] == 1
+    assert finish(make_task("wait"), deferral)["attempts"] == 1
 
 
 def test_worker_waits_for_the_job_when_the_task_is_not_deferrable(drydock, project, make_task, context):

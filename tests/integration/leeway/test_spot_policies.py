@@ -38,13 +38,13 @@ ENOUGH = {"max_run_s": 10, "max_wait_s": 10}
 def test_job_without_capacity_fails_the_task_without_a_retry_and_names_max_wait_s(
     no_capacity, project, make_spot_task, context, start, resume
 ):
-    deferred = start(make_spot_task(**SHORT), context)
+    deferral = start(make_spot_task(**SHORT), context)
     with pytest.raises(
         AirflowFailException, match=r"got no machine .ml.m5.large spot. within 2 s.*max_wait_s"
     ) as error:
-        resume(make_spot_task(**SHORT), deferred)
+        resume(make_spot_task(**SHORT), deferral)
     assert "\n" not in str(error.value)
-    job = no_capacity.describe_job(deferred.trigger.wait.job_name)
+    job = no_capacity.describe_job(deferral.trigger.wait.job_name)
     assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "MaxWaitTimeExceeded")
 
 
@@ -63,14 +63,14 @@ def test_switch_of_instances_keeps_the_checkpoints_and_is_in_the_result(
     no_capacity, project, make_spot_task, context, start, finish, capsys
 ):
     """The jobs of both runs wait for capacity at the same time."""
-    deferred = {}
+    deferral_by_run = {}
     for run_id, (fields, _, _) in SWITCHES.items():
         context["ti"].run_id = run_id
-        deferred[run_id] = start(make_spot_task(**ENOUGH, **fields), context)
+        deferral_by_run[run_id] = start(make_spot_task(**ENOUGH, **fields), context)
     for run_id, (fields, instance_type, is_spot) in SWITCHES.items():
         context["ti"].run_id = run_id
-        result = finish(make_spot_task(**ENOUGH, **fields), deferred[run_id])
-        base = deferred[run_id].trigger.wait.job_name.removesuffix("-1")
+        result = finish(make_spot_task(**ENOUGH, **fields), deferral_by_run[run_id])
+        base = deferral_by_run[run_id].trigger.wait.job_name.removesuffix("-1")
         first, second = (no_capacity.describe_job(f"{base}-{number}") for number in (1, 2))
         assert first["CheckpointConfig"] == second["CheckpointConfig"]
         assert second["ResourceConfig"]["InstanceType"] == result["instance_type"] == instance_type
@@ -103,10 +103,10 @@ def test_task_fails_without_a_retry_when_no_instance_type_has_capacity(
 
 def test_job_past_max_run_s_fails_the_task_without_a_retry(drydock, project, make_spot_task, context, start, resume):
     fields = {"max_run_s": 2, "max_wait_s": 60}
-    deferred = start(make_spot_task("wait", **fields), context)
+    deferral = start(make_spot_task("wait", **fields), context)
     with pytest.raises(AirflowFailException, match=r"stopped after max_run_s \(2 s\)"):
-        resume(make_spot_task("wait", **fields), deferred)
-    assert drydock.describe_job(deferred.trigger.wait.job_name)["SecondaryStatus"] == "MaxRuntimeExceeded"
+        resume(make_spot_task("wait", **fields), deferral)
+    assert drydock.describe_job(deferral.trigger.wait.job_name)["SecondaryStatus"] == "MaxRuntimeExceeded"
 
 
 # Budgets
@@ -136,25 +136,25 @@ def test_job_that_exceeds_the_budget_is_stopped(
     drydock, project, make_spot_task, context, start, resume, tmp_path, capsys
 ):
     """Earlier attempts count. The test sets their cost, because a real job would have to run for hours."""
-    deferred = start(make_spot_task("wait", budget_usd=1), context)
-    fields = deferred.trigger.serialize()[1]
+    deferral = start(make_spot_task("wait", budget_usd=1), context)
+    fields = deferral.trigger.serialize()[1]
     assert (fields["price_usd_h"], fields["budget_usd"], fields["spent_usd"]) == (0.115, 1.0, 0.0)
-    deferred.trigger = JobTrigger(**{**fields, "spent_usd": 1.0})
+    deferral.trigger = JobTrigger(**{**fields, "spent_usd": 1.0})
     with pytest.raises(
         AirflowFailException, match=r"was stopped: it cost 1\.\d+ USD, and the run's budget_usd is 1.0000"
     ):
-        resume(make_spot_task("wait", budget_usd=1), deferred)
+        resume(make_spot_task("wait", budget_usd=1), deferral)
     assert drydock.describe_job(fields["job_name"])["TrainingJobStatus"] == "Stopped"
 
 
 def test_job_past_its_deadline_is_stopped(drydock, project, make_spot_task, context, start, resume, monkeypatch):
-    deferred = start(make_spot_task("wait"), context)
-    deferred.trigger = JobTrigger(**{**deferred.trigger.serialize()[1], "longest_s": 1})
+    deferral = start(make_spot_task("wait"), context)
+    deferral.trigger = JobTrigger(**{**deferral.trigger.serialize()[1], "longest_s": 1})
     monkeypatch.setattr(watch, "MARGIN_S", 1)
     with pytest.raises(AirflowException, match="was stopped: it did not end within 2 s") as error:
-        resume(make_spot_task("wait"), deferred)
+        resume(make_spot_task("wait"), deferral)
     assert type(error.value) is AirflowException
-    assert drydock.describe_job(deferred.trigger.wait.job_name)["TrainingJobStatus"] == "Stopped"
+    assert drydock.describe_job(deferral.trigger.wait.job_name)["TrainingJobStatus"] == "Stopped"
 
 
 def test_timeout_of_the_deferral_stops_the_job(drydock, project, make_spot_task, context, start, until):
@@ -186,9 +186,9 @@ def test_states_and_lines_of_the_job_are_logged_once(
     task = make_spot_task(deferrable=deferrable)
     try:
         task.execute(context)
-    except TaskDeferred as deferred:
+    except TaskDeferred as deferral:
         assert deferrable
-        finish(make_spot_task(), deferred)
+        finish(make_spot_task(), deferral)
     log = read_whole_log()
     for words in ("Downloading since", "Training since", "Completed since", "algo-1 | trained on", "ok after []"):
         assert log.count(words) == 1, words
@@ -201,10 +201,10 @@ def test_log_cuts_many_lines_and_shows_the_last(
     (project / "train.py").write_text(
         script + "\nfor number in range(30000): print('line', number)\nprint('the end')\n"
     )
-    deferred = start(make_spot_task(), context)
+    deferral = start(make_spot_task(), context)
     # Each look logs some lines. The number of looks while the job runs depends on the machine.
-    until(lambda: drydock.describe_job(deferred.trigger.wait.job_name)["TrainingJobStatus"] == "Completed")
-    finish(make_spot_task(), deferred)
+    until(lambda: drydock.describe_job(deferral.trigger.wait.job_name)["TrainingJobStatus"] == "Completed")
+    finish(make_spot_task(), deferral)
     log = read_whole_log()
     assert log.count("| line ") <= 4 * job_log.LINES_PER_CHECK
     assert "more lines in CloudWatch: /aws/sagemaker/TrainingJobs" in log
@@ -265,8 +265,8 @@ def test_outage_is_logged_once_and_the_task_continues_after_it(
     def run() -> None:
         try:
             results.append(task.execute(context))
-        except TaskDeferred as deferred:
-            results.append(finish(make_spot_task("wait", botocore_config=one_attempt), deferred))
+        except TaskDeferred as deferral:
+            results.append(finish(make_spot_task("wait", botocore_config=one_attempt), deferral))
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -290,9 +290,9 @@ def test_restored_checkpoints_are_read_from_the_log(drydock, project, make_spot_
     (project / "train.py").write_text(
         f"for line in {lines}: print(line)\nprint('checkpoint restored, so to say')\n{script}"
     )
-    deferred = start(make_spot_task(), context)
-    finish(make_spot_task(), deferred)
-    checkpoints = job_records.list_restored_checkpoints(drydock.client("logs"), deferred.trigger.wait.job_name)
+    deferral = start(make_spot_task(), context)
+    finish(make_spot_task(), deferral)
+    checkpoints = job_records.list_restored_checkpoints(drydock.client("logs"), deferral.trigger.wait.job_name)
     assert [checkpoint["saved_at"] for checkpoint in checkpoints] == ["", "2026-11-21T03:20:11.123456+00:00"]
     assert all(dt.datetime.fromisoformat(checkpoint["at"]).tzinfo for checkpoint in checkpoints)
     assert job_records.list_restored_checkpoints(drydock.client("logs"), "no-such-job") == []
@@ -301,8 +301,8 @@ def test_restored_checkpoints_are_read_from_the_log(drydock, project, make_spot_
 def test_result_counts_an_interruption(
     drydock, project, make_spot_task, context, start, finish, read_whole_log, tmp_path, until
 ):
-    deferred = start(make_spot_task("wait"), context)
-    name = deferred.trigger.wait.job_name
+    deferral = start(make_spot_task("wait"), context)
+    name = deferral.trigger.wait.job_name
     until(lambda: drydock.describe_job(name)["SecondaryStatus"] == "Training")
     post_to_drydock(drydock, "interrupt", job=name, after_s=0, capacity_back_after_s=1)
     until(
@@ -312,7 +312,7 @@ def test_result_counts_an_interruption(
         )
     )
     (tmp_path / "release").touch()
-    result = finish(make_spot_task("wait"), deferred)
+    result = finish(make_spot_task("wait"), deferral)
     assert (result["interruptions"], result["attempts"], result["switches"]) == (1, 1, [])
     assert result["capacity_s"] > 0
     assert result["saving"] == pytest.approx(1 - result["billable_s"] / result["training_s"], abs=1e-6)
@@ -374,9 +374,9 @@ class TaskInstance:
         self.id, self.task_id, self.task = try_id, "train", None
 
 
-def start_and_interrupt_trigger(deferred, try_id):
+def start_and_interrupt_trigger(deferral, try_id):
     """Return a trigger that has started to wait for the job and was then interrupted."""
-    trigger = JobTrigger(**deferred.trigger.serialize()[1])
+    trigger = JobTrigger(**deferral.trigger.serialize()[1])
     trigger._task_instance = TaskInstance(try_id)
 
     async def start_and_cancel() -> None:
@@ -397,16 +397,16 @@ def test_kill_of_the_trigger_stops_the_job(drydock, project, make_spot_task, con
 
 
 def test_kill_stops_the_job_when_the_next_try_already_waits(drydock, project, make_spot_task, context, start):
-    deferred = start(make_spot_task("wait"), context)
-    first, _ = start_and_interrupt_trigger(deferred, "try-1"), start_and_interrupt_trigger(deferred, "try-2")
+    deferral = start(make_spot_task("wait"), context)
+    first, _ = start_and_interrupt_trigger(deferral, "try-1"), start_and_interrupt_trigger(deferral, "try-2")
     assert kill_trigger(first, drydock) in ("Stopping", "Stopped")
 
 
 def test_kill_of_a_trigger_that_another_triggerer_runs_keeps_the_job(
     drydock, project, make_spot_task, context, start, read_whole_log
 ):
-    deferred = start(make_spot_task("wait"), context)
-    first, _ = start_and_interrupt_trigger(deferred, "try-1"), start_and_interrupt_trigger(deferred, "try-1")
+    deferral = start(make_spot_task("wait"), context)
+    first, _ = start_and_interrupt_trigger(deferral, "try-1"), start_and_interrupt_trigger(deferral, "try-1")
     assert kill_trigger(first, drydock) == "InProgress"
     assert "another triggerer waits for it now" in read_whole_log()
-    drydock.stop_job(deferred.trigger.wait.job_name)
+    drydock.stop_job(deferral.trigger.wait.job_name)

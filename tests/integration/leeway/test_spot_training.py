@@ -13,9 +13,9 @@ from leeway.hooks.training.inputs import TrainingJobs
 from tests.tools import forking
 
 
-def list_jobs_of(drydock, deferred) -> list[str]:
+def list_jobs_of(drydock, deferral) -> list[str]:
     """Return the names of the jobs of a deferred task."""
-    base = deferred.trigger.wait.job_name.rpartition("-")[0]
+    base = deferral.trigger.wait.job_name.rpartition("-")[0]
     return [name for name in drydock.list_jobs() if name.startswith(base)]
 
 
@@ -29,8 +29,8 @@ def test_request_asks_for_spot_and_has_times_as_numbers(drydock, project, make_s
     task = make_spot_task(
         max_run_s="120", max_wait_s="300", instance_count="1", volume_size_gb="5", environment={"MORE": "yes"}
     )
-    deferred = start(task, context)
-    job = drydock.describe_job(deferred.trigger.wait.job_name)
+    deferral = start(task, context)
+    job = drydock.describe_job(deferral.trigger.wait.job_name)
     assert job["EnableManagedSpotTraining"] is True
     assert job["StoppingCondition"] == {"MaxRuntimeInSeconds": 120, "MaxWaitTimeInSeconds": 300}
     assert job["ResourceConfig"] == {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 5}
@@ -44,8 +44,8 @@ def test_request_asks_for_spot_and_has_times_as_numbers(drydock, project, make_s
     assert job["Environment"]["MORE"] == "yes"
     assert job["Environment"]["LEEWAY_GIT_COMMIT"]
     # The task waits as long as the job may run, not half an hour as the provider's operator does.
-    assert deferred.trigger.wait.longest_s == 300
-    assert deferred.timeout.total_seconds() >= 300
+    assert deferral.trigger.wait.longest_s == 300
+    assert deferral.timeout.total_seconds() >= 300
 
 
 def test_config_overrides_the_request(drydock, project, make_spot_task, context, start):
@@ -57,14 +57,14 @@ def test_config_overrides_the_request(drydock, project, make_spot_task, context,
 
 
 def test_hyperparameters_of_the_task_override_those_of_params_yaml(drydock, project, make_spot_task, context, start):
-    deferred = start(make_spot_task(hyperparameters={"seed": 99}), context)
-    assert drydock.describe_job(deferred.trigger.wait.job_name)["HyperParameters"]["seed"] == "99"
+    deferral = start(make_spot_task(hyperparameters={"seed": 99}), context)
+    assert drydock.describe_job(deferral.trigger.wait.job_name)["HyperParameters"]["seed"] == "99"
 
 
 def test_completed_job_gives_the_result_of_the_task(drydock, project, make_spot_task, context, start, finish, capsys):
-    deferred = start(make_spot_task(), context)
-    result = finish(make_spot_task(), deferred)
-    name = deferred.trigger.wait.job_name
+    deferral = start(make_spot_task(), context)
+    result = finish(make_spot_task(), deferral)
+    name = deferral.trigger.wait.job_name
     job = drydock.describe_job(name)
     assert {field: result[field] for field in ("training_job", "training_job_arn", "status", "model", "record")} == {
         "training_job": name,
@@ -91,11 +91,11 @@ def test_retry_attaches_to_the_running_job(drydock, project, make_spot_task, con
 
 
 def test_retry_collects_the_completed_job(drydock, project, make_spot_task, context, start, finish):
-    deferred = start(make_spot_task(), context)
-    result = finish(make_spot_task(), deferred)
+    deferral = start(make_spot_task(), context)
+    result = finish(make_spot_task(), deferral)
     uploads = list_input_uploads(drydock)
     assert make_spot_task().execute(context) == result
-    assert list_jobs_of(drydock, deferred) == [deferred.trigger.wait.job_name]
+    assert list_jobs_of(drydock, deferral) == [deferral.trigger.wait.job_name]
     assert list_input_uploads(drydock) == uploads
 
 
@@ -120,9 +120,9 @@ def test_another_run_map_index_or_input_starts_another_job(drydock, project, mak
 def test_crashed_script_fails_the_task_without_a_retry_and_gives_the_reason(
     drydock, project, make_spot_task, context, start, finish
 ):
-    deferred = start(make_spot_task("crash"), context)
+    deferral = start(make_spot_task("crash"), context)
     with pytest.raises(AirflowFailException, match="the script failed") as error:
-        finish(make_spot_task("crash"), deferred)
+        finish(make_spot_task("crash"), deferral)
     assert "AlgorithmError" in str(error.value)
 
 
@@ -132,7 +132,7 @@ def test_retry_after_a_failed_job_uses_the_same_checkpoints(drydock, project, ma
         finish(make_spot_task("crash"), first)
     second = start(make_spot_task("crash"), context)
     assert list_jobs_of(drydock, first) == [first.trigger.wait.job_name, second.trigger.wait.job_name]
-    failed_job, running_job = (drydock.describe_job(deferred.trigger.wait.job_name) for deferred in (first, second))
+    failed_job, running_job = (drydock.describe_job(deferral.trigger.wait.job_name) for deferral in (first, second))
     assert failed_job["CheckpointConfig"] == running_job["CheckpointConfig"]
 
 
@@ -226,8 +226,8 @@ def test_worker_killed_after_creating_the_job_leaves_one_job(
     (orphan,) = [name for name in drydock.list_jobs() if name.startswith(base)]
     try:
         result = task.execute(context)
-    except TaskDeferred as deferred:
-        result = finish(make_spot_task(), deferred)
+    except TaskDeferred as deferral:
+        result = finish(make_spot_task(), deferral)
     assert result["training_job"] == orphan
     assert [name for name in drydock.list_jobs() if name.startswith(base)] == [orphan]
 
@@ -245,8 +245,8 @@ def test_simultaneous_tries_start_one_job(drydock, project, make_spot_task, cont
     def execute(task) -> None:
         try:
             task.execute(context)
-        except TaskDeferred as deferred:
-            names.append(deferred.trigger.wait.job_name)
+        except TaskDeferred as deferral:
+            names.append(deferral.trigger.wait.job_name)
 
     threads = [threading.Thread(target=execute, args=(make_spot_task("wait"),)) for _ in range(4)]
     for thread in threads:
@@ -349,17 +349,17 @@ def test_task_is_retried_when_the_endpoint_disappears_while_the_job_runs(
     monkeypatch.setattr(aws_errors, "RETRY_TIMEOUT_S", 1.0)
     with start_drydock() as drydock:
         connect_airflow(drydock.url)
-        deferred = start(make_spot_task(), context)
+        deferral = start(make_spot_task(), context)
     with pytest.raises(AirflowException, match="does not answer") as error:
-        resume(make_spot_task(botocore_config=ONE_ATTEMPT), deferred, deferred.trigger.wait.build_event("ended"))
+        resume(make_spot_task(botocore_config=ONE_ATTEMPT), deferral, deferral.trigger.wait.build_event("ended"))
     assert type(error.value) is AirflowException
     check_one_line(error.value)
 
 
 def test_next_try_attaches_to_the_job_that_a_trigger_gave_up(drydock, project, make_spot_task, context, start, resume):
-    deferred = start(make_spot_task("wait"), context)
+    deferral = start(make_spot_task("wait"), context)
     with pytest.raises(AirflowException, match="is not known: no answer") as error:
-        resume(make_spot_task("wait"), deferred, deferred.trigger.wait.build_event("no_answer", "no answer"))
+        resume(make_spot_task("wait"), deferral, deferral.trigger.wait.build_event("no_answer", "no answer"))
     assert type(error.value) is AirflowException
-    assert start(make_spot_task("wait"), context).trigger.wait.job_name == deferred.trigger.wait.job_name
-    drydock.stop_job(deferred.trigger.wait.job_name)
+    assert start(make_spot_task("wait"), context).trigger.wait.job_name == deferral.trigger.wait.job_name
+    drydock.stop_job(deferral.trigger.wait.job_name)
