@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 import statistics
+import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -22,6 +24,7 @@ from benchmarks import (
     drydock,
     gates,
     interruptions,
+    memory,
     preprocess,
     profile,
     publish,
@@ -42,6 +45,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "sources": sources.run,
     "validation": validation.run,
     "publish": publish.run,
+    "memory": memory.run,
     "preprocess": preprocess.run,
     "repro": repro.run,
     "year": year.run,
@@ -90,7 +94,8 @@ def _build_report(name: str, result: dict[str, Any], load: float) -> dict[str, A
     facts = {"facts": result["facts"]} if "facts" in result else {}
     rows: dict[str, list[float]] = result.get("seconds", result)
     return {
-        "command": f"python -m benchmarks {name}",
+        "command": _describe_command(name),
+        "commit": _describe_commit(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"cores": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()},
         "load_before": round(load, 2),
@@ -98,6 +103,21 @@ def _build_report(name: str, result: dict[str, Any], load: float) -> dict[str, A
         **facts,
         "seconds": {row: _summarize(values) for row, values in rows.items()},
     }
+
+
+def _describe_command(name: str) -> str:
+    """Return the command with the variables that change what is measured, so a part of a run is not taken for all."""
+    variables = sorted(item for item in os.environ.items() if item[0].startswith("LEEWAY_BENCH_"))
+    return " ".join(
+        [*(f"{variable}={shlex.quote(value)}" for variable, value in variables), "python -m benchmarks", name]
+    )
+
+
+def _describe_commit() -> str:
+    """Return the commit of the code that is measured, with "-dirty" where files differ; empty without git."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude", "*"]
+    result = subprocess.run(command, cwd=RESULTS.parent, capture_output=True, text=True, check=False)
+    return result.stdout.strip()
 
 
 def _summarize(values: list[float]) -> dict[str, float]:

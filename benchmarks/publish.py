@@ -42,7 +42,7 @@ def run(runs: Mapping[int, int] = RUNS) -> dict[str, Any]:
     facts: dict[str, str] = {}
     for size, run_count in runs.items():
         with tempfile.TemporaryDirectory() as folder:
-            _write_files(Path(folder), size)
+            write_files(Path(folder), size)
             for _ in range(run_count):
                 _run_round(Path(folder), f"{size:,} rows", seconds, facts)
         for row in (LEEWAY_ROW, PEER_ROW):
@@ -58,7 +58,7 @@ def _run_round(folder: Path, size: str, seconds: dict[str, list[float]], facts: 
         results, seconds_by_step = {}, {}
         for step in STEPS:
             start_s = time.perf_counter()
-            results[step] = _run_child(step, folder, home)
+            results[step] = run_child(step, folder, home)
             seconds_by_step[step] = time.perf_counter() - start_s
     step_by_row = {"ingest": "ingest", SECOND_INGEST_ROW: "second_ingest", PEER_ROW: "peer"}
     seconds_by_row = {
@@ -73,7 +73,17 @@ def _run_round(folder: Path, size: str, seconds: dict[str, list[float]], facts: 
     facts[f"{size}: the same verdicts, counts and rows published"] = str(is_equal)
 
 
-def _run_child(step: str, folder: Path, home: str) -> dict[str, Any]:
+def run_child(step: str, folder: Path, home: str) -> dict[str, Any]:
+    """Run one of `STEPS` in its own process.
+
+    Args:
+        step: name of the step.
+        folder: that `write_files` has written to.
+        home: LEEWAY_HOME, which has the folder expectations/ too.
+
+    Returns:
+        the result of the step, and "peak_mb", its peak memory in MB.
+    """
     environment = {**os.environ, "LEEWAY_HOME": home, "LEEWAY_PROJECT": home, "PYTHONPATH": str(PROJECT)}
     command = [sys.executable, "-m", "benchmarks.publish", step, str(folder)]
     process = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
@@ -83,7 +93,8 @@ def _run_child(step: str, folder: Path, home: str) -> dict[str, Any]:
     return result
 
 
-def _write_files(folder: Path, size: int) -> None:
+def write_files(folder: Path, size: int) -> None:
+    """Write the day's file of `size` rows to `folder`/first, and its later content to `folder`/later."""
     import duckdb
 
     rows = validation.TABLE.format(rows=size)
@@ -104,9 +115,31 @@ def _ingest(folder: Path) -> dict[str, Any]:
     return {"rows": result.rows}
 
 
+def _sync(path: Path, where: str = "TRUE") -> dict[str, Any]:
+    """Sync the rows of a file where the SQL condition holds."""
+    import duckdb
+    import pyarrow as pa
+
+    from pipelines.dataset import Dataset
+    from pipelines.steps.sync import stage_changes
+
+    class Changes:
+        cursor = "id"
+
+        def read_changes(self, since: str | None) -> pa.RecordBatchReader:
+            return connection.sql(f"FROM '{path}' WHERE {where}").to_arrow_reader(100_000)
+
+    with duckdb.connect() as connection:
+        connection.execute("SET memory_limit = '256MiB'")
+        result = stage_changes(Dataset(name="orders", key=("id",)), Changes(), "")
+    return {"rows": result.rows}
+
+
 def _validate(_: Path) -> dict[str, Any]:
+    from pipelines.dataset import Dataset
     from pipelines.steps import validate
 
+    validate.load_dataset = lambda name: Dataset(name=name, key=("id",))  # the rows lack the key of the flights
     result = validate.run(validate.ValidateSpec(partition=dt.date.fromisoformat(validation.DAY)))
     results = json.loads(result.evidence.read_text())["results"]
     return {
@@ -131,6 +164,9 @@ STEPS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "ingest": lambda folder: _ingest(folder / "first"),
     "validate": _validate,
     "second_ingest": lambda folder: _ingest(folder / "later"),
+    "second_validate": _validate,
+    "sync": lambda folder: _sync(folder / "first" / FILE_NAME),
+    "second_sync": lambda folder: _sync(folder / "later" / FILE_NAME, "id % 8 = 0"),
     "peer": lambda folder: _validate_with_peer(folder / "first"),
 }
 

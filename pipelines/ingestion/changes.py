@@ -6,12 +6,13 @@ The rows are kept on the disk until they are merged, so memory does not grow wit
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -21,22 +22,27 @@ from pipelines.errors import DataError
 from pipelines.ingestion.progress_log import log_progress
 from pipelines.lake import PARTITION, Lake, connect
 from pipelines.lake.evolution import to_iceberg_schema
+from pipelines.lake.spool import regroup_rows
 from pipelines.source import ChangingSource
-from pipelines.system.duckdb_session import make_spill_folder, quote_identifier, quote_text
-
-MEMORY_MIB = 384
-"""Memory limit of DuckDB, MiB; Arrow and the lake need memory, too. DuckDB spills to the disk what does not fit."""
-_MERGE_QUERY = """
-WITH new_rows AS (
-    SELECT * EXCLUDE (file_row_number) FROM read_parquet({path}, file_row_number = true)
-    WHERE {date} = DATE '{day}'
-    QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY file_row_number DESC) = 1
+from pipelines.system.duckdb_session import (
+    LOW_MEMORY_MIB,
+    make_spill_folder,
+    quote_identifier,
+    quote_text,
+    retry_with_more_memory,
 )
-{rows} ORDER BY {key}
-"""
-_NEW_AND_OLD_ROWS = """
-SELECT * FROM new_rows
-UNION ALL BY NAME SELECT * FROM old_rows WHERE NOT EXISTS (SELECT 1 FROM new_rows WHERE {same_key})
+
+BATCH_ROWS = 64 * 1024
+"""Number of rows in a batch of merged rows."""
+KEY_HASH, NUMBER = "leeway key hash", "leeway number"
+"""Columns of sorted rows: the hash of the key, and the place among the changed rows. Rows of the lake have no place."""
+# DuckDB only sorts here: a sort can spill. With a window function and a join, DuckDB 2.0 needs memory for all rows.
+_SORT_QUERY = """
+SELECT *, hash({key}) AS {key_hash} FROM (
+    SELECT * EXCLUDE (file_row_number), file_row_number AS {number}
+    FROM read_parquet({path}, file_row_number = true) WHERE {date} = DATE '{day}'
+    {old_rows}
+) ORDER BY {key}, {number} DESC NULLS LAST
 """
 
 
@@ -94,10 +100,9 @@ def read_changes(
     with make_spill_folder() as folder:
         changed_rows = ChangedRows(folder / "rows.parquet", list(reader.schema.names))
         with pq.ParquetWriter(changed_rows.path, schema, compression="zstd") as writer:
-            for batch in log_progress(reader, title):
-                _check_batch(batch, source.cursor, title)
-                changed_rows.count_batch(batch, source.cursor)
-                writer.write_batch(batch.select(schema.names).cast(schema))
+            batches = _check_batches(log_progress(reader, title), source.cursor, title, changed_rows)
+            for group in regroup_rows(schema, (batch.select(schema.names).cast(schema) for batch in batches)):
+                writer.write_table(group)
         yield changed_rows
 
 
@@ -115,20 +120,43 @@ def merge_changes(
         has_partition: whether the lake has rows of the day.
     """
     key = [quote_identifier(name) for name in dataset.key]
-    same_key = " AND ".join(f"new_rows.{name} IS NOT DISTINCT FROM old_rows.{name}" for name in key)
-    query = _MERGE_QUERY.format(
+    query = _SORT_QUERY.format(
         path=quote_text(str(changed_rows.path)),
         date=quote_identifier(PARTITION),
         day=day,
         key=", ".join(key),
-        rows=_NEW_AND_OLD_ROWS.format(same_key=same_key) if has_partition else "SELECT * FROM new_rows",
+        key_hash=quote_identifier(KEY_HASH),
+        number=quote_identifier(NUMBER),
+        old_rows="UNION ALL BY NAME SELECT * FROM old_rows" if has_partition else "",
     )
-    with connect(MEMORY_MIB) as connection, ExitStack() as stack:
+    with connect(LOW_MEMORY_MIB) as connection, ExitStack() as stack:
+        # DuckDB 2.0 would keep the content of the files in memory.
+        connection.execute("SET enable_external_file_cache = false")
         if has_partition:
             stack.enter_context(lake.create_view(connection, "old_rows", dataset.staging, day, day))
         # The result is closed before the view is dropped: DuckDB 2.0 cannot drop a view while a result reads it.
-        with connection.sql(query).to_arrow_reader() as rows:
-            yield rows
+        with retry_with_more_memory(connection, lambda: connection.sql(query).to_arrow_reader(BATCH_ROWS)) as rows:
+            schema = pa.schema([column for column in rows.schema if column.name not in (KEY_HASH, NUMBER)])
+            yield pa.RecordBatchReader.from_batches(schema, _keep_newest_rows(rows, schema))
+
+
+def _keep_newest_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the changed row with the largest number of each key; for other keys, the rows that the lake has.
+
+    Args:
+        batches: rows with the columns `KEY_HASH` and `NUMBER`, sorted by the key, and by descending number.
+        schema: columns of the rows that are yielded.
+    """
+    last_hash, is_key_changed = None, False
+    for batch in batches:
+        hashes = batch[KEY_HASH].to_numpy()
+        is_first = np.append(last_hash is None or hashes[:1] != last_hash, hashes[1:] != hashes[:-1])
+        is_old = batch[NUMBER].is_null().to_numpy(zero_copy_only=False)
+        # The first row of each row's key, counted from 1; 0 where it is in an earlier batch.
+        first_indexes = np.maximum.accumulate(np.where(is_first, np.arange(1, len(hashes) + 1), 0))
+        is_changed = np.append(is_key_changed, ~is_old)[first_indexes]
+        yield batch.select(schema.names).filter(pa.array(is_first | ~is_changed))
+        last_hash, is_key_changed = hashes[-1], is_changed[-1]
 
 
 def _check_columns(columns: list[str], cursor: str, table_schema: pa.Schema | None, title: str) -> None:
@@ -139,6 +167,16 @@ def _check_columns(columns: list[str], cursor: str, table_schema: pa.Schema | No
         raise DataError(
             f"{title}: column {', '.join(missing)} is gone.", "Correct the source, or write to a new table."
         )
+
+
+def _check_batches(
+    batches: Iterable[pa.RecordBatch], cursor: str, title: str, changed_rows: ChangedRows
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches, each checked and counted."""
+    for batch in batches:
+        _check_batch(batch, cursor, title)
+        changed_rows.count_batch(batch, cursor)
+        yield batch
 
 
 def _check_batch(batch: pa.RecordBatch, cursor: str, title: str) -> None:

@@ -74,7 +74,7 @@ def write_spool(table: Table, day: dt.date, schema: pa.Schema, batches: Iterable
     """
     spool, digest = Spool(schema), hashlib.sha256()
     try:
-        groups = _regroup(day, schema, batches)
+        groups = regroup_rows(schema, (_cast(day, schema, batch) for batch in batches))
         for number, first_group in enumerate(groups):
             path = f"{table.location()}/data/{PARTITION}={day}/{uuid.uuid4()}-{number:05d}.parquet"
             spool.paths.append(path)
@@ -101,12 +101,12 @@ def _write_file(table: Table, path: str, first_group: pa.Table, groups: Iterator
     return rows
 
 
-def _regroup(day: dt.date, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+def regroup_rows(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Yield the rows in tables of `GROUP_ROWS`, whatever the batches' sizes, so that equal rows give equal bytes."""
     pending_batches: list[pa.RecordBatch] = []
     pending_rows = 0
     for batch in batches:
-        remainder = _cast(day, schema, batch)
+        remainder = batch
         while pending_rows + remainder.num_rows >= GROUP_ROWS:
             missing_rows = GROUP_ROWS - pending_rows
             yield _to_table(schema, [*pending_batches, remainder.slice(0, missing_rows)])

@@ -59,13 +59,14 @@ def run(spec: SyncSpec) -> SyncResult:
     source = dataset.open_changing_source(spec.folder)
     with watermarks.hold_sync_lock(dataset.name):
         last_watermark = (watermarks.read_watermark(dataset.name) if spec.watermark is None else spec.watermark) or ""
-        result = _stage_changes(dataset, source, last_watermark)
+        result = stage_changes(dataset, source, last_watermark)
         if spec.watermark is None and result.watermark:
             watermarks.write_watermark(dataset.name, result.watermark)
     return result
 
 
-def _stage_changes(dataset: Dataset, source: ChangingSource, last_watermark: str) -> SyncResult:
+def stage_changes(dataset: Dataset, source: ChangingSource, last_watermark: str) -> SyncResult:
+    """Stage the rows of an open source after a watermark, which is not moved. Raises as `run` does."""
     from pipelines.ingestion import changes
     from pipelines.lake import Lake
 

@@ -6,9 +6,10 @@ This module does not import the lake, so reading a window that the step `pack` w
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -20,6 +21,10 @@ from pipelines.system.error_translation import RESTORE_DAY
 
 MEMORY_MIB = 768
 """Memory limit of DuckDB, MiB; what does not fit is spilled to the disk."""
+LOW_MEMORY_MIB = 128
+"""Memory limit, MiB, where all rows of a partition are sorted, grouped or joined. DuckDB uses all that it may before it
+spills, so the memory of a process grows with the partition up to the limit, and no further."""
+T = TypeVar("T")
 
 
 @contextmanager
@@ -42,6 +47,27 @@ def connect(memory_mib: int = MEMORY_MIB) -> Iterator[duckdb.DuckDBPyConnection]
             # stdout is for the step's result. DuckDB 2.0 draws a progress bar there if `sql` takes over two seconds.
             connection.execute("SET enable_progress_bar_print = false")
             yield connection
+
+
+def retry_with_more_memory(connection: duckdb.DuckDBPyConnection, query: Callable[[], T]) -> T:
+    """Run `query`; where it needs more memory than the limit, have DuckDB spill always, and then raise the limit.
+
+    DuckDB 2.0 sorts in memory what is a little too large for it, and fails. It cannot spill everything: with many
+    columns and many threads, a query needs more than the lowest limit.
+
+    Args:
+        connection: that `query` uses; it keeps the settings.
+        query: runs a query, and can be repeated.
+
+    Raises:
+        duckdb.OutOfMemoryException: the limit of `MEMORY_MIB` is too low, too.
+    """
+    for setting in ("debug_force_external = true", f"memory_limit = '{MEMORY_MIB}MiB'"):
+        try:
+            return query()
+        except duckdb.OutOfMemoryException:
+            connection.execute(f"SET {setting}")
+    return query()
 
 
 @contextmanager

@@ -1,14 +1,16 @@
 """Quarantine rows: the table NAME_quarantine has them with all columns, and the expectations that each row failed.
 
 Rows are split by their positions in the partition, so published rows keep their order, and a partition that is
-published again unchanged keeps its digest.
+published again unchanged keeps its digest. The positions of the bad rows are in a file, so memory does not grow with
+their number.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -17,12 +19,13 @@ import pyarrow as pa
 from pipelines.lake import Lake
 from pipelines.system.duckdb_session import quote_identifier, quote_text
 from pipelines.validation.suites import ExpectationResult, Judgement, Rows
-from pipelines.validation.suites.rows import POSITION
+from pipelines.validation.suites.rows import BATCH_ROWS, POSITION
 
 REASONS = "quarantine"
 """Column of the reasons, beside the columns of the rows."""
 MAX_VALUE_CHARS = 200
 """Largest length of the value in a reason."""
+_POSITION_TYPE = np.dtype("i8")
 
 
 @dataclass(frozen=True)
@@ -32,20 +35,17 @@ class Split:
     rows: Rows
     failed_results: Sequence[ExpectationResult]
     """Failed expectations for which rows are quarantined."""
-    is_bad: np.ndarray
-    """Whether each row is quarantined, in the order of the rows; empty where none is."""
-
-    @property
-    def count(self) -> int:
-        """Number of rows to quarantine."""
-        return int(self.is_bad.sum())
+    count: int = 0
+    """Number of rows to quarantine."""
+    positions: Path | None = None
+    """File with the positions of the rows to quarantine, ascending; None where no row is."""
 
     def read_good_rows(self) -> pa.RecordBatchReader:
         """Read the rows to publish, in their order."""
         reader = self.rows.read_batches(self.rows.build_columns_sql(), "TRUE")
-        if not self.count:
+        if not self.positions:
             return reader
-        return pa.RecordBatchReader.from_batches(reader.schema, self._drop_bad_rows(reader))
+        return pa.RecordBatchReader.from_batches(reader.schema, _drop_rows(reader, self.positions))
 
     def read_bad_rows(self) -> pa.RecordBatchReader:
         """Read the rows to quarantine, in their order, with the reasons of each."""
@@ -54,13 +54,6 @@ class Split:
         column = f"list_filter([{reasons}], lambda reason: reason IS NOT NULL) AS {quote_identifier(REASONS)}"
         where = f"{_build_any_sql(self.failed_results)} ORDER BY r.{quote_identifier(POSITION)}"
         return self.rows.read_batches(f"{self.rows.build_columns_sql()}, {column}", where)
-
-    def _drop_bad_rows(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        position = 0
-        for batch in reader:
-            bad = self.is_bad[position : position + batch.num_rows]
-            position += batch.num_rows
-            yield batch.filter(pa.array(~bad)) if bad.any() else batch
 
     def _build_reason_sql(self, result: ExpectationResult) -> str:
         """Build the SQL of the reason for which an expectation rejects a row; null for other rows."""
@@ -93,12 +86,15 @@ def split_rows(rows: Rows, failed_results: Sequence[ExpectationResult]) -> Split
         failed_results: failed expectations, each with `unexpected_sql`; the rows that it selects are quarantined.
     """
     if not failed_results:
-        return Split(rows, failed_results, np.zeros(0, dtype=bool))
+        return Split(rows, failed_results)
     rows.add_positions()
-    is_bad = np.zeros(rows.count, dtype=bool)
-    for batch in rows.read_batches(f"r.{quote_identifier(POSITION)} AS position", _build_any_sql(failed_results)):
-        is_bad[batch["position"].to_numpy()] = True
-    return Split(rows, failed_results, is_bad)
+    count, path, position = 0, rows.folder / "positions", f"r.{quote_identifier(POSITION)}"
+    bad_rows = rows.read_batches(f"{position} AS position", f"{_build_any_sql(failed_results)} ORDER BY {position}")
+    with path.open("wb") as file:
+        for batch in bad_rows:
+            batch["position"].to_numpy().astype(_POSITION_TYPE).tofile(file)
+            count += batch.num_rows
+    return Split(rows, failed_results, count, path if count else None)
 
 
 def decide_outcome(judgement: Judgement, bad_rows: int, rows: int, max_quarantined_fraction: float) -> Outcome:
@@ -125,6 +121,23 @@ def write_quarantine(lake: Lake, table: str, day: dt.date, split: Split, key: Se
         lake.write_partition(table, day, split.read_bad_rows(), key)
     else:
         lake.clear_partition(table, day)
+
+
+def _drop_rows(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the batches without the rows at the positions in the file."""
+    start, pending = 0, np.zeros(0, _POSITION_TYPE)
+    with path.open("rb") as file:
+        for batch in batches:
+            end = start + batch.num_rows
+            while (not len(pending) or pending[-1] < end) and len(
+                more := np.fromfile(file, _POSITION_TYPE, BATCH_ROWS)
+            ):
+                pending = np.concatenate([pending, more])
+            bad_count = np.searchsorted(pending, end)
+            is_good = np.ones(batch.num_rows, dtype=bool)
+            is_good[pending[:bad_count] - start] = False
+            yield batch.filter(pa.array(is_good)) if bad_count else batch
+            start, pending = end, pending[bad_count:]
 
 
 def _build_any_sql(failed_results: Sequence[ExpectationResult]) -> str:

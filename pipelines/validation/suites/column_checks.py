@@ -36,12 +36,12 @@ def build_aggregate_check_maker(function: str) -> Callable[[arguments.AggregateR
 
 def make_standard_deviation_check(args: arguments.AggregateRange, rows: Rows) -> TableCheck | None:
     """Make the check that the sample standard deviation is in a range."""
-    return _make_own_query_check(args, rows, "stddev_samp")
+    return _make_own_query_check(args, rows, _compute_standard_deviation)
 
 
 def make_median_check(args: arguments.AggregateRange, rows: Rows) -> TableCheck | None:
     """Make the check that the median is in a range."""
-    return _make_own_query_check(args, rows, "median")
+    return _make_own_query_check(args, rows, _compute_median)
 
 
 def make_distinct_count_check(args: arguments.AggregateRange, rows: Rows) -> TableCheck | None:
@@ -86,21 +86,32 @@ def check_bounds(args: arguments.RangeArguments, value: Any) -> CheckResult:
     return bool(is_above and is_below), result
 
 
-def _make_own_query_check(args: arguments.AggregateRange, rows: Rows, function: str) -> TableCheck | None:
-    """Make the check of an aggregate that has its own query.
-
-    It does not share a query, because it holds all values in memory, or fails on an infinite value.
-    """
+def _make_own_query_check(
+    args: arguments.AggregateRange, rows: Rows, compute: Callable[[Rows, str], float | None]
+) -> TableCheck | None:
+    """Make the check of an aggregate that has its own query, because it sorts, or fails on an infinite value."""
     if rows.get_kind(args.column) not in ("int", "float"):
         return None
+    return TableCheck([], lambda rows, _: check_bounds(args, compute(rows, rows.build_value_sql(args.column))))
 
-    def compute_result(rows: Rows, _: Sequence[Any]) -> CheckResult:
-        try:
-            return check_bounds(args, rows.query(f"{function}({rows.build_value_sql(args.column)})")[0][0])
-        except duckdb.OutOfRangeException:  # an infinite value, for which pandas computes NaN
-            return check_bounds(args, None)
 
-    return TableCheck([], compute_result)
+def _compute_standard_deviation(rows: Rows, value: str) -> float | None:
+    try:
+        deviation: float | None = rows.query(f"stddev_samp({value})")[0][0]
+    except duckdb.OutOfRangeException:  # an infinite value, for which pandas computes NaN
+        return None
+    return deviation
+
+
+def _compute_median(rows: Rows, value: str) -> float | None:
+    """Compute the median by a sort, which spills. DuckDB's own median holds all values in memory."""
+    count = rows.query(f"count({value})")[0][0]
+    if not count:
+        return None
+    tail = f"ORDER BY v LIMIT {2 - count % 2} OFFSET {(count - 1) // 2}"
+    middle_rows = rows.query(f"{value} AS v", where=f"{value} IS NOT NULL", tail=tail)
+    low, high = float(middle_rows[0][0]), float(middle_rows[-1][0])
+    return low if low == high else low + (high - low) / 2
 
 
 def _count_distinct(rows: Rows, column: str) -> int:

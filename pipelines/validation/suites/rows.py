@@ -6,13 +6,19 @@ import datetime as dt
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import duckdb
 import pyarrow as pa
 
 from pipelines.lake import Lake, connect
-from pipelines.system.duckdb_session import quote_identifier
+from pipelines.system.duckdb_session import (
+    LOW_MEMORY_MIB,
+    make_spill_folder,
+    quote_identifier,
+    retry_with_more_memory,
+)
 
 VIEW = "leeway_rows"
 POSITION = "leeway position"
@@ -43,6 +49,8 @@ class Rows:
     day: dt.date
     published: str
     """Table whose earlier partitions serve as history."""
+    folder: Path
+    """Folder for temporary files; it is removed with the rows."""
     view: str = VIEW
     """View that has the rows."""
     count: int = 0
@@ -66,7 +74,11 @@ class Rows:
     def query(self, select: str, *, where: str = "TRUE", tail: str = "") -> list[tuple[Any, ...]]:
         """Run a query over the partition's rows, and return its result. The rows have the alias `r`."""
         query = f"SELECT {select} FROM {self.view} AS r WHERE {where} {tail}"  # noqa: S608
-        return list(self.connection.execute(query).fetchall())
+        return self.execute(query)
+
+    def execute(self, statement: str) -> list[tuple[Any, ...]]:
+        """Execute an SQL statement, and return its result."""
+        return retry_with_more_memory(self.connection, lambda: self.connection.execute(statement).fetchall())
 
     def make_table_name(self) -> str:
         """Make a new name for a temporary table."""
@@ -83,7 +95,7 @@ class Rows:
     def read_batches(self, select: str, where: str) -> pa.RecordBatchReader:
         """Read the result of a query in batches, in order; memory does not grow with the number of rows."""
         query = f"SELECT {select} FROM {self.view} AS r WHERE {where}"  # noqa: S608
-        reader = self.connection.sql(query).to_arrow_reader(BATCH_ROWS)
+        reader = retry_with_more_memory(self.connection, lambda: self.connection.sql(query).to_arrow_reader(BATCH_ROWS))
         self.readers.append(reader)
         return reader
 
@@ -105,8 +117,14 @@ def open_rows(lake: Lake, table: str, day: dt.date, published: str) -> Iterator[
     Raises:
         DataError: the lake has no such table. A retry cannot help.
     """
-    with connect() as connection, lake.create_view(connection, VIEW, table, day, day):
-        rows = Rows(connection, lake.read_schema(table), lake, day, published)
+    with (
+        connect(LOW_MEMORY_MIB) as connection,
+        make_spill_folder() as folder,
+        lake.create_view(connection, VIEW, table, day, day),
+    ):
+        # DuckDB 2.0 would keep the content of the files in memory.
+        connection.execute("SET enable_external_file_cache = false")
+        rows = Rows(connection, lake.read_schema(table), lake, day, published, folder)
         try:
             yield rows
         finally:

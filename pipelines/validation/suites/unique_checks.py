@@ -41,7 +41,7 @@ def make_match_check(args: arguments.MatchInTable, rows: Rows) -> RowCheck:
     """
     first, last = rows.day - dt.timedelta(args.days_before), rows.day + dt.timedelta(args.days_after)
     table = _copy_keys(args, rows, first, last)
-    if not rows.connection.execute(f"FROM {table} LIMIT 1").fetchall():
+    if not rows.execute(f"FROM {table} LIMIT 1"):
         raise DataError(f"table {args.table} has no partition from {first} to {last}.", "Ingest it first.")
     values = [
         _truncate_to_hour(rows.build_value_sql(column), args.by_hour and rows.get_kind(column) == "moment")
@@ -75,7 +75,7 @@ def _copy_keys(args: arguments.MatchInTable, rows: Rows, first: dt.date, last: d
             for column in columns
         ]
         selection = ", ".join(f"{key} AS c{number}" for number, key in enumerate(keys))
-        rows.connection.execute(f"CREATE TEMP TABLE {name} AS SELECT DISTINCT {selection} FROM {view}")  # noqa: S608
+        rows.execute(f"CREATE TEMP TABLE {name} AS SELECT DISTINCT {selection} FROM {view}")  # noqa: S608
     return name
 
 
@@ -89,12 +89,11 @@ def _make_no_duplicates_check(
     def count_unexpected(rows: Rows) -> int:
         selection = ", ".join(f"{value} AS c{number}" for number, value in enumerate(values))
         positions = ", ".join(str(number + 1) for number in range(len(values)))
-        rows.connection.execute(
+        rows.execute(
             f"CREATE TEMP TABLE {name} AS SELECT {selection}, count(*) AS n FROM {rows.view} AS r "  # noqa: S608
             f"WHERE {judged_sql} GROUP BY {positions} HAVING n > 1"
         )
-        total = rows.connection.execute(f"SELECT coalesce(sum(n), 0) FROM {name}").fetchall()  # noqa: S608
-        return int(total[0][0])
+        return int(rows.execute(f"SELECT coalesce(sum(n), 0) FROM {name}")[0][0])  # noqa: S608
 
     unexpected_sql = f"({judged_sql} AND EXISTS (SELECT 1 FROM {name} AS o WHERE {equality_sql}))"  # noqa: S608
     return RowCheck(

@@ -75,3 +75,58 @@ def test_twenty_times_the_rows_take_no_more_memory(commands: Any, tmp_path: Path
     ] == []
     unbatched_peaks = measure_peaks(commands, folder, MANY, "ReadInOnePiece", ("first",))
     assert unbatched_peaks[0] - small_peaks[0] > MAX_GROWTH_MB  # the negative control
+
+
+MAX_SYNC_GROWTH_MB = 256
+"""How much more memory four times the rows may take in `sync`: 150 MiB were measured. Without a limit: 500 MiB."""
+SYNC = """
+import datetime as dt, json, sys
+import duckdb
+from benchmarks.sources import read_peak_mb
+from pipelines.dataset import Dataset
+from pipelines.ingestion import changes
+from pipelines.steps.sync import stage_changes
+
+class Orders:
+    cursor = "changed"
+
+    def __init__(self, select, connection):
+        self.select, self.connection = select, connection
+
+    def read_changes(self, since):
+        return self.connection.sql(QUERY.replace("SELECTION", self.select)).to_arrow_reader(50_000)
+
+QUERY = '''SELECT DATE '2013-01-02' AS date, (hash(i) >> 1)::BIGINT AS id, i AS changed, 'word ' || i % 1000 AS word,
+{numbers} FROM range({rows}) AS t(i) SELECTION'''
+changes.LOW_MEMORY_MIB = {limit_mib} or changes.LOW_MEMORY_MIB
+measurements = []
+with duckdb.connect() as connection:
+    for select in ("", "WHERE i % 10 = 0"):
+        source = Orders(select, connection)
+        result = stage_changes(Dataset(name="orders", key=("date", "id")), source, "")
+        measurements.append([result.rows, [change.rows for change in result.changed], read_peak_mb()])
+print(json.dumps(measurements))
+"""
+
+
+def measure_sync_peak(commands: Any, home: Path, rows: int, limit_mib: int = 0) -> float:
+    """Return the peak memory, MiB, of a sync of new rows, and of one row in ten that is read again."""
+    numbers = ", ".join(f"(hash(i + {n}) % 100000)::DOUBLE AS number_{n}" for n in range(NUMBERS))
+    code = SYNC.format(rows=rows, numbers=numbers, limit_mib=limit_mib)
+    result = commands.run(sys.executable, "-c", code, env={"LEEWAY_HOME": str(home)}, is_real=True)
+    assert result.code == 0, result.err
+    (new, staged, _), (again, changed, peak_mb) = json.loads(result.out.splitlines()[-1])
+    assert (new, staged, again, changed) == (rows, [rows], rows // 10, [])
+    return float(peak_mb)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="VmHWM is Linux's")
+def test_a_sync_of_four_times_the_rows_takes_no_more_memory(commands: Any, tmp_path: Path) -> None:
+    small_peak = measure_sync_peak(commands, tmp_path / "few", 500_000)
+    large_peak = measure_sync_peak(commands, tmp_path / "many", 2_000_000)
+    unlimited_peak = measure_sync_peak(commands, tmp_path / "unlimited", 2_000_000, limit_mib=8192)
+    assert large_peak - small_peak < MAX_SYNC_GROWTH_MB < unlimited_peak - small_peak, [
+        small_peak,
+        large_peak,
+        unlimited_peak,
+    ]

@@ -2,7 +2,9 @@
 
 import datetime as dt
 import json
+import math
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from pipelines.contract import Changes
+from pipelines.dataset import Dataset
 from pipelines.errors import ConflictError, DataError, SpecError
 from pipelines.ingestion import changes, watermarks
 from pipelines.lake import Lake
@@ -17,6 +20,9 @@ from pipelines.lake.catalog import load_table
 from pipelines.steps import ingest, sync
 
 D1, D2, D3, D4 = (dt.date(2026, 1, n) for n in (1, 2, 3, 4))
+ORDER_COLUMNS = pa.schema(
+    [("date", pa.date32()), ("number", pa.int64()), ("share", pa.float64()), ("changed", pa.int64())]
+)
 KILLED_SYNC = """
 from pipelines.lake import Lake
 write, remaining = Lake.write_partition, [{writes}]
@@ -75,6 +81,38 @@ def test_the_newest_of_two_changes_of_a_row_counts(orders: Any) -> None:
     orders.execute("INSERT INTO orders VALUES ('2026-01-03', 9, 'first', 6), ('2026-01-03', 9, 'last', 7)")
     sync_orders(orders)
     assert read_states(D3) == {4: "new", 9: "last"}
+
+
+def test_rows_are_merged_as_a_loop_over_them_would(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys repeat, are null or NaN, and lie on both sides of the ends of batches."""
+    monkeypatch.setattr(changes, "BATCH_ROWS", 2048)
+    dataset, random = Dataset(name="orders", key=("date", "number", "share")), Random(4)
+    old_keys = [(number, share) for number in [*range(3_000), None] for share in (0.5, math.nan, None)]
+    new_keys = [(random.choice([*range(2_000, 4_000), None]), random.choice([0.5, math.nan])) for _ in range(6_000)]
+    expected = {}
+    for keys in (old_keys, new_keys):
+        first = len(expected)
+        rows = [{"date": D1, "number": n, "share": s, "changed": first + i} for i, (n, s) in enumerate(keys)]
+        expected |= {(row["number"], str(row["share"])): row["changed"] for row in rows}
+        table = pa.Table.from_pylist(rows, ORDER_COLUMNS)
+        source = SimpleNamespace(cursor="changed", read_changes=lambda since, table=table: table.to_reader(1_000))
+        result = sync.stage_changes(dataset, source, "")
+        assert result.rows == len(keys)
+    rows = Lake.open().read_partition("orders_raw", D1).to_pylist()
+    assert {(row["number"], str(row["share"])): row["changed"] for row in rows} == expected
+    assert len(rows) == len(expected)
+    numbers = [math.inf if row["number"] is None else row["number"] for row in rows]
+    assert numbers == sorted(numbers), "the rows are sorted by the key"
+
+
+def test_equal_rows_of_the_lake_stay_until_their_key_changes(home: Path) -> None:
+    """A table that `ingest` wrote may repeat a key."""
+    rows = {"date": [D1] * 4, "number": [1, 1, 2, 2], "share": [0.5] * 4, "changed": [1, 2, 3, 4]}
+    Lake.open().write_partition("orders_raw", D1, pa.table(rows, ORDER_COLUMNS))
+    table = pa.table({"date": [D1], "number": [2], "share": [0.5], "changed": [5]}, ORDER_COLUMNS)
+    source = SimpleNamespace(cursor="changed", read_changes=lambda since: table.to_reader())
+    sync.stage_changes(Dataset(name="orders", key=("date", "number", "share")), source, "")
+    assert sorted(Lake.open().read_partition("orders_raw", D1)["changed"].to_pylist()) == [1, 2, 5]
 
 
 def test_a_watermark_in_the_request_does_not_change_the_stored_one(orders: Any, home: Path) -> None:
