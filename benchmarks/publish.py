@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from benchmarks import validation
 from benchmarks.sources import read_peak_mb
@@ -121,10 +122,14 @@ def _sync(path: Path, where: str = "TRUE") -> dict[str, Any]:
     import pyarrow as pa
 
     from pipelines.dataset import Dataset
+    from pipelines.source import Description
     from pipelines.steps.sync import stage_changes
 
     class Changes:
         cursor = "id"
+
+        def describe(self) -> Description:
+            return Description("file", str(path))
 
         def read_changes(self, since: str | None) -> pa.RecordBatchReader:
             return connection.sql(f"FROM '{path}' WHERE {where}").to_arrow_reader(100_000)
@@ -139,8 +144,9 @@ def _validate(_: Path) -> dict[str, Any]:
     from pipelines.dataset import Dataset
     from pipelines.steps import validate
 
-    validate.load_dataset = lambda name: Dataset(name=name, key=("id",))  # the rows lack the key of the flights
-    result = validate.run(validate.ValidateSpec(partition=dt.date.fromisoformat(validation.DAY)))
+    # The rows lack the key of the flights.
+    with mock.patch.object(validate, "load_dataset", lambda name: Dataset(name=name, key=("id",))):
+        result = validate.run(validate.ValidateSpec(partition=dt.date.fromisoformat(validation.DAY)))
     results = json.loads(result.evidence.read_text())["results"]
     return {
         "rows": result.rows,

@@ -1,0 +1,204 @@
+"""Test that figures of the docs are those of benchmarks/results, and that each result is of a command that exists."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from benchmarks.__main__ import BENCHMARKS
+
+ROOT = Path(__file__).parents[3]
+RESULTS = {path.stem: json.loads(path.read_text()) for path in sorted((ROOT / "benchmarks/results").glob("*.json"))}
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")])
+OVERVIEW = ROOT / "docs/reference/benchmarks.md"
+SCRIPTS = ("python tests/tools/moto_conformance.py",)
+CALL = re.compile(r"python -m benchmarks((?: [a-z]+\b)*)")
+
+
+class Figure(NamedTuple):
+    """A figure of a page, and where it comes from."""
+
+    page: str
+    text: str
+    """A part of the page; the figure is in braces, or several in their order."""
+    result: str
+    path: tuple[str, ...]
+    """Keys of the value in the result. Of a text, the numbers in it count, in their order."""
+    unit: float = 1.0
+    """Unit of the figure, in the result's unit."""
+
+
+def describe_cell(text: str, label: str) -> list[Figure]:
+    """Return the figures of a cell of the table in profiles.md: seconds and memory of a row of the result."""
+    seconds, memory = text.split(", ")
+    page = "docs/reference/profiles.md"
+    return [
+        Figure(page, f"{{{seconds}}} s, {memory} GiB", "profile", ("seconds", label, "median")),
+        Figure(page, f"{seconds} s, {{{memory}}} GiB", "profile", ("facts", label, "2"), 1024),
+    ]
+
+
+STORM, YEAR = ("facts", "365 days, with kills"), ("facts", "60 days")
+BACKFILLS, GATES, DRIFT = "docs/how-to/backfills.md", "docs/explanation/gates.md", "docs/explanation/drift.md"
+ADR_10, INGESTION = "docs/explanation/adr/0010-features-by-parts-of-days.md", "docs/how-to/ingestion.md"
+FIGURES = [
+    Figure("README.md", "took {7} minutes on two cores", "demo", ("seconds", "make demo, empty home", "median"), 60),
+    Figure("README.md", "A second run took {14} seconds", "demo", ("seconds", "make demo, second run", "median")),
+    Figure(BACKFILLS, "{365} days, 336,776 rows", "storm", (*STORM, "days")),
+    Figure(BACKFILLS, "365 days, {336,776} rows", "storm", (*STORM, "rows")),
+    *(
+        Figure(BACKFILLS, text, "storm", (*STORM, "killed", kind))
+        for text, kind in (
+            ("{9} of the scheduler", "scheduler"),
+            ("{21} tasks", "task"),
+            ("{29} supervisors", "supervisor"),
+            ("{27} steps)", "step"),
+        )
+    ),
+    Figure(BACKFILLS, "For {60} days (`LEEWAY_BENCH_DAYS=60`)", "year", (*YEAR, "days")),
+    Figure(BACKFILLS, "it ran {18.6} days a minute", "year", (*YEAR, "days_per_minute")),
+    Figure(BACKFILLS, "{1.5} of the 2.0 s of a step", "year",
+           ("seconds", "the step ingest on an idle machine: imports", "median")),
+    Figure(BACKFILLS, "1.5 of the {2.0} s of a step", "year",
+           ("seconds", "the step ingest on an idle machine: total", "median")),
+    *(
+        Figure(BACKFILLS, text, "backtest", ("facts", "report", number))
+        for text, number in (("{0.684} monthly", "1"), ("{0.623} never", "2"), ("{0.668} on drift", "3"))
+    ),
+    Figure(GATES, "take {6.8} s for AUC", "gates", ("seconds", "1,000,000 rows, auc, Leeway, 5,000 draws", "median")),
+    Figure(GATES, "{5.4} s for log loss", "gates",
+           ("seconds", "1,000,000 rows, log_loss, Leeway, 5,000 draws", "median")),
+    Figure(GATES, "they take {1.1} s", "gates", ("seconds", "10,000 rows, auc, Leeway, 5,000 draws", "median")),
+    Figure(GATES, "1.1 s and {0.7} s", "gates", ("seconds", "10,000 rows, log_loss, Leeway, 5,000 draws", "median")),
+    Figure(GATES, "takes {19} s and 2.6 s", "gates", ("seconds", "10,000 rows, auc, scipy, 5,000 draws", "median")),
+    Figure(GATES, "19 s and {2.6} s", "gates", ("seconds", "10,000 rows, log_loss, scipy, 5,000 draws", "median")),
+    Figure(GATES, "{50} and 9 minutes", "gates",
+           ("facts", "1,000,000 rows, auc, scipy, 20 draws: scaled to 5,000"), 60),
+    Figure(GATES, "50 and {9} minutes", "gates",
+           ("facts", "1,000,000 rows, log_loss, scipy, 20 draws: scaled to 5,000"), 60),
+    *(
+        Figure(DRIFT, f"| {days} | {{{alarms}}} | {windows} |", "drift", ("facts", f"false alarms a year, {label}"))
+        if is_alarm
+        else Figure(DRIFT, f"| {days} | {alarms} | {{{windows}}} |", "drift",
+                    ("facts", f"windows with a significant finding a year, {label}"))
+        for days, alarms, windows, label in (
+            ("days differ by 0.1 standard deviations of the column", "0", "0.4", "days independent"),
+            ("the same, and consecutive days are correlated by 0.5", "0", "1.7",
+             "days correlated by 0.5 with the day before"),
+            ("the same, rows treated as independent, as is usual", "0", "318", "rows treated as independent"),
+            ("days differ by 0.5", "0", "0.3", "daily shifts five times as large"),
+            ("the same, rows treated as independent", "28", "359",
+             "daily shifts five times as large, rows treated as independent"),
+        )
+        for is_alarm in (True, False)
+    ),
+    *(
+        Figure(DRIFT, f"| {{{days}}} ({low} to {high}) |", "drift", ("facts", f"days to detection, {label}"))
+        for days, low, high, label in (
+            ("6", "5", "7", "sudden"), ("23", "17", "27", "gradual"), ("3", "3", "3", "stuck sensor"))
+    ),
+    *describe_cell("1.26, 0.37", "profile, 1,000,000 rows"),
+    *describe_cell("1.87, 0.41", "profile, 5,000,000 rows"),
+    *describe_cell("9.1, 0.43", "profile, 50,000,000 rows"),
+    *describe_cell("0.35, 0.29", "plain DuckDB query (peer), 1,000,000 rows"),
+    *describe_cell("0.84, 0.37", "plain DuckDB query (peer), 5,000,000 rows"),
+    *describe_cell("6.7, 0.39", "plain DuckDB query (peer), 50,000,000 rows"),
+    *describe_cell("108, 2.3", "Evidently 0.7.23 (peer), two files of 1,000,000 rows"),
+    *describe_cell("20, 1.4", "NannyML 0.13.1 (peer), two files of 1,000,000 rows"),
+    *describe_cell("46, 1.0", "whylogs 1.6.4 (peer), two files of 1,000,000 rows"),
+    *(
+        Figure("docs/explanation/versioned-preprocessing.md", "gate ran {4} times each", "repro",
+               ("facts", "stage runs", stage))
+        for stage in ("preprocess", "train", "evaluate", "gate")
+    ),
+    Figure(ADR_10, "it takes {13.3} s", "preprocess", ("seconds", "preprocess on DuckDB, 10 M rows", "median")),
+    Figure(ADR_10, "pandas takes {42.2} s", "preprocess", ("seconds", "pandas, 10 M rows (peer)", "median")),
+    Figure(ADR_10, "it takes {3.4} s", "preprocess", ("seconds", "preprocess on DuckDB, 1 M rows", "median")),
+    Figure(ADR_10, "pandas {4.3} s", "preprocess", ("seconds", "pandas, 1 M rows (peer)", "median")),
+]  # fmt: skip
+
+
+def read_value(result: dict[str, Any], path: tuple[str, ...]) -> float:
+    """Return the value at a path of keys. In a text, a last key that is a number chooses one of its numbers."""
+    value: Any = result
+    for key in path:
+        if isinstance(value, str):
+            return find_numbers(value)[int(key) - 1]
+        value = value[int(key)] if isinstance(value, list) else value[key]
+    return find_numbers(value)[0] if isinstance(value, str) else float(value)
+
+
+def find_numbers(text: str) -> list[float]:
+    """Return the numbers in a text, in their order."""
+    return [float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", text)]
+
+
+def is_rounded(printed: str, value: float) -> bool:
+    """Return whether a printed number is the value, rounded to the digits that are printed."""
+    number = printed.replace(",", "")
+    decimals = len(number.partition(".")[2])
+    return abs(float(number) - value) <= 0.5 * 10**-decimals + 1e-9
+
+
+def find_fault(figure: Figure, text: str, results: dict[str, Any]) -> str:
+    """Return what is wrong with a figure; empty where the page has it and it is the result's."""
+    (printed,) = re.findall(r"\{([\d.,]+)\}", figure.text)
+    fragment = re.sub(r"[{}]", "", figure.text)
+    if fragment not in " ".join(text.split()):
+        return f"{figure.page} does not say {fragment!r}"
+    value = read_value(results[figure.result], figure.path) / figure.unit
+    return "" if is_rounded(printed, value) else f"{figure.page}: {fragment!r}, but {figure.result}.json has {value}"
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: f"{Path(figure.page).stem}: {figure.text[:40]}")
+def test_a_figure_is_the_results(figure: Figure) -> None:
+    assert find_fault(figure, (ROOT / figure.page).read_text(), RESULTS) == ""
+
+
+def test_a_changed_figure_is_found() -> None:
+    """The negative control: another figure, another result, another sentence."""
+    figure, results = Figure("a.md", "it took {7} s", "a", ("s",)), {"a": {"s": 7.4}}
+    assert find_fault(figure, "and it\ntook 7 s.", results) == ""
+    assert "does not say" in find_fault(figure, "it took 8 s", results)
+    assert "a.json has 7.6" in find_fault(figure, "it took 7 s", {"a": {"s": 7.6}})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_names_benchmarks_and_results_that_exist(page: Path) -> None:
+    text = page.read_text()
+    names = {name for words in CALL.findall(text) for name in words.split()}
+    files = set(re.findall(r"benchmarks/results/([a-z]\w*)\.json", text))
+    assert sorted(names - set(BENCHMARKS)) == []
+    assert sorted(files - set(RESULTS)) == []
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_result_says_which_command_wrote_it_and_the_overview_has_it(name: str) -> None:
+    command, date = RESULTS[name]["command"], RESULTS[name]["date"][:10]
+    assert command in SCRIPTS or re.sub(r"^(LEEWAY_BENCH_\w+=\S+ )*", "", command) == f"python -m benchmarks {name}"
+    assert name in BENCHMARKS or command in SCRIPTS
+    (row,) = [line for line in OVERVIEW.read_text().splitlines() if line.startswith(f"| `{name}` |")]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert (cells[1], cells[2]) == (f"`{command}`", date)
+
+
+def test_a_result_that_is_not_of_one_run_is_called_so_wherever_it_is_named() -> None:
+    parts = [name for name, result in RESULTS.items() if "note" in result.get("facts", {})]
+    for page in (page for page in PAGES if page.name != "CHANGELOG.md"):
+        for paragraph in re.split(r"\n\s*\n|\n(?=[|*-] )", page.read_text()):
+            for name in parts:
+                if f"{name}.json" in paragraph or paragraph.startswith(f"| `{name}`"):
+                    assert "not of one run" in " ".join(paragraph.split()), f"{page}: {paragraph}"
+
+
+def test_the_overview_lists_what_has_no_result_yet() -> None:
+    text = OVERVIEW.read_text().partition("## Not measured yet")[2]
+    assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == set(BENCHMARKS) - set(RESULTS)
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: f"{figure.result}: {figure.text[:40]}")
+def test_the_overview_names_the_page_of_a_figure(figure: Figure) -> None:
+    (row,) = [line for line in OVERVIEW.read_text().splitlines() if line.startswith(f"| `{figure.result}` |")]
+    assert Path(figure.page).name in row
