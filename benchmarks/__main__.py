@@ -19,6 +19,7 @@ import typer
 from benchmarks import (
     backtest,
     cases,
+    coverage,
     decide,
     drift,
     drydock,
@@ -52,6 +53,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "storm": year.run_with_kills,
     "backtest": backtest.run,
     "gates": gates.run,
+    "coverage": coverage.run,
     "drift": drift.run,
     "decide": decide.run,
     "profile": profile.run,

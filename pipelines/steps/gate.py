@@ -66,6 +66,10 @@ class GateResult(Result):
     """The failed and the undecided checks, in words."""
     checks: list[Check]
     """Every check with value, interval, bound and reason."""
+    days_needed: int | None = None
+    """For an undecided verdict, about how many days of holdout would decide it; null where no number would."""
+    next_steps: list[str] = Field(default_factory=list)
+    """For an undecided verdict, what to do, in sentences; else empty."""
     needs_approval: bool = False
     """Whether a person has to agree before the candidate is promoted."""
     approval_timeout_h: float = 72.0
@@ -107,7 +111,7 @@ def run(spec: GateSpec) -> GateResult:
         _write_verdict(spec, result, evidence.holdout, judgement)
         if candidate:
             _record_verdict(spec, candidate, result)
-    log.info("verdict: %s: %s", result.outcome, result.reason)
+    log.info("verdict: %s: %s", result.outcome, ". ".join([result.reason, *result.next_steps]))
     return result
 
 
@@ -135,16 +139,21 @@ def _make_result(
     spec: GateSpec, candidate: RegisteredCandidate | None, holdout: Holdout, judgement: Judgement
 ) -> GateResult:
     from pipelines.evaluation import gates
+    from pipelines.evaluation.gates.remedy import find_remedy
 
     outcome = gates.combine_outcomes(judgement.checks)
     # A backfill needs no approval, because it replays the past. A version that is champion already needs none either.
     can_be_promoted = not spec.backfill and not (candidate and candidate.is_champion)
+    needs_approval = can_be_promoted and gates.needs_approval(outcome, spec.approval)
+    remedy = find_remedy(judgement.checks, len(holdout.label), holdout.count_days(), needs_approval=needs_approval)
     return GateResult(
         passed=outcome == gates.PASSED,
         outcome=outcome,
         reason=gates.summarize_checks(judgement.checks),
         checks=judgement.checks,
-        needs_approval=can_be_promoted and gates.needs_approval(outcome, spec.approval),
+        days_needed=remedy.days_needed,
+        next_steps=remedy.next_steps,
+        needs_approval=needs_approval,
         model_digest=candidate.compute_verified_digest() if candidate else "",
         approval_timeout_h=spec.approval_timeout_h,
         approval_default=spec.approval_default,

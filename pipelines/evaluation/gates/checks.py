@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+from pipelines.evaluation.gates.holdout import Array
 from pipelines.evaluation.gates.policy import Policy
 from pipelines.evaluation.gates.verdict import FAILED, PASSED, REPORTED, UNDECIDED, Check, Outcome
+from pipelines.evaluation.statistics.edges import MIN_LABEL_ROWS
 from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.evaluation.statistics.hypotheses import compute_rows_needed, decide
+from pipelines.evaluation.statistics.hypotheses import compute_groups_needed, compute_rows_needed, decide
 
 
 def check_value(
@@ -25,16 +27,21 @@ def check_value(
     return Check(name=name, value=number, bound=bound, outcome=PASSED if passed else FAILED, reason=reason)
 
 
-def check_row_count(name: str, rows: int, minimum: int) -> Check:
-    """Check that there are enough rows to judge at all. With too few, the check is undecided."""
-    passed = rows >= minimum
+def check_row_count(name: str, label: Array, minimum: int) -> Check:
+    """Check that there are enough rows, and enough of each label, to judge at all. With too few, it is undecided."""
+    rows, rarer = len(label), int(min((label == 1).sum(), (label != 1).sum()))
+    passed = rows >= minimum and rarer >= MIN_LABEL_ROWS
+    reason = f"{name} are {rows}, {_get_connective(rows >= minimum)} at least {minimum}"
+    if rarer < MIN_LABEL_ROWS:
+        reason += f"; of the rarer label there are {rarer}, but must be at least {MIN_LABEL_ROWS}"
+    rows_needed = max(minimum, math.ceil(rows * MIN_LABEL_ROWS / rarer) if rarer < MIN_LABEL_ROWS else 0)
     return Check(
         name=name,
         value=rows,
         bound=minimum,
         outcome=PASSED if passed else UNDECIDED,
-        rows_needed=None if passed else minimum,
-        reason=f"{name} are {rows}, {_get_connective(passed)} at least {minimum}",
+        rows_needed=None if passed else rows_needed,
+        reason=reason,
     )
 
 
@@ -54,7 +61,7 @@ def check_estimate(
         name: name of the check.
         estimate: value with its interval at the policy's alpha.
         bound: smallest allowed value; the largest one where `is_upper` is true.
-        policy: gives the alpha and the power for which the needed rows are computed.
+        policy: gives the least number of groups, and alpha and power for which the needed rows are computed.
         is_upper: whether the bound is the largest allowed value.
         is_strict: whether the bound itself is not allowed: a model is not better than itself.
         relevant_effect: smallest distance beyond the bound that is worth having, 0 or more.
@@ -63,20 +70,24 @@ def check_estimate(
     signed_estimate = -estimate if is_upper else estimate
     lower = -bound if is_upper else bound
     outcome: Outcome = decide(signed_estimate, math.nextafter(lower, math.inf) if is_strict else lower, relevant_effect)
-    effect = relevant_effect or abs(estimate.value - bound)
-    rows_needed = None
-    if outcome == UNDECIDED and effect > 0:
-        rows_needed = compute_rows_needed(estimate.se, estimate.rows, effect, policy.alpha, policy.power)
+    if estimate.groups is not None and estimate.groups < policy.min_groups:
+        outcome = UNDECIDED
     requirement = f"{'more than' if is_strict else 'at most' if is_upper else 'at least'} {bound:.6g}"
+    needed = (
+        _compute_needed(estimate, relevant_effect or abs(estimate.value - bound), policy)
+        if outcome == UNDECIDED
+        else None
+    )
     return Check(
         name=name,
-        value=estimate.value,
+        value=_replace_non_finite(estimate.value),
         bound=bound,
-        low=estimate.low,
-        high=estimate.high,
+        low=_replace_non_finite(estimate.low),
+        high=_replace_non_finite(estimate.high),
         outcome=outcome,
-        rows_needed=rows_needed,
-        reason=_describe_estimate(name, estimate, outcome, requirement, rows_needed),
+        rows_needed=_compute_rows(estimate, needed),
+        groups_needed=None if estimate.groups is None else needed,
+        reason=_describe_estimate(name, estimate, outcome, requirement, needed, policy),
     )
 
 
@@ -85,16 +96,46 @@ def report_value(name: str, reason: str, value: float | None = None) -> Check:
     return Check(name=name, value=value, bound=None, outcome=REPORTED, reason=reason)
 
 
+def _compute_needed(estimate: Estimate, effect: float, policy: Policy) -> int | None:
+    """Compute how many groups, or rows where there are no groups, would decide; None where no number would."""
+    groups = estimate.groups
+    if groups is not None and groups < policy.min_groups:
+        return policy.min_groups
+    if not (math.isfinite(estimate.se) and effect > 0):
+        return None
+    if groups is None:
+        return compute_rows_needed(estimate.se, estimate.rows, effect, policy.alpha, policy.power)
+    # More groups than there are: an interval is sometimes wider than its standard error says.
+    return max(groups + 1, compute_groups_needed(estimate.se, groups, effect, policy.alpha, policy.power))
+
+
+def _compute_rows(estimate: Estimate, needed: int | None) -> int | None:
+    """Convert the needed groups to rows: as many in each group as now."""
+    if needed is None or not estimate.groups:
+        return needed
+    return math.ceil(needed * estimate.rows / estimate.groups)
+
+
 def _describe_estimate(
-    name: str, estimate: Estimate, outcome: Outcome, requirement: str, rows_needed: int | None
+    name: str, estimate: Estimate, outcome: Outcome, requirement: str, needed: int | None, policy: Policy
 ) -> str:
+    groups, unit = estimate.groups, "rows" if estimate.groups is None else name_groups(policy.draw_by)
+    if groups is not None and groups < policy.min_groups:
+        return f"{name} is {estimate.value:.6g}: {groups} {unit} are too few to decide, at least {needed} are needed"
     value = f"{name} is {estimate.value:.6g} [{estimate.low:.6g}, {estimate.high:.6g}]"
-    if outcome == UNDECIDED:
+    if outcome != UNDECIDED:
+        return f"{value}, {_get_connective(outcome == PASSED)} {requirement} with confidence"
+    remedy = f"no number of {unit} would decide"
+    if needed:
         remedy = (
-            f"about {rows_needed:,} rows of holdout would decide" if rows_needed else "no number of rows would decide"
+            f"about {needed:,} {unit} of holdout would decide, {needed - (groups or estimate.rows):,} more than now"
         )
-        return f"{value}: its interval leaves open whether it is {requirement}; {remedy}"
-    return f"{value}, {_get_connective(outcome == PASSED)} {requirement} with confidence"
+    return f"{value}: its interval leaves open whether it is {requirement}; {remedy}"
+
+
+def name_groups(column: str) -> str:
+    """Return the plural of the groups that a column makes: days, for `date`."""
+    return "days" if column == "date" else f"groups by {column}"
 
 
 def _get_connective(passed: bool) -> str:

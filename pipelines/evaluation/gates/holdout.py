@@ -47,6 +47,10 @@ class Holdout:
                 invalid_rows = int((~np.isfinite(score)).sum())
                 raise DataError(f"the {model}'s score is not a finite number for {invalid_rows} rows.")
 
+    def count_days(self) -> int:
+        """Return the number of different values of the column `date`; 0 where there is no such column."""
+        return int(self.features["date"].nunique()) if "date" in self.features else 0
+
     def get_column(self, name: str) -> pd.Series[Any]:
         """Return a column of the features.
 

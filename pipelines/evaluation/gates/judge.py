@@ -52,7 +52,7 @@ def judge(evidence: Evidence, policy: Policy) -> Judgement:
     slice_checks, slices = parts.check_slices(holdout, policy)
     week_checks, weeks = parts.check_weeks(holdout, policy)
     checks = [
-        check_row_count("rows of holdout", len(holdout.label), policy.min_rows),
+        check_row_count("rows of holdout", holdout.label, policy.min_rows),
         *quality.check_bounds(holdout, policy),
         *quality.check_against_baselines(holdout, policy),
         *quality.check_against_champion(holdout, policy),

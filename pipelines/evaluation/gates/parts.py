@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,13 +11,18 @@ import pandas as pd
 from scipy import stats
 
 from pipelines.evaluation.gates.checks import report_value
+from pipelines.evaluation.gates.estimates import find_groups
 from pipelines.evaluation.gates.holdout import Array, Holdout
 from pipelines.evaluation.gates.policy import Policy
 from pipelines.evaluation.gates.verdict import FAILED, PASSED, Check
 from pipelines.evaluation.statistics import delong
 from pipelines.evaluation.statistics.estimate import Estimate
+from pipelines.evaluation.statistics.groups import estimate_by_groups
 from pipelines.evaluation.statistics.hypotheses import adjust_p_values
+from pipelines.evaluation.statistics.weighted import compute_metric, make_auc
 
+MIN_WEEK_GROUPS = 3
+"""Fewest groups, such as days, with which a week is judged."""
 COLUMNS = ("column", "part", "rows", "value", "low", "high", "p_value", "judged")
 """Columns of a table of parts, which has one row for each part. `part` is the value of `column` that its rows have."""
 
@@ -37,14 +43,17 @@ def check_slices(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.Data
         return [], pd.DataFrame(columns=COLUMNS)
     masks = {name: dict(_split_by_value(holdout.get_column(name))) for name in section.columns}
 
+    groups = find_groups(holdout, policy)
+
     def estimate(mask: Array) -> Estimate:
-        label, score = holdout.label[mask], holdout.candidate_score[mask]
-        if champion_score is None:
-            return delong.estimate_auc(label, score, alpha=policy.alpha)
-        return delong.estimate_auc_difference(label, score, champion_score[mask], alpha=policy.alpha)
+        scores = [score[mask] for score in (holdout.candidate_score, champion_score) if score is not None]
+        return _estimate_auc(holdout.label[mask], scores, policy.alpha, None if groups is None else groups[mask])
+
+    def is_judged(metric: Estimate) -> bool:
+        return metric.rows >= section.min_rows and _has_groups(metric, policy.min_groups)
 
     bound = -section.max_drop
-    table = _make_table(holdout, masks, estimate, section.min_rows, bound)
+    table = _make_table(holdout, masks, estimate, is_judged, bound)
     if champion_score is None:
         return [report_value(f"slices of {name}", "there is no champion to compare with") for name in masks], table
     prefix = "AUC against the champion's in the slices of"
@@ -63,14 +72,22 @@ def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataF
     """
     if policy.stability is None:
         return [], pd.DataFrame(columns=COLUMNS)
-    auc = delong.estimate_auc(holdout.label, holdout.candidate_score, alpha=policy.alpha).value
-    bound = auc - policy.stability.max_drop
+    section = policy.stability
+    bound = compute_metric(holdout.label, holdout.candidate_score, "auc") - section.max_drop
     masks = {"week": dict(_split_by_value(_find_weeks(holdout.get_column("date"))))}
 
-    def estimate(mask: Array) -> Estimate:
-        return delong.estimate_auc(holdout.label[mask], holdout.candidate_score[mask], alpha=policy.alpha)
+    groups = find_groups(holdout, policy)
 
-    table = _make_table(holdout, masks, estimate, policy.stability.min_rows, bound)
+    def estimate(mask: Array) -> Estimate:
+        week_groups = None if groups is None else groups[mask]
+        # A week has too few days to show how long weather lasts.
+        score = holdout.candidate_score[mask]
+        return _estimate_auc(holdout.label[mask], [score], policy.alpha, week_groups, is_lasting=False)
+
+    def is_judged(metric: Estimate) -> bool:
+        return metric.rows >= section.min_rows and _has_groups(metric, MIN_WEEK_GROUPS)
+
+    table = _make_table(holdout, masks, estimate, is_judged, bound)
     return [_check_worst("AUC of the holdout's weeks", table, bound, policy.alpha)], table
 
 
@@ -92,10 +109,10 @@ def _make_table(
     holdout: Holdout,
     masks: dict[str, dict[str, Array]],
     estimate: Callable[[Array], Estimate],
-    min_rows: int,
+    is_judged: Callable[[Estimate], bool],
     bound: float,
 ) -> pd.DataFrame:
-    """Make a table with one row for each part. A part with both labels and enough rows is judged: it has a p-value.
+    """Make a table with one row for each part. A part with both labels that is judged has a p-value.
 
     The p-value is that of the hypothesis that the metric is not below the bound, adjusted by Holm's method.
 
@@ -103,7 +120,7 @@ def _make_table(
         holdout: holdout to which the parts belong.
         masks: for each column, the values that it has, each with the mask of its rows.
         estimate: estimates the metric on the rows of a mask.
-        min_rows: smallest number of rows of a part that is judged.
+        is_judged: says whether a part with this estimate has enough rows and groups to be judged.
         bound: smallest allowed value of the metric.
     """
     records: list[dict[str, Any]] = []
@@ -111,23 +128,46 @@ def _make_table(
         for value, mask in values.items():
             rows = int(mask.sum())
             metric = estimate(mask) if len(np.unique(holdout.label[mask])) == 2 else None
-            record = {"column": column, "part": value, "rows": rows, "judged": metric is not None and rows >= min_rows}
+            record = {"column": column, "part": value, "rows": rows, "judged": bool(metric and is_judged(metric))}
             if metric:
-                record |= {"value": metric.value, "low": metric.low, "high": metric.high}
+                record["value"] = metric.value
+            if metric and math.isfinite(metric.se):
+                record |= {"low": metric.low, "high": metric.high}
             if metric and record["judged"]:
                 record["p_value"] = _compute_p_value(metric, bound)
             records.append(record)
     table = pd.DataFrame(records, columns=COLUMNS)
-    is_judged = table["judged"].astype(bool)
-    table.loc[is_judged, "p_value"] = adjust_p_values(table.loc[is_judged, "p_value"].tolist())
+    has_p_value = table["judged"].astype(bool)
+    table.loc[has_p_value, "p_value"] = adjust_p_values(table.loc[has_p_value, "p_value"].tolist())
     return table
 
 
 def _compute_p_value(estimate: Estimate, bound: float) -> float:
-    """Compute the one-sided p-value of the hypothesis that the value is not below the bound (normal approximation)."""
+    """Compute the one-sided p-value of the hypothesis that the value is not below the bound (t distribution)."""
     if not estimate.se:
-        return float(estimate.value >= bound)
-    return float(stats.norm.cdf((estimate.value - bound) / estimate.se))
+        return float(estimate.high >= bound)
+    return float(stats.t.cdf((estimate.value - bound) / estimate.se, estimate.freedom))
+
+
+def _estimate_auc(
+    label: Array, scores: list[Array], alpha: float, groups: Array | None, *, is_lasting: bool = True
+) -> Estimate:
+    """Estimate the AUC of the only score, or of the first less the second: by DeLong, or by groups."""
+    if groups is None and len(scores) == 1:
+        return delong.estimate_auc(label, scores[0], alpha)
+    if groups is None:
+        return delong.estimate_auc_difference(label, scores[0], scores[1], alpha)
+    truth, numbers = label == 1, np.unique(groups, return_inverse=True)[1]
+    if not numbers.any():
+        value = compute_metric(label, scores[0], "auc") - sum(
+            compute_metric(label, score, "auc") for score in scores[1:]
+        )
+        return Estimate(value, -math.inf, math.inf, math.inf, len(label), 1)
+    return estimate_by_groups([make_auc(truth, score) for score in scores], numbers, alpha, is_lasting=is_lasting)
+
+
+def _has_groups(estimate: Estimate, minimum: int) -> bool:
+    return estimate.groups is None or (estimate.groups >= minimum and math.isfinite(estimate.se))
 
 
 def _check_worst(name: str, table: pd.DataFrame, bound: float, alpha: float) -> Check:

@@ -44,7 +44,7 @@ class Comparison(Section):
     relevant_gain: Amount = 0.0
     """Smallest gain over the bound that is worth having. Once the interval excludes it, the check fails."""
     test: Literal["auto", "delong", "bootstrap"] = "auto"
-    """auto: DeLong's test for auc of independent rows, else the paired bootstrap."""
+    """auto: DeLong's test for auc of independent rows, else by groups or by the paired bootstrap."""
 
     @model_validator(mode="after")
     def _check_test(self) -> Self:
@@ -61,7 +61,7 @@ class Slices(Section):
     max_drop: Share = 0.05
     """Largest tolerated loss of AUC against the champion; all slices are tested together (Holm)."""
     min_rows: Annotated[int, Field(ge=1)] = 500
-    """Slices with fewer rows are reported, not judged."""
+    """Slices with fewer rows, or fewer than `min_groups` groups, are reported, not judged."""
 
 
 class Stability(Section):
@@ -96,14 +96,17 @@ class Policy(Section):
     power: Annotated[float, Field(gt=0.5, lt=1)] = 0.8
     """Probability of detecting an effect that matters, for which the needed rows are computed."""
     draws: Annotated[int, Field(ge=100, le=100_000)] = 2_000
-    """Draws of the bootstrap."""
+    """Draws of the bootstrap of independent rows."""
     draw_by: str = ""
-    """Column by which the bootstrap draws whole groups (date: flights of one day are late together), for auc as well.
-    Empty: rows are taken as independent, and auc has DeLong's interval."""
+    """Column whose values are groups of related rows (date: flights of one day are late together); groups that follow
+    each other may be related too. Every interval is then by groups. Empty: rows are taken as independent, and auc has
+    DeLong's interval."""
+    min_groups: Annotated[int, Field(ge=2)] = 10
+    """Smallest number of groups with which anything is decided by groups; with fewer, it is undecided."""
     seed: int = 13
     """Seed of the bootstrap."""
-    min_rows: Annotated[int, Field(ge=0)] = 5_000
-    """Smallest number of holdout rows with which a verdict can pass."""
+    min_rows: Annotated[int, Field(ge=1)] = 5_000
+    """Smallest number of holdout rows with which a verdict can pass. Fewer than 30 rows of a label never pass."""
     bounds: Annotated[dict[Metric, Bound], Field(min_length=1)] = {
         "auc": Bound(at_least=0.60, at_most=0.80),
         "ece": Bound(at_most=0.10),
@@ -115,6 +118,9 @@ class Policy(Section):
     """Comparisons with the champion, if there is one."""
     threshold: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Score from which a row is predicted positive; candidate and champion are compared there by McNemar's test."""
+    threshold_margin: Annotated[Share, Field(lt=1)] = 0.0
+    """Tolerated loss at the threshold, as a share of the rows. Above 0, the candidate may not be right on fewer rows by
+    more (non-inferiority); at 0, it has to be right on more rows."""
     slices: Slices | None = None
     """Slices of the holdout; null: no check."""
     stability: Stability | None = Stability()

@@ -35,6 +35,8 @@ class Check(BaseModel):
     """passed; failed; undecided: too little data to decide; reported: there is no bound."""
     rows_needed: int | None = None
     """For an undecided check, how many rows of holdout would decide it; null where no number of rows would."""
+    groups_needed: int | None = None
+    """For an undecided check by groups (`draw_by`), how many groups, such as days, would decide it; else null."""
     reason: str
     """The outcome in words."""
     timed: bool = False

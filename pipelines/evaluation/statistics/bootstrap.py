@@ -1,8 +1,8 @@
-"""Estimate any metric, and its difference between two models on the same rows, with bootstrap intervals.
+"""Estimate any metric, and its difference between two models on the same rows, with intervals.
 
 Up to `MAX_FULL_ROWS` rows: the percentile bootstrap (Efron 1979), stratified by label. For more rows: the bag of little
-bootstraps (Kleiner, Talwalkar, Sarkar & Jordan 2014, JRSS B 76). With groups, whole groups are drawn, because their
-rows are not independent: the cluster bootstrap (Davison & Hinkley 1997, section 3.8).
+bootstraps (Kleiner, Talwalkar, Sarkar & Jordan 2014, JRSS B 76). With groups of related rows, nothing is drawn: see
+`groups`. The calibration error of one model has its own method: see `calibration`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from pipelines.errors import DataError, SpecError
-from pipelines.evaluation.statistics import resampling
+from pipelines.evaluation.statistics import edges, resampling
+from pipelines.evaluation.statistics.calibration import estimate_ece
 from pipelines.evaluation.statistics.estimate import Estimate
+from pipelines.evaluation.statistics.groups import estimate_by_groups, number_groups
 from pipelines.evaluation.statistics.inputs import Array, validate_alpha, validate_rows
-from pipelines.evaluation.statistics.sums import WeightedAuc, WeightedSums
 from pipelines.evaluation.statistics.weighted import MetricMaker, WeightedMetric, find_maker
 
 DRAWS = 5_000
@@ -28,8 +29,6 @@ EXPONENT = 0.7
 """A subset has rows ** EXPONENT rows, after Kleiner et al."""
 MIN_LABEL_ROWS = 1_000
 """Smallest number of rows of each label in a subset, or all if there are fewer: a rare label must not vanish."""
-MAX_TABLE_GROUPS = 1_000
-"""Largest number of groups for which the AUC uses a table of all pairs of groups; it has 8 MB then."""
 
 
 def estimate_metric(
@@ -51,15 +50,17 @@ def estimate_metric(
         alpha: error probability of each end of the interval; see `Estimate`.
         seed: seed of the draws.
         draws: number of draws in all subsets together, 20 or more.
-        groups: shape (rows,), rows of equal value are drawn together (such as a day). With groups, the cost does not
-            depend on the number of rows, except for a caller's own metric, for pr_auc, and for more than a thousand
-            groups.
+        groups: shape (rows,), rows of equal value are related (such as those of a day), and the order of the values is
+            that of time. Nothing is drawn then. The interval is infinite where the metric is not a number without one
+            of the groups.
 
     Raises:
         DataError: the rows are not valid, there are fewer than two groups, or the metric is not a number in a draw. A
             retry cannot help.
         SpecError: the metric, alpha or the number of draws is not valid. A retry cannot help.
     """
+    if metric == "ece":
+        return estimate_ece(label, score, alpha=alpha, groups=groups)
     return _estimate(label, [score], metric, alpha, seed, draws, groups)
 
 
@@ -95,17 +96,29 @@ def _estimate(
     make, random, rows = find_maker(metric), np.random.default_rng(seed), len(truth)
     if draws < SUBSETS:
         raise SpecError(f"{draws} draws are too few for an interval: give {SUBSETS} or more.")
-    value = _compute_value(make, truth, values)
+    validate_alpha(alpha)
     if groups is not None:
-        metrics = [make(truth, score) for score in values]
-        samples = _sample_groups(metrics, _number_groups(groups, rows), draws, random)
-    elif rows <= MAX_FULL_ROWS:
-        difference = _subtract([make(truth, score) for score in values])
-        samples = _compute_samples(difference, resampling.draw_stratified(truth, draws, random))
+        estimate = estimate_by_groups([make(truth, score) for score in values], number_groups(groups, rows), alpha)
     else:
-        samples = value + _sample_errors(make, truth, values, draws, random)
-    low, high = np.quantile(samples, (validate_alpha(alpha), 1 - alpha))
-    return Estimate(value, float(low), float(high), float(np.std(samples, ddof=1)), rows)
+        estimate = _estimate_by_draws(make, truth, values, alpha, draws, random)
+    if metric not in edges.SHARES or (len(values) == 2 and np.array_equal(values[0], values[1])):
+        return estimate
+    shares = [_compute_value(make, truth, [score]) for score in values]
+    trials = estimate.groups or int(min(truth.sum(), (~truth).sum()))
+    return edges.fit_to_range(edges.widen_at_edge(estimate, shares, trials, alpha), shares, alpha)
+
+
+def _estimate_by_draws(
+    make: MetricMaker, label: Array, scores: list[Array], alpha: float, draws: int, random: np.random.Generator
+) -> Estimate:
+    value = _compute_value(make, label, scores)
+    if len(label) <= MAX_FULL_ROWS:
+        difference = _subtract([make(label, score) for score in scores])
+        samples = _compute_samples(difference, resampling.draw_stratified(label, draws, random))
+    else:
+        samples = value + _sample_errors(make, label, scores, draws, random)
+    low, high = np.quantile(samples, (alpha, 1 - alpha))
+    return Estimate(value, float(low), float(high), float(np.std(samples, ddof=1)), len(label))
 
 
 def _compute_value(make: MetricMaker, label: Array, scores: list[Array]) -> float:
@@ -120,17 +133,6 @@ def _subtract(metrics: Sequence[WeightedMetric]) -> WeightedMetric:
     if len(metrics) == 1:
         return metrics[0]
     return lambda weights: metrics[0](weights) - metrics[1](weights)
-
-
-def _sample_groups(metrics: Sequence[WeightedMetric], groups: Array, draws: int, random: np.random.Generator) -> Array:
-    """Compute the statistic of each draw of whole groups, from sums by group if each metric allows it."""
-    group_count = int(groups.max()) + 1
-    weights = resampling.draw_groups(group_count, len(groups), draws, random)
-    groupable = [metric for metric in metrics if isinstance(metric, WeightedSums | WeightedAuc)]
-    if len(groupable) == len(metrics) and group_count <= MAX_TABLE_GROUPS:
-        group_metrics = [metric.build_group_metric(groups, group_count) for metric in groupable]
-        return _compute_samples(_subtract(group_metrics), weights)
-    return _compute_samples(_subtract(metrics), (batch[:, groups] for batch in weights))
 
 
 def _sample_errors(
@@ -161,16 +163,6 @@ def _sample_errors(
 def _count_subset_rows(label_rows: int, rows: int) -> int:
     """Return how many rows of a label with `label_rows` rows are in a subset of all `rows`."""
     return min(label_rows, max(MIN_LABEL_ROWS, round(label_rows / math.pow(rows, 1 - EXPONENT))))
-
-
-def _number_groups(groups: Array, rows: int) -> Array:
-    """Number the groups from 0; return the number of each row's group."""
-    names, numbers = np.unique(np.asarray(groups), return_inverse=True)
-    if numbers.shape != (rows,):
-        raise DataError(f"there are {rows} labels, but groups of shape {np.shape(groups)}.")
-    if len(names) < 2:
-        raise DataError("all rows are in one group: the variance between groups cannot be estimated.")
-    return np.asarray(numbers)
 
 
 def _compute_samples(statistic: WeightedMetric, weights: Iterable[Array]) -> Array:

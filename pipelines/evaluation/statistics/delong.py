@@ -4,16 +4,20 @@ DeLong, DeLong & Clarke-Pearson (1988), Biometrics 44. A row's placement is a sh
 for a row of label 1, those with a lower score; for a row of label 0, those with a higher score. A tie counts a half.
 The AUC is the mean placement, and its variance follows from the variance of the placements. Placements are computed
 from midranks in O(n log n): Sun & Xu (2014), IEEE Signal Processing Letters 21.
+
+DeLong's variance of separated labels is 0, and with few rows of a label it is too small. Then the interval is exact for
+as many independent pairs as the rarer label has rows: see `edges`. It is wider, because all pairs contain more.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from scipy.stats import rankdata
 
-from pipelines.errors import DataError
+from pipelines.evaluation.statistics import edges
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.inputs import Array, validate_alpha, validate_rows
 
@@ -21,8 +25,7 @@ from pipelines.evaluation.statistics.inputs import Array, validate_alpha, valida
 def estimate_auc(label: Array, score: Array, alpha: float) -> Estimate:
     """Estimate the AUC of a score; ties count a half.
 
-    If the score separates the labels perfectly, the variance is 0 and the interval is the value alone, which is too
-    confident for few rows.
+    The interval is exact where a label has fewer than 30 rows, and where DeLong's would reach 0 or 1.
 
     Args:
         label: shape (rows,), 0 or 1, both present.
@@ -30,20 +33,25 @@ def estimate_auc(label: Array, score: Array, alpha: float) -> Estimate:
         alpha: error probability of each end of the interval; see `Estimate`.
 
     Raises:
-        DataError: the rows are not valid, or a label has one row only. A retry cannot help.
+        DataError: the rows are not valid. A retry cannot help.
         SpecError: alpha is not between 0 and 0.5. A retry cannot help.
     """
     truth, (values,) = validate_rows(label, score)
     ones, zeros = _compute_placements(truth, values)
-    se = _compute_standard_error(ones, zeros)
-    return Estimate.from_standard_error(float(ones.mean()), se, len(truth), validate_alpha(alpha), 0.0, 1.0)
+    value, se, trials = float(ones.mean()), _compute_standard_error(ones, zeros), min(len(ones), len(zeros))
+    estimate = Estimate.from_standard_error(value, se, len(truth), validate_alpha(alpha), 0.0, 1.0)
+    if trials >= edges.MIN_LABEL_ROWS and estimate.low > 0 and estimate.high < 1 and se > 0:
+        return estimate
+    low, high = edges.bound_share(value, trials, alpha)
+    return replace(estimate, low=low, high=high)
 
 
 def estimate_auc_difference(label: Array, candidate: Array, champion: Array, alpha: float) -> Estimate:
     """Estimate the candidate's AUC less the champion's, on the same rows.
 
-    The variance is that of the differences of placements, so it includes the covariance of the two AUCs. If both
-    scores rank the rows alike, the difference and its standard error are 0.
+    The variance is that of the differences of placements, so it includes the covariance of the two AUCs. Equal scores
+    differ by exactly 0. The interval is exact where a label has fewer than 30 rows, and where nothing varies although
+    the scores are not equal.
 
     Args:
         label: shape (rows,), 0 or 1, both present.
@@ -52,14 +60,18 @@ def estimate_auc_difference(label: Array, candidate: Array, champion: Array, alp
         alpha: error probability of each end of the interval; see `Estimate`.
 
     Raises:
-        DataError: the rows are not valid, or a label has one row only. A retry cannot help.
+        DataError: the rows are not valid. A retry cannot help.
         SpecError: alpha is not between 0 and 0.5. A retry cannot help.
     """
     truth, scores = validate_rows(label, candidate, champion)
     (ones, zeros), (champion_ones, champion_zeros) = (_compute_placements(truth, score) for score in scores)
-    value = float(ones.mean() - champion_ones.mean())
+    aucs, trials = (float(ones.mean()), float(champion_ones.mean())), min(len(ones), len(zeros))
     se = _compute_standard_error(ones - champion_ones, zeros - champion_zeros)
-    return Estimate.from_standard_error(value, se, len(truth), validate_alpha(alpha), -1.0, 1.0)
+    estimate = Estimate.from_standard_error(aucs[0] - aucs[1], se, len(truth), validate_alpha(alpha), -1.0, 1.0)
+    if np.array_equal(scores[0], scores[1]) or (trials >= edges.MIN_LABEL_ROWS and se > 0):
+        return estimate
+    low, high = edges.bound_difference(aucs, trials, alpha)
+    return replace(estimate, low=low, high=high)
 
 
 def _compute_placements(label: Array, score: Array) -> tuple[Array, Array]:
@@ -71,7 +83,7 @@ def _compute_placements(label: Array, score: Array) -> tuple[Array, Array]:
 
 
 def _compute_standard_error(ones: Array, zeros: Array) -> float:
-    """Compute the standard error of the AUC from the placements of both labels."""
+    """Compute the standard error of the AUC from the placements of both labels; infinite where a label has one row."""
     if min(len(ones), len(zeros)) < 2:
-        raise DataError("a label has one row only: the variance of the AUC cannot be estimated.")
+        return math.inf
     return math.sqrt(np.var(ones, ddof=1) / len(ones) + np.var(zeros, ddof=1) / len(zeros))

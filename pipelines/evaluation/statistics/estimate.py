@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from scipy.stats import norm
+from scipy.special import ndtri, stdtrit
+
+
+def compute_quantile(alpha: float, freedom: float) -> float:
+    """Return the value that a t distribution exceeds with probability alpha; a normal one, if freedom is infinite."""
+    # These functions take a hundredth of the time of scipy.stats.t and norm (scipy 1.17).
+    return -float(ndtri(alpha) if math.isinf(freedom) else stdtrit(freedom, alpha))
 
 
 @dataclass(frozen=True)
@@ -25,12 +32,24 @@ class Estimate:
     """Standard error."""
     rows: int
     """Number of rows on which the value was measured."""
+    groups: int | None = None
+    """Number of groups (such as days) that were taken as the units; None where each row is one."""
+    freedom: float = math.inf
+    """Degrees of freedom of the standard error; infinite where the normal distribution is used."""
 
     @classmethod
     def from_standard_error(
-        cls, value: float, se: float, rows: int, alpha: float, lowest: float, highest: float
+        cls,
+        value: float,
+        se: float,
+        rows: int,
+        alpha: float,
+        lowest: float,
+        highest: float,
+        groups: int | None = None,
+        freedom: float = math.inf,
     ) -> Estimate:
-        """Make an estimate with the normal (Wald) interval.
+        """Make an estimate with the interval of Wald: value plus and minus a quantile times the standard error.
 
         Args:
             value: measured value.
@@ -39,10 +58,13 @@ class Estimate:
             alpha: error probability of each end of the interval.
             lowest: smallest possible value, where the interval is cut.
             highest: largest possible value, where the interval is cut.
+            groups: number of groups that are the units; None: the rows are.
+            freedom: degrees of freedom of the t distribution that gives the quantile; infinite: the normal one.
         """
-        half_width = float(norm.isf(alpha)) * se
-        return cls(value, max(value - half_width, lowest), min(value + half_width, highest), se, rows)
+        half_width = compute_quantile(alpha, freedom) * se
+        low, high = max(value - half_width, lowest), min(value + half_width, highest)
+        return cls(value, low, high, se, rows, groups, freedom)
 
     def __neg__(self) -> Estimate:
         """Return the estimate of the negative value: turns "less is better" into "greater is better"."""
-        return Estimate(-self.value, -self.high, -self.low, self.se, self.rows)
+        return Estimate(-self.value, -self.high, -self.low, self.se, self.rows, self.groups, self.freedom)

@@ -1,58 +1,21 @@
-"""Test hypotheses: McNemar's test, Holm's correction, the number of rows that a test needs, decisions by intervals."""
+"""Correct for many tests (Holm), compute how many rows or groups a test needs, and decide by intervals."""
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.stats import binomtest, norm
+from scipy.stats import norm
 
 from pipelines.errors import DataError, SpecError
-from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.evaluation.statistics.inputs import Array, validate_alpha, validate_rows
+from pipelines.evaluation.statistics.estimate import Estimate, compute_quantile
+from pipelines.evaluation.statistics.groups import count_coefficients
+from pipelines.evaluation.statistics.inputs import validate_alpha
 
 Decision = Literal["passed", "failed", "undecided"]
-
-
-@dataclass(frozen=True)
-class McNemarResult:
-    """Result of McNemar's test of two classifiers on the same rows."""
-
-    candidate_only: int
-    """Rows on which only the candidate is right."""
-    champion_only: int
-    """Rows on which only the champion is right."""
-    p_value: float
-    """Two-sided p-value of the hypothesis that both are right equally often."""
-    rows: int
-    """Number of rows."""
-
-
-def run_mcnemar_test(label: Array, candidate: Array, champion: Array, threshold: float) -> McNemarResult:
-    """Test whether two models are right equally often at a threshold (McNemar 1947, Psychometrika 12).
-
-    Uses the exact binomial test of the rows on which only one model is right: it needs no correction when they are
-    few, and is fast when they are many. Without such rows, the p-value is 1.
-
-    Args:
-        label: shape (rows,), 0 or 1, both present.
-        candidate: shape (rows,), finite scores.
-        champion: shape (rows,), finite scores.
-        threshold: a row with this score or a higher one is predicted as 1.
-
-    Raises:
-        DataError: the rows are not valid. A retry cannot help.
-    """
-    truth, scores = validate_rows(label, candidate, champion)
-    candidate_right, champion_right = ((score >= threshold) == truth for score in scores)
-    candidate_only = int((candidate_right & ~champion_right).sum())
-    champion_only = int((champion_right & ~candidate_right).sum())
-    total = candidate_only + champion_only
-    p_value = float(binomtest(candidate_only, total).pvalue) if total else 1.0
-    return McNemarResult(candidate_only, champion_only, p_value, len(truth))
 
 
 def adjust_p_values(p_values: Sequence[float]) -> list[float]:
@@ -94,14 +57,38 @@ def compute_rows_needed(se: float, rows: int, effect: float, alpha: float, power
         DataError: the standard error is not a finite number. A retry cannot help.
         SpecError: the effect, alpha or the power is out of range. A retry cannot help.
     """
-    if not (math.isfinite(se) and se >= 0):
-        raise DataError(f"the standard error is {se}: the number of rows needed cannot be computed.")
-    if not (math.isfinite(effect) and effect > 0):
-        raise SpecError(f"the effect is {effect}, not above 0.")
-    if not validate_alpha(alpha) < power < 1:
-        raise SpecError(f"the power is {power}, not between alpha and 1.")
+    _validate_test(se, effect, alpha, power)
     factor = (float(norm.isf(alpha)) + float(norm.ppf(power))) * se / effect
     return max(1, math.ceil(rows * factor * factor))
+
+
+def compute_groups_needed(se: float, groups: int, effect: float, alpha: float, power: float) -> int:
+    """Compute how many groups a one-sided test by groups needs to detect a true difference of `effect`.
+
+    As `compute_rows_needed`, with the quantiles of the t distribution that so many groups have.
+
+    Args:
+        se: standard error of the difference on `groups` groups.
+        groups: number of groups from which `se` was computed.
+        effect: true difference minus the bound, above 0.
+        alpha: significance level of the one-sided test.
+        power: probability of detection, between alpha and 1.
+
+    Raises:
+        DataError: the standard error is not a finite number. A retry cannot help.
+        SpecError: the effect, alpha or the power is out of range. A retry cannot help.
+    """
+    _validate_test(se, effect, alpha, power)
+
+    def is_enough(count: int) -> bool:
+        freedom = count_coefficients(count)
+        factor = compute_quantile(alpha, freedom) + compute_quantile(1 - power, freedom)
+        return factor * se * math.sqrt(groups / count) <= effect
+
+    most = 2
+    while not is_enough(most):
+        most *= 2
+    return most // 2 + bisect.bisect_left(range(most // 2, most), True, key=is_enough)
 
 
 def decide(estimate: Estimate, bound: float, relevant_effect: float) -> Decision:
@@ -119,3 +106,12 @@ def decide(estimate: Estimate, bound: float, relevant_effect: float) -> Decision
     if estimate.low >= bound:
         return "passed"
     return "failed" if estimate.high < bound + relevant_effect else "undecided"
+
+
+def _validate_test(se: float, effect: float, alpha: float, power: float) -> None:
+    if not (math.isfinite(se) and se >= 0):
+        raise DataError(f"the standard error is {se}: the number of rows needed cannot be computed.")
+    if not (math.isfinite(effect) and effect > 0):
+        raise SpecError(f"the effect is {effect}, not above 0.")
+    if not validate_alpha(alpha) < power < 1:
+        raise SpecError(f"the power is {power}, not between alpha and 1.")

@@ -36,22 +36,6 @@ def draw_stratified(label: Array, draws: int, random: np.random.Generator) -> It
         yield np.concatenate(weights, axis=1, dtype=np.float64)[:, order]
 
 
-def draw_groups(group_count: int, rows: int, draws: int, random: np.random.Generator) -> Iterator[Array]:
-    """Draw whole groups with replacement; each draw has `group_count` groups.
-
-    Args:
-        group_count: number of groups.
-        rows: number of rows in all groups, which determines the number of draws in a batch.
-        draws: number of draws.
-        random: source of randomness.
-
-    Yields:
-        Batches of weights of groups, shape (draws, group_count).
-    """
-    for size in _split_into_batches(draws, rows):
-        yield _count_cells(random.integers(0, group_count, (size, group_count)), group_count).astype(np.float64)
-
-
 def draw_from_subset(label: Array, totals: Sequence[int], draws: int, random: np.random.Generator) -> Iterator[Array]:
     """Draw samples from a subset of the rows, as many as all rows have: a part of the bag of little bootstraps.
 

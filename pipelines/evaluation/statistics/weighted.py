@@ -51,12 +51,12 @@ def make_log_loss(label: Array, score: Array) -> WeightedMetric:
     """Make the mean negative log likelihood, nats, of probabilities that are clipped to eps and 1 - eps of float64."""
     epsilon = float(np.finfo(np.float64).eps)
     likelihood = np.where(label, validate_probabilities(score), 1 - score)
-    return _make_mean(-np.log(np.clip(likelihood, epsilon, 1 - epsilon)))
+    return make_mean(-np.log(np.clip(likelihood, epsilon, 1 - epsilon)))
 
 
 def make_brier(label: Array, score: Array) -> WeightedMetric:
     """Make the mean squared error of the probability."""
-    return _make_mean((validate_probabilities(score) - label) ** 2)
+    return make_mean((validate_probabilities(score) - label) ** 2)
 
 
 def make_ece(label: Array, score: Array) -> WeightedMetric:
@@ -64,16 +64,20 @@ def make_ece(label: Array, score: Array) -> WeightedMetric:
 
     The bins are those of the unweighted rows, and stay fixed from draw to draw.
     """
-    bins = np.array_split(np.argsort(validate_probabilities(score), kind="stable"), BINS)
-    gap = score - label
+    gap = validate_probabilities(score) - label
     terms: list[RowValues] = [(ALL, np.ones(len(label)))]
-    terms += [(members, gap[members]) for members in bins if len(members)]
+    terms += [(members, gap[members]) for members in split_into_bins(score)]
     return WeightedSums(terms, lambda rows, *gaps: divide(np.abs(gaps).sum(axis=0), rows, np.nan))
+
+
+def split_into_bins(score: Array) -> list[Array]:
+    """Return the rows of each bin of the calibration error, lowest scores first; fewer bins if there are fewer rows."""
+    return [bin_rows for bin_rows in np.array_split(np.argsort(score, kind="stable"), BINS) if len(bin_rows)]
 
 
 def make_accuracy(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
     """Make the share of rows on the right side of the threshold; a score at the threshold predicts 1."""
-    return _make_mean(((score >= threshold) == label).astype(np.float64))
+    return make_mean(((score >= threshold) == label).astype(np.float64))
 
 
 def make_precision(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
@@ -144,7 +148,8 @@ def compute_metric(label: Array, score: Array, metric: str | MetricMaker, weight
     return float(find_maker(metric)(truth, scores)(row_weights[np.newaxis])[0])
 
 
-def _make_mean(values: Array) -> WeightedMetric:
+def make_mean(values: Array) -> WeightedMetric:
+    """Make the mean of a value of each row."""
     terms: list[RowValues] = [(ALL, values), (ALL, np.ones(len(values)))]
     return WeightedSums(terms, lambda total, rows: divide(total, rows, np.nan))
 

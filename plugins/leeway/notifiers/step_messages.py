@@ -56,7 +56,10 @@ def _build_gate_message(verdict: Result) -> Message | None:
     approval = ["a person has to approve: Required Actions in Airflow"] * bool(verdict["needs_approval"])
     facts = {**_build_model_facts(verdict), "verdict": outcome, "compared with": verdict["champion"] or "no champion"}
     title = f"{verdict['model_name']} version {verdict['version']} {OUTCOME_PHRASES[outcome]}"
-    return Message.create(title, facts, [*approval, *(reasons or [verdict["reason"]])], {"Report": verdict["report"]})
+    if verdict["days_needed"]:
+        facts["days of holdout that would decide"] = verdict["days_needed"]
+    lines = [*approval, *verdict["next_steps"], *(reasons or [verdict["reason"]])]
+    return Message.create(title, facts, lines, {"Report": verdict["report"]})
 
 
 def _build_promote_message(result: Result) -> Message | None:

@@ -100,7 +100,7 @@ def render_body(verdict: Mapping[str, Any]) -> str:
         for check in verdict["checks"]
     ]
     parts = [
-        verdict["reason"],
+        ". ".join([verdict["reason"], *verdict["next_steps"]]),
         _render_links(verdict["report"]),
         _render_table(["", "check", "value", "interval", "bound"], checks),
     ]

@@ -30,8 +30,8 @@ class GateOperator(StepOperator, SkipMixin):
         backfill: whether a backfill runs the task (templated); by default, whether a backfill started the DAG run.
 
     Returns:
-        `GateResult`: passed, outcome, reason, checks, needs_approval, approval_timeout_h, approval_default, facts,
-        differences, champion, model_digest, model_name, version, verdict, report.
+        `GateResult`: passed, outcome, reason, checks, days_needed, next_steps, needs_approval, approval_timeout_h,
+        approval_default, facts, differences, champion, model_digest, model_name, version, verdict, report.
     """
 
     step = "gate"
@@ -70,7 +70,7 @@ class GateOperator(StepOperator, SkipMixin):
             self.log.info("%s  %s", MARKS[check["outcome"]], check["reason"])
         if verdict["passed"] or verdict["needs_approval"]:
             return verdict
-        self.log.warning("not promoted: %s", verdict["reason"])
+        self.log.warning("not promoted: %s", ". ".join([verdict["reason"], *verdict["next_steps"]]))
         # The verdict is pushed here, because `skip` raises.
         context["ti"].xcom_push("return_value", verdict)
         # A teardown that uses this verdict is downstream too, and must run.

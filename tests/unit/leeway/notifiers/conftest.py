@@ -19,6 +19,7 @@ RESULTS: dict[str, dict[str, Any]] = {
     },
     "gate": {
         "model_name": "flights", "version": "3", "outcome": "failed", "passed": False, "needs_approval": False,
+        "days_needed": None, "next_steps": [],
         "checks": CHECKS, "reason": "auc", "champion": "2", "report": "https://docs.example.com/models/flights/3/report.html",
     },
     "guard": {

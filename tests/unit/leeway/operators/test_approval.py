@@ -20,6 +20,7 @@ VERDICT: dict[str, Any] = {
         "needs_approval": True,
         "outcome": "undecided",
         "reason": "auc is open",
+        "next_steps": ["A person has to decide now."],
         "model_name": "flights",
         "version": "3",
     },

@@ -60,7 +60,7 @@ def build_policy(**parts: Any) -> Policy:
 def run_checks(rows: Holdout, evidence: Evidence | None = None, **policy: Any) -> list[Check]:
     """Judge the rows by a policy of these parts, and return the checks."""
     full_evidence = replace(evidence, holdout=rows) if evidence else Evidence(rows)
-    return judge(full_evidence, build_policy(**{"min_rows": 0, "draws": 200, **policy})).checks
+    return judge(full_evidence, build_policy(**{"min_rows": 1, "draws": 200, **policy})).checks
 
 
 def get_outcome(rows: Holdout, name: str, evidence: Evidence | None = None, **policy: Any) -> str:
@@ -80,6 +80,9 @@ def test_the_metrics_of_the_policy_equal_those_of_the_statistics() -> None:
         {"bounds": {"acu": {"at_least": 0.5}}},
         {"bounds": {"auc": {"atleast": 0.5}}},
         {"bounds": {}},
+        {"min_rows": 0},
+        {"min_groups": 1},
+        {"threshold_margin": 1.0},
         {"bounds": {"auc": {}}},
         {"bounds": {"auc": {"at_least": -math.inf}}},
         {"bounds": {"auc": {"at_most": math.inf}}},
@@ -144,9 +147,18 @@ def test_fails_once_the_interval_excludes_the_gain_that_matters() -> None:
 
 
 def test_too_few_rows_are_undecided() -> None:
-    check = check_row_count("rows of holdout", 4_999, 5_000)
+    check = check_row_count("rows of holdout", np.arange(4_999) % 2, 5_000)
     assert (check.outcome, check.rows_needed) == (UNDECIDED, 5_000)
-    assert check_row_count("rows of holdout", 5_000, 5_000).outcome == PASSED
+    assert check_row_count("rows of holdout", np.arange(5_000) % 2, 5_000).outcome == PASSED
+
+
+def test_too_few_rows_of_a_label_are_undecided() -> None:
+    label = (np.arange(6_000) < 29).astype(float)
+    for labels in (label, 1 - label):
+        check = check_row_count("rows of holdout", labels, 5_000)
+        assert (check.outcome, check.rows_needed) == (UNDECIDED, 6_207)  # 30 / 29 of the rows have 30 of the label
+        assert "of the rarer label there are 29" in check.reason
+    assert check_row_count("rows of holdout", (np.arange(6_000) < 30).astype(float), 5_000).outcome == PASSED
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
@@ -209,8 +221,8 @@ def test_without_a_champion_nothing_is_compared() -> None:
 def test_the_candidate_may_not_be_significantly_less_often_right_at_a_threshold() -> None:
     better = build_holdout(gain=0.9)
     worse = replace(better, candidate_score=better.champion_score, champion_score=better.candidate_score)
-    assert get_outcome(better, "rows that only the candidate predicts correctly at 0.3", threshold=0.3) == PASSED
-    assert get_outcome(worse, "rows that only the candidate predicts correctly at 0.3", threshold=0.3) == FAILED
+    assert get_outcome(better, "share of rows predicted correctly at 0.3", threshold=0.3) == PASSED
+    assert get_outcome(worse, "share of rows predicted correctly at 0.3", threshold=0.3) == FAILED
 
 
 @pytest.mark.parametrize(("days", "expected"), [(31, PASSED), (0, PASSED), (-1, FAILED)])
@@ -246,7 +258,7 @@ def test_many_slices_that_differ_by_chance_pass() -> None:
     rows = build_holdout(40_000, gain=0.02)
     by_chance = replace(rows, features=rows.features.assign(cell=np.arange(40_000) % 200))
     policy = {"slices": {"columns": ["cell"], "max_drop": 0.0, "min_rows": 50}}
-    judgement = judge(Evidence(by_chance), build_policy(min_rows=0, **policy))
+    judgement = judge(Evidence(by_chance), build_policy(min_rows=1, **policy))
     assert judgement.checks[1].outcome == PASSED
     assert len(judgement.slices) == 200
 

@@ -38,6 +38,7 @@ def write_test_report(folder: Path, **verdict: Any) -> Path:
         "version": "2",
         "outcome": "passed",
         "reason": "fine",
+        "next_steps": ["Set holdout_days to 60."],
         "facts": {"as of": "2013-04-01"},
         **verdict,
     }

@@ -1,4 +1,4 @@
-"""Test the bootstrap's intervals against scipy, against analytic intervals, and with groups."""
+"""Test the bootstrap's intervals against scipy and against analytic intervals."""
 
 import math
 import tracemalloc
@@ -178,64 +178,6 @@ def test_both_branches_of_the_multinomial_are_used(monkeypatch: pytest.MonkeyPat
     assert (counts.sum(axis=1) == 10_000).all()
 
 
-def build_days(number: int, rows_per_day: int, shared: float) -> tuple[Array, Array, Array, Array]:
-    """Simulate labels, two scores and the day of each row; `shared` is the deviation between days."""
-    random = np.random.default_rng(9)
-    day = np.repeat(np.arange(number), rows_per_day)
-    label = (random.random(number * rows_per_day) < 0.4).astype(int)
-    candidate = np.clip(
-        0.4 + random.normal(0, shared, number)[day] + random.normal(0, 0.05, number * rows_per_day), 0.01, 0.99
-    )
-    return label, candidate, np.full(number * rows_per_day, 0.4), day
-
-
-def test_days_are_drawn_whole() -> None:
-    label, candidate, champion, day = build_days(60, 50, 0.1)
-    estimate = bootstrap.estimate_difference(label, candidate, champion, "brier", alpha=0.05, seed=1, groups=day)
-    mean_of_day = ((candidate - label) ** 2 - (champion - label) ** 2).reshape(60, 50).mean(axis=1)
-    assert estimate.se == pytest.approx(mean_of_day.std() / math.sqrt(60), rel=0.04)
-    assert estimate.se > 1.4 * bootstrap.estimate_difference(label, candidate, champion, "brier", alpha=0.05, seed=1).se
-    names = np.array([f"2013-02-{number:02}" for number in day])
-    assert (
-        bootstrap.estimate_difference(label, candidate, champion, "brier", alpha=0.05, seed=1, groups=names) == estimate
-    )
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_sums_by_group_equal_those_by_row(metric: str) -> None:
-    day = np.arange(700) % 23
-
-    def make_without_groups(label: Array, score: Array) -> WeightedMetric:
-        weighted_metric = METRICS[metric].make(label, score)
-        # A plain function hides that the metric can sum groups, so it is computed from rows.
-        return weighted_metric.__call__
-
-    arguments = {"alpha": 0.05, "seed": 4, "draws": 300, "groups": day}
-    scores = [np.round(score, 2) for score in (CANDIDATE, CHAMPION)]
-    by_group = bootstrap.estimate_difference(LABEL, *scores, metric, **arguments)
-    by_row = bootstrap.estimate_difference(LABEL, *scores, make_without_groups, **arguments)
-    for field in ("value", "low", "high", "se"):
-        assert getattr(by_group, field) == pytest.approx(getattr(by_row, field), abs=1e-12)
-
-
-def test_the_interval_is_right_with_more_groups_than_the_table_allows() -> None:
-    label, candidate, champion = build_holdout(3_000)
-    estimate = bootstrap.estimate_difference(
-        label, candidate, champion, "auc", alpha=0.05, seed=4, groups=np.arange(3_000) // 2, draws=1_000
-    )
-    assert estimate.se == pytest.approx(delong.estimate_auc_difference(label, candidate, champion, 0.05).se, rel=0.1)
-
-
-def test_independent_rows_in_groups_do_not_widen_the_interval() -> None:
-    label, candidate, champion, day = build_days(200, 15, 0.0)
-    for metric in ("brier", "auc"):
-        grouped = bootstrap.estimate_difference(
-            label, candidate, champion, metric, alpha=0.05, seed=1, groups=day, draws=2_000
-        )
-        ungrouped = bootstrap.estimate_difference(label, candidate, champion, metric, alpha=0.05, seed=1, draws=2_000)
-        assert grouped.se == pytest.approx(ungrouped.se, rel=0.15)
-
-
 def test_accepts_a_metric_of_the_caller() -> None:
     def make_mean_of_ones(label: Array, score: Array) -> WeightedMetric:
         return lambda weights: weights @ (score * label) / (weights @ label)
@@ -259,8 +201,7 @@ def test_every_metric_has_an_interval_around_its_value(metric: str) -> None:
         estimate = bootstrap.estimate_metric(label, score, metric, alpha=0.025, seed=1, draws=200)
         assert estimate == bootstrap.estimate_metric(label, score, metric, alpha=0.025, seed=1, draws=200)
         assert estimate.low < estimate.high and estimate.se > 0
-        # The calibration error is biased upwards in draws, so its interval need not contain the value.
-        assert metric == "ece" or estimate.low < estimate.value < estimate.high
+        assert estimate.low < estimate.value < estimate.high
 
 
 def test_the_bag_makes_as_many_draws_as_requested(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,11 +231,7 @@ def test_refuses_invalid_rows() -> None:
 
 
 def test_refuses_invalid_groups() -> None:
-    for groups, message in (
-        (np.zeros(700), "one group"),
-        (np.arange(699), "groups of shape"),
-        (LABEL, "not a number in [0-9]+ of 50 draws"),
-    ):
+    for groups, message in ((np.zeros(700), "one group"), (np.arange(699), "groups of shape")):
         with pytest.raises(DataError, match=message):
             bootstrap.estimate_metric(LABEL, CANDIDATE, "auc", alpha=0.05, seed=1, draws=50, groups=groups)
 

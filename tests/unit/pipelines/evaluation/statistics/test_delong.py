@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import brunnermunzel, norm
+from scipy.stats import binomtest, brunnermunzel, norm
 from sklearn.metrics import roc_auc_score
 
 from pipelines.errors import DataError, SpecError
@@ -58,20 +58,50 @@ def test_pairing_makes_the_interval_narrower() -> None:
 
 
 def test_equal_models_have_no_difference() -> None:
-    estimate = delong.estimate_auc_difference(LABEL, SCORE, SCORE * 3 + 1, 0.05)
+    estimate = delong.estimate_auc_difference(LABEL, SCORE, SCORE.copy(), 0.05)
     assert (estimate.value, estimate.low, estimate.high, estimate.se) == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(("score", "value"), [(LABEL, 1.0), (-LABEL, 0.0), (np.zeros(700), 0.5)])
-def test_without_variance_the_interval_is_one_value(score: np.ndarray, value: float) -> None:  # type: ignore[type-arg]
+def test_without_variance_the_interval_is_that_of_independent_pairs(score: np.ndarray, value: float) -> None:  # type: ignore[type-arg]
     estimate = delong.estimate_auc(LABEL, score, 0.05)
-    assert (estimate.value, estimate.low, estimate.high, estimate.se) == (value, value, value, 0)
+    pairs = int(LABEL.sum())
+    expected = binomtest(round(value * pairs), pairs).proportion_ci(0.9, method="exact")
+    assert (estimate.value, estimate.se) == (value, 0)
+    assert (estimate.low, estimate.high) == pytest.approx((expected.low, expected.high), abs=0.003)
+
+
+def test_four_separated_rows_prove_nothing() -> None:
+    label, score = np.array([0, 0, 1, 1]), np.array([1, 2, 3, 4])
+    estimate = delong.estimate_auc(label, score, 0.05)
+    # Two independent pairs in the right order: 0.05 ** (1 / 2) by Clopper and Pearson.
+    assert (estimate.value, estimate.low, estimate.high) == (1, pytest.approx(math.sqrt(0.05)), 1)
+    difference = delong.estimate_auc_difference(label, score, score**2, 0.05)
+    assert (difference.value, difference.low, difference.high) == pytest.approx((0, -0.8419, 0.8419), abs=1e-4)
+
+
+def test_one_row_of_a_label_leaves_the_auc_open() -> None:
+    estimate = delong.estimate_auc(np.array([0, 1, 1]), np.array([1, 2, 3]), 0.05)
+    assert (estimate.low, estimate.high) == (pytest.approx(0.05), 1)
+    difference = delong.estimate_auc_difference(np.array([0, 1, 1]), np.array([1, 2, 3]), np.array([2, 1, 3]), 0.05)
+    assert difference.low < -0.9 < 0.9 < difference.high
+
+
+def test_few_rows_of_a_label_cover_the_truth() -> None:
+    """Two rows of label 1 above all others happen often, though the AUC is 0.76. DeLong alone is certain then."""
+    random, misses = np.random.default_rng(4), {"exact": 0, "delong": 0}
+    label = np.repeat([1, 0], [3, 200])
+    for _ in range(1_000):
+        estimate = delong.estimate_auc(label, random.normal(label), 0.05)
+        misses["exact"] += estimate.low > 0.7602
+        misses["delong"] += estimate.value - norm.isf(0.05) * estimate.se > 0.7602
+    assert misses["exact"] <= 65
+    assert misses["delong"] > 150  # negative control
 
 
 def test_the_interval_stays_between_zero_and_one() -> None:
     estimate = delong.estimate_auc(np.array([0, 0, 0, 1, 1, 1]), np.array([1, 2, 4, 3, 5, 6]), 0.001)
-    assert estimate.high == 1.0
-    assert 0 <= estimate.low < estimate.value < 1
+    assert 0 <= estimate.low < estimate.value < estimate.high <= 1
 
 
 INVALID_ROWS = [
@@ -83,7 +113,6 @@ INVALID_ROWS = [
     (np.array([0, 1, 1]), np.arange(4), "3 labels"),
     (np.array([0, 1, 1]), np.array([1, math.nan, 2]), "not a finite number for 1 of 3"),
     (np.array([0, 1, 1]), np.array([1, math.inf, math.nan]), "not a finite number for 2 of 3"),
-    (np.array([0, 1, 1]), np.arange(3), "one row only"),
 ]
 
 

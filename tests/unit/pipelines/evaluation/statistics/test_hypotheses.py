@@ -1,58 +1,19 @@
-"""Test the hypothesis tests, the corrections for many tests, the decision and the number of rows needed."""
+"""Test the correction for many tests, the decision and the number of rows needed."""
 
 import itertools
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from pipelines.errors import DataError, SpecError
 from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.evaluation.statistics.hypotheses import adjust_p_values, compute_rows_needed, decide, run_mcnemar_test
-
-
-def build_rows(both: int, gained: int, lost: int, neither: int) -> list[np.ndarray]:  # type: ignore[type-arg]
-    """Build labels and two scores; both, only the candidate, only the champion or neither is right on so many rows."""
-    label = np.arange(both + gained + lost + neither) % 2
-    candidate_right = np.repeat([True, True, False, False], [both, gained, lost, neither])
-    champion_right = np.repeat([True, False, True, False], [both, gained, lost, neither])
-    return [label, *(np.where(right, label, 1 - label) * 0.8 + 0.1 for right in (candidate_right, champion_right))]
-
-
-def test_mcnemar_gives_the_result_of_agrestis_approval_ratings() -> None:
-    # Agresti (1990), p. 350: 794, 150, 86, 570. The asymptotic statistic is 17.36, p = 3.1e-5; the exact p is this sum.
-    result = run_mcnemar_test(*build_rows(794, 150, 86, 570), threshold=0.5)
-    assert (result.candidate_only, result.champion_only, result.rows) == (150, 86, 1600)
-    exact = 2 * sum(Fraction(math.comb(236, k), 2**236) for k in range(87))
-    assert result.p_value == pytest.approx(float(exact), rel=1e-10)
-    assert result.p_value == pytest.approx(3.1e-5, rel=0.3)
-
-
-@pytest.mark.parametrize(("gained", "lost"), [(5, 1), (1, 5), (3, 3), (0, 9), (24, 10)])
-def test_mcnemar_equals_the_binomial_test(gained: int, lost: int) -> None:
-    number = gained + lost
-    chance = [math.comb(number, k) / 2**number for k in range(number + 1)]
-    expected = sum(probability for probability in chance if probability <= chance[gained] * (1 + 1e-7))
-    assert run_mcnemar_test(*build_rows(40, gained, lost, 20), threshold=0.5).p_value == pytest.approx(
-        expected, rel=1e-10
-    )
-
-
-def test_models_that_agree_on_every_row_have_p_value_one() -> None:
-    assert run_mcnemar_test(*build_rows(40, 0, 0, 20), threshold=0.5).p_value == 1.0
-    label, candidate, _ = build_rows(40, 9, 0, 20)
-    assert run_mcnemar_test(label, candidate, np.where(candidate >= 0.5, 0.6, 0.4), threshold=0.5).p_value == 1.0
-
-
-def test_a_score_at_the_threshold_predicts_one() -> None:
-    result = run_mcnemar_test(np.array([0, 1]), np.array([0.2, 0.5]), np.array([0.2, 0.49]), threshold=0.5)
-    assert (result.candidate_only, result.champion_only) == (1, 0)
-
-
-def test_mcnemar_refuses_scores_that_are_not_finite() -> None:
-    with pytest.raises(DataError, match="not a finite number"):
-        run_mcnemar_test(np.array([0, 1]), np.array([0.2, math.nan]), np.array([0.2, 0.49]), threshold=0.5)
+from pipelines.evaluation.statistics.hypotheses import (
+    adjust_p_values,
+    compute_groups_needed,
+    compute_rows_needed,
+    decide,
+)
 
 
 def reject_step_down(p_values: list[float], alpha: float) -> set[int]:
@@ -117,6 +78,17 @@ def test_rows_needed_refuses_values_out_of_range(se: float, effect: float, alpha
 def test_rows_needed_refuses_an_invalid_standard_error(se: float) -> None:
     with pytest.raises(DataError, match="standard error"):
         compute_rows_needed(se, 100, 0.1, 0.05, 0.8)
+
+
+def test_groups_needed_has_the_quantiles_of_few_groups() -> None:
+    # Per group, the deviation is 1 and the effect 1. 15 groups have round(0.4 * 15 ** (2 / 3)) = 2 degrees of freedom,
+    # and the table of t has 2.920 + 1.061 = 3.981 there: 3.981 ** 2 = 15.85 groups are needed, so 16.
+    assert compute_groups_needed(1 / math.sqrt(14), 14, 1.0, 0.05, 0.8) == 16
+    # For many groups it equals the number of rows, which has normal quantiles.
+    assert compute_groups_needed(0.001, 100, 0.0001, 0.05, 0.8) == pytest.approx(
+        compute_rows_needed(0.001, 100, 0.0001, 0.05, 0.8), rel=0.02
+    )
+    assert compute_groups_needed(0.0, 14, 1.0, 0.05, 0.8) == 2
 
 
 @pytest.mark.parametrize(

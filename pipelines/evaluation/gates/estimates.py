@@ -1,0 +1,63 @@
+"""Estimate metrics of a holdout, and differences between models, by the policy: by rows, or by groups such as days."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipelines.evaluation.gates.holdout import Array, Holdout
+from pipelines.evaluation.gates.policy import Comparison, Metric, Policy
+from pipelines.evaluation.statistics import bootstrap, delong
+from pipelines.evaluation.statistics.estimate import Estimate
+from pipelines.evaluation.statistics.weighted import METRICS, compute_metric
+
+
+def find_groups(holdout: Holdout, policy: Policy) -> Array | None:
+    """Return the number of each row's group, in the order of the groups' values; None where the rows are independent.
+
+    Raises:
+        DataError: the holdout lacks the column of the groups. A retry cannot help.
+    """
+    if not policy.draw_by:
+        return None
+    # A missing value is a group of its own.
+    return np.asarray(pd.factorize(holdout.get_column(policy.draw_by), sort=True)[0])
+
+
+def estimate_metric(holdout: Holdout, metric: Metric, policy: Policy) -> Estimate:
+    """Estimate a metric of the candidate: DeLong for auc of independent rows, else by groups or by the bootstrap."""
+    label, score, groups = holdout.label, holdout.candidate_score, find_groups(holdout, policy)
+    if metric == "auc" and groups is None:
+        return delong.estimate_auc(label, score, alpha=policy.alpha)
+    if has_too_few_groups(groups, policy):
+        return _measure(compute_metric(label, score, metric), groups)
+    options: dict[str, Any] = {"alpha": policy.alpha, "draws": policy.draws, "seed": policy.seed}
+    return bootstrap.estimate_metric(label, score, metric, groups=groups, **options)
+
+
+def estimate_gain(holdout: Holdout, other_score: Array, comparison: Comparison, policy: Policy) -> Estimate:
+    """Estimate how much better the candidate is than another model: positive is better, whatever the metric."""
+    label, score, metric = holdout.label, holdout.candidate_score, comparison.metric
+    groups = find_groups(holdout, policy)
+    if metric == "auc" and groups is None and comparison.test != "bootstrap":
+        return delong.estimate_auc_difference(label, score, other_score, alpha=policy.alpha)
+    if has_too_few_groups(groups, policy):
+        difference = _measure(compute_metric(label, score, metric) - compute_metric(label, other_score, metric), groups)
+    else:
+        options: dict[str, Any] = {"alpha": policy.alpha, "draws": policy.draws, "seed": policy.seed}
+        difference = bootstrap.estimate_difference(label, score, other_score, metric, groups=groups, **options)
+    return difference if METRICS[metric].greater_is_better else -difference
+
+
+def has_too_few_groups(groups: Array | None, policy: Policy) -> bool:
+    """Return whether there are groups, and fewer than the policy wants."""
+    return groups is not None and len(np.unique(groups)) < policy.min_groups
+
+
+def _measure(value: float, groups: Array | None) -> Estimate:
+    """Make an estimate with an infinite interval."""
+    rows, group_count = (0, 0) if groups is None else (len(groups), len(np.unique(groups)))
+    return Estimate(value, -math.inf, math.inf, math.inf, rows, group_count)

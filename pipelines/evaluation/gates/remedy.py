@@ -1,0 +1,60 @@
+"""Say what to do about an undecided verdict: how many more days of holdout would decide, and who can decide now."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipelines.evaluation.gates.verdict import UNDECIDED, Check, combine_outcomes
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What would decide an undecided verdict."""
+
+    days_needed: int | None
+    """Days of holdout with which all undecided checks would be decided, at the present values; None where no number
+    would, or the verdict is not undecided."""
+    next_steps: list[str]
+    """What to do, in sentences; empty where the verdict is not undecided."""
+
+
+def find_remedy(checks: Sequence[Check], rows: int, days: int, *, needs_approval: bool) -> Remedy:
+    """Find what would decide an undecided verdict.
+
+    Args:
+        checks: all checks of the verdict.
+        rows: rows of the holdout.
+        days: days of the holdout; 0: not known.
+        needs_approval: whether a person is asked now.
+    """
+    if combine_outcomes(checks) != UNDECIDED:
+        return Remedy(None, [])
+    undecided = [check for check in checks if check.outcome == UNDECIDED]
+    known = [check.rows_needed for check in undecided if check.rows_needed is not None]
+    days_needed = None
+    if len(known) == len(undecided) and days:
+        days_needed = max(days + 1, math.ceil(max(known) / rows * days))
+    steps = [_describe_days(days_needed, days), _describe_approval(needs_approval), _describe_policy(undecided)]
+    return Remedy(days_needed, steps)
+
+
+def _describe_days(days_needed: int | None, days: int) -> str:
+    if days_needed is None:
+        return "No number of days of holdout would decide it at the present values."
+    return (
+        f"About {days_needed} days of holdout would decide it at the present difference and variance, "
+        f"{days_needed - days} more than the {days} of now: set snapshot.holdout_days to {days_needed} and train again."
+    )
+
+
+def _describe_approval(needs_approval: bool) -> str:
+    if needs_approval:
+        return "A person has to decide now."
+    return "Nobody is asked, and the champion stays; with gate.approval: when_undecided a person decides."
+
+
+def _describe_policy(undecided: Sequence[Check]) -> str:
+    names = ", ".join(check.name for check in undecided)
+    return f"Or change what the policy demands of: {names}."
