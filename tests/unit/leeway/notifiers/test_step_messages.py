@@ -37,6 +37,15 @@ def test_verdict_that_needs_approval_says_where_to_answer(make_result):
     assert "Required Actions" in build("gate", make_result("gate", outcome="undecided", needs_approval=True)).lines[0]
 
 
+def test_undecided_verdict_says_what_would_decide_and_what_to_do(make_result):
+    steps = ["About 60 days of holdout would decide it.", "Nobody is asked, and the champion stays."]
+    message = build("gate", make_result("gate", outcome="undecided", days_needed=60, next_steps=steps))
+    assert message.title == "flights version 3 is undecided: too little data"
+    assert list(message.lines[:2]) == steps
+    assert message.facts["days of holdout that would decide"] == "60"
+    assert not any("would decide" in name for name in build("gate", make_result("gate")).facts)
+
+
 def test_passed_verdict_says_so(make_result):
     message = build(
         "gate", make_result("gate", outcome="passed", checks=[], reason="all 14 checks passed", champion="")

@@ -212,7 +212,7 @@ def make_gate(write_python, passed: bool):
     """Return a gate task in a DAG, its context, and the XComs that it pushes."""
     python = write_python(
         f"result(passed={passed}, reason='auc is 0.5', needs_approval=False, checks={CHECKS}, "
-        "verdict='/w/verdict.json')"
+        "next_steps=['Set holdout_days to 60.'], verdict='/w/verdict.json')"
     )
     with DAG("gated"):
         task = make_task(GateOperator, python=python)
@@ -231,7 +231,8 @@ def test_failed_gate_skips_the_next_tasks_and_logs_why(write_python, project, lo
         task.execute(context)
     assert sorted(error.value.tasks) == ["announce", "promote"], "a teardown task is not skipped"
     assert xcoms["return_value"]["reason"] == "auc is 0.5"
-    lines = ["NO   auc is 0.5", "yes  auc is 0.7", "?    auc is 0.6", "     auc is None", "not promoted: auc is 0.5"]
+    lines = ["NO   auc is 0.5", "yes  auc is 0.7", "?    auc is 0.6", "     auc is None"]
+    lines.append("not promoted: auc is 0.5. Set holdout_days to 60.")
     assert log.lines[-5:] == lines
 
 
