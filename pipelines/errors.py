@@ -7,6 +7,7 @@ LeewayError                 exit code
 │   ├── ValidationError          a critical expectation failed, so nothing was published
 │   ├── TrainingError            the training script crashed
 │   └── PromotionError           the registry's rules forbid this promotion
+├── EnginesDifferError      1    DuckDB and Great Expectations judge the same rows differently: a bug of one of them
 └── TryAgainError           75   something outside failed: the same request may work later
     ├── ServiceError             MLflow, S3, SageMaker or the catalog does not answer
     ├── ConflictError            another process writes the same thing
@@ -64,6 +65,13 @@ class TrainingError(InvalidError):
 
 class PromotionError(InvalidError):
     """The registry's rules forbid this promotion."""
+
+
+class EnginesDifferError(LeewayError):
+    """DuckDB and Great Expectations judge the same rows differently: a bug of one of them. Nothing was published.
+
+    Neither a retry nor other data is the cure, so the exit code is that of a bug.
+    """
 
 
 class TryAgainError(LeewayError):

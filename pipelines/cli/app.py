@@ -158,7 +158,8 @@ def _fail(error: Exception, out: str) -> NoReturn:
     A bug has its traceback before that line: whoever mends it needs the place.
     """
     leeway_error = translate_error(error)
-    if os.environ.get("LEEWAY_DEBUG") or leeway_error.exit_code == BUG_EXIT_CODE:
+    is_bug = leeway_error is not error and leeway_error.exit_code == BUG_EXIT_CODE
+    if os.environ.get("LEEWAY_DEBUG") or is_bug:
         traceback.print_exception(error)
     sys.stderr.write(f"error: {leeway_error}\n")
     try:

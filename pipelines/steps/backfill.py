@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from pipelines import params
 from pipelines.contract import Result, Spec
 from pipelines.dataset import Dataset, load_dataset
 from pipelines.errors import DataError, InvalidError, SpecError
+from pipelines.settings import settings
 from pipelines.steps import ingest, validate
 from pipelines.system.log import log
 from pipelines.system.progress import track_progress
@@ -84,13 +86,18 @@ def run(spec: BackfillSpec) -> BackfillResult:
     )
 
 
+def _validate_day(values: dict[str, Any]) -> bool:
+    """Validate a day with the parameters of params.yaml; return whether the published rows changed."""
+    return validate.run(validate.ValidateSpec.parse(values, "validate")).changed
+
+
 def _publish_days(dataset: Dataset, source: Source, days: Sequence[dt.date]) -> int:
     """Ingest and validate the days; return for how many of them the published rows changed."""
-    changed, refusals = 0, []
+    changed, refusals, values = 0, [], params.load_section(settings().project, "validate")
     for day in track_progress(days, len(days), f"{dataset.name}: ingest, validate"):
         try:
             ingest.stage_partition(dataset, source, day)
-            changed += validate.run(validate.ValidateSpec(dataset=dataset.name, partition=day)).changed
+            changed += _validate_day(values | {"dataset": dataset.name, "partition": day})
         except InvalidError as error:
             refusals.append(f"{day}: {error.message[:200]}")
             log.error("%s", error)

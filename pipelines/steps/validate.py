@@ -5,14 +5,17 @@ reasons, and the others are published; if more than `max_quarantined_fraction` o
 refused. Failed warnings that are not about single rows, and failed expectations of severity info, are only logged. When
 a partition is refused, the rows that were published before stay (unless `withdraw` is set), and the new rows stay in
 the staging table. The evidence is written before anything else. Idempotent.
+
+DuckDB judges by default, with Great Expectations for what only that library can judge. A share of the partitions is
+judged by both: if they differ, nothing is published.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -42,6 +45,12 @@ class ValidateSpec(Spec):
     """Suite in expectations/; empty: the suite with the dataset's name."""
     max_quarantined_fraction: float = Field(default=0.1, ge=0, le=1)
     """Largest share of the rows that may be quarantined, 0 to 1. If more rows are bad, nothing is published."""
+    engine: Literal["duckdb", "gx"] = "duckdb"
+    """What judges the rows: `duckdb` (our SQL, with the verdicts of Great Expectations), or `gx` (Great Expectations
+    itself, with its pandas engine: slower, and in memory)."""
+    verify_share: float = Field(default=0.02, ge=0, le=1)
+    """Share of the partitions that both engines judge, 0 to 1; always the same partitions. If they differ, nothing is
+    published."""
     withdraw: bool = False
     """Whether rows that were published before are removed when a day is refused, with the outcomes of their labels.
     Older snapshots still have both."""
@@ -64,6 +73,10 @@ class ValidateResult(Result):
     """Failed expectations that do not block publication: at most ten, with three examples each."""
     evidence: Path
     """File of the complete result, in the JSON of Great Expectations."""
+    engine: Literal["duckdb", "gx"]
+    """What judged the rows."""
+    verified: bool
+    """Whether both engines judged the rows; their answers were the same."""
     docs: str
     """Address of the partition's page in the data docs."""
     snapshot_id: int
@@ -82,28 +95,34 @@ def run(spec: ValidateSpec) -> ValidateResult:
     Raises:
         DataError: the partition is not staged, or there is no such suite. A retry cannot help.
         ValidationError: a critical expectation failed, or too many rows are bad. A retry cannot help.
+        EnginesDifferError: DuckDB and Great Expectations judge the rows differently. A retry cannot help.
         ConflictError: other processes kept the catalog busy. A retry can help.
     """
     from pipelines.lake import Lake
-    from pipelines.validation import datadocs, quarantine, results_table, suites
+    from pipelines.validation import datadocs, quarantine, results_table, suites, verification
 
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     suite = suites.load_suite(settings().project / "expectations", spec.suite or spec.dataset)
     with suites.open_rows(lake, dataset.staging, spec.partition, dataset.published) as rows:
-        judgement = suites.judge(suite, rows)
+        judgement = suites.judge(suite, rows, spec.engine)
         if not rows.count:
             raise DataError(f"{dataset.staging} has no partition {spec.partition}.", "Ingest it first.")
+        verified = verification.verify(judgement, rows, spec.dataset, spec.verify_share)
         split = quarantine.split_rows(rows, judgement.rejecting_results)
         outcome = quarantine.decide_outcome(judgement, split.count, rows.count, spec.max_quarantined_fraction)
-        evidence = results_table.store_results(lake, spec.dataset, spec.partition, judgement, outcome)
+        if verified and verified.differences:
+            outcome = replace(outcome, verdict="blocked")
+        evidence = results_table.store_results(lake, spec.dataset, spec.partition, judgement, outcome, verified)
         datadocs.add_run(evidence)
+        if verified and verified.differences:
+            raise verification.make_error(spec.dataset, spec.partition, verified)
         if outcome.verdict == "blocked":
             withdrawn = _withdraw(lake, dataset, spec.partition) if spec.withdraw else 0
             raise _make_error(spec, judgement.list_failures("critical"), split, withdrawn)
         quarantine.write_quarantine(lake, dataset.quarantine, spec.partition, split, dataset.key)
         commit = lake.write_partition(dataset.published, spec.partition, split.read_good_rows(), dataset.key)
     _log_result(spec, judgement, commit.rows, split.count)
-    return _make_result(spec, judgement, split, commit, evidence)
+    return _make_result(spec, judgement, split, commit, evidence, is_verified=verified is not None)
 
 
 def _log_result(spec: ValidateSpec, judgement: Judgement, published: int, quarantined: int) -> None:
@@ -114,7 +133,7 @@ def _log_result(spec: ValidateSpec, judgement: Judgement, published: int, quaran
 
 
 def _make_result(
-    spec: ValidateSpec, judgement: Judgement, split: Split, commit: Commit, evidence: Path
+    spec: ValidateSpec, judgement: Judgement, split: Split, commit: Commit, evidence: Path, *, is_verified: bool
 ) -> ValidateResult:
     return ValidateResult(
         table=load_dataset(spec.dataset).published,
@@ -124,6 +143,8 @@ def _make_result(
         evaluated=judgement.evaluated_count,
         warnings=judgement.list_failures("warning", "info")[:MAX_FAILURES],
         evidence=evidence,
+        engine=spec.engine,
+        verified=is_verified,
         docs=settings().build_docs_url(spec.dataset, str(spec.partition)),
         snapshot_id=commit.snapshot_id,
         changed=commit.changed,

@@ -20,6 +20,7 @@ from pipelines.settings import settings
 from pipelines.system.files import write_json
 from pipelines.validation.quarantine import Outcome
 from pipelines.validation.suites import ExpectationResult, Judgement
+from pipelines.validation.verification import Verification
 
 TABLE = "validation_results"
 _TEXT = pa.string()
@@ -69,11 +70,34 @@ def get_evidence_path(dataset: str, day: dt.date) -> Path:
     return settings().home / "validation" / dataset / f"{day}.json"
 
 
-def store_results(lake: Lake, dataset: str, day: dt.date, judgement: Judgement, outcome: Outcome) -> Path:
-    """Store a judgement in the evidence file and in the table; return the path of the file."""
+def store_results(
+    lake: Lake,
+    dataset: str,
+    day: dt.date,
+    judgement: Judgement,
+    outcome: Outcome,
+    verification: Verification | None = None,
+) -> Path:
+    """Store a judgement in the evidence file and in the table; return the path of the file.
+
+    Args:
+        lake: lake with the table.
+        dataset: dataset that was judged.
+        day: partition that was judged.
+        judgement: its results.
+        outcome: the decision about the partition.
+        verification: comparison with the judgement of the other engine; only the file has it.
+    """
     run, validated_at = uuid.uuid4().hex, dt.datetime.now(dt.UTC)
-    meta = {"dataset": dataset, "partition": str(day), "run": run, "validated_at": validated_at.isoformat()}
+    meta: dict[str, Any] = {
+        "dataset": dataset,
+        "partition": str(day),
+        "run": run,
+        "validated_at": validated_at.isoformat(),
+    }
     numbers = {"rows": outcome.rows, "bad_rows": outcome.bad_rows, "allowed": outcome.max_quarantined_fraction}
+    if verification:
+        meta |= {"verification": verification.to_json_values()}
     evidence = judgement.evidence
     path = get_evidence_path(dataset, day)
     write_json(path, evidence | {"meta": evidence["meta"] | meta | {"verdict": outcome.verdict} | numbers})

@@ -19,6 +19,7 @@ Verdict = Literal["passed", "warned", "quarantined", "blocked"]
 MAX_EXAMPLES, MAX_FAILURES = 3, 10
 """Largest number of examples of a check, and of failed expectations in a summary."""
 MAX_VALUE_CHARS, MAX_TEXT_CHARS = 80, 300
+_ENGINES = {"duckdb": "DuckDB", "gx": "Great Expectations"}
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,10 @@ class Run:
     max_quarantined_fraction: float | None
     """Largest share of bad rows with which the partition is published, 0 to 1; None where the evidence lacks it."""
     checks: Sequence[CheckText]
+    judged_by: str = ""
+    """What judged the expectations, in words; empty where the evidence lacks it."""
+    differences: Sequence[str] = ()
+    """Expectations about which the two engines differ, with both answers; at most ten."""
 
     @property
     def quarantined(self) -> int:
@@ -111,7 +116,38 @@ def read_run(path: Path) -> Run:
         bad_rows=bad_rows,
         max_quarantined_fraction=float(max_fraction) if isinstance(max_fraction, int | float) else None,
         checks=checks,
+        judged_by=_describe_engines(meta),
+        differences=_list_differences(meta),
     )
+
+
+def _describe_engines(meta: Mapping[str, Any]) -> str:
+    """Describe which engine judged how many expectations, and whether both judged them."""
+    counts, verification = _as_mapping(meta.get("engines")), _as_mapping(meta.get("verification"))
+    parts = [f"{_ENGINES[name]} ({counts[name]})" for name in _ENGINES if _as_int(counts.get(name))]
+    text = f"Judged by {' and '.join(parts)}" if parts else ""
+    version, compared = shorten(verification.get("great_expectations"), MAX_VALUE_CHARS), verification.get("compared")
+    if verification:
+        result = "differently" if verification.get("differences") else "and with the same answers"
+        text += f"; {_as_int(compared)} expectations by both (Great Expectations {version}), {result}"
+    return text
+
+
+def _list_differences(meta: Mapping[str, Any]) -> list[str]:
+    """Describe both answers to each expectation about which the engines differ."""
+    differences = _as_mapping(meta.get("verification")).get("differences")
+    if not isinstance(differences, list):
+        return []
+    return [_describe_difference(_as_mapping(difference)) for difference in differences[:MAX_FAILURES]]
+
+
+def _describe_difference(difference: Mapping[str, Any]) -> str:
+    checks = {name: _read_check(_as_mapping(difference.get(name))) for name in _ENGINES}
+    answers = [
+        f"{_ENGINES[name]}: {'holds' if check.success else 'fails'} {check.error or check.observed or check.counts}"
+        for name, check in checks.items()
+    ]
+    return shorten(f"{checks['duckdb'].words} - {'; '.join(answers)}", MAX_TEXT_CHARS)
 
 
 def _derive_verdict(meta: Mapping[str, Any], checks: Sequence[CheckText], bad_rows: int) -> Verdict:

@@ -11,11 +11,13 @@ evaluates all others (`by_gx`); it is imported only then.
 """
 
 from pipelines.validation.suites.expectation import Expectation
-from pipelines.validation.suites.judging import ExpectationResult, Judgement, judge
+from pipelines.validation.suites.judging import judge
+from pipelines.validation.suites.results import EngineName, ExpectationResult, Judgement
 from pipelines.validation.suites.rows import Rows, open_rows
 from pipelines.validation.suites.suite import Suite, load_suite, parse_suite
 
 __all__ = [
+    "EngineName",
     "Expectation",
     "ExpectationResult",
     "Judgement",

@@ -86,8 +86,14 @@ class DistinctValueSet(ColumnArguments):
     value_set: list[Number | str]
 
 
+class ExcludedPattern(ValueArguments):
+    """Kwargs: no value matches a regular expression of Python."""
+
+    regex: str
+
+
 class Pattern(ValueArguments):
-    """Kwargs: each value, or no value, matches a regular expression of Python."""
+    """Kwargs: each value matches a regular expression of Python."""
 
     regex: str = "(?s).*"
 
@@ -123,6 +129,19 @@ class ExactCount(Arguments):
 
 class CountRange(RangeArguments):
     """Kwargs: the number of rows is in a range."""
+
+    min_value: int | None = None
+    max_value: int | None = None
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        if self.min_value is not None and self.max_value is not None and self.min_value > self.max_value:
+            raise ValueError("min_value must be at most max_value")
+        return self
+
+
+class DistinctCountRange(ColumnArguments, RangeArguments):
+    """Kwargs: the number of distinct values of a column is in a range. Great Expectations cuts fractions off bounds."""
 
     min_value: int | None = None
     max_value: int | None = None

@@ -23,6 +23,10 @@ CheckResult = tuple[bool, dict[str, Any]]
 """Whether the expectation holds, and the dictionary `result` that Great Expectations would write."""
 
 
+class NeedsGxError(Exception):
+    """The values are such that only Great Expectations can evaluate the expectation. It never leaves this package."""
+
+
 class Check(Protocol):
     """One expectation, ready to be evaluated on rows."""
 
@@ -63,15 +67,20 @@ class RowCheck:
     """Whether an example is a mapping of column to value."""
     count_unexpected: Callable[[Rows], int] | None = None
     """Counts the unexpected rows by a query of its own; None where an aggregate counts them."""
+    needs_gx_sql: str = ""
+    """SQL aggregate that is true if only Great Expectations can evaluate the check; empty where it never is."""
 
     @property
     def aggregates(self) -> Sequence[str]:
-        """The number of judged rows and, unless `count_unexpected` counts them, of unexpected rows."""
-        judged = f"count(*) FILTER ({self.judged_sql})"
-        return [judged] if self.count_unexpected else [judged, f"count(*) FILTER ({self.unexpected_sql})"]
+        """The number of judged rows; unless `count_unexpected` counts them, of unexpected rows; and `needs_gx_sql`."""
+        unexpected = [] if self.count_unexpected else [f"count(*) FILTER ({self.unexpected_sql})"]
+        needs_gx = [self.needs_gx_sql] if self.needs_gx_sql else []
+        return [f"count(*) FILTER ({self.judged_sql})", *unexpected, *needs_gx]
 
     def evaluate(self, rows: Rows, values: Sequence[Any]) -> CheckResult:
         """Evaluate the check, with examples of unexpected values."""
+        if self.needs_gx_sql and values[-1]:
+            raise NeedsGxError
         judged = values[0]
         unexpected = self.count_unexpected(rows) if self.count_unexpected else values[1]
         success = not judged or (judged - unexpected) / judged >= self.mostly

@@ -12,10 +12,12 @@ from typing import Any
 import duckdb
 
 from pipelines.validation.suites import arguments
-from pipelines.validation.suites.checks import CheckResult, TableCheck, to_json_value
+from pipelines.validation.suites.checks import CheckResult, NeedsGxError, TableCheck, to_json_value
 from pipelines.validation.suites.row_checks import is_comparable
 from pipelines.validation.suites.rows import Rows, list_literals
 
+MAX_INTEGER = 2**63 - 1
+"""Largest integer of 64 bits."""
 MAX_DISTINCT = 20
 """Largest number of values that a result lists, as in Great Expectations."""
 
@@ -29,7 +31,14 @@ def build_aggregate_check_maker(function: str) -> Callable[[arguments.AggregateR
         # In pandas the sum of no values is 0, and their minimum and mean do not exist.
         empty_value = 0 if function == "sum" else None
         sql = f"{function}({rows.build_value_sql(args.column)})"
-        return TableCheck([sql], lambda _, values: check_bounds(args, empty_value if values[0] is None else values[0]))
+
+        def compute_result(_: Rows, values: Sequence[Any]) -> CheckResult:
+            value = empty_value if values[0] is None else values[0]
+            if isinstance(value, int) and abs(value) > MAX_INTEGER:
+                raise NeedsGxError  # pandas' sum of integers has 64 bits
+            return check_bounds(args, value)
+
+        return TableCheck([sql], compute_result)
 
     return make_aggregate_check
 
@@ -44,7 +53,7 @@ def make_median_check(args: arguments.AggregateRange, rows: Rows) -> TableCheck 
     return _make_own_query_check(args, rows, _compute_median)
 
 
-def make_distinct_count_check(args: arguments.AggregateRange, rows: Rows) -> TableCheck | None:
+def make_distinct_count_check(args: arguments.DistinctCountRange, rows: Rows) -> TableCheck | None:
     """Make the check that the number of distinct values is in a range."""
     if rows.get_kind(args.column) == "other":
         return None

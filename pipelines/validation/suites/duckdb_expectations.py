@@ -38,7 +38,10 @@ DUCKDB_EXPECTATIONS: dict[str, tuple[type[arguments.Arguments], CheckMaker]] = {
     "expect_column_value_lengths_to_be_between": (arguments.LengthRange, row_checks.make_length_range_check),
     "expect_column_value_lengths_to_equal": (arguments.ExactLength, row_checks.make_length_check),
     "expect_column_values_to_match_regex": (arguments.Pattern, row_checks.make_pattern_check),
-    "expect_column_values_to_not_match_regex": (arguments.Pattern, row_checks.make_excluded_pattern_check),
+    "expect_column_values_to_not_match_regex": (
+        arguments.ExcludedPattern,
+        row_checks.make_excluded_pattern_check,
+    ),
     "expect_column_pair_values_to_be_equal": (arguments.ColumnPair, row_checks.make_equal_pair_check),
     "expect_column_pair_values_a_to_be_greater_than_b": (arguments.OrderedPair, row_checks.make_ordered_pair_check),
     "expect_select_column_values_to_be_unique_within_record": (
@@ -54,7 +57,7 @@ DUCKDB_EXPECTATIONS: dict[str, tuple[type[arguments.Arguments], CheckMaker]] = {
     "expect_column_median_to_be_between": (arguments.AggregateRange, column_checks.make_median_check),
     "expect_column_stdev_to_be_between": (arguments.AggregateRange, column_checks.make_standard_deviation_check),
     "expect_column_unique_value_count_to_be_between": (
-        arguments.AggregateRange,
+        arguments.DistinctCountRange,
         column_checks.make_distinct_count_check,
     ),
     "expect_column_proportion_of_unique_values_to_be_between": (
@@ -76,3 +79,10 @@ DUCKDB_EXPECTATIONS: dict[str, tuple[type[arguments.Arguments], CheckMaker]] = {
     **ADDED_EXPECTATIONS,
 }
 """For each type of expectation that DuckDB evaluates: the class of its arguments, the maker of its check."""
+
+CONDITIONAL_EXPECTATIONS = frozenset(
+    name
+    for name in DUCKDB_EXPECTATIONS.keys() - ADDED_EXPECTATIONS.keys()
+    if not name.startswith(("expect_table_column", "expect_column_to_exist"))
+)
+"""Types of expectations that can have a `row_condition`."""

@@ -9,7 +9,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pipelines.contract import describe_errors
 from pipelines.errors import DataError
 from pipelines.validation.suites.arguments import Arguments
-from pipelines.validation.suites.duckdb_expectations import ADDED_EXPECTATIONS, DUCKDB_EXPECTATIONS
+from pipelines.validation.suites.duckdb_expectations import (
+    ADDED_EXPECTATIONS,
+    CONDITIONAL_EXPECTATIONS,
+    DUCKDB_EXPECTATIONS,
+)
+from pipelines.validation.suites.row_conditions import RowCondition, parse_condition
 
 Severity = Literal["critical", "warning", "info"]
 
@@ -35,6 +40,10 @@ class Expectation(BaseModel):
         column_list = self.kwargs.get("column_list") or self.kwargs.get("columns") or []
         return ", ".join(map(str, [*columns, *column_list] if isinstance(column_list, list) else columns))
 
+    def parse_condition(self) -> RowCondition | None:
+        """Parse the `row_condition`; return None where there is none, or only Great Expectations can read it."""
+        return parse_condition(self.kwargs.get("row_condition"))
+
     def parse_arguments(self) -> Arguments | None:
         """Parse the kwargs; return None where Great Expectations evaluates this expectation, and not DuckDB.
 
@@ -44,8 +53,11 @@ class Expectation(BaseModel):
         """
         if self.type not in DUCKDB_EXPECTATIONS:
             return None
+        kwargs = dict(self.kwargs)
+        if self.type in CONDITIONAL_EXPECTATIONS and self.parse_condition():
+            kwargs.pop("row_condition")
         try:
-            return DUCKDB_EXPECTATIONS[self.type][0].model_validate(self.kwargs)
+            return DUCKDB_EXPECTATIONS[self.type][0].model_validate(kwargs)
         except ValidationError as error:
             if self.type in ADDED_EXPECTATIONS:
                 raise DataError(f"{self.type}: {describe_errors(error.errors())}.") from None

@@ -6,6 +6,7 @@ A function returns None where Great Expectations has to evaluate the expectation
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
@@ -14,6 +15,8 @@ from pipelines.validation.suites.checks import RowCheck
 from pipelines.validation.suites.patterns import build_match_sql
 from pipelines.validation.suites.rows import Rows, list_literals, to_literal
 
+MAX_EXACT_INTEGER = 2**53
+"""Largest integer up to which all integers are floats."""
 _NUMBER_KINDS = ("int", "float")
 
 
@@ -78,7 +81,7 @@ def make_pattern_check(args: arguments.Pattern, rows: Rows) -> RowCheck | None:
     return _make_value_check(args, rows, condition) if condition else None
 
 
-def make_excluded_pattern_check(args: arguments.Pattern, rows: Rows) -> RowCheck | None:
+def make_excluded_pattern_check(args: arguments.ExcludedPattern, rows: Rows) -> RowCheck | None:
     """Make the check that a regular expression is found in no value."""
     condition = _build_match_condition(args, rows)
     return _make_value_check(args, rows, f"NOT {condition}") if condition else None
@@ -121,13 +124,16 @@ def build_judged_sql(values: list[str], ignore_row_if: str) -> str:
 
 
 def is_comparable(rows: Rows, column: str, values: list[Any]) -> bool:
-    """Return whether the values of a set have the kind of the column; False for an empty set."""
+    """Return whether the values of a set have the kind of the column, and one meaning; False for an empty set."""
     kind = rows.get_kind(column)
+    largest = MAX_EXACT_INTEGER if kind == "float" else 2**63 - 1
+    if any(isinstance(value, int) and abs(value) > largest for value in values):
+        return False  # pandas compares such an integer in different ways
     value_types = {"int": (int,), "float": (int, float), "text": (str,)}.get(kind)
     return bool(values) and value_types is not None and all(isinstance(value, value_types) for value in values)
 
 
-def _build_match_condition(args: arguments.Pattern, rows: Rows) -> str:
+def _build_match_condition(args: arguments.Pattern | arguments.ExcludedPattern, rows: Rows) -> str:
     """Build the condition that the value matches the regular expression; empty where SQL cannot check it."""
     return build_match_sql(rows, args.column, args.regex) if rows.get_kind(args.column) == "text" else ""
 
@@ -146,7 +152,23 @@ def _make_pair_check(args: arguments.ColumnPair, rows: Rows, operator: str) -> R
     values = [rows.build_value_sql(column) for column in columns]
     judged_sql = build_judged_sql(values, args.ignore_row_if)
     condition = f"coalesce({values[0]} {operator} {values[1]}, FALSE)"
-    return RowCheck(columns, judged_sql, f"({judged_sql} AND NOT {condition})", args.mostly)
+    return RowCheck(
+        columns,
+        judged_sql,
+        f"({judged_sql} AND NOT {condition})",
+        args.mostly,
+        needs_gx_sql=_build_na_sql(values) if kinds == {"int"} else "",
+    )
+
+
+def _build_na_sql(values: Sequence[str]) -> str:
+    """Build the SQL aggregate that is true if an integer column has missing values, and integers that no float equals.
+
+    Its missing values are NA in the frame of `by_gx`, which pandas does not compare as NaN.
+    """
+    return " OR ".join(
+        f"(count(*) > count({value}) AND max(abs({value}::HUGEINT)) > {MAX_EXACT_INTEGER})" for value in values
+    )
 
 
 def _build_range_condition(value: str, args: Any, low: str | None, high: str | None) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,8 +56,8 @@ class Rows:
     """View that has the rows."""
     count: int = 0
     """Number of rows; 0 until the query of the aggregates sets it."""
-    table_name_count: int = 0
-    """Number of names that `make_table_name` has returned."""
+    table_numbers: Iterator[int] = field(default_factory=itertools.count)
+    """Numbers for the names of temporary tables; shared with the rows that `select` returns."""
     readers: list[pa.RecordBatchReader] = field(default_factory=list)
     """Open readers: a connection cannot run another query while one of its readers is open."""
 
@@ -71,6 +72,14 @@ class Rows:
             return f"(CASE WHEN NOT isnan({name}) THEN {name} END)"
         return name
 
+    def select(self, condition: str) -> Rows:
+        """Return the rows that meet an SQL condition, with their positions in the partition."""
+        self.add_positions()
+        view = self.make_table_name()
+        query = f"CREATE TEMP VIEW {view} AS SELECT * FROM {self.view} AS r WHERE {condition}"  # noqa: S608
+        self.connection.execute(query)
+        return replace(self, view=view)
+
     def query(self, select: str, *, where: str = "TRUE", tail: str = "") -> list[tuple[Any, ...]]:
         """Run a query over the partition's rows, and return its result. The rows have the alias `r`."""
         query = f"SELECT {select} FROM {self.view} AS r WHERE {where} {tail}"  # noqa: S608
@@ -82,8 +91,7 @@ class Rows:
 
     def make_table_name(self) -> str:
         """Make a new name for a temporary table."""
-        self.table_name_count += 1
-        return f"leeway_{self.table_name_count}"
+        return f"leeway_{next(self.table_numbers)}"
 
     def add_positions(self) -> None:
         """Add the column `POSITION` to the rows. Idempotent."""
@@ -141,6 +149,11 @@ def to_literal(value: Any) -> str:
     return str(int(value)) if abs(value) < 2**53 else f"{value!r}::DOUBLE"
 
 
+def to_exact_literal(value: Any) -> str:
+    """Convert a JSON value to an SQL literal. An integer stays one, also where no float is equal to it."""
+    return str(value) if isinstance(value, int) else to_literal(value)
+
+
 def list_literals(values: Sequence[Any]) -> str:
     """Convert values to the list of SQL's IN."""
-    return ", ".join(to_literal(value) for value in values)
+    return ", ".join(to_exact_literal(value) for value in values)

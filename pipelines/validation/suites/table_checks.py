@@ -25,7 +25,7 @@ def make_row_count_check(args: arguments.ExactCount, rows: Rows) -> TableCheck:
 
 def make_column_count_range_check(args: arguments.ColumnCountRange, rows: Rows) -> TableCheck:
     """Make the check that the number of columns is in a range."""
-    bounds = arguments.CountRange(min_value=args.min_value, max_value=args.max_value)
+    bounds = arguments.RangeArguments(min_value=args.min_value, max_value=args.max_value)
     return TableCheck([], lambda rows, _: check_bounds(bounds, len(rows.schema)))
 
 

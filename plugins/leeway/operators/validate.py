@@ -26,18 +26,22 @@ class ValidateOperator(StepOperator):
         suite: suite in expectations/ (templated); by default the one with the dataset's name.
         max_quarantined_fraction: largest share of the rows that may be quarantined, 0 to 1 (templated); by default
             params.yaml decides.
+        engine: what judges the rows, `duckdb` or `gx` (templated): Great Expectations itself; by default params.yaml
+            decides.
+        verify_share: share of the partitions that both engines judge, 0 to 1 (templated); if they differ, the task
+            fails and nothing is published; by default params.yaml decides.
         withdraw: whether to remove the rows of a refused day that were published before (templated); by default
             params.yaml decides.
         asset: gets an event of the partition if the published rows changed, with snapshot_id, rows, changed, changes
             and columns in its extra. An asset that is only in `outlets` would get an event at each success.
 
     Returns:
-        `ValidateResult`: table, partition, rows, quarantined, evaluated, warnings, evidence, docs, snapshot_id,
-            changed, changes, columns.
+        `ValidateResult`: table, partition, rows, quarantined, evaluated, warnings, evidence, engine, verified,
+            docs, snapshot_id, changed, changes, columns.
     """
 
     step = "validate"
-    fields = ("dataset", "partition", "suite", "max_quarantined_fraction", "withdraw")
+    fields = ("dataset", "partition", "suite", "max_quarantined_fraction", "engine", "verify_share", "withdraw")
     operator_extra_links = (DataDocsLink(),)
 
     def __init__(
@@ -47,6 +51,8 @@ class ValidateOperator(StepOperator):
         partition: str = PARTITION,
         suite: str | None = None,
         max_quarantined_fraction: float | str | None = None,
+        engine: str | None = None,
+        verify_share: float | str | None = None,
         withdraw: bool | str | None = None,
         asset: Asset | None = None,
         **kwargs: Any,
@@ -54,6 +60,7 @@ class ValidateOperator(StepOperator):
         super().__init__(**kwargs)
         self.dataset, self.partition, self.suite, self.asset = dataset, partition, suite, asset
         self.max_quarantined_fraction, self.withdraw = max_quarantined_fraction, withdraw
+        self.engine, self.verify_share = engine, verify_share
         if asset:
             register_asset(self, asset)
 

@@ -1,0 +1,83 @@
+"""Load the project's own classes of expectations, from the Python files of expectations/.
+
+They are subclasses of Great Expectations' classes. A class registers itself with Great Expectations when it is defined,
+under its name in snake case. The files are loaded only where a suite has a type that Great Expectations does not know.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+
+from great_expectations.expectations import registry
+
+from pipelines.errors import DataError
+
+_PACKAGE = "great_expectations."
+_loaded_files: dict[Path, str] = {}
+"""File to the digest of its content when it was loaded."""
+
+
+def require_class(kind: str, folder: Path, origin: str) -> None:
+    """Raise an error if there is no class of this type, neither in Great Expectations nor in the Python files.
+
+    Args:
+        kind: type of an expectation, in snake case.
+        folder: folder whose Python files are loaded where Great Expectations does not know the type.
+        origin: where the expectation is, for the error message.
+
+    Raises:
+        DataError: there is no such class, or a file cannot be loaded. A retry cannot help.
+    """
+    if kind in registry._registered_expectations and not is_own(kind):
+        return
+    for path in sorted(folder.glob("*.py")):
+        _load_file(path)
+    if kind not in registry._registered_expectations:
+        raise DataError(
+            f"{origin}: neither Great Expectations nor a Python file of {folder.name}/ has a class for {kind}.",
+            f"Correct the type, or define class {kind.title().replace('_', '')} there.",
+        )
+
+
+def is_own(kind: str) -> bool:
+    """Return whether a class of the project's own has this type."""
+    own_class = registry._registered_expectations.get(kind)
+    return own_class is not None and not own_class.__module__.startswith(_PACKAGE)
+
+
+def _load_file(path: Path) -> None:
+    """Run a Python file, unless it was loaded with this content before.
+
+    Raises:
+        DataError: its code fails, or gives a class the name of one of Great Expectations'. A retry cannot help.
+    """
+    name = f"{path.parent.name}/{path.name}"
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    if _loaded_files.get(path) == digest:
+        return
+    classes = dict(registry._registered_expectations)
+    spec = importlib.util.spec_from_file_location(f"leeway_expectations_{path.stem}", path)
+    assert spec and spec.loader, path
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # pydantic looks up the types of fields there
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # whatever the code raises
+        raise DataError(f"{name} cannot be loaded: {_describe_error(error, path)}.") from None
+    for kind, known_class in classes.items():
+        if known_class.__module__.startswith(_PACKAGE) and registry._registered_expectations[kind] is not known_class:
+            registry._registered_expectations[kind] = known_class
+            raise DataError(f"{name} redefines {kind} of Great Expectations.", "Give the class another name.")
+    _loaded_files[path] = digest
+
+
+def _describe_error(error: BaseException, path: Path) -> str:
+    """Describe an error with the last line of the file that led to it."""
+    if isinstance(error, SyntaxError):
+        return f"SyntaxError in line {error.lineno}: {error.msg}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return f"{type(error).__name__}{f' in line {lines[-1]}' if lines else ''}: {error}"

@@ -1,0 +1,109 @@
+"""Have Great Expectations judge a share of the partitions, too, and compare both judgements.
+
+Which partitions are drawn depends only on their dataset and day, so a repeated run of a day decides the same.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pipelines.errors import EnginesDifferError
+from pipelines.settings import settings
+from pipelines.system.log import log
+from pipelines.validation import suites
+from pipelines.validation.suites import EngineName, ExpectationResult, Judgement, Rows
+from pipelines.validation.suites.comparing import Difference, compare_results
+from pipelines.validation.suites.duckdb_expectations import ADDED_EXPECTATIONS
+
+MAX_ROWS = 5_000_000
+"""Largest partition that Great Expectations judges to verify: its pandas engine then takes some 1.4 GB."""
+MAX_NAMED = 3
+"""Differences that an error names; the evidence has all."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The comparison of both judgements of one partition."""
+
+    differences: Sequence[Difference]
+    compared: int
+    """Number of expectations that both engines judged."""
+    gx_version: str
+
+    def to_json_values(self) -> dict[str, Any]:
+        """Return the comparison, with both answers where they differ, as JSON values."""
+        return {
+            "great_expectations": self.gx_version,
+            "compared": self.compared,
+            "differences": [difference.to_json_values() for difference in self.differences],
+        }
+
+
+def verify(judgement: Judgement, rows: Rows, dataset: str, share: float) -> Verification | None:
+    """Judge the rows by both engines if the partition is drawn, and compare the answers.
+
+    Args:
+        judgement: judgement of the rows.
+        rows: rows that were judged.
+        dataset: dataset of the partition.
+        share: share of the partitions that are drawn, 0 to 1.
+
+    Returns:
+        The comparison; None where the partition is not drawn, is too large, or only one engine knows its expectations.
+    """
+    if not is_drawn(dataset, rows.day, share):
+        return None
+    if rows.count > MAX_ROWS:
+        log.warning(
+            "%s %s: not verified, because Great Expectations would hold %d rows in memory; verified are at most %d",
+            dataset, rows.day, rows.count, MAX_ROWS,
+        )  # fmt: skip
+        return None
+    results = [result for result in judgement.results if _can_compare(result, judgement.engine)]
+    if not results:
+        return None
+    suite = replace(judgement.suite, expectations=[result.expectation for result in results])
+    other_results = suites.judge(suite, rows, "duckdb" if judgement.engine == "gx" else "gx").results
+    # DuckDB's answer first; where only Great Expectations can judge, there is nothing to compare.
+    pairs = [
+        (result, other) if result.engine == "duckdb" else (other, result)
+        for result, other in zip(results, other_results, strict=True)
+        if result.engine != other.engine
+    ]
+    if not pairs:
+        return None
+    from pipelines.validation.suites import by_gx
+
+    verification = Verification(compare_results(pairs, rows), len(pairs), by_gx.VERSION)
+    log.info(
+        "%s %s: DuckDB and Great Expectations %s judged %d expectations, %d differently",
+        dataset, rows.day, by_gx.VERSION, len(pairs), len(verification.differences),
+    )  # fmt: skip
+    return verification
+
+
+def _can_compare(result: ExpectationResult, engine: EngineName) -> bool:
+    """Return whether the other engine may know the expectation of a result."""
+    return result.engine == engine and result.expectation.type not in ADDED_EXPECTATIONS
+
+
+def is_drawn(dataset: str, day: dt.date, share: float) -> bool:
+    """Return whether both engines judge this partition: for a share of all partitions, and always the same ones."""
+    digest = hashlib.sha256(f"{dataset}/{day}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") < share * 2**64
+
+
+def make_error(dataset: str, day: dt.date, verification: Verification) -> EnginesDifferError:
+    """Make the error of a partition about which the engines differ, with both answers."""
+    differences = verification.differences
+    answers = "; ".join(difference.describe() for difference in differences[:MAX_NAMED])
+    page = settings().build_docs_url(dataset, str(day))
+    return EnginesDifferError(
+        f"{dataset} {day} was not published: DuckDB and Great Expectations {verification.gx_version} differ about "
+        f"{len(differences)} of {verification.compared} expectations: {answers}.",
+        f"This is a bug of one of them. Until it is mended: validate --engine gx --verify-share 0. See {page}",
+    )
