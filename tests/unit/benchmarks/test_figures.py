@@ -79,6 +79,19 @@ FIGURES = [
     Figure(GATES, "50 and {9} minutes", "gates",
            ("facts", "1,000,000 rows, log_loss, scipy, 20 draws: scaled to 5,000"), 60),
     *(
+        Figure(GATES, text, "coverage", ("facts", fact))
+        for text, fact in (
+            ("the truth in {93.4} to 96.1 %", "lasting weather, 28 days: auc: 95 % interval contains the truth"),
+            ("the truth in 93.4 to {96.1} %", "independent days, 14 days: auc: 95 % interval contains the truth"),
+            ("error in {96.4} to 98.6 %", "lasting weather, 14 days: ece: 95 % interval contains the truth"),
+            ("error in 96.4 to {98.6} %", "independent days, 28 days: ece: 95 % interval contains the truth"),
+            ("promotes one in {38} % at 28 independent days",
+             "independent days, 28 days: equal models: verdict of the shipped policy is passed"),
+            ("independent days, {25} % where weather lasts",
+             "lasting weather, 28 days: equal models: verdict of the shipped policy is passed"),
+        )
+    ),
+    *(
         Figure(DRIFT, f"| {days} | {{{alarms}}} | {windows} |", "drift", ("facts", f"false alarms a year, {label}"))
         if is_alarm
         else Figure(DRIFT, f"| {days} | {alarms} | {{{windows}}} |", "drift",
