@@ -16,6 +16,7 @@ from pipelines.errors import DataError, ServiceError
 from pipelines.evaluation.tables import read_importance
 from pipelines.registry.mlflow_errors import is_transient, translate_mlflow_errors
 from pipelines.registry.versions import Registry
+from pipelines.system.error_translation import describe_reason
 from pipelines.system.files import sha256
 
 PROVENANCE = "provenance.json"
@@ -38,8 +39,11 @@ def download_run(version: ModelVersion, folder: Path) -> Path:
     """Download all artifacts of the version's run; return their folder, below `folder`.
 
     Raises:
+        DataError: the version has no run, since it was registered by hand. A retry cannot help.
         ServiceError: MLflow failed. A retry can help.
     """
+    if not version.run_id:
+        raise DataError(f"{version.name} version {version.version} has no run.", "Register it with `evaluate`.")
     with translate_mlflow_errors():
         return Path(mlflow.artifacts.download_artifacts(run_id=version.run_id, dst_path=str(folder)))
 
@@ -63,16 +67,6 @@ def download_artifact(registry: Registry, version: ModelVersion, path: str, fold
         return Path(registry.client.download_artifacts(version.run_id, path, str(folder)))
 
 
-def download_package(version: ModelVersion, folder: Path) -> Path:
-    """Download the packaged model, the files that a server gets; return their folder, below `folder`.
-
-    Raises:
-        ServiceError: MLflow failed. A retry can help.
-    """
-    with translate_mlflow_errors():
-        return Path(mlflow.artifacts.download_artifacts(get_model_uri(version), dst_path=str(folder)))
-
-
 def find_model_files(package: Path) -> Path:
     """Return the folder of the files that the training wrote, inside a downloaded package.
 
@@ -84,12 +78,17 @@ def find_model_files(package: Path) -> Path:
 
 
 def download_model(version: ModelVersion, folder: Path) -> Path:
-    """Download the packaged model; return the folder of the files that the training wrote, below `folder`."""
-    return find_model_files(download_package(version, folder))
+    """Download the packaged model; return the folder of the files that the training wrote, below `folder`.
+
+    Raises:
+        DataError: the files are gone. A retry cannot help.
+        ServiceError: MLflow failed. A retry can help.
+    """
+    return find_model_files(download_complete_package(version, folder))
 
 
 def download_complete_package(version: ModelVersion, folder: Path) -> Path:
-    """Download the packaged model, and check that it has the files that the training wrote.
+    """Download the packaged model, the files that a server gets; return their folder, below `folder`.
 
     Raises:
         DataError: the files are gone. A retry cannot help.
@@ -101,7 +100,8 @@ def download_complete_package(version: ModelVersion, folder: Path) -> Path:
     except (OSError, StopIteration, MlflowException) as error:
         if is_transient(error):
             raise ServiceError(f"MLflow failed: {error}.") from None
-        raise DataError(f"{version.name} version {version.version} has no model files: {error}.") from None
+        reason = "its package is empty" if isinstance(error, StopIteration) else describe_reason(error)
+        raise DataError(f"{version.name} version {version.version} has no model files: {reason}.") from None
     return package
 
 

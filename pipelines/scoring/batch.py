@@ -20,7 +20,7 @@ from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.container import inference
 from pipelines.errors import ConflictError, DataError
-from pipelines.registry.artifacts import download_package
+from pipelines.registry.artifacts import download_complete_package
 from pipelines.registry.mlflow_errors import translate_mlflow_errors
 
 PART_ROWS = 250_000
@@ -42,7 +42,7 @@ def pack_model(version: ModelVersion, archive: Path) -> None:
     Equal packages give byte-identical archives.
     """
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
-        _write_archive(download_package(version, Path(folder)), archive)
+        _write_archive(download_complete_package(version, Path(folder)), archive)
 
 
 def _write_archive(folder: Path, archive: Path) -> None:

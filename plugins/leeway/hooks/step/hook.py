@@ -20,6 +20,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from pydantic import ValidationError
 
 from pipelines.contract import SCHEMA_VERSION, Report
+from pipelines.errors import SpecError
 from pipelines.settings import settings
 
 KILL_AFTER_S = 4
@@ -49,7 +50,7 @@ class StepHook:
 
     def __init__(self, log: Logger, python: str = "", env: Mapping[str, Any] | None = None) -> None:
         self.log, self.env = log, dict(env or {})
-        self.python = python or settings().python or sys.executable
+        self.python = python or _get_interpreter()
         self._child: subprocess.Popen[str] | None = None
 
     def run(self, step: str, spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,6 +121,18 @@ class StepHook:
             )
         except OSError as error:
             raise AirflowFailException(f"cannot run {self.python} in {project}: {error.strerror}.") from None
+
+
+def _get_interpreter() -> str:
+    """Return the interpreter of the steps: LEEWAY_PYTHON, or else the one that runs Airflow.
+
+    Raises:
+        AirflowFailException: an environment variable has a wrong value. A retry cannot help.
+    """
+    try:
+        return settings().python or sys.executable
+    except SpecError as error:
+        raise AirflowFailException(str(error)) from None
 
 
 def _end_group(child: subprocess.Popen[str]) -> None:

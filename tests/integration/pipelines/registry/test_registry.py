@@ -20,6 +20,7 @@ from pipelines.evaluation import metrics
 from pipelines.evaluation.tables import write_tables
 from pipelines.registry import artifacts, lifecycle, lineage
 from pipelines.registry.lifecycle import Journal
+from pipelines.registry.versions import Registry
 from pipelines.steps import evaluate as evaluating
 from pipelines.steps import gate as gating
 from pipelines.steps import promote as promoting
@@ -312,6 +313,8 @@ def test_refuses_to_judge_a_version_without_files(data: Path, model: str, with_m
 
     version = register(model, has_own_package=True)
     get_artifact_repository(open_client(with_mlflow).get_model_version_download_uri(model, version)).delete_artifacts()
+    with pytest.raises(DataError, match=r"has no model files: \S+"):
+        artifacts.download_model(Registry.open().get_version(model, version), data / "downloaded")
     with pytest.raises(DataError, match="has no model files"):
         run_gate(model, version)
 
