@@ -41,4 +41,4 @@ def _is_raised_by_leeway(error: BaseException) -> bool:
     traceback = error.__traceback__
     while traceback and traceback.tb_next:
         traceback = traceback.tb_next
-    return bool(traceback) and str(traceback.tb_frame.f_globals.get("__name__", "")).startswith("leeway.")
+    return traceback is not None and str(traceback.tb_frame.f_globals.get("__name__", "")).startswith("leeway.")

@@ -147,11 +147,14 @@ def test_resumes_from_the_checkpoint_before_a_damaged_one(
 
 
 CRASHES = {
-    "an unknown hyperparameter": ({"oops": 3}, "unrecognized arguments"),
-    "an invalid value": ({"num_round": "many"}, "invalid int value"),
+    "an unknown hyperparameter": ({"oops": 3}, "unknown hyperparameters: --oops 3"),
+    "an invalid value": ({"num_round": "many"}, "hyperparameter num_round: it must be a whole number"),
     "a value that xgboost refuses": ({"max_depth": -5}, "max_depth"),
-    "no checkpoint to keep": ({"keep_checkpoints": 0}, "keep is at least 1"),
-    "a negative interval": ({"checkpoint_s": -1}, "every_s at least 0"),
+    "no checkpoint to keep": (
+        {"keep_checkpoints": 0},
+        "hyperparameter keep_checkpoints: it must be a whole number from 1",
+    ),
+    "a negative interval": ({"checkpoint_s": -1}, "hyperparameter checkpoint_s: it must be a number from 0"),
 }
 
 
@@ -178,7 +181,7 @@ def test_prints_a_traceback_only_with_leeway_debug(features: Path, commands: Any
     assert process.code == 2
     assert "Traceback" not in process.err
     assert len([line for line in process.err.splitlines() if line.startswith("error: ")]) == 1
-    assert "training.py ended with exit code 1: ArrowInvalid" in process.err
+    assert "train/data.parquet cannot be read: Parquet magic bytes not found" in process.err
     assert "Traceback" in commands.run_step("train", env={"LEEWAY_DEBUG": "1"}).err
 
 
