@@ -130,6 +130,20 @@ FIGURES = [
     Figure(ADR_10, "pandas takes {42.2} s", "preprocess", ("seconds", "pandas, 10 M rows (peer)", "median")),
     Figure(ADR_10, "it takes {3.4} s", "preprocess", ("seconds", "preprocess on DuckDB, 1 M rows", "median")),
     Figure(ADR_10, "pandas {4.3} s", "preprocess", ("seconds", "pandas, 1 M rows (peer)", "median")),
+    *(
+        Figure(INGESTION, f"| {name} | {few} | {more} | {many} |".replace(value, f"{{{value}}}", 1), "memory",
+               ("facts", f"{label}, {rows} rows"))
+        for name, label, few, more, many in (
+            ("`ingest`", "ingest", "257", "334", "338"),
+            ("`ingest` again, one row in eight changed", "ingest again, one row in eight changed", "310", "456", "440"),
+            ("`validate`: publish, quarantine", "validate, publish, quarantine", "299", "402", "408"),
+            ("`validate` again, one row in eight changed",
+             "validate, publish, quarantine again, one row in eight changed", "310", "390", "418"),
+            ("`sync`", "sync", "307", "510", "524"),
+            ("`sync` again, one row in eight changed", "sync again, one row in eight changed", "303", "520", "525"),
+        )
+        for value, rows in ((few, "100,000"), (more, "1,000,000"), (many, "10,000,000"))
+    ),
 ]  # fmt: skip
 
 
@@ -192,7 +206,9 @@ def test_a_result_says_which_command_wrote_it_and_the_overview_has_it(name: str)
     command, date = RESULTS[name]["command"], RESULTS[name]["date"][:10]
     assert command in SCRIPTS or re.sub(r"^(LEEWAY_BENCH_\w+=\S+ )*", "", command) == f"python -m benchmarks {name}"
     assert name in BENCHMARKS or command in SCRIPTS
-    (row,) = [line for line in OVERVIEW.read_text().splitlines() if line.startswith(f"| `{name}` |")]
+    rows = [line for line in OVERVIEW.read_text().splitlines() if line.startswith(f"| `{name}` |")]
+    assert rows, f"{OVERVIEW.name} has no row for `{name}`: add its command, date, restriction and pages"
+    (row,) = rows
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert (cells[1], cells[2]) == (f"`{command}`", date)
 
