@@ -20,7 +20,7 @@ from pipelines.validation.suites.comparing import Difference, compare_results
 from pipelines.validation.suites.duckdb_expectations import ADDED_EXPECTATIONS
 
 MAX_ROWS = 5_000_000
-"""Largest partition that Great Expectations judges to verify: its pandas engine then takes some 1.4 GB."""
+"""Largest partition that Great Expectations judges to verify: its pandas engine holds the values in memory."""
 MAX_NAMED = 3
 """Differences that an error names; the evidence has all."""
 
