@@ -19,6 +19,7 @@ import typer
 from benchmarks import (
     backtest,
     cases,
+    completeness,
     coverage,
     decide,
     drift,
@@ -45,6 +46,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "interruptions": interruptions.run,
     "sources": sources.run,
     "validation": validation.run,
+    "completeness": completeness.run,
     "publish": publish.run,
     "memory": memory.run,
     "preprocess": preprocess.run,

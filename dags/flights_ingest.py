@@ -2,7 +2,7 @@
 
 import datetime as dt
 
-from airflow.sdk import DAG, Asset, CronPartitionTimetable
+from airflow.sdk import DAG, Asset, CronPartitionTimetable, Param
 from leeway.default_args import build_default_args
 from leeway.operators.ingest import IngestOperator
 from leeway.operators.validate import ValidateOperator
@@ -18,6 +18,8 @@ is not published: its rows stay in `flights_raw`, and the task's button *Data do
 * **Late data**: if the source of a day changed, run the day again. If its rows changed, it is published again, and
 the asset `flights` gets an event with the numbers of added, removed and changed rows.
 * **A day was refused**: correct the source, then clear the run.
+* **A day has fewer rows than before, or ends early**: it is refused, since its file may have been cut. If the day is
+complete, run the day again with the param `allow_shrink`.
 """
 
 with DAG(
@@ -30,10 +32,20 @@ with DAG(
     catchup=False,
     max_active_runs=8,
     tags=["leeway", "flights", "data"],
+    params={
+        "allow_shrink": Param(
+            None,
+            type=["null", "boolean"],
+            description="Publish days that shrink or end early. Null: params.yaml decides.",
+        )
+    },
     default_args=build_default_args("data"),
 ):
     ingest = IngestOperator(task_id="ingest", dataset="flights")
     validate = ValidateOperator(
-        task_id="validate", dataset="flights", asset=Asset(name="flights", uri="x-leeway://lake/flights")
+        task_id="validate",
+        dataset="flights",
+        allow_shrink="{{ params.allow_shrink }}",
+        asset=Asset(name="flights", uri="x-leeway://lake/flights"),
     )
     ingest >> validate

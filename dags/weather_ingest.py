@@ -2,7 +2,7 @@
 
 import datetime as dt
 
-from airflow.sdk import DAG, Asset, CronPartitionTimetable
+from airflow.sdk import DAG, Asset, CronPartitionTimetable, Param
 from leeway.default_args import build_default_args
 from leeway.macros import get_last_day
 from leeway.operators.backfill import BackfillOperator
@@ -17,6 +17,8 @@ source has. If validation refuses a day, the task fails at its end; the other da
 * **Backfill**: any range of 2013.
 * **Late data**: run the month again. The run reads every day again and publishes the days that changed. The asset
 `weather` gets an event only if a day changed.
+* **A day has fewer rows than before, or ends early**: it is refused, since its file may have been cut. If the day is
+complete, run the month again with the param `allow_shrink`.
 * **By hand**: a manual run ingests the month of its logical date.
 """
 MONTH = "{{ (partition_key or (ds | default('')))[:7] }}"
@@ -32,6 +34,13 @@ with DAG(
     max_active_runs=4,
     tags=["leeway", "flights", "weather", "data"],
     user_defined_macros={"get_last_day": get_last_day},
+    params={
+        "allow_shrink": Param(
+            None,
+            type=["null", "boolean"],
+            description="Publish days that shrink or end early. Null: params.yaml decides.",
+        )
+    },
     default_args=build_default_args("data", execution_timeout=dt.timedelta(minutes=30)),
 ):
     BackfillOperator(
@@ -40,6 +49,7 @@ with DAG(
         first=f"{MONTH}-01",
         last="{{ get_last_day(partition_key or (ds | default(''))) }}",
         include_published=True,
+        allow_shrink="{{ params.allow_shrink }}",
         on_absent="skip",
         asset=Asset(name="weather", uri="x-leeway://lake/weather"),
     )

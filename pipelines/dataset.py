@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pipelines.errors import DataError, SpecError
@@ -54,6 +55,14 @@ class Dataset:
     """Columns that are not known yet at prediction time; features may not use them."""
     features: Mapping[str, str] = field(default_factory=dict)
     """Feature name to its kind: 'number' or 'category'."""
+
+    event_time: str = ""
+    """Timestamp column that says when the event of a row was; empty where there is none. A day whose last hours lack
+    rows is refused."""
+    timezone: str = ""
+    """Time zone of the clock by which the days of the source begin and end; empty where it is not known."""
+    series: Sequence[str] = ()
+    """Columns, such as a station, each of whose values has rows through the whole day."""
 
     def __post_init__(self) -> None:
         """Refuse column names that the tables of scores and predictions use.
@@ -161,9 +170,27 @@ def load_dataset(name: str) -> Dataset:
     Raises:
         SpecError: there is no such package. A retry cannot help.
     """
+    module = f"pipelines.datasets.{name}"
     try:
-        dataset: Dataset = import_module(f"pipelines.datasets.{name}").DATASET
-    except (ModuleNotFoundError, AttributeError):
-        names = ", ".join(sorted(path.parent.name for path in Path(__file__).parent.glob("datasets/*/source.py")))
-        raise SpecError(f"there is no dataset {name!r}.", f"Known: {names}.") from None
+        dataset: Dataset = import_module(module).DATASET
+    except (ModuleNotFoundError, AttributeError) as error:
+        missing = getattr(error, "name", None) or module
+        if isinstance(error, ModuleNotFoundError) and not f"{module}.".startswith(f"{missing}."):
+            message = f"the dataset {name!r} cannot be loaded: there is no module {missing}."
+            raise SpecError(message, "Install it, or correct the import.") from None
+        raise SpecError(f"there is no dataset {name!r}.", f"Known: {', '.join(_list_names())}.") from None
     return dataset
+
+
+def _list_names() -> list[str]:
+    """List the packages of `pipelines.datasets` that define a dataset."""
+    folders = import_module("pipelines.datasets").__path__
+    packages = sorted(module.name for module in iter_modules(folders) if module.ispkg)
+    return [name for name in packages if _has_dataset(name)]
+
+
+def _has_dataset(name: str) -> bool:
+    try:
+        return isinstance(import_module(f"pipelines.datasets.{name}").DATASET, Dataset)
+    except Exception:  # a package may raise any error when it is imported; it is not known then
+        return False

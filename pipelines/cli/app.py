@@ -14,11 +14,12 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
+from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, get_args
 
 import typer
 import yaml
@@ -55,7 +56,7 @@ def main() -> None:
     _end_with_operator()
     app = build_app(*sys.argv[1:2])
     try:
-        app(prog_name="python -m pipelines", standalone_mode=False)
+        app(_complete_flags(sys.argv[1:]), prog_name="python -m pipelines", standalone_mode=False)
     except TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         if message:  # empty where typer has shown the help
@@ -84,11 +85,13 @@ def _build_command(step: str) -> Callable[..., None]:
     fields, positional = load_spec_class(step).model_fields, load_spec_class(step).argument
 
     def command(*, spec: str, out: str, schema: bool, **values: Any) -> None:
-        if values.get(POSITIONAL) is not None:
-            values[positional] = values[POSITIONAL]
-        values.pop(POSITIONAL, None)
+        argument = values.pop(POSITIONAL, None)
+        if argument is not None and values[positional] not in (None, argument):
+            raise SpecError(f"{argument!r} and --{positional} {values[positional]!r} differ.", "Give one of them.")
+        if argument is not None:
+            values[positional] = argument
         if schema:
-            _print_schema(step)
+            _write(out, _format_schema(step))
         else:
             _run_step(step, spec, out, {name: value for name, value in values.items() if value is not None})
 
@@ -112,6 +115,22 @@ def _build_command(step: str) -> Callable[..., None]:
 def _build_option(name: str, field: FieldInfo) -> Any:
     default = "required" if field.is_required() else f"default: {field.get_default(call_default_factory=True)}"
     return typer.Option(f"--{name.replace('_', '-')}", metavar="VALUE", help=f"{field.description} ({default})")
+
+
+def _complete_flags(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with `true` after each yes-or-no option of a step that has no value: `--allow-shrink`."""
+    if not arguments or arguments[0] not in STEPS:
+        return list(arguments)
+    fields = load_spec_class(arguments[0]).model_fields
+    flags = {f"--{name.replace('_', '-')}" for name, field in fields.items() if _is_flag(field)}
+    completed = []
+    for argument, following in zip_longest(arguments, arguments[1:], fillvalue="--"):
+        completed += [argument, "true"] if argument in flags and following.startswith("--") else [argument]
+    return completed
+
+
+def _is_flag(field: FieldInfo) -> bool:
+    return bool in (field.annotation, *get_args(field.annotation))
 
 
 def _parse_value(text: str, field: FieldInfo) -> Any:
@@ -184,9 +203,9 @@ def _write(out: str, text: str) -> None:
         temporary.write_text(f"{text}\n", encoding="utf-8")
 
 
-def _print_schema(step: str) -> None:
+def _format_schema(step: str) -> str:
     schemas = {"spec": load_spec_class(step).model_json_schema(), "result": load_result_class(step).model_json_schema()}
-    sys.stdout.write(json.dumps(schemas, indent=2) + "\n")
+    return json.dumps(schemas, indent=2)
 
 
 def _end_with_operator() -> None:

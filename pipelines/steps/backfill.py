@@ -39,6 +39,9 @@ class BackfillSpec(Spec):
     """Last day, included."""
     include_published: bool = False
     """Also ingest days that are published already, for example after a correction of the source."""
+    allow_shrink: bool | None = None
+    """Whether days may be published that have fewer rows than their published version, or that end earlier than the
+    published days around them. Null: section `validate` of params.yaml decides."""
     on_absent: Literal["fail", "skip"] = "fail"
     """What to do about days that the source does not have: fail, or skip them."""
 
@@ -75,7 +78,7 @@ def run(spec: BackfillSpec) -> BackfillResult:
     source_days = list(days) if spec.on_absent == "fail" else source.list_partitions(days)
     already_published = {} if spec.include_published else lake.count_rows_by_day(dataset.published)
     days_to_publish = [day for day in source_days if day not in already_published]
-    changed = _publish_days(dataset, source, days_to_publish)
+    changed = _publish_days(dataset, source, days_to_publish, spec.allow_shrink)
     has_any_day = any(day in days for day in lake.count_rows_by_day(dataset.published))
     return BackfillResult(
         published=len(days_to_publish),
@@ -91,9 +94,10 @@ def _validate_day(values: dict[str, Any]) -> bool:
     return validate.run(validate.ValidateSpec.parse(values, "validate")).changed
 
 
-def _publish_days(dataset: Dataset, source: Source, days: Sequence[dt.date]) -> int:
+def _publish_days(dataset: Dataset, source: Source, days: Sequence[dt.date], allow_shrink: bool | None) -> int:
     """Ingest and validate the days; return for how many of them the published rows changed."""
     changed, refusals, values = 0, [], params.load_section(settings().project, "validate")
+    values |= {} if allow_shrink is None else {"allow_shrink": allow_shrink}
     for day in track_progress(days, len(days), f"{dataset.name}: ingest, validate"):
         try:
             ingest.stage_partition(dataset, source, day)

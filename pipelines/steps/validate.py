@@ -53,7 +53,10 @@ class ValidateSpec(Spec):
     published."""
     withdraw: bool = False
     """Whether rows that were published before are removed when a day is refused, with the outcomes of their labels.
-    Older snapshots still have both."""
+    Older snapshots still have both. A day that is only incomplete withdraws nothing."""
+    allow_shrink: bool = False
+    """Whether a day may be published that has fewer rows than its published version, or that ends earlier than the
+    published days around it."""
 
 
 class ValidateResult(Result):
@@ -103,6 +106,7 @@ def run(spec: ValidateSpec) -> ValidateResult:
 
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     suite = suites.load_suite(settings().project / "expectations", spec.suite or spec.dataset)
+    suite = suites.add_completeness_expectations(suite, dataset, allow_shrink=spec.allow_shrink)
     with suites.open_rows(lake, dataset.staging, spec.partition, dataset.published) as rows:
         judgement = suites.judge(suite, rows, spec.engine)
         if not rows.count:
@@ -117,7 +121,8 @@ def run(spec: ValidateSpec) -> ValidateResult:
         if verified and verified.differences:
             raise verification.make_error(spec.dataset, spec.partition, verified)
         if outcome.verdict == "blocked":
-            withdrawn = _withdraw(lake, dataset, spec.partition) if spec.withdraw else 0
+            is_incomplete = _is_only_incomplete(judgement)
+            withdrawn = _withdraw(lake, dataset, spec.partition) if spec.withdraw and not is_incomplete else 0
             raise _make_error(spec, judgement.list_failures("critical"), split, withdrawn)
         quarantine.write_quarantine(lake, dataset.quarantine, spec.partition, split, dataset.key)
         commit = lake.write_partition(dataset.published, spec.partition, split.read_good_rows(), dataset.key)
@@ -161,6 +166,14 @@ def describe_failure(failure: dict[str, Any]) -> str:
     return f"{failure['severity']} {failure['expectation']}{column}: {observed}{examples}"
 
 
+def _is_only_incomplete(judgement: Judgement) -> bool:
+    """Return whether critical expectations failed, but only those about the completeness of the day."""
+    from pipelines.validation.suites import COMPLETENESS
+
+    failed = {failure["expectation"] for failure in judgement.list_failures("critical")}
+    return bool(failed) and failed <= set(COMPLETENESS)
+
+
 def _withdraw(lake: Lake, dataset: Dataset, partition: dt.date) -> int:
     """Remove the published rows of a day and the outcomes of their labels; return the number of rows."""
     rows = lake.count_rows_of_days(dataset.published, [partition]).get(partition, 0)
@@ -177,6 +190,8 @@ def _make_error(
     spec: ValidateSpec, critical_failures: list[dict[str, Any]], split: Split, withdrawn: int
 ) -> ValidationError:
     """Make the error of a refused partition: the critical expectations that failed, or else too many bad rows."""
+    from pipelines.validation.suites import COMPLETENESS
+
     if critical_failures:
         failures = "; ".join(describe_failure(failure) for failure in critical_failures[:MAX_FAILURES])
         reason = f"{len(critical_failures)} critical expectation(s) failed: {failures}."
@@ -190,4 +205,7 @@ def _make_error(
         reason = f"{reason} The {withdrawn} rows that were published before were withdrawn."
     page = settings().build_docs_url(spec.dataset, str(spec.partition))
     message = f"{spec.dataset} {spec.partition} was not published: {reason}"
-    return ValidationError(message, f"Correct the source and ingest again. See {page}")
+    advice = "Correct the source and ingest again"
+    if any(failure["expectation"] in COMPLETENESS for failure in critical_failures):
+        advice = f"{advice}, or give --allow-shrink if the day is complete"
+    return ValidationError(message, f"{advice}. See {page}")

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import DataError
+from pipelines.dataset import Dataset, load_dataset
+from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
 from pipelines.settings import settings
 from pipelines.system.files import read_json
@@ -98,6 +99,7 @@ def replay(
         max_quarantined_fraction: largest share of a partition's rows that may be quarantined, 0 to 1.
     """
     lake = Lake.open()
+    suite = suites.add_completeness_expectations(suite, _load_dataset(dataset))
     for day in days:
         with suites.open_rows(lake, table, day, dataset) as rows:
             judgement = suites.judge(suite, rows)
@@ -117,6 +119,14 @@ def summarize(partitions: Sequence[ReplayedPartition]) -> dict[str, Any]:
         "quarantined": sum(partition.quarantined for partition in partitions),
         "differ": sum(partition.is_different for partition in partitions),
     }
+
+
+def _load_dataset(name: str) -> Dataset:
+    """Load the dataset; one without a key and a time where the tables belong to no known dataset."""
+    try:
+        return load_dataset(name)
+    except SpecError:
+        return Dataset(name, key=())
 
 
 def _read_last_run(dataset: str, day: dt.date) -> Run | None:

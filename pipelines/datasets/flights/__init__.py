@@ -12,6 +12,8 @@ DATASET = Dataset(
     key=("date", "carrier", "flight", "origin"),
     label="late",
     later_known=("dep_time", "dep_delay", "arr_time", "arr_delay", "air_time", "late"),
+    event_time="scheduled_at",
+    timezone="America/New_York",
     features={
         "weekday": "number",
         "departs_minute": "number",

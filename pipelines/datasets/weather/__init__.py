@@ -6,4 +6,6 @@ Flights are joined with it, and the suite of flights checks that it has their or
 
 from pipelines.dataset import Dataset
 
-DATASET = Dataset(name="weather", key=("origin", "time_hour"))
+DATASET = Dataset(
+    name="weather", key=("origin", "time_hour"), event_time="time_hour", timezone="UTC", series=("origin",)
+)

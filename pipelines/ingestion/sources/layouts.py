@@ -23,6 +23,7 @@ class Layout:
         delimiter: character between the values of a CSV.
         encoding: encoding of a CSV or of JSON lines.
         nulls: texts in a CSV that mean that a value is missing.
+        final_newline: whether a CSV must end with a newline: one without it may have been cut in its last value.
     """
 
     columns: Mapping[str, pa.DataType] = field(default_factory=dict)
@@ -30,6 +31,7 @@ class Layout:
     delimiter: str = ","
     encoding: str = "utf-8"
     nulls: Sequence[str] = ("",)
+    final_newline: bool = True
 
     def list_undeclared_columns(self, names: Sequence[str]) -> list[str]:
         """Return those of the file's columns that are read although they are not declared."""

@@ -45,6 +45,8 @@ _SENTENCES = {
     "expect_column_distinct_values_to_equal_set": "The values of {column} are exactly {value_set}",
     "expect_partition_volume_to_be_in_line": "The number of rows is in line with its weekday in past weeks",
     "expect_partition_to_be_fresh": "The newest {column} is at most {max_age_hours} hours before the partition's end",
+    "expect_partition_not_to_shrink": "The partition has no fewer rows than its published version",
+    "expect_partition_not_to_end_early": "The partition does not end before the published days around it",
     "expect_rows_to_have_match_in": "{columns} match {other_columns} of a row of {table}",
 }
 _OMITTED_ARGUMENTS = frozenset({"column", "mostly", "batch_id"})

@@ -7,12 +7,23 @@ An expectation with other kwargs is not refused here. Great Expectations evaluat
 from __future__ import annotations
 
 from typing import Annotated, Literal, Self
+from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+
+def _check_time_zone(name: str) -> str:
+    try:
+        ZoneInfo(name or "UTC")
+    except (ValueError, OSError, LookupError):
+        raise ValueError("not a name of the IANA time zone database") from None
+    return name
+
 
 Name = Annotated[str, Field(min_length=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Number = int | Annotated[float, Field(allow_inf_nan=False)]
+TimeZone = Annotated[str, AfterValidator(_check_time_zone)]
 Days = Annotated[int, Field(ge=0, le=366)]
 
 
@@ -191,6 +202,28 @@ class Freshness(ColumnArguments):
     """Kwargs: the newest value is not too old at the partition's end (not in Great Expectations)."""
 
     max_age_hours: Annotated[float, Field(gt=0)]
+
+
+class Shrink(Arguments):
+    """Kwargs: the partition does not shrink (not in Great Expectations)."""
+
+    min_ratio: Share = 1.0
+    """Smallest ratio of the number of rows to that of the published version."""
+    key: list[Name] = []
+    """Columns that identify a row, to find rows that are both published and in quarantine."""
+
+
+class EarlyEnd(Arguments):
+    """Kwargs: the partition does not end early (not in Great Expectations)."""
+
+    column: str = ""
+    """Timestamp of a row's event; empty: only the number of rows is compared."""
+    timezone: TimeZone = ""
+    """Time zone of the clock by which days begin and end; empty: UTC, and an hour of tolerance for clock changes."""
+    series: list[Name] = []
+    """Columns, such as a station: each of their values has rows through the whole day, and may not end early."""
+    min_ratio: Share = 0.3
+    """Smallest ratio of the rows at the end of the day to those that nearly all published days around it have."""
 
 
 class MatchInTable(Arguments):

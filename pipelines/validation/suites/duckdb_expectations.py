@@ -8,9 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pipelines.validation.suites import arguments, column_checks, row_checks, table_checks, unique_checks
+from pipelines.validation.suites import (
+    arguments,
+    column_checks,
+    completeness_checks,
+    row_checks,
+    table_checks,
+    unique_checks,
+)
 from pipelines.validation.suites.checks import Check
 from pipelines.validation.suites.rows import Rows
+
+SHRINK = "expect_partition_not_to_shrink"
+EARLY_END = "expect_partition_not_to_end_early"
+COMPLETENESS = (SHRINK, EARLY_END)
+"""Expectations that are part of every suite."""
 
 CheckMaker = Callable[[Any, Rows], Check | None]
 """Takes the arguments and the rows, returns the check; None where the types of the columns need Great Expectations."""
@@ -18,6 +30,8 @@ CheckMaker = Callable[[Any, Rows], Check | None]
 ADDED_EXPECTATIONS: dict[str, tuple[type[arguments.Arguments], CheckMaker]] = {
     "expect_partition_volume_to_be_in_line": (arguments.Volume, table_checks.make_volume_check),
     "expect_partition_to_be_fresh": (arguments.Freshness, table_checks.make_freshness_check),
+    SHRINK: (arguments.Shrink, completeness_checks.make_shrink_check),
+    EARLY_END: (arguments.EarlyEnd, completeness_checks.make_early_end_check),
     "expect_rows_to_have_match_in": (arguments.MatchInTable, unique_checks.make_match_check),
 }
 """For each type of expectation that Great Expectations lacks: the class of its arguments, the maker of its check."""

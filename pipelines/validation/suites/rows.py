@@ -25,6 +25,8 @@ VIEW = "leeway_rows"
 POSITION = "leeway position"
 """Column of a row's position: 0, 1, 2, ... in the order in which the rows were written."""
 
+HISTORY_DAYS = 14
+"""Days before and after the partition whose published rows can be counted."""
 BATCH_ROWS = 64 * 1024
 """Number of rows in a batch that is read."""
 
@@ -52,6 +54,8 @@ class Rows:
     """Table whose earlier partitions serve as history."""
     folder: Path
     """Folder for temporary files; it is removed with the rows."""
+    table: str = ""
+    """Table whose rows are judged."""
     view: str = VIEW
     """View that has the rows."""
     count: int = 0
@@ -60,6 +64,15 @@ class Rows:
     """Numbers for the names of temporary tables; shared with the rows that `select` returns."""
     readers: list[pa.RecordBatchReader] = field(default_factory=list)
     """Open readers: a connection cannot run another query while one of its readers is open."""
+    _published_counts: dict[dt.date, int] | None = None
+
+    def count_published_rows(self) -> dict[dt.date, int]:
+        """Return the row count of the day's published version, and of each published day near it. Read only once."""
+        if self._published_counts is None:
+            distances = range(-HISTORY_DAYS, HISTORY_DAYS + 1)
+            days = [self.day + dt.timedelta(distance) for distance in distances]
+            self._published_counts = self.lake.count_rows_of_days(self.published, days)
+        return self._published_counts
 
     def get_kind(self, column: str) -> Kind:
         """Return the kind of a column, which determines how it can be checked."""
@@ -132,7 +145,7 @@ def open_rows(lake: Lake, table: str, day: dt.date, published: str) -> Iterator[
     ):
         # DuckDB 2.0 would keep the content of the files in memory.
         connection.execute("SET enable_external_file_cache = false")
-        rows = Rows(connection, lake.read_schema(table), lake, day, published, folder)
+        rows = Rows(connection, lake.read_schema(table), lake, day, published, folder, table)
         try:
             yield rows
         finally:

@@ -8,7 +8,7 @@ from airflow.sdk import Asset
 from airflow.sdk.definitions.context import Context
 
 from leeway.hooks.step.asset_events import prepare_event, register_asset
-from leeway.operators.step import StepOperator
+from leeway.operators.step import StepOperator, drop_unset
 
 
 class BackfillOperator(StepOperator):
@@ -21,6 +21,8 @@ class BackfillOperator(StepOperator):
         first: first day, YYYY-MM-DD (templated).
         last: last day, included (templated).
         include_published: whether to ingest published days again (templated).
+        allow_shrink: whether days may be published that have fewer rows than their published version, or that end
+            earlier than the published days around them (templated); by default params.yaml decides.
         on_absent: `fail` or `skip`: what to do about days that the source does not have (templated).
         source_conn_id: Airflow connection whose credentials the step gets in its environment
             (docs/how-to/ingestion.md).
@@ -31,7 +33,7 @@ class BackfillOperator(StepOperator):
     """
 
     step = "backfill"
-    fields = ("dataset", "first", "last", "include_published", "on_absent")
+    fields = ("dataset", "first", "last", "include_published", "allow_shrink", "on_absent")
 
     def __init__(
         self,
@@ -40,6 +42,7 @@ class BackfillOperator(StepOperator):
         first: str,
         last: str,
         include_published: bool | str = False,
+        allow_shrink: bool | str | None = None,
         on_absent: str = "fail",
         source_conn_id: str | None = None,
         asset: Asset | None = None,
@@ -48,9 +51,14 @@ class BackfillOperator(StepOperator):
         super().__init__(**kwargs)
         self.dataset, self.first, self.last = dataset, first, last
         self.include_published, self.on_absent = include_published, on_absent
+        self.allow_shrink = allow_shrink
         self.asset, self.source_conn_id = asset, source_conn_id
         if asset:
             register_asset(self, asset)
+
+    def build_spec(self) -> dict[str, Any]:
+        """Return the step's spec, without `allow_shrink` where a null param decides nothing."""
+        return drop_unset(super().build_spec(), "allow_shrink")
 
     def execute(self, context: Context) -> Any:
         """Run the step and return its Result."""

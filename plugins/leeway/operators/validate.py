@@ -10,7 +10,7 @@ from airflow.sdk.definitions.context import Context
 from leeway.hooks.step.asset_events import prepare_event, register_asset
 from leeway.links.data_docs import DataDocsLink
 from leeway.operators.ingest import PARTITION
-from leeway.operators.step import StepOperator
+from leeway.operators.step import StepOperator, drop_unset
 
 
 class ValidateOperator(StepOperator):
@@ -32,6 +32,8 @@ class ValidateOperator(StepOperator):
             fails and nothing is published; by default params.yaml decides.
         withdraw: whether to remove the rows of a refused day that were published before (templated); by default
             params.yaml decides.
+        allow_shrink: whether a day may be published that has fewer rows than its published version, or that ends
+            earlier than the published days around it (templated); by default params.yaml decides.
         asset: gets an event of the partition if the published rows changed, with snapshot_id, rows, changed, changes
             and columns in its extra. An asset that is only in `outlets` would get an event at each success.
 
@@ -41,7 +43,10 @@ class ValidateOperator(StepOperator):
     """
 
     step = "validate"
-    fields = ("dataset", "partition", "suite", "max_quarantined_fraction", "engine", "verify_share", "withdraw")
+    fields = (
+        *("dataset", "partition", "suite", "max_quarantined_fraction"),
+        *("engine", "verify_share", "withdraw", "allow_shrink"),
+    )
     operator_extra_links = (DataDocsLink(),)
 
     def __init__(
@@ -54,6 +59,7 @@ class ValidateOperator(StepOperator):
         engine: str | None = None,
         verify_share: float | str | None = None,
         withdraw: bool | str | None = None,
+        allow_shrink: bool | str | None = None,
         asset: Asset | None = None,
         **kwargs: Any,
     ) -> None:
@@ -61,8 +67,13 @@ class ValidateOperator(StepOperator):
         self.dataset, self.partition, self.suite, self.asset = dataset, partition, suite, asset
         self.max_quarantined_fraction, self.withdraw = max_quarantined_fraction, withdraw
         self.engine, self.verify_share = engine, verify_share
+        self.allow_shrink = allow_shrink
         if asset:
             register_asset(self, asset)
+
+    def build_spec(self) -> dict[str, Any]:
+        """Return the step's spec, without `allow_shrink` where a null param decides nothing."""
+        return drop_unset(super().build_spec(), "allow_shrink")
 
     def execute(self, context: Context) -> Any:
         """Run the step and return its Result."""

@@ -44,7 +44,7 @@ def read_batches(file: Any, place: str, layout: Layout) -> Iterator[tuple[int, p
             yield row, pa.RecordBatch.from_pylist([], schema=pa.schema(list(types.items())))
     except pa.ArrowInvalid as error:
         raise _translate_error(str(error), place, names) from None
-    _check_complete(text.tail, place, layout)
+    _check_complete(text, place, layout)
 
 
 def _open_reader(source: Any, layout: Layout, types: dict[str, pa.DataType], only_typed: bool = True) -> Any:
@@ -105,8 +105,14 @@ def _translate_error(error: str, place: str, names: list[str]) -> DataError:
     return DataError(f"{place}: {error.removeprefix('CSV parse error: ').strip()[:300]}.", "Is the file truncated?")
 
 
-def _check_complete(tail: bytes, place: str, layout: Layout) -> None:
-    """Refuse a file that ends within a quoted value: pyarrow 25 reads the end of the file as the closing quote."""
-    last_line = tail.decode("utf-8", "replace").rpartition("\n")[2]
-    if re.search(rf'(?:^|{re.escape(layout.delimiter)})"(?:[^"]|"")*$', last_line):
-        raise DataError(f"{place} ends in the middle of a value: {last_line[-60:]!r}.", "Is the file truncated?")
+def _check_complete(text: Utf8Stream, place: str, layout: Layout) -> None:
+    """Refuse a file that ends within a value: pyarrow 25 reads the end of the file as the end of the value."""
+    tail = text.tail.decode("utf-8", "replace")
+    open_quote = rf'(?:^|[\r\n{re.escape(layout.delimiter)}])"(?:[^"]|"")*$'
+    # The closing quote of the value "x," looks like an opening one; the number of quotes tells them apart.
+    if text.quote_count % 2 and re.search(open_quote, tail):
+        raise DataError(f"{place} ends in the middle of a value: {tail[-60:]!r}.", "Is the file truncated?")
+    if layout.final_newline and not tail.endswith(("\n", "\r")):
+        last_line = re.split(r"[\r\n]", tail)[-1]
+        hint = "Is the file truncated? If its last line is complete, add a newline, or set final_newline=False."
+        raise DataError(f"{place} does not end with a newline: {last_line[-60:]!r}.", hint)

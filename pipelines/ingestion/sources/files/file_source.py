@@ -51,6 +51,8 @@ class FileSource:
         encoding: encoding of CSV or JSON.
         delimiter: character between the values of a CSV.
         nulls: texts in a CSV that mean that a value is missing.
+        final_newline: whether a CSV must end with a newline. A file that was cut in its last value does not. Set it to
+            False for a source whose files never do.
     """
 
     url: str = field(repr=False)
@@ -63,6 +65,7 @@ class FileSource:
     encoding: str = "utf-8"
     delimiter: str = ","
     nulls: Sequence[str] = ("",)
+    final_newline: bool = True
 
     def __post_init__(self) -> None:
         """Refuse fields that contradict each other.
@@ -96,6 +99,11 @@ class FileSource:
             return find_days(self.url, days)
         return sorted({day for day in self._read_days() if days.first <= day <= days.last})
 
+    def find_day_range(self) -> Days | None:
+        """Return the first and the last day of a file that holds many days; None for files by day, or without rows."""
+        days = set() if self._has_files_by_day else set(self._read_days())
+        return Days(min(days), max(days)) if days else None
+
     def read(self, partition: dt.date) -> pa.RecordBatchReader:
         """Read the rows of one day.
 
@@ -125,7 +133,7 @@ class FileSource:
         return Zone(self.timezone, self.ambiguous)
 
     def _read_partition(self, partition: dt.date) -> Iterator[pa.RecordBatch]:
-        layout = Layout(self.columns, self.extra, self.delimiter, self.encoding, self.nulls)
+        layout = self._build_layout(self.columns, self.extra)
         for address in list_files(fill_date(self.url, partition)):
             for position, raw_batch in self._read_file(address, layout):
                 batch = convert_batch(raw_batch, self.columns, self._zone, position)
@@ -141,11 +149,14 @@ class FileSource:
                     )
                 yield batch if index < 0 else batch.filter(is_of_day)
 
+    def _build_layout(self, columns: Mapping[str, pa.DataType], extra: Extra) -> Layout:
+        return Layout(columns, extra, self.delimiter, self.encoding, self.nulls, self.final_newline)
+
     def _read_days(self) -> Iterator[dt.date]:
         """Yield the days of the rows of a file that holds many days. Of declared columns, only `day` is read."""
         assert self.day
         types = {self.day: self.columns[self.day]} if self.day in self.columns else {}
-        layout = Layout(types, "ignore" if types else "take", self.delimiter, self.encoding, self.nulls)
+        layout = self._build_layout(types, "ignore" if types else "take")
         for address in list_files(self.url):
             for position, batch in self._read_file(address, layout):
                 array = batch[self.day]

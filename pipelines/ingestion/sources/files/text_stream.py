@@ -16,7 +16,8 @@ TAIL_BYTES = 4096
 class Utf8Stream:
     """Reads text in any encoding as bytes of UTF-8.
 
-    `head` holds the first bytes, also before `read` is called. `tail` holds the last bytes so far.
+    `head` holds the first bytes, also before `read` is called. `tail` holds the last bytes so far, and `quote_count` is
+    the number of double quotes so far.
 
     Args:
         stream: file of bytes in the encoding.
@@ -37,7 +38,7 @@ class Utf8Stream:
             raise SpecError(f"there is no encoding {encoding!r}.", "Use utf-8, latin-1, cp1252, ...") from None
         self._stream, self._place, self._encoding = stream, place, encoding
         self._passes_through = is_checked and codecs.lookup(encoding).name == "utf-8"
-        self._position, self.closed, self.tail = 0, False, b""
+        self._position, self.closed, self.tail, self.quote_count = 0, False, b"", 0
         self.head = self._read_head(head_bytes)
         self._unread = self.head
 
@@ -50,6 +51,7 @@ class Utf8Stream:
         piece = self._read_piece(size if size > 0 else PIECE_BYTES)
         if piece:
             self.tail = (self.tail + piece)[-TAIL_BYTES:]
+            self.quote_count += piece.count(b'"')
         return piece
 
     def readable(self) -> bool:
@@ -66,7 +68,7 @@ class Utf8Stream:
             pieces.append(piece)
             size += len(piece)
         head = b"".join(pieces).removeprefix(codecs.BOM_UTF8)
-        self.tail = head[-TAIL_BYTES:]
+        self.tail, self.quote_count = head[-TAIL_BYTES:], head.count(b'"')
         return head
 
     def _read_piece(self, size: int) -> bytes:

@@ -14,7 +14,7 @@ import pytest
 from pipelines.cli import app
 from pipelines.contract import Report
 from pipelines.errors import ConflictError, DataError, LeewayError
-from pipelines.steps import gate
+from pipelines.steps import gate, validate
 from tests.tools.evaluations import write_evaluation
 from tests.tools.short_gate import shorten_gate
 
@@ -64,6 +64,51 @@ def test_option_out_writes_the_result_to_a_file_and_not_to_stdout(call: Callable
     result = call("gate", "--out", "deep/result.json")
     assert (result.code, result.out) == (0, "")
     assert gate.GateResult.model_validate_json((project / "deep/result.json").read_text()).passed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--allow-shrink"], True),
+        (["--allow-shrink", "--suite", "mine"], True),
+        (["--allow-shrink", "true"], True),
+        (["--allow-shrink=true"], True),
+        (["--allow-shrink", "false", "--withdraw"], False),
+        ([], False),
+    ],
+)
+def test_a_yes_or_no_option_needs_no_value(
+    call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, arguments: list[str], expected: bool
+) -> None:
+    specs: list[validate.ValidateSpec] = []
+
+    def refuse(spec: validate.ValidateSpec) -> None:
+        specs.append(spec)
+        raise DataError("refused")
+
+    monkeypatch.setattr(validate, "run", refuse)
+    assert call("validate", "--partition", "2013-01-01", *arguments).code == 2
+    assert [spec.allow_shrink for spec in specs] == [expected]
+    assert call("validate", "--partition", "--allow-shrink").code == 2, "another option needs its value"
+
+
+OPTIONS_WITHOUT_EFFECT = {
+    "suggest --force without --out": "expectations suggest --table t --from 2013-01-01 --to 2013-01-02 --force",
+    "lineage --table without a day": "lineage flights@champion --table weather",
+    "two versions": "reproduce flights@3 --model flights@4",
+}
+
+
+@pytest.mark.parametrize("case", OPTIONS_WITHOUT_EFFECT)
+def test_an_option_that_would_be_ignored_is_refused(case: str, call: Callable[..., Any]) -> None:
+    result = call(*OPTIONS_WITHOUT_EFFECT[case].split())
+    assert (result.code, result.out, len(result.errors)) == (2, "", 1)
+    assert any(word in result.errors[0] for word in ("--out", "--partition", "Give one of them"))
+
+
+def test_the_schema_is_written_to_the_file_of_option_out(call: Callable[..., Any], project: Path) -> None:
+    assert call("gate", "--schema", "--out", "schema.json").out == ""
+    assert (project / "schema.json").read_text() == call("gate", "--schema").out
 
 
 def test_output_that_a_step_prints_does_not_reach_stdout(

@@ -92,6 +92,46 @@ def test_refuses_a_compressed_file_that_is_cut(write_day: Any, format: str) -> N
         assert read_rows(write_day(compressed, f"{format}.{suffix}"), format)
 
 
+CUT_CONTENTS = {
+    "a number": ("csv", b"id,name,price\n1,a,1.5\n2,b,12.75\n"),
+    "a number after CRLF": ("csv", b"id,name,price\r\n1,a,1.5\r\n2,b,12.75\r\n"),
+    "text": ("csv", b"id,price,name\n1,1.5,a\n2,1.5,some text\n"),
+    "text of several lines": ("csv", b'id,price,name\n1,1.5,a\n2,1.5,"one, \ntwo ""2"" \n\nthree"\n'),
+    "JSON": ("json", b'{"id":1,"name":"a","price":1.5}\n{"id":2,"name":"b","price":12.75}\n'),
+}
+
+
+@pytest.mark.parametrize("case", CUT_CONTENTS)
+def test_a_file_that_is_cut_at_any_byte_is_refused_or_gives_complete_rows(write_day: Any, case: str) -> None:
+    format, content = CUT_CONTENTS[case]
+    rows = read_rows(write_day(content, format), format)
+    ends = [content.rstrip().rfind(b"{" if format == "json" else b"\n2,") + (format == "csv"), len(content)]
+    for size in range(ends[0], len(content)):
+        url = write_day(content[:size], format)
+        # Not an error: the file ends with its first row, or its second row lacks only a part of its newline.
+        if size == ends[0] or content[size:] in ((b"\n", b"") if format == "json" else (b"",)):
+            assert read_rows(url, format) == rows[: 1 if size == ends[0] else 2]
+        elif content[size - 1 :] == b"\r\n":
+            assert read_rows(url, format) == rows
+        else:
+            with pytest.raises(DataError):
+                read_rows(url, format)
+
+
+def test_a_csv_without_a_final_newline_is_read_on_request(write_day: Any) -> None:
+    with pytest.raises(DataError, match=r"does not end with a newline: '2,b,1'\..*final_newline=False"):
+        read_rows(write_day("id,name,price\n1,a,1.5\n2,b,1"))
+    assert len(read_rows(write_day("id,name,price\n1,a,1.5\n2,b,1"), final_newline=False)) == 2
+    with pytest.raises(DataError, match="in the middle of a value"):
+        read_rows(write_day('id,price,name\n1,1.5,a\n2,1,"b'), final_newline=False)
+
+
+@pytest.mark.parametrize("name", ['5"', '"x,"', '"x\n"', '"a ""b"""'])
+def test_quotes_at_the_end_of_a_complete_csv_are_no_cut(write_day: Any, name: str) -> None:
+    assert len(read_rows(write_day(f"id,price,name\n1,1.5,{name}\n2,1,b\n"))) == 2
+    assert len(read_rows(write_day(f"id,price,name\n2,1,b\n1,1.5,{name}\n"))) == 2
+
+
 def test_refuses_a_file_with_a_wrong_suffix(write_day: Any) -> None:
     with pytest.raises(DataError, match="damaged"):
         read_rows(write_day(CSV, "csv.gz"))

@@ -1,0 +1,74 @@
+"""Count how many real days of 2013 are refused because they end early, and how many cut days are.
+
+Each real day of flights and of weather is judged against the days that were published before it, and then published to
+a temporary lake. Each fourth day is also judged after a cut at 25, 50, 75 and 90 % of its rows, in the order of its
+file: flights by departure (cancelled flights last), weather by station. The seconds are those of one judgement, with
+its queries.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import tempfile
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pipelines.dataset import Dataset
+
+FIRST_DAY, DAYS = dt.date(2013, 1, 1), 365
+CUT_EACH = 4
+SHARES = (0.25, 0.5, 0.75, 0.9)
+
+
+def run() -> dict[str, Any]:
+    """Return the refused days of each dataset, and the seconds of a judgement."""
+    from pipelines.dataset import load_dataset
+
+    facts: dict[str, str] = {}
+    seconds: dict[str, list[float]] = {}
+    for name in ("flights", "weather"):
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ["LEEWAY_HOME"] = folder
+            _judge_year(load_dataset(name), facts, seconds.setdefault(f"{name}: a judgement", []))
+    return {"facts": facts, "seconds": seconds}
+
+
+def _judge_year(dataset: Dataset, facts: dict[str, str], seconds: list[float]) -> None:
+    from pipelines.lake import Lake
+    from pipelines.window import Days
+
+    lake, source = Lake.open(), dataset.open_source()
+    judged, refused = Counter[str](), Counter[str]()
+    days = source.list_partitions(Days(FIRST_DAY, FIRST_DAY + dt.timedelta(DAYS - 1)))
+    for number, day in enumerate(days):
+        rows = source.read(day).read_all()
+        rows = rows.sort_by("dep_time") if "dep_time" in rows.schema.names else rows
+        cuts = SHARES if number % CUT_EACH == 1 else ()
+        for share in (1.0, *cuts):
+            start_s = time.perf_counter()
+            is_refused = _ends_early(lake, dataset, day, rows.slice(0, int(rows.num_rows * share)))
+            seconds.append(time.perf_counter() - start_s)
+            name = "real days" if share == 1 else f"days cut at {share:.0%} of their rows"
+            judged[name] += 1
+            refused[name] += is_refused
+        lake.write_partition(dataset.published, day, rows, dataset.key)
+    facts |= {f"{dataset.name}: {name} refused": f"{refused[name]} of {judged[name]}" for name in judged}
+
+
+def _ends_early(lake: Any, dataset: Dataset, day: dt.date, rows: pa.Table) -> bool:
+    from pipelines.lake import connect
+    from pipelines.system.duckdb_session import make_spill_folder
+    from pipelines.validation.suites import arguments, completeness_checks
+    from pipelines.validation.suites.rows import VIEW, Rows
+
+    args = arguments.EarlyEnd(column=dataset.event_time, timezone=dataset.timezone, series=[*dataset.series])
+    with connect() as connection, make_spill_folder() as folder:
+        connection.register(VIEW, rows)
+        partition = Rows(connection, rows.schema, lake, day, dataset.published, folder, count=rows.num_rows)
+        is_complete, _ = completeness_checks.make_early_end_check(args, partition).evaluate(partition, [])
+    return not is_complete

@@ -1,0 +1,42 @@
+"""Add the expectations to a suite that every suite has: the partition does not shrink, and does not end early."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pipelines.dataset import Dataset
+from pipelines.validation.suites.duckdb_expectations import COMPLETENESS, EARLY_END, SHRINK
+from pipelines.validation.suites.expectation import Expectation
+from pipelines.validation.suites.suite import Suite
+
+_WHY = "Part of every suite: a source that was cut must not replace a good day, or be published as one."
+
+
+def add_completeness_expectations(suite: Suite, dataset: Dataset, *, allow_shrink: bool = False) -> Suite:
+    """Return the suite with both expectations. The digest stays that of the suite's file.
+
+    An expectation that the suite lists keeps its severity and kwargs; the dataset gives the kwargs that are missing.
+
+    Args:
+        suite: the suite as it was read.
+        dataset: gives the column of the event's time, the time zone and the series.
+        allow_shrink: whether both have the severity `info`, so that a failure is only reported.
+    """
+    defaults: dict[str, dict[str, Any]] = {SHRINK: {"key": [*dataset.key]}, EARLY_END: {}}
+    if dataset.event_time:
+        defaults[EARLY_END] = {"column": dataset.event_time, "timezone": dataset.timezone, "series": [*dataset.series]}
+    listed = {expectation.type for expectation in suite.expectations}
+    added = [Expectation(type=kind, kwargs={}, meta={"why": _WHY}) for kind in COMPLETENESS if kind not in listed]
+    expectations = [
+        _complete(expectation, defaults[expectation.type], allow_shrink)
+        if expectation.type in defaults
+        else expectation
+        for expectation in (*suite.expectations, *added)
+    ]
+    return replace(suite, expectations=expectations)
+
+
+def _complete(expectation: Expectation, defaults: dict[str, Any], allow_shrink: bool) -> Expectation:
+    severity = "info" if allow_shrink else expectation.severity
+    return expectation.model_copy(update={"kwargs": defaults | expectation.kwargs, "severity": severity})

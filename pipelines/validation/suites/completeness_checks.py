@@ -1,0 +1,165 @@
+"""Make the checks that a partition is complete: it does not shrink, and it does not end early."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from pipelines.dataset import Dataset
+from pipelines.lake import PARTITION
+from pipelines.system.duckdb_session import quote_identifier, quote_text
+from pipelines.validation.suites import arguments
+from pipelines.validation.suites.checks import CheckResult, TableCheck
+from pipelines.validation.suites.day_ends import EarlyEnd, find_early_end
+from pipelines.validation.suites.rows import VIEW, Rows
+
+BIN_MINUTES = 10
+FIRST_HOUR, LAST_HOUR = -24, 48
+"""Hours of the partition's day, by its clock, between which times are distinguished."""
+BINS = (LAST_HOUR - FIRST_HOUR) * 60 // BIN_MINUTES
+CLOCK_CHANGE_BINS = 60 // BIN_MINUTES
+"""How far a clock that is not UTC may be from where it was two weeks ago."""
+MAX_DAYS = 14
+"""Largest number of published days to compare with: two of each weekday."""
+MAX_HISTORY_ROWS = 10_000_000
+"""Rows of the published days that are read to compare with: a limit to the time that a validation takes."""
+_HISTORY = "leeway_history"
+
+Counts = dict[tuple[Any, ...], np.ndarray]
+"""For each value of the series, and for the empty tuple (all rows), the number of rows in each bin."""
+
+
+def make_shrink_check(args: arguments.Shrink, rows: Rows) -> TableCheck:
+    """Make the check that the partition has no fewer rows than its published version, with the quarantined ones."""
+
+    def compute_result(rows: Rows, _: Any) -> CheckResult:
+        if rows.table == rows.published:
+            return True, {"observed_value": f"{rows.count} rows; they are the published version"}
+        published = rows.count_published_rows().get(rows.day, 0)
+        if not published:
+            return True, {"observed_value": f"{rows.count} rows; the day is not published yet"}
+        quarantined = _count_quarantined_rows(rows, published, args)
+        row_counts = {"details": {"published": published, "quarantined": quarantined}}
+        also = f" and {quarantined} in quarantine" if quarantined else ""
+        observed = f"{rows.count} rows; the published version has {published}{also}"
+        return rows.count >= args.min_ratio * (published + quarantined), {"observed_value": observed} | row_counts
+
+    return TableCheck([], compute_result)
+
+
+def _count_quarantined_rows(rows: Rows, published: int, args: arguments.Shrink) -> int:
+    """Count the rows in quarantine that are not published: a run that was killed may have left some that are."""
+    table = Dataset(rows.published, key=()).quarantine
+    quarantined = rows.lake.count_rows_of_days(table, [rows.day]).get(rows.day, 0)
+    has_key = args.key and set(args.key) <= set(rows.schema.names)
+    if not quarantined or not has_key or rows.count >= args.min_ratio * (published + quarantined):
+        return quarantined
+    key = ", ".join(quote_identifier(name) for name in args.key)
+    query = f"SELECT count(*) FROM (SELECT {key} FROM leeway_bad_rows EXCEPT SELECT {key} FROM {_HISTORY})"  # noqa: S608
+    with (
+        rows.lake.create_view(rows.connection, _HISTORY, rows.published, rows.day, rows.day),
+        rows.lake.create_view(rows.connection, "leeway_bad_rows", table, rows.day, rows.day),
+    ):
+        return int(rows.connection.execute(query).fetchall()[0][0])
+
+
+def make_early_end_check(args: arguments.EarlyEnd, rows: Rows) -> TableCheck:
+    """Make the check that the end of the day has about as many rows as the end of the published days around it."""
+
+    def compute_result(rows: Rows, _: Any) -> CheckResult:
+        if dt.datetime.now(dt.UTC) < _find_end_of_day(rows.day, args.timezone or "UTC"):
+            return True, {"observed_value": f"{rows.count} rows; the day is not over yet"}
+        days = _choose_days(rows)
+        if not days:
+            return True, {"observed_value": f"{rows.count} rows; no day around it is published to compare with"}
+        compared_with = {"details": {"compared_with": [str(day) for day in days]}}
+        counts = _count_by_time(rows, VIEW, args).get(rows.day, {})
+        history = _count_history(rows, args, days)
+        if _are_equal(counts, history.get(rows.day, {})):  # it was published like this: on request, or as the first day
+            return True, {"observed_value": f"{rows.count} rows, spread as in the published version"} | compared_with
+        early_ends = _find_early_ends(counts, [history.get(day, {}) for day in days], args)
+        observed = next((_describe(key, end, rows.count, len(days), args) for key, end in early_ends), "")
+        return not observed, {"observed_value": observed or f"{rows.count} rows up to the usual end"} | compared_with
+
+    return TableCheck([], compute_result)
+
+
+def _find_end_of_day(day: dt.date, clock: str) -> dt.datetime:
+    return dt.datetime.combine(day + dt.timedelta(1), dt.time(), ZoneInfo(clock))
+
+
+def _choose_days(rows: Rows) -> list[dt.date]:
+    """Choose the published days that are nearest to the partition, at most `MAX_DAYS`, in order."""
+    row_counts = {day: number for day, number in rows.count_published_rows().items() if day != rows.day}
+    nearest_days = sorted(row_counts, key=lambda day: (abs(day - rows.day), day))[:MAX_DAYS]
+    totals = accumulate(row_counts[day] for day in nearest_days)
+    chosen = [day for day, total in zip(nearest_days, totals, strict=True) if total <= MAX_HISTORY_ROWS]
+    return sorted(chosen or nearest_days[:1])
+
+
+def _count_history(rows: Rows, args: arguments.EarlyEnd, days: Sequence[dt.date]) -> dict[dt.date, Counts]:
+    """Count the rows of published days, and of the published version of the partition, by the time of day."""
+    all_days = [*days, rows.day]
+    with rows.lake.create_view(rows.connection, _HISTORY, rows.published, min(all_days), max(all_days)):
+        return _count_by_time(rows, _HISTORY, args, all_days)
+
+
+def _count_by_time(
+    rows: Rows, view: str, args: arguments.EarlyEnd, days: Sequence[dt.date] = ()
+) -> dict[dt.date, Counts]:
+    """Count the rows of each day in a view by the time of day, in all and for each value of the series."""
+    # The published table may lack a column that was added later.
+    types = {name: str(kind) for name, kind, *_ in rows.connection.table(view).description}
+    series = [quote_identifier(name) for name in args.series if name in types]
+    has_time = types.get(args.column) == "TIMESTAMP WITH TIME ZONE"
+    columns = ", ".join([quote_identifier(PARTITION), _build_bin_sql(args) if has_time else "0", *series])
+    where = f"{quote_identifier(PARTITION)} IN ({', '.join(f'DATE {quote_text(str(day))}' for day in days)})"
+    query = f"SELECT {columns}, count(*) FROM {view} WHERE {where if days else 'TRUE'} GROUP BY ALL"  # noqa: S608
+    counts: dict[dt.date, Counts] = defaultdict(lambda: defaultdict(lambda: np.zeros(BINS, np.int64)))
+    for day, time_bin, *values, number in rows.connection.execute(query).fetchall():
+        for key in {(), tuple(values)}:
+            counts[day][key][time_bin] += number
+    return counts
+
+
+def _build_bin_sql(args: arguments.EarlyEnd) -> str:
+    """Return the SQL of a row's bin; the first one where the row has no time."""
+    local = f"{quote_identifier(args.column)} AT TIME ZONE {quote_text(args.timezone or 'UTC')}"
+    minutes = f"(epoch({local}) - epoch({quote_identifier(PARTITION)})) / 60 - {FIRST_HOUR * 60}"
+    return f"coalesce(greatest(0, least({BINS - 1}, floor(({minutes}) / {BIN_MINUTES}))), 0)::INTEGER"
+
+
+def _are_equal(counts: Counts, others: Counts) -> bool:
+    return counts.keys() == others.keys() and all(np.array_equal(counts[key], others[key]) for key in counts)
+
+
+def _find_early_ends(
+    counts: Counts, known_days: Sequence[Counts], args: arguments.EarlyEnd
+) -> Iterator[tuple[tuple[Any, ...], EarlyEnd]]:
+    """Yield the early end of the whole day, and of each series of the known days, by the series' values."""
+    nothing = np.zeros(BINS, np.int64)
+    for key in sorted({key for known in known_days for key in known}, key=repr):
+        known_counts = [known.get(key, nothing) for known in known_days]
+        tolerance = 0 if args.timezone else CLOCK_CHANGE_BINS
+        found = find_early_end(counts.get(key, nothing), known_counts, args.min_ratio, tolerance)
+        if found:
+            yield key, found
+
+
+def _describe(key: tuple[Any, ...], end: EarlyEnd, rows: int, days: int, args: arguments.EarlyEnd) -> str:
+    minute = FIRST_HOUR * 60 + end.first_bin * BIN_MINUTES
+    series = f" of {', '.join(map(str, key))}" if key else ""
+    since = f" from {_format_time(minute)} {args.timezone or 'UTC'} on" if end.first_bin else ""
+    usual = f"usually at least {end.usual_rows} ({days} published days)"
+    return f"{rows} rows, {end.rows}{series}{since}; {usual}" if series or since else f"{rows} rows; {usual}"
+
+
+def _format_time(minute: int) -> str:
+    day, rest = divmod(minute, 24 * 60)
+    return f"{rest // 60:02d}:{rest % 60:02d}" + (f" ({day:+d} day)" if day else "")

@@ -1,0 +1,75 @@
+"""Find out whether a day ends early: whether its last hours have far fewer rows than those of other days.
+
+A source that was cut loses the end of its day. The rows of the whole day and of its last half, quarter, tenth and
+twentieth are counted, and compared with the same hours of the days that are known. "The last tenth" begins at the time
+of day after which a tenth of the known rows come.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+SHARES = (1.0, 0.5, 0.25, 0.1, 0.05)
+"""Shares of the known rows that come after the times of day from which rows are counted."""
+FULL_WEEK = 7
+"""Known days from which `min_ratio` is used: fewer may all be working days, while the day is a Sunday."""
+FIRST_WEEK_RATIO = 0.1
+"""Largest `min_ratio` with fewer known days than `FULL_WEEK`."""
+DAYS_PER_EXCEPTION = 14
+"""Of this many known days, one may be a short day that was published on request: it does not lower the bound."""
+MAX_P_VALUE = 0.01
+"""Probability of so few rows by chance, at the bound's rate, from which nothing is concluded."""
+
+
+@dataclass(frozen=True)
+class EarlyEnd:
+    """The hours of a day that have too few rows."""
+
+    first_bin: int
+    """Bin of the time of day from which the rows were counted."""
+    rows: int
+    """Rows of the day from this time on."""
+    usual_rows: int
+    """Rows that nearly all known days have at least."""
+
+
+def find_early_end(
+    counts: np.ndarray, known_counts: Sequence[np.ndarray], min_ratio: float, tolerance_bins: int = 0
+) -> EarlyEnd | None:
+    """Return the hours at the end of the day that have too few rows; None where there are none.
+
+    Args:
+        counts: rows of the day in each bin of its time, in order.
+        known_counts: the same of the days to compare with, with the same bins.
+        min_ratio: smallest ratio of the day's rows to those that nearly all known days have at least, 0 to 1.
+        tolerance_bins: bins by which the day's clock may differ from that of the known days.
+    """
+    if not known_counts:
+        return None
+    if len(known_counts) < FULL_WEEK:
+        min_ratio = min(min_ratio, FIRST_WEEK_RATIO)
+    rows_from = _count_to_end(counts)
+    known_rows_from = np.array([_count_to_end(known) for known in known_counts])
+    known_total = known_rows_from.sum(axis=0)
+    for share in SHARES:
+        first_bin = int(np.argmax(known_total <= share * known_total[0]))
+        usual_rows = int(np.sort(known_rows_from[:, first_bin])[len(known_counts) // DAYS_PER_EXCEPTION])
+        rows = int(rows_from[max(first_bin - tolerance_bins, 0)])
+        if rows < min_ratio * usual_rows and _compute_poisson_p_value(rows, usual_rows) < MAX_P_VALUE:
+            return EarlyEnd(first_bin, rows, usual_rows)
+    return None
+
+
+def _count_to_end(counts: np.ndarray) -> np.ndarray:
+    """Return for each bin the number of rows in it and in all later ones."""
+    return np.cumsum(counts[::-1])[::-1]
+
+
+def _compute_poisson_p_value(rows: int, rate: float) -> float:
+    """Return the probability of at most `rows` events where `rate` are expected (Poisson distribution)."""
+    logs = [number * math.log(rate) - rate - math.lgamma(number + 1) for number in range(rows + 1)]
+    return math.fsum(map(math.exp, logs))
