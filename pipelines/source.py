@@ -26,7 +26,11 @@ class Description:
 
 
 class Source(Protocol):
-    """A source whose rows are grouped by day; the step `ingest` reads it."""
+    """A source whose rows are grouped by day; the step `ingest` reads it.
+
+    A source may also have `find_day_range()`, which returns its first and last day as `Days`, or None where it would
+    have to read much for it. The error about a day without rows names them.
+    """
 
     def describe(self) -> Description:
         """Return what the source reads and where, without any secret."""

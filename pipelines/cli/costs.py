@@ -7,13 +7,14 @@ import os
 import re
 import sys
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pipelines import params
-from pipelines.cli.options import JsonOption, parse_range
+from pipelines.cli.options import FirstOption, JsonOption, LastOption, parse_range
 from pipelines.cli.terminal import make_console, write_json, write_line
 from pipelines.errors import SpecError
 from pipelines.settings import settings
@@ -56,34 +57,45 @@ def report_costs(
     if png and rows:
         cost_report.draw_chart(Path(png), rows)
         log.info("chart written to %s", png)
+    elif png:
+        log.warning("no chart was written to %s: there is no cost to draw", png)
 
 
 @app.command("forecast")
 def forecast_backfill(
     dag: Annotated[str, typer.Option(help="DAG to backfill.")],
-    first: Annotated[str, typer.Option("--from", metavar="YYYY-MM-DD", help="First day.")] = "",
-    last: Annotated[str, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day, included.")] = "",
-    runs: Annotated[int | None, typer.Option(min=0, help="Number of runs, in place of Airflow's count.")] = None,
+    first: FirstOption = "",
+    last: LastOption = "",
+    runs: Annotated[int | None, typer.Option(min=0, help="Number of runs, in place of --from and --to.")] = None,
     project: Annotated[str, typer.Option(help="Project that pays (default: the one in params.yaml).")] = "",
-    instance_type: Annotated[str, typer.Option(help="Instance type, if the ledger has no past run.")] = "",
+    instance_type: Annotated[str, typer.Option(help="Instance type of the worst case.")] = "",
     instance_count: Annotated[
-        int | None, typer.Option(min=1, help="Number of instances of such a run (default: 1).")
+        int | None, typer.Option(min=1, help="Number of instances of the worst case (default: 1).")
     ] = None,
-    max_run_s: Annotated[int | None, typer.Option(min=1, help="Longest training time of such a run, seconds.")] = None,
+    max_run_s: Annotated[int | None, typer.Option(min=1, help="Longest training time, seconds.")] = None,
     region: Annotated[str, typer.Option(help="AWS region of the price (default: AWS_REGION).")] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Forecast the cost of a backfill: the runs that Airflow would start, times the cost of past runs."""
+    """Forecast the cost of a backfill: the runs that Airflow would start, times the cost of past runs of the DAG.
+
+    If the ledger has no past run, or if an option describes the machine, a run costs its worst case.
+    """
     from pipelines.costs import forecast as forecasting
     from pipelines.costs.ledger import Ledger, get_current_month
 
     budget = params.load_section(settings().project, "budget")
+    if not dag:
+        raise SpecError("--dag is empty.", "Give the DAG to backfill.")
+    if runs is not None and (first or last):
+        raise SpecError("--runs excludes --from and --to.", "Give the number of runs, or the days.")
     if runs is None:
         runs = _count_runs(dag, first, last)
     ledger, month, paying_project = Ledger.open(), get_current_month(), project or str(budget.get("project", ""))
-    cost = forecasting.estimate_from_ledger(ledger.read_rows(dag_id=dag)) or _estimate_worst_case(
-        budget, dag, instance_type, instance_count, max_run_s, region
-    )
+    is_machine_given = any((instance_type, instance_count, max_run_s, region))
+    past_cost = None if is_machine_given else forecasting.estimate_from_ledger(ledger.read_rows(dag_id=dag))
+    cost = past_cost or _estimate_worst_case(budget, dag, instance_type, instance_count, max_run_s, region)
+    if not past_cost and not is_machine_given:
+        cost = replace(cost, basis=f"no past run of {dag} in the ledger: {cost.basis}")
     spent_usd, month_usd = ledger.sum_cost_usd(month, paying_project), budget.get("month_usd")
     result = forecasting.Forecast(dag, runs, cost, paying_project, month, spent_usd, month_usd)
     if as_json:
@@ -140,7 +152,7 @@ def _estimate_worst_case(
     missing_options = [option for option, value in required_options.items() if not value]
     if missing_options or not longest_s:
         raise SpecError(
-            f"no past run of {dag} is in the ledger.", f"To forecast the worst case, give {', '.join(missing_options)}."
+            f"the worst case of a run of {dag} is not known.", f"To forecast it, give {', '.join(missing_options)}."
         )
     return estimate_worst_case(
         instance_types, instance_count or int(budget.get("instance_count", 1)), longest_s, str(price_region)

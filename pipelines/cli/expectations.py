@@ -37,6 +37,8 @@ def suggest_suite(
     """Draft a suite from what the table's days have in common. Each expectation gives its reason in numbers."""
     from pipelines.validation.suggesting import draft_suite, summarize_table
 
+    if force and not out:
+        raise SpecError("--force replaces a file, but --out names none.", "Give --out, or no --force.")
     path = Path(out)
     if out and path.exists() and not force:
         raise SpecError(f"{out} exists already.", "Give another file, or --force.")

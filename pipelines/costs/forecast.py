@@ -128,7 +128,7 @@ def estimate_worst_case(instance_types: Sequence[str], instance_count: int, max_
     worst_usd = compute_worst_case_usd(prices[most_expensive].usd_h, instance_count, max_run_s)
     price = prices[most_expensive]
     rate = f"{instance_count} x {most_expensive} at {price.usd_h:g} USD/h of {price.date}"
-    return RunCost(worst_usd, worst_usd, f"no past run in the ledger: the worst case, {rate} for {max_run_s} s")
+    return RunCost(worst_usd, worst_usd, f"the worst case, {rate} for {max_run_s} s")
 
 
 def count_runs(dag_id: str, first: dt.date, last: dt.date) -> int:

@@ -75,9 +75,7 @@ def stage_partition(dataset: Dataset, source: Source, day: dt.date) -> IngestRes
     from pipelines.lake import Lake
 
     reader = source.read(day)
-    batches = log_progress(
-        _check_not_empty(reader, f"the source of {dataset.name} has no rows for {day}"), f"{dataset.staging} {day}"
-    )
+    batches = log_progress(_check_not_empty(reader, dataset, source, day), f"{dataset.staging} {day}")
     rows = pa.RecordBatchReader.from_batches(reader.schema, batches)
     return report_commit(dataset.staging, day, Lake.open().write_partition(dataset.staging, day, rows, dataset.key))
 
@@ -102,11 +100,22 @@ def report_commit(table: str, day: dt.date, commit: Commit) -> IngestResult:
     return result
 
 
-def _check_not_empty(batches: Iterable[pa.RecordBatch], problem: str) -> Iterator[pa.RecordBatch]:
-    """Yield the batches; raise DataError with the text `problem` where they have no row."""
+def _check_not_empty(
+    batches: Iterable[pa.RecordBatch], dataset: Dataset, source: Source, day: dt.date
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches; raise DataError, with the days that the source holds, where they have no row."""
     rows = 0
     for batch in batches:
         rows += batch.num_rows
         yield batch
     if not rows:
-        raise DataError(f"{problem}.", "Nothing was staged.")
+        raise DataError(
+            f"the source of {dataset.name} has no rows for {day}{_describe_days(source)}.", "Nothing was staged."
+        )
+
+
+def _describe_days(source: Source) -> str:
+    """Describe the days that the source holds; empty where it cannot find them without much work."""
+    find_day_range = getattr(source, "find_day_range", None)
+    days = find_day_range() if find_day_range else None
+    return f": it holds {days.first} to {days.last}" if days else ""

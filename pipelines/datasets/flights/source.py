@@ -85,6 +85,15 @@ class FlightsSource:
         departure_days: list[dt.date] = pc.unique(self._flights["date"]).to_pylist()
         return sorted(day for day in departure_days if days.first <= day <= days.last)
 
+    def find_day_range(self) -> Days | None:
+        """Return the first and the last day on which flights were scheduled to depart; None where there is no flight.
+
+        Raises:
+            DataError: as `list_partitions` does.
+        """
+        days = pc.min_max(self._flights["date"]).as_py()
+        return Days(days["min"], days["max"]) if days["min"] else None
+
     def read(self, partition: dt.date) -> pa.RecordBatchReader:
         """Read the flights of one day, sorted by key; no batches where the day has no flights.
 

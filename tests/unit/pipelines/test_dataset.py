@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pipelines import datasets
 from pipelines.dataset import Dataset, load_dataset
 from pipelines.errors import DataError, SpecError
 
@@ -21,6 +22,37 @@ def test_an_unknown_dataset_is_an_error_that_names_the_known_ones(name: str) -> 
     with pytest.raises(SpecError, match="Known: flights") as error:
         load_dataset(name)
     assert error.value.exit_code == 2
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder whose packages are packages of `pipelines.datasets`, too."""
+    monkeypatch.setattr(datasets, "__path__", [*datasets.__path__, str(tmp_path)])
+    return tmp_path
+
+
+def test_only_packages_with_a_dataset_are_known(packages: Path) -> None:
+    contents = {
+        "sources": "",
+        "other": "DATASET = 'text'",
+        "broken": "raise RuntimeError",
+        "orders": "from pipelines.dataset import Dataset\nDATASET = Dataset(name='orders', key=('id',))",
+    }
+    for name, content in contents.items():
+        (packages / name).mkdir()
+        (packages / name / "__init__.py").write_text(content)
+        (packages / name / "source.py").touch()
+    (packages / "module.py").touch()
+    with pytest.raises(SpecError, match="Known: flights, orders, weather") as error:
+        load_dataset("sources")
+    assert str(error.value).endswith("Known: flights, orders, weather.")
+
+
+def test_a_module_that_a_dataset_needs_is_named(packages: Path) -> None:
+    (packages / "loans").mkdir()
+    (packages / "loans/__init__.py").write_text("import a_module_that_is_missing")
+    with pytest.raises(SpecError, match="'loans' cannot be loaded: there is no module a_module_that_is_missing"):
+        load_dataset("loans")
 
 
 @pytest.mark.parametrize(

@@ -279,7 +279,8 @@ def test_the_report_has_a_table_json_and_a_chart(
 def test_the_report_can_be_of_one_month_or_one_project(two_months: charge.ChargeResult, commands: Any) -> None:
     assert json.loads(commands.run_step("costs", "report", "--month", "2026-10", "--json").out)["total"]["jobs"] == 1
     assert json.loads(commands.run_step("costs", "report", "--project", "flights", "--json").out)["total"]["jobs"] == 2
-    assert "No training" in commands.run_step("costs", "report", "--project", "nobody").out
+    process = commands.run_step("costs", "report", "--project", "nobody", "--png", "costs.png")
+    assert "No training" in process.out and "no chart was written to costs.png" in process.err
 
 
 @pytest.mark.parametrize(
@@ -292,6 +293,10 @@ def test_the_report_can_be_of_one_month_or_one_project(two_months: charge.Charge
         (["forecast", "--dag", "d", "--from", "2013-02-01"], "--runs N"),
         (["forecast", "--dag", "d", "--runs", "-1"], "--runs"),
         (["forecast", "--runs", "1"], "--dag"),
+        (["forecast", "--dag", "", "--runs", "1"], "--dag is empty"),
+        (["forecast", "--dag", "d", "--runs", "1", "--from", "banana"], "--runs excludes --from and --to"),
+        (["forecast", "--dag", "d", "--runs", "0", "--to", "2013-02-01"], "--runs excludes --from and --to"),
+        (["forecast", "--dag", "d", "--from", "banana", "--to", "2013-02-01"], "'banana' is not a day"),
         (["nonsense"], "nonsense"),
     ],
 )
@@ -358,6 +363,11 @@ def test_the_forecast_uses_the_costs_of_past_runs(commands: Any, airflow_home: P
     assert (result["project"], result["month"], result["month_budget_usd"]) == ("flights", get_current_month(), 50)
     assert result["month_left_usd"] == pytest.approx(50 - result["month_spent_usd"])
     assert result["month_spent_usd"] > sum(costs), "the other DAG's training counts, too"
+    runs = ("--dag", "flights_train", "--runs", "2")
+    assert f"{costs[1]:.4f}" in run_forecast(commands, *runs).out
+    machine = run_forecast(commands, *runs, "--instance-type", "ml.c5.xlarge").out
+    assert "worst case, 1 x ml.c5.xlarge" in machine and "no past run" not in machine, "the option is not ignored"
+    assert "no past run of nix in the ledger" in run_forecast(commands, "--dag", "nix", "--runs", "2").out
 
 
 def test_the_forecast_counts_days_of_a_dag_that_runs_by_partition(commands: Any, airflow_home: Path) -> None:

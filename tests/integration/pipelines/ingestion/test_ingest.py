@@ -120,7 +120,11 @@ def test_ingest_reports_added_and_widened_columns_and_refuses_removed_and_narrow
     ("rows", "header", "message"),
     [
         ((), HEADER, "has no rows for 2013-01-01. Nothing was staged"),
-        ((create_line(1, day="2013-01-02"),), HEADER, "has no rows for 2013-01-01. Nothing was staged"),
+        (
+            (create_line(1, day="2013-01-02"),),
+            HEADER,
+            "2013-01-01: it holds 2013-01-02 to 2013-01-02. Nothing was staged",
+        ),
         ((create_line(1), create_line(2)[:30]), HEADER, r"weather\.csv"),
         ((create_line(1), create_line(2, temp="warm")), HEADER, "warm"),
         ((create_line(1),), HEADER.replace("temp", "heat"), "temp"),
