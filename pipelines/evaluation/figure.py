@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import matplotlib as mpl
-
 from pipelines.evaluation.tables import Table
-
-mpl.use("Agg")
-from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
+from pipelines.pages.drawing import REFERENCE_COLOR, Axes, plt, save_figure
 
 TOP_FEATURES = 20
 """Largest number of features that the importance plot shows."""
-MODEL_COLOR, REFERENCE_COLOR = "#1f5fa8", "#999999"
+MODEL_COLOR = "#1f5fa8"
 
 
 def draw_evaluation(path: Path, tables: Mapping[str, Table], metrics: Mapping[str, float], title: str) -> None:
@@ -32,9 +27,7 @@ def draw_evaluation(path: Path, tables: Mapping[str, Table], metrics: Mapping[st
     _draw_calibration(axes[1], tables["calibration"], metrics)
     _draw_importance(axes[2], tables["importance"])
     figure.suptitle(title, fontsize=11)
-    # By default matplotlib writes its version into the file, and the bytes would change with it.
-    figure.savefig(path, dpi=96, metadata={"Software": None})
-    plt.close(figure)
+    save_figure(path, figure, dpi=96)
 
 
 def _draw_precision_recall(axis: Axes, curve: Table, metrics: Mapping[str, float]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR = "#1f5fa8", "#e08a1e", "#99999
 
 def save_figure(path: Path, figure: Any, dpi: int = 110) -> Path:
     """Write a figure to a PNG file, close the figure, and return the path."""
-    with replace_file(path) as temporary:
+    with replace_file(path) as temporary, warnings.catch_warnings():
+        # A name in a script that the font lacks is drawn as boxes; the tables of the page have it.
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font", UserWarning)
         # By default matplotlib writes its version into the file, and the bytes would change with it.
         figure.savefig(temporary, dpi=dpi, format="png", metadata={"Software": None})
     plt.close(figure)

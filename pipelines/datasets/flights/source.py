@@ -41,6 +41,8 @@ FLIGHT_COLUMNS = {
     "dep_time": pa.int32(), "dep_delay": pa.int32(), "arr_time": pa.int32(), "arr_delay": pa.int32(),
     "air_time": pa.int32(),
 }  # fmt: skip
+CODE_COLUMNS = ("carrier", "origin", "dest")
+"""Columns in which NA is the code of an airline or an airport. Elsewhere the files write NA for a missing value."""
 WEATHER_COLUMNS = ("temp", "dewp", "humid", "wind_dir", "wind_speed", "wind_gust", "precip", "pressure", "visib")
 PLANE_COLUMNS = {"tailnum": pa.string(), "year": pa.int32(), "manufacturer": pa.string(), "seats": pa.int32()}
 COLUMNS = (
@@ -173,7 +175,7 @@ def _check_unique(name: str, table: pa.Table, key: list[str]) -> None:
 
 def _read_csv(folder: Path, name: str, columns: dict[str, pa.DataType]) -> pa.Table:
     """Read `columns` of a CSV, which may be in a .zip of the same name."""
-    layout = Layout(columns, extra="ignore", nulls=("", "NA"))
+    layout = Layout(columns, extra="ignore", nulls=("", "NA"), texts=CODE_COLUMNS)
     try:
         with _open_csv(folder, name) as file:
             return pa.Table.from_batches([batch for _, batch in csv_file.read_batches(file, name, layout)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -24,6 +24,7 @@ class Layout:
         encoding: encoding of a CSV or of JSON lines.
         nulls: texts in a CSV that mean that a value is missing.
         final_newline: whether a CSV must end with a newline: one without it may have been cut in its last value.
+        texts: columns with text in which only an empty value of a CSV is missing, whatever `nulls` has: `NA` is a code.
     """
 
     columns: Mapping[str, pa.DataType] = field(default_factory=dict)
@@ -32,6 +33,7 @@ class Layout:
     encoding: str = "utf-8"
     nulls: Sequence[str] = ("",)
     final_newline: bool = True
+    texts: Collection[str] = ()
 
     def list_undeclared_columns(self, names: Sequence[str]) -> list[str]:
         """Return those of the file's columns that are read although they are not declared."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv
 
 from pipelines.errors import DataError
@@ -38,7 +39,7 @@ def read_batches(file: Any, place: str, layout: Layout) -> Iterator[tuple[int, p
         types |= _infer_types(text.head, place, layout, names, types)
         row = 2
         for batch in _open_reader(text, layout, types):
-            yield row, batch
+            yield row, _replace_nulls(batch, layout) if layout.texts else batch
             row += batch.num_rows
         if row == 2:
             yield row, pa.RecordBatch.from_pylist([], schema=pa.schema(list(types.items())))
@@ -57,9 +58,20 @@ def _open_reader(source: Any, layout: Layout, types: dict[str, pa.DataType], onl
             column_types=types,
             include_columns=list(types) if only_typed else None,
             null_values=list(layout.nulls),
-            strings_can_be_null=True,
+            strings_can_be_null=not layout.texts,
         ),
     )
+
+
+def _replace_nulls(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
+    """Replace the texts that mean a missing value by null. pyarrow 25 has one list of such texts for all columns."""
+    for position, column in enumerate(batch.schema):
+        if pa.types.is_string(column.type):
+            texts = pa.array([""] if column.name in layout.texts else layout.nulls, pa.string())
+            values = batch.column(position)
+            is_missing = pc.is_in(values, value_set=texts)
+            batch = batch.set_column(position, column, pc.if_else(is_missing, pa.scalar(None, pa.string()), values))
+    return batch
 
 
 def _read_header(head: bytes, place: str, layout: Layout) -> list[str]:

@@ -285,3 +285,18 @@ def test_refuses_a_day_without_rows_and_stages_a_day_once(
     assert (first.rows, first.changed) == (1, True)
     second = ingest.run(ingest.IngestSpec(partition="2013-03-10", folder=folder))
     assert (second.changed, second.snapshot_id) == (False, first.snapshot_id)
+
+
+def test_na_is_a_code_of_airlines_and_airports_and_a_missing_value_elsewhere(write_source: Callable[..., Path]) -> None:
+    flights = [
+        format_flight(1, carrier="NA", origin="NA", dest="NA", tailnum="NA", dep_time="NA", arr_delay="NA"),
+        format_flight(2, carrier="", tailnum=""),
+    ]
+    weather = "NA,2013-03-10T11:00:00Z,50,NA,1,1,1,1,1,1,1\n"
+    first, second = sorted(
+        read_day(write_source(*flights, weather=weather)).to_pylist(), key=lambda row: int(row["flight"])
+    )
+    assert [first[name] for name in ("carrier", "origin", "dest")] == ["NA", "NA", "NA"]
+    assert (first["weather_temp"], first["weather_dewp"]) == (50.0, None), "the weather of the airport NA"
+    assert [first[name] for name in ("tailnum", "plane_year", "dep_time", "late")] == [None] * 4
+    assert (second["carrier"], second["tailnum"]) == (None, None)
