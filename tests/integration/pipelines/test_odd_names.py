@@ -137,11 +137,11 @@ def test_drift_is_found_in_names_and_values_like_na(
     folder: Path, evaluation: Path, tmp_path: Path, change: dict[str, Any], drifted: set[str]
 ) -> None:
     record = ReferenceRecord.read(evaluation / "reference.json")
-    rows = build_rows("2013-02-01", 7, 3)
+    rows = build_rows("2013-02-01", 14, 3)
     score = pd.read_parquet(evaluation / "predictions.parquet")["score"].to_numpy()[: len(rows)]
     rows.assign(**change).assign(score=score).to_parquet(tmp_path / "now.parquet")
     days = count_days(record.reference, tmp_path / "now.parquet", "date")
     weights = dict.fromkeys(DATASET.features, 1.0)
-    (window,) = windows.compare_windows(record, days, 7, weights, drift.Policy(min_rows=500, at_least=1, of_last=1), 1)
+    (window,) = windows.compare_windows(record, days, 14, weights, drift.Policy(min_rows=500, at_least=1, of_last=1), 1)
     decision = drift.decide_each([window.result], drift.Policy(min_rows=500, at_least=1, of_last=1))
     assert {name for name in next(iter(decision)).drifted_columns if name in DATASET.features} == drifted
