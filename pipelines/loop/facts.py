@@ -14,6 +14,8 @@ from pipelines.dataset import Dataset
 from pipelines.features.building import find_source_columns
 from pipelines.features.pinned_window import WindowSpec
 from pipelines.lake import PARTITION, Lake
+from pipelines.loop.guards import find_last_training
+from pipelines.loop.journal import Journal
 from pipelines.loop.policy import Policy
 from pipelines.settings import settings
 from pipelines.system.log import log
@@ -78,6 +80,23 @@ def explain_budget_refusal() -> str:
         return ""
     verdict = check_budget(PlannedTraining.parse(section, "params.yaml, section 'budget'"))
     return "" if verdict.allowed else verdict.reason
+
+
+def explain_age(model: str, trained_as_of: dt.date, as_of: dt.date) -> str:
+    """Explain that the last training is `max_age_days` old, by the policy in params.yaml; empty where it is not.
+
+    Args:
+        model: registered model.
+        trained_as_of: as_of of the version that scores. It counts where the loop knows no later training.
+        as_of: moment of the next training. Only earlier trainings count, so a repeated call gives the same answer.
+    """
+    policy = Policy.model_validate(params.load_section(settings().project, "guard").get("policy", {}))
+    last = find_last_training(Journal.open().read_state(model), as_of)
+    last_as_of = max(trained_as_of, last.as_of) if last else trained_as_of
+    age = (as_of - last_as_of).days
+    if not policy.max_age_days or age < policy.max_age_days:
+        return ""
+    return f"the last training was as of {last_as_of}, {age} days before {as_of} (max_age_days: {policy.max_age_days})"
 
 
 def select_quality_days(as_of: dt.date, policy: Policy) -> Days:

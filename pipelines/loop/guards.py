@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipelines.loop.events import History, Training
@@ -53,16 +53,20 @@ def check_data_quality(request: Request, history: History, policy: Policy) -> Ho
 
 
 def check_breaker(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Hold back where the last trainings did not pass the gate: retraining does not help, so a person has to look."""
+    """Hold back where the last trainings did not pass the gate: retraining does not help, so a person has to look.
+
+    After `policy.breaker_days` one training is let through, because its holdout is new. Where it does not pass either,
+    the guard holds back for the same time again.
+    """
     trainings = {training.run: training for training in _list_earlier_trainings(request, history)}
     last_trainings = [trainings[run] for run in history.breaker_runs if run in trainings][-policy.breaker_after :]
     if len(last_trainings) < policy.breaker_after or any(training.outcome == "passed" for training in last_trainings):
         return None
-    results = ", ".join(f"as of {training.as_of} {training.outcome}" for training in last_trainings)
-    why = f"the last {len(last_trainings)} trainings that drift started did not pass the gate: {results}"
-    return HoldBack(
-        "breaker", f"{why}; to reset the breaker: `python -m pipelines loop reset {request.model} --why ...`"
-    )
+    last_date = max(training.as_of for training in last_trainings)
+    until = last_date + dt.timedelta(policy.breaker_days) if policy.breaker_days else None
+    if until and request.as_of >= until:
+        return None
+    return HoldBack("breaker", _explain_breaker(request.model, last_trainings, until), until)
 
 
 def check_same_data(request: Request, history: History, policy: Policy) -> HoldBack | None:
@@ -115,6 +119,18 @@ def check_per_week(request: Request, history: History, policy: Policy) -> HoldBa
     return HoldBack("per_week", f"{why}; allowed: {policy.per_week}", recent_dates[-policy.per_week] + week)
 
 
+def check_age(request: Request, history: History, policy: Policy) -> HoldBack | None:
+    """Hold a run of the schedule back where the last training is younger than `policy.max_age_days`."""
+    last = find_last_training(history, request.as_of)
+    if not policy.max_age_days or last is None:
+        return None
+    until = last.as_of + dt.timedelta(policy.max_age_days)
+    if request.as_of >= until:
+        return None
+    days = (request.as_of - last.as_of).days
+    return HoldBack("age", f"the last training was as of {last.as_of}, {days} day(s) before {request.as_of}", until)
+
+
 def check_budget(request: Request, history: History, policy: Policy) -> HoldBack | None:
     """Hold back where the worst-case cost is more than what is left of the month's budget."""
     return HoldBack("budget", request.over_budget) if request.over_budget else None
@@ -130,7 +146,9 @@ GUARDS: Mapping[str, Guard] = {
     "per_week": check_per_week,
     "budget": check_budget,
 }
-"""Name to guard, the most serious first."""
+"""The guards of trainings that drift requests: name to guard, the most serious first."""
+SCHEDULE_GUARDS: Mapping[str, Guard] = {"age": check_age}
+"""The guards of the schedule's runs."""
 ALERTING = ("data_quality", "breaker")
 """Guards that hold back until a person acts, so a person is alerted."""
 
@@ -138,12 +156,13 @@ ALERTING = ("data_quality", "breaker")
 def list_hold_backs(request: Request, history: History, policy: Policy) -> list[HoldBack]:
     """List the answers of all guards that hold this request back.
 
-    Only a request by drift is ever held back. A run that was started before is not held back: a person cleared the run
-    to repeat it.
+    A request by a person or a backfill is never held back. A run that was started before is not held back either: a
+    person cleared the run to repeat it.
     """
-    if request.trigger != "drift" or request.run in history.trainings:
+    if request.run in history.trainings:
         return []
-    hold_backs = (guard(request, history, policy) for guard in GUARDS.values())
+    guards = {"drift": GUARDS, "schedule": SCHEDULE_GUARDS}.get(request.trigger, {})
+    hold_backs = (guard(request, history, policy) for guard in guards.values())
     return [hold_back for hold_back in hold_backs if hold_back]
 
 
@@ -155,6 +174,16 @@ def combine_hold_backs(request: Request, history: History, policy: Policy) -> Ho
     days = [hold_back.until for hold_back in hold_backs if hold_back.until]
     why = "; ".join(hold_back.why for hold_back in hold_backs)
     return HoldBack(hold_backs[0].guard, why, max(days) if len(days) == len(hold_backs) else None)
+
+
+def find_last_training(history: History, as_of: dt.date) -> Training | None:
+    """Return the counted training with the latest as_of before this date; None where there is none.
+
+    A training that failed does not count: it gave no model.
+    """
+    trainings = (training for training in history.trainings.values() if training.is_counted)
+    earlier = [training for training in trainings if training.as_of < as_of and training.outcome != "failed"]
+    return max(earlier, key=lambda training: training.as_of, default=None)
 
 
 def _list_other_trainings(request: Request, history: History) -> Iterator[Training]:
@@ -170,3 +199,12 @@ def _count_days_between(training: Training, request: Request) -> int:
 def _list_earlier_trainings(request: Request, history: History) -> Iterator[Training]:
     """Yield the other trainings with an as_of up to the request's: a replay must not see later ones."""
     return (training for training in _list_other_trainings(request, history) if training.as_of <= request.as_of)
+
+
+def _explain_breaker(model: str, trainings: Sequence[Training], until: dt.date | None) -> str:
+    results = ", ".join(f"as of {training.as_of} {training.outcome}" for training in trainings)
+    retry = f"it lets the next one through as of {until}; " if until else ""
+    return (
+        f"the last {len(trainings)} trainings that drift started did not pass the gate: {results}; {retry}"
+        f"to reset the breaker: `python -m pipelines loop reset {model} --why ...`"
+    )

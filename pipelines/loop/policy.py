@@ -21,6 +21,12 @@ class Policy(Parameters):
     """Largest number of trainings, whatever started them, whose as_of may lie within the same seven days."""
     breaker_after: Count = 3
     """The loop stops after this number of trainings in a row that drift started and that did not pass the gate."""
+    breaker_days: Days = 28
+    """Days after the last of them until the loop tries one training again; 0: it waits for `loop reset`. Normally the
+    length of the holdout: then the new candidate is judged on days that refused no candidate before."""
+    max_age_days: Days = 0
+    """Days after the last training at which the model is trained again, also without drift; 0: only drift, a person or
+    the schedule trains it. With it, a run of the schedule trains only if the last training is that old."""
     in_flight_h: Annotated[float, Field(gt=0, le=8_784, allow_inf_nan=False)] = 96.0
     """Hours after which a training without a recorded end counts as dead. Set it longer than an approval may take."""
     quality_days: Days | None = None

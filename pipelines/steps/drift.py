@@ -78,8 +78,11 @@ class DriftResult(Result):
     """Columns that drifted; the one furthest over its bound comes first."""
     as_of: dt.date
     """Moment of a retraining: the day after the window."""
+    overdue: str = ""
+    """Why the model is trained again even without drift: the last training is too old. Empty where it is not."""
     retrain: bool = False
-    """Whether to start a training: on drift; in a backfill only where `retrain_in_backfill` allows it."""
+    """Whether to request a training: on drift or where it is overdue; in a backfill only where `retrain_in_backfill`
+    allows it."""
     page: str = ""
     """Address of the page with the charts; empty where the outcome is undecided."""
     rows: int = 0
@@ -108,9 +111,23 @@ def run(spec: DriftSpec) -> DriftResult:
         reason = f"{spec.model_name} has no champion that was trained as of {spec.partition} or before"
         result = _build_undecided_result(spec, "", reason, [])
     else:
-        result = _decide(spec, registry, version)
-    log.info("%s up to %s: %s: %s", spec.model_name, spec.partition, result.outcome, "; ".join(result.reasons))
+        result = _request_training(spec, _decide(spec, registry, version), version)
+    reasons = "; ".join([*result.reasons, *filter(None, [result.overdue])])
+    log.info("%s up to %s: %s: %s", spec.model_name, spec.partition, result.outcome, reasons)
     return result
+
+
+def _request_training(spec: DriftSpec, result: DriftResult, version: ModelVersion) -> DriftResult:
+    """Add to the decision whether a training is overdue, and whether to request one."""
+    from pipelines.loop.facts import explain_age
+    from pipelines.registry.versions import read_as_of
+
+    if result.missing:  # the decision is repeated once these profiles exist
+        return result
+    overdue = explain_age(spec.model_name, read_as_of(version), result.as_of)
+    is_requested = bool(overdue) or result.outcome == "drift"
+    retrain = is_requested and (spec.retrain_in_backfill or not spec.backfill)
+    return result.model_copy(update={"overdue": overdue, "retrain": retrain})
 
 
 def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> DriftResult:
@@ -209,7 +226,6 @@ def _write_decision(spec: DriftSpec, version: str, decision: Decision, window: W
         outcome=decision.outcome,
         reasons=list(decision.reasons),
         drifted_columns=list(decision.drifted_columns),
-        retrain=decision.is_drift and (spec.retrain_in_backfill or not spec.backfill),
         page=settings().build_drift_url(spec.model_name, str(spec.partition)),
         rows=window.rows,
         missing=[],

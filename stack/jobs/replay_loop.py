@@ -74,7 +74,7 @@ class ReplayLoop:
                 run = monitor_runs[day.isoformat()]
                 if self._is_stale(run):
                     self._decide_on_day(index, day)
-                elif self._read_drift_outcome(run) == "drift":
+                elif self._found_reason_to_train(run):
                     self._handle_alarm(index, day)
         show(len(self.days), len(self.days), f"{self._alarm_count} alarms")
 
@@ -112,8 +112,10 @@ class ReplayLoop:
                     return run
             time.sleep(_POLL_S)
 
-    def _read_drift_outcome(self, run: Json) -> str:
-        return str(self.session.client.read_result(MONITOR_DAG, run["dag_run_id"], "drift").get("outcome", ""))
+    def _found_reason_to_train(self, run: Json) -> bool:
+        """Return whether the monitor run saw drift, or a training that is overdue."""
+        result = self.session.client.read_result(MONITOR_DAG, run["dag_run_id"], "drift")
+        return bool(result.get("outcome") == "drift" or result.get("overdue"))
 
     def _score_days(self, day: date, days_ahead: Sequence[date]) -> None:
         """Trigger score runs for the days ahead, and wait until `day` is scored by the current champion."""

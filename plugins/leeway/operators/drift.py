@@ -24,9 +24,10 @@ class DriftSensor(StepOperator, BaseSensorOperator):
     """Wait for the profiles of a window, and decide whether the data that the champion scored have drifted. Idempotent.
 
     On drift the asset gets an event with `as_of`, `reason` and `drifted_columns` in its extra; DAGs that are scheduled
-    on the asset retrain. Without drift the task is skipped, and also if the decision is `undecided`: there is no
-    champion, or there are too few data. In a backfill the task is skipped even on drift, unless the backfill may
-    retrain. The log has the reason. The task's button "Drift" opens the page of the findings.
+    on the asset retrain. It gets one without drift, too, where the last training is older than `max_age_days` of
+    params.yaml, section guard, key policy. Otherwise the task is skipped without drift, and also if the decision is
+    `undecided`: there is no champion, or there are too few data. In a backfill the task is skipped even on drift,
+    unless the backfill may retrain. The log has the reason. The task's button "Drift" opens the page of the findings.
 
     Between two checks the task waits in the triggerer and uses no worker. If profiles are still missing after
     `timeout`, the task fails, and its error names the days.
@@ -46,7 +47,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
 
     Returns:
         `DriftResult`: table, partition, model_name, version, outcome, reasons, drifted_columns, as_of, retrain, page,
-        rows, missing, changed.
+        rows, missing, overdue, changed.
     """
 
     step = "drift"
@@ -119,13 +120,13 @@ class DriftSensor(StepOperator, BaseSensorOperator):
     def _decide(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
         """Return the decision and emit the event if a retraining follows; else skip the task."""
         metrics.count_drift_decision(result, self.model_name)
-        reason = "; ".join(result["reasons"])
+        is_drift, overdue = result["outcome"] == "drift", result.get("overdue", "")
+        reason = "; ".join([*(result["reasons"] if is_drift or not overdue else ()), *filter(None, [overdue])])
         if not result["retrain"]:
             context["ti"].xcom_push("return_value", result)
-            is_drift = result["outcome"] == "drift"
-            outcome = "drift, but this backfill may not retrain" if is_drift else result["outcome"]
+            outcome = f"{result['outcome']}, but this backfill may not retrain" if is_drift else result["outcome"]
             raise AirflowSkipException(f"{outcome}: {reason}")
-        self.log.warning("%s has drifted: %s", self.model_name, reason)
+        self.log.warning("%s is trained again: %s", self.model_name, reason)
         if self.asset:
             fields = {name: result[name] for name in EXTRA_FIELDS}
             context["outlet_events"][self.asset].extra = {"as_of": result["as_of"], "reason": reason, **fields}

@@ -243,13 +243,14 @@ def test_breaker_fails_one_run_and_skips_the_next_until_it_is_reset(airflow, run
     assert run_guarded("2013-06-15")[1] == ["success", "success", "success"], (
         "this is the third training without a verdict"
     )
-    run, states = run_guarded("2013-07-15")
+    run, states = run_guarded("2013-07-10")
     assert (run.state, states) == ("failed", ["failed", "upstream_failed", "upstream_failed"])
     assert "held back by breaker: the last 3 trainings that drift started did not pass the gate" in run.log
-    assert run_guarded("2013-07-16")[1] == ["skipped", "skipped", "skipped"], "only the first run reports the breaker"
+    assert run.xcoms["guard"]["until"] == "2013-07-13", "28 days after the last of them"
+    assert run_guarded("2013-07-11")[1] == ["skipped", "skipped", "skipped"], "only the first run reports the breaker"
     reset = airflow.run_command("-m", "pipelines", "loop", "reset", "guarded", "--why", "mended")
     assert reset.returncode == 0, reset.stderr
-    assert run_guarded("2013-07-17")[1] == ["success", "success", "success"]
+    assert run_guarded("2013-07-12")[1] == ["success", "success", "success"]
 
 
 # No secret is in any file after all these runs.

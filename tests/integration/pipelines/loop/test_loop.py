@@ -362,22 +362,23 @@ def test_events_status_and_reset_show_and_close_the_breaker() -> None:
     for n in range(3):
         run_guard(f"d/{n}", f"2013-0{n + 1}-10", reason="auc 0.61")
         record_outcome(f"d/{n}")
-    run_guard("d/3", "2013-04-10", reason="auc 0.60")
+    run_guard("d/3", "2013-04-01", reason="auc 0.60")
     lines = run_cli("events", "m").splitlines()
     assert len(lines) == 7
     assert "2013-01-10  started" in lines[0] and "by drift (auc 0.61)  d/0" in lines[0]
-    assert "2013-04-10  held_back  breaker" in lines[-1]
+    assert "2013-04-01  held_back  breaker" in lines[-1]
     assert "2013-01-10 failed, as of 2013-02-10 failed, as of 2013-03-10 failed" in lines[-1]
-    output = run_cli("status", "m", "--as-of", "2013-04-11")
+    output = run_cli("status", "m", "--as-of", "2013-04-02")
     assert "breaker       holds back: the last 3 trainings" in output
+    assert "it lets the next one through as of 2013-04-07" in output and "(until 2013-04-07)" in output
     assert "cooldown      lets through" in output
-    assert output.endswith("m as of 2013-04-11: drift would be held back\n")
+    assert output.endswith("m as of 2013-04-02: drift would be held back\n")
     assert run_cli("reset", "m", "--why", "the label was late") == "m: the breaker is reset\n"
-    assert "start a training" in run_cli("status", "m", "--as-of", "2013-04-11")
+    assert "start a training" in run_cli("status", "m", "--as-of", "2013-04-02")
     assert list_kinds()[-2:] == ["held_back", "reset"], "status adds no event"
-    assert run_guard("d/4", "2013-04-11").outcome == "started"
-    output = run_cli("status", "m", "--as-of", "2013-04-12")
-    assert "(until 2013-04-25)" in output and "in_flight     holds back: d/4" in output
+    assert run_guard("d/4", "2013-04-02").outcome == "started"
+    output = run_cli("status", "m", "--as-of", "2013-04-03")
+    assert "(until 2013-04-16)" in output and "in_flight     holds back: d/4" in output
     last = json.loads(run_cli("events", "m", "--json"))[-2]
     assert (last["kind"], last["why"]) == ("reset", "the label was late")
 

@@ -14,11 +14,15 @@ from pydantic import ValidationError
 from pipelines.dataset import load_dataset
 from pipelines.errors import DataError
 from pipelines.lake import Lake
+from pipelines.loop import Event, Kind
+from pipelines.loop.journal import Journal
+from pipelines.loop.transitions import build_end
 from pipelines.monitoring.profiles.counting import count_file
 from pipelines.monitoring.profiles.profile import Profile
 from pipelines.monitoring.profiles.record import load_record
 from pipelines.monitoring.profiles.table import Profiles
 from pipelines.registry.versions import Registry, read_as_of
+from pipelines.settings import settings
 from pipelines.steps import drift
 from pipelines.validation.results_table import SCHEMA, ResultsTable
 from tests.tools.candidates import register
@@ -109,6 +113,37 @@ def test_is_undecided_and_names_the_days_without_a_profile(version: Any) -> None
     assert result.outcome == "undecided" and not result.changed
     assert result.missing == [last + dt.timedelta(1), last + dt.timedelta(2)]
     assert "and 1 more" in result.reasons[0]
+
+
+def test_requests_a_training_without_drift_where_the_last_one_is_old(version: Any) -> None:
+    last, no_alarms = write_profiles(version), {"policy": {"bounds": {"auc": 1.0}}}
+    age = (last - read_as_of(version)).days + 1
+    result = decide(version, last, **no_alarms)
+    assert (result.overdue, result.retrain) == ("", False), "max_age_days is not set"
+    (settings().project / "params.yaml").write_text(f"guard: {{policy: {{max_age_days: {age}}}}}")
+    result = decide(version, last, **no_alarms)
+    assert (result.outcome, result.retrain) == ("none", True)
+    assert f"as of {read_as_of(version)}, {age} days before {result.as_of} (max_age_days: {age})" in result.overdue
+    assert decide(version, last - dt.timedelta(1), **no_alarms).overdue == "", "a day too early"
+    assert not decide(version, last, backfill=True, **no_alarms).retrain
+    assert decide(version, last, backfill=True, retrain_in_backfill=True, **no_alarms).retrain
+
+    record_training(version.name, result.as_of, "passed")
+    assert decide(version, last, **no_alarms).retrain, (
+        "the training that this day requested does not change the day's answer"
+    )
+    record_training(version.name, result.as_of - dt.timedelta(1), "failed")
+    assert decide(version, last, **no_alarms).retrain, "a training that failed gave no model"
+    record_training(version.name, result.as_of - dt.timedelta(2), "not_passed")
+    assert not decide(version, last, **no_alarms).retrain
+
+
+def record_training(model: str, as_of: dt.date, outcome: Any) -> None:
+    """Record a training that drift started, and its end."""
+    run, journal = f"d/{as_of}", Journal.open()
+    start = Event.create(Kind.STARTED, model, run, as_of=as_of, trigger="drift")
+    journal.append_event(model, lambda _: start)
+    journal.append_event(model, lambda history: build_end(model, run, outcome, "", history))
 
 
 def test_misses_no_day_that_another_version_scored(version: Any) -> None:

@@ -59,6 +59,18 @@ def test_drift_is_reported_in_the_asset_event(write_step: Callable[..., str], co
     assert extra["page"] == RESULT["page"]
 
 
+def test_an_overdue_training_is_requested_without_drift(
+    write_step: Callable[..., str], context: dict[str, Any]
+) -> None:
+    overdue = "the last training was as of 2013-02-01, 66 days before 2013-04-08 (max_age_days: 60)"
+    fields = {"outcome": "none", "reasons": ["nothing drifted"], "drifted_columns": [], "overdue": overdue}
+    assert make_sensor(write_step(**fields)).execute(context)["retrain"]
+    extra = context["outlet_events"][DRIFT].extra
+    assert (extra["as_of"], extra["reason"], extra["drifted_columns"]) == ("2013-04-08", overdue, [])
+    with pytest.raises(AirflowSkipException, match="none: the last training was"):
+        make_sensor(write_step(**fields, retrain=False)).execute(context)
+
+
 @pytest.mark.parametrize(
     ("outcome", "message"),
     [

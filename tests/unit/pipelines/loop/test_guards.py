@@ -155,14 +155,14 @@ def test_an_insufficient_budget_holds_back() -> None:
 )
 def test_the_breaker_opens_after_several_trainings_in_a_row_that_did_not_pass(outcomes: list[str], holds: bool) -> None:
     history = build_history(*(build_training(20 * n, outcome) for n, outcome in enumerate(outcomes)))
-    hold_back = guards.check_breaker(build_request(100), history, Policy(breaker_after=3))
+    hold_back = guards.check_breaker(build_request(100), history, Policy(breaker_after=3, breaker_days=0))
     assert bool(hold_back) == holds
-    assert not hold_back or "loop reset m --why" in hold_back.why
+    assert not hold_back or ("loop reset m --why" in hold_back.why and hold_back.until is None)
 
 
 def test_the_breaker_counts_trainings_by_drift_that_ended_before_the_moment() -> None:
     trainings = [build_training(20 * n, "failed") for n in range(3)]
-    policy = Policy(breaker_after=3)
+    policy = Policy(breaker_after=3, breaker_days=0)
     assert guards.check_breaker(build_request(100), build_history(*trainings), policy)
     assert guards.check_breaker(build_request(30), build_history(*trainings), policy) is None, (
         "later trainings do not count"
@@ -177,7 +177,7 @@ def test_the_breaker_counts_trainings_by_drift_that_ended_before_the_moment() ->
 def test_the_breaker_stays_open_until_its_reset_and_then_counts_from_zero() -> None:
     trainings = [build_training(20 * n, "failed") for n in range(3)]
     passed_by_hand = build_training(70, "passed", trigger="manual")
-    policy = Policy(breaker_after=3)
+    policy = Policy(breaker_after=3, breaker_days=0)
     assert guards.check_breaker(build_request(300), build_history(*trainings, passed_by_hand), policy)
     history = build_history(*trainings, build_reset("m", "repaired", build_history(*trainings)))
     assert guards.check_breaker(build_request(300), history, policy) is None
@@ -188,6 +188,48 @@ def test_the_breaker_stays_open_until_its_reset_and_then_counts_from_zero() -> N
         for event in events:
             later_history = later_history.add(event)
     assert guards.check_breaker(build_request(300), later_history, policy)
+
+
+def test_the_breaker_lets_one_training_through_once_the_holdout_is_new() -> None:
+    trainings = [build_training(20 * n, "not_passed") for n in range(3)]
+    policy, history = Policy(breaker_after=3, breaker_days=28), build_history(*trainings)
+    hold_back = guards.check_breaker(build_request(67), history, policy)
+    assert hold_back and hold_back.until == compute_day(68)
+    assert f"it lets the next one through as of {compute_day(68)}" in hold_back.why
+    assert "loop reset m --why" in hold_back.why
+    assert guards.check_breaker(build_request(68), history, policy) is None
+
+    refused = build_history(*trainings, build_training(68, "not_passed"))
+    hold_back = guards.check_breaker(build_request(69), refused, policy)
+    assert hold_back and hold_back.until == compute_day(96), "a further refusal holds back again, for as long"
+    passed = build_history(*trainings, build_training(68, "passed"))
+    assert guards.check_breaker(build_request(69), passed, policy) is None
+
+
+@pytest.mark.parametrize(
+    ("trainings", "n", "until"),
+    [
+        ([(0, "passed", "drift")], 59, 60),
+        ([(0, "not_passed", "schedule")], 59, 60),
+        ([(0, "passed", "manual"), (30, "", "drift")], 60, 90),
+        ([(0, "passed", "drift")], 60, None),
+        ([(0, "passed", "drift"), (30, "failed", "drift")], 60, None),
+        ([(0, "passed", "drift"), (30, "passed", "backfill")], 60, None),
+        ([(90, "passed", "drift")], 60, None),
+        ([], 60, None),
+    ],
+)
+def test_the_schedule_trains_only_if_the_last_training_is_old(
+    trainings: list[tuple[int, str, str]], n: int, until: int | None
+) -> None:
+    events = [
+        build_training(day, outcome, trigger=trigger)[: 2 if outcome else 1] for day, outcome, trigger in trainings
+    ]
+    history, policy = build_history(*events), Policy(max_age_days=60)
+    hold_back = combine_hold_backs(build_request(n, trigger="schedule"), history, policy)
+    assert (hold_back and (hold_back.guard, hold_back.until)) == (until and ("age", compute_day(until)))
+    assert combine_hold_backs(build_request(n, trigger="manual"), history, policy) is None
+    assert combine_hold_backs(build_request(n, trigger="schedule"), history, Policy(max_age_days=0)) is None
 
 
 # All guards together
@@ -226,7 +268,13 @@ def test_until_is_the_day_when_no_guard_holds_back_any_more() -> None:
 def test_refuses_a_policy_with_unknown_or_invalid_fields() -> None:
     with pytest.raises(ValidationError):
         Policy.model_validate({"cooldown": 3})
-    for fields in ({"per_week": 0}, {"cooldown_days": -1}, {"in_flight_h": 0}, {"breaker_after": 0}):
+    for fields in (
+        {"per_week": 0},
+        {"cooldown_days": -1},
+        {"in_flight_h": 0},
+        {"breaker_after": 0},
+        {"breaker_days": -1},
+    ):
         with pytest.raises(ValidationError):
             Policy.model_validate(fields)
 
@@ -322,7 +370,12 @@ def simulate_drift(
 SCENARIOS: dict[str, tuple[Policy, Callable[[int], str | None], list[int]]] = {
     "default cooldown": (Policy(), lambda _: "passed", [0, 14, 28]),
     "two a week": (OFF.model_copy(update={"per_week": 2}), lambda _: "passed", [0, 1, 7, 8, 14, 15, 21, 22, 28, 29]),
-    "breaker": (Policy(cooldown_days=1, per_week=7), lambda _: "not_passed", [0, 1, 2]),
+    "breaker": (Policy(cooldown_days=1, per_week=7, breaker_days=0), lambda _: "not_passed", [0, 1, 2]),
+    "breaker that lets one through": (
+        Policy(cooldown_days=1, per_week=7, breaker_days=10),
+        lambda _: "not_passed",
+        [0, 1, 2, 12, 22],
+    ),
     "breaker that never opens": (OFF, lambda n: "not_passed", [*range(30)]),
     "first training never ends": (OFF, lambda _: None, [0]),
     "no guards": (OFF, lambda _: "passed", [*range(30)]),

@@ -24,6 +24,7 @@ class FakeAirflow:
 
     def __init__(self, drift: dict[date, str], failing_run: str = "") -> None:
         self.needs_person, self.guard_opens_at = False, ""
+        self.result_of_drift = {"outcome": "drift"}
         self.drift, self.failing_run = {str(day): state for day, state in drift.items()}, failing_run
         self.clock, self.executed = STACK_START, list[str]()
         self.runs: dict[str, list[dict[str, Any]]] = {SCORE_DAG: [], MONITOR_DAG: [], TRAIN_DAG: []}
@@ -83,7 +84,7 @@ class FakeAirflow:
     def read_result(self, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
         day = run_id[-10:]
         if dag_id == MONITOR_DAG:
-            return {"outcome": "drift" if day in self.drift else "none"}
+            return self.result_of_drift if day in self.drift else {"outcome": "none"}
         as_of = date.fromisoformat(day) + timedelta(1)
         is_held_back = self.needs_person or str(as_of) < self.guard_opens_at
         until = {"until": self.guard_opens_at} if is_held_back and self.guard_opens_at else {}
@@ -125,8 +126,12 @@ def test_scores_each_day_before_it_is_monitored(replay: Callable[[FakeAirflow], 
     assert all(list_runs_of_day(airflow, day) == ["replay", "batch"] for day in DAYS)
 
 
-def test_decides_on_each_day_of_drift_in_order(replay: Callable[[FakeAirflow], None]) -> None:
+@pytest.mark.parametrize("result", [{"outcome": "drift"}, {"outcome": "none", "overdue": "the last training is old"}])
+def test_decides_in_order_on_each_day_that_requests_a_training(
+    replay: Callable[[FakeAirflow], None], result: dict[str, str]
+) -> None:
     airflow = FakeAirflow({DAYS[1]: "skipped", DAYS[3]: "skipped"})
+    airflow.result_of_drift = result
     replay(airflow)
     assert all(list_runs_of_day(airflow, day) == ["replay", "batch", "monitor", "train"] for day in (DAYS[1], DAYS[3]))
     assert all(list_runs_of_day(airflow, day) == ["replay", "batch"] for day in DAYS if day not in (DAYS[1], DAYS[3]))
