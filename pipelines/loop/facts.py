@@ -82,21 +82,35 @@ def explain_budget_refusal() -> str:
     return "" if verdict.allowed else verdict.reason
 
 
-def explain_age(model: str, trained_as_of: dt.date, as_of: dt.date) -> str:
-    """Explain that the last training is `max_age_days` old, by the policy in params.yaml; empty where it is not.
+def explain_age(model: str, dataset: Dataset, trained_as_of: dt.date, as_of: dt.date) -> str:
+    """Explain that the last training is too old, by the policy in params.yaml; empty where it is not.
+
+    It is too old after `max_age_days`. A training that had fewer days than that is too old after as many days as it
+    had: then as many new days exist as the model has seen.
 
     Args:
         model: registered model.
+        dataset: dataset of the model.
         trained_as_of: as_of of the version that scores. It counts where the loop knows no later training.
         as_of: moment of the next training. Only earlier trainings count, so a repeated call gives the same answer.
     """
     policy = Policy.model_validate(params.load_section(settings().project, "guard").get("policy", {}))
+    if not policy.max_age_days:
+        return ""
     last = find_last_training(Journal.open().read_state(model), as_of)
     last_as_of = max(trained_as_of, last.as_of) if last else trained_as_of
+    max_age_days = min(policy.max_age_days, count_training_days(dataset, last_as_of))
     age = (as_of - last_as_of).days
-    if not policy.max_age_days or age < policy.max_age_days:
+    if age < max_age_days:
         return ""
-    return f"the last training was as of {last_as_of}, {age} days before {as_of} (max_age_days: {policy.max_age_days})"
+    return f"the last training was as of {last_as_of}, {age} days before {as_of}; it is due after {max_age_days} days"
+
+
+def count_training_days(dataset: Dataset, as_of: dt.date) -> int:
+    """Count the days of the training window as of a date, without those before the first published day; at least 1."""
+    window = load_training_window(as_of).compute_window()
+    first_published = min(Lake.open().count_rows_by_day(dataset.published), default=window.train.first)
+    return max(len(window.clip_to(first_published).train), 1)
 
 
 def select_quality_days(as_of: dt.date, policy: Policy) -> Days:

@@ -46,6 +46,9 @@ class DriftSpec(Spec):
     """Days until the labels of a day are known. Newer labels are not used, even where they exist."""
     policy: Policy = Policy()
     """When drift raises an alarm: the bounds, and how many windows must be over them."""
+    retrain_on: Literal["any", "performance"] = "any"
+    """Drift that requests a training. any: an alarm of any column. performance: an alarm of the model's performance,
+    measured or estimated; drift of other columns is then an alarm that requests no training."""
     backfill: bool = False
     """Whether this run is a backfill."""
     retrain_in_backfill: bool = False
@@ -119,15 +122,24 @@ def run(spec: DriftSpec) -> DriftResult:
 
 def _request_training(spec: DriftSpec, result: DriftResult, version: ModelVersion) -> DriftResult:
     """Add to the decision whether a training is overdue, and whether to request one."""
+    from pipelines.dataset import load_dataset
     from pipelines.loop.facts import explain_age
     from pipelines.registry.versions import read_as_of
 
     if result.missing:  # the decision is repeated once these profiles exist
         return result
-    overdue = explain_age(spec.model_name, read_as_of(version), result.as_of)
-    is_requested = bool(overdue) or result.outcome == "drift"
+    overdue = explain_age(spec.model_name, load_dataset(spec.dataset), read_as_of(version), result.as_of)
+    is_requested = bool(overdue) or _requests_training(spec, result)
     retrain = is_requested and (spec.retrain_in_backfill or not spec.backfill)
     return result.model_copy(update={"overdue": overdue, "retrain": retrain})
+
+
+def _requests_training(spec: DriftSpec, result: DriftResult) -> bool:
+    """Return whether the result is drift that requests a training."""
+    from pipelines.monitoring.drift.finding import PERFORMANCE
+
+    is_enough = spec.retrain_on == "any" or PERFORMANCE in result.drifted_columns
+    return result.outcome == "drift" and is_enough
 
 
 def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> DriftResult:

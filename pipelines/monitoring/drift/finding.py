@@ -20,6 +20,8 @@ Decisive = Literal[
     "estimated_auc",
 ]
 """Measures for which a policy can set a bound. Wasserstein has no p-value, so it is reported and decides nothing."""
+PERFORMANCE = "performance"
+"""The `column` of findings about the model's performance."""
 Measure = Literal[Decisive, "wasserstein", "vanished"]
 
 

@@ -124,7 +124,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
         reason = "; ".join([*(result["reasons"] if is_drift or not overdue else ()), *filter(None, [overdue])])
         if not result["retrain"]:
             context["ti"].xcom_push("return_value", result)
-            outcome = f"{result['outcome']}, but this backfill may not retrain" if is_drift else result["outcome"]
+            outcome = "drift, which requests no training here" if is_drift else result["outcome"]
             raise AirflowSkipException(f"{outcome}: {reason}")
         self.log.warning("%s is trained again: %s", self.model_name, reason)
         if self.asset:

@@ -231,26 +231,26 @@ def test_guard_skips_drift_within_the_cooldown_and_starts_the_next_training(run_
     assert (run.state, states) == ("success", ["success", "success", "success"])
     run, states = run_guarded("2013-05-02")
     assert (run.state, states) == ("success", ["skipped", "skipped", "skipped"]), run.log[-4_000:]
-    assert (run.xcoms["guard"]["guard"], run.xcoms["guard"]["until"]) == ("cooldown", "2013-05-15")
-    assert "1 day(s) before 2013-05-02: the policy demands 14" in run.log
+    assert (run.xcoms["guard"]["guard"], run.xcoms["guard"]["until"]) == ("cooldown", "2013-05-29")
+    assert "1 day(s) before 2013-05-02: the policy demands 28" in run.log
     assert "record_outcome" not in run.xcoms
-    run, states = run_guarded("2013-05-15", code=1)
+    run, states = run_guarded("2013-05-29", code=1)
     assert (run.state, states) == ("failed", ["success", "failed", "success"])
     assert run.xcoms["record_outcome"]["outcome"] == "failed"
 
 
 def test_breaker_fails_one_run_and_skips_the_next_until_it_is_reset(airflow, run_guarded):
-    assert run_guarded("2013-06-15")[1] == ["success", "success", "success"], (
+    assert run_guarded("2013-06-26")[1] == ["success", "success", "success"], (
         "this is the third training without a verdict"
     )
     run, states = run_guarded("2013-07-10")
     assert (run.state, states) == ("failed", ["failed", "upstream_failed", "upstream_failed"])
     assert "held back by breaker: the last 3 trainings that drift started did not pass the gate" in run.log
-    assert run.xcoms["guard"]["until"] == "2013-07-13", "28 days after the last of them"
+    assert run.xcoms["guard"]["until"] == "2013-07-24", "28 days after the last of them"
     assert run_guarded("2013-07-11")[1] == ["skipped", "skipped", "skipped"], "only the first run reports the breaker"
     reset = airflow.run_command("-m", "pipelines", "loop", "reset", "guarded", "--why", "mended")
     assert reset.returncode == 0, reset.stderr
-    assert run_guarded("2013-07-12")[1] == ["success", "success", "success"]
+    assert run_guarded("2013-07-24")[1] == ["success", "success", "success"]
 
 
 # No secret is in any file after all these runs.

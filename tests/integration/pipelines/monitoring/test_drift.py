@@ -2,6 +2,7 @@
 
 import datetime as dt
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +23,6 @@ from pipelines.monitoring.profiles.profile import Profile
 from pipelines.monitoring.profiles.record import load_record
 from pipelines.monitoring.profiles.table import Profiles
 from pipelines.registry.versions import Registry, read_as_of
-from pipelines.settings import settings
 from pipelines.steps import drift
 from pipelines.validation.results_table import SCHEMA, ResultsTable
 from tests.tools.candidates import register
@@ -115,18 +115,29 @@ def test_is_undecided_and_names_the_days_without_a_profile(version: Any) -> None
     assert "and 1 more" in result.reasons[0]
 
 
-def test_requests_a_training_without_drift_where_the_last_one_is_old(version: Any) -> None:
+def test_requests_a_training_without_drift_where_the_last_one_is_old(
+    version: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
+) -> None:
     last, no_alarms = write_profiles(version), {"policy": {"bounds": {"auc": 1.0}}}
     age = (last - read_as_of(version)).days + 1
     result = decide(version, last, **no_alarms)
     assert (result.overdue, result.retrain) == ("", False), "max_age_days is not set"
-    (settings().project / "params.yaml").write_text(f"guard: {{policy: {{max_age_days: {age}}}}}")
+    params, guard = tmp_path / "params.yaml", f"guard: {{policy: {{max_age_days: {age}}}}}"
+    params.write_text(guard)
+    monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
+    fresh_settings()
     result = decide(version, last, **no_alarms)
     assert (result.outcome, result.retrain) == ("none", True)
-    assert f"as of {read_as_of(version)}, {age} days before {result.as_of} (max_age_days: {age})" in result.overdue
+    assert (
+        f"as of {read_as_of(version)}, {age} days before {result.as_of}; it is due after {age} days" in result.overdue
+    )
     assert decide(version, last - dt.timedelta(1), **no_alarms).overdue == "", "a day too early"
     assert not decide(version, last, backfill=True, **no_alarms).retrain
     assert decide(version, last, backfill=True, retrain_in_backfill=True, **no_alarms).retrain
+
+    params.write_text(f"{guard}\nsnapshot: {{train_days: {age - 2}}}")
+    assert f"due after {age - 2} days" in decide(version, last, **no_alarms).overdue, "the training had fewer days"
+    params.write_text(guard)
 
     record_training(version.name, result.as_of, "passed")
     assert decide(version, last, **no_alarms).retrain, (
@@ -136,6 +147,17 @@ def test_requests_a_training_without_drift_where_the_last_one_is_old(version: An
     assert decide(version, last, **no_alarms).retrain, "a training that failed gave no model"
     record_training(version.name, result.as_of - dt.timedelta(2), "not_passed")
     assert not decide(version, last, **no_alarms).retrain
+
+
+def test_drift_of_inputs_requests_a_training_only_where_it_may(version: Any) -> None:
+    last = write_profiles(version, shift=3.0)
+    rules = {"policy": {"bounds": {"psi": 0.2}, "min_weight": 0.0}}
+    assert decide(version, last, **rules).retrain
+    result = decide(version, last, **rules, retrain_on="performance")
+    assert (result.outcome, result.retrain) == ("drift", False)
+    lost = result.model_copy(update={"drifted_columns": ["performance"]})
+    spec = drift.DriftSpec(model_name="m", partition=last, retrain_on="performance")
+    assert drift._requests_training(spec, lost)
 
 
 def record_training(model: str, as_of: dt.date, outcome: Any) -> None:

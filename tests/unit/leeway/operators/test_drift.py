@@ -62,7 +62,7 @@ def test_drift_is_reported_in_the_asset_event(write_step: Callable[..., str], co
 def test_an_overdue_training_is_requested_without_drift(
     write_step: Callable[..., str], context: dict[str, Any]
 ) -> None:
-    overdue = "the last training was as of 2013-02-01, 66 days before 2013-04-08 (max_age_days: 60)"
+    overdue = "the last training was as of 2013-02-01, 66 days before 2013-04-08; it is due after 60 days"
     fields = {"outcome": "none", "reasons": ["nothing drifted"], "drifted_columns": [], "overdue": overdue}
     assert make_sensor(write_step(**fields)).execute(context)["retrain"]
     extra = context["outlet_events"][DRIFT].extra
@@ -76,7 +76,7 @@ def test_an_overdue_training_is_requested_without_drift(
     [
         ("none", "none: wind"),
         ("undecided", "undecided: wind"),
-        ("drift", "drift, but this backfill may not retrain: wind"),
+        ("drift", "drift, which requests no training here: wind"),
     ],
 )
 def test_sensor_without_a_retraining_is_skipped_and_says_why(
