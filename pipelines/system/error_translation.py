@@ -30,6 +30,8 @@ CPP_PLACE = re.compile(r"\[[\d:]+\] \S+:\d+: ")
 """Time and line of C++ with which the errors of xgboost 3 begin."""
 LOCKED_TEXTS = ("database is locked", "database table is locked", "database schema is locked")
 """SQLite's texts for a database that another process holds."""
+CREATED_TEXT = "already exists"
+"""SQLite's text for a table that another process created a moment ago."""
 ICEBERG_READERS = ("pyiceberg.avro", "pyiceberg.manifest", "pyiceberg.serializers", "pyiceberg.table.metadata")
 """Modules that parse a lake's metadata. In pyiceberg 0.12 a damaged file raises errors of any type there."""
 ICEBERG_ROWS = "pyiceberg.io.pyarrow"
@@ -175,6 +177,8 @@ def _translate_duckdb_error(error: BaseException) -> LeewayError | None:
 def _translate_sqlite_error(error: BaseException) -> LeewayError | None:
     if any(text in str(error) for text in LOCKED_TEXTS):
         return ConflictError(f"{error}: another process holds it.", "Run it again.")
+    if CREATED_TEXT in str(error):
+        return ConflictError(f"{describe_reason(error)}: another process creates it now.", "Run it again.")
     if type(error).__name__ in ("DatabaseError", "OperationalError"):  # the other classes are bugs
         return DataError(f"a SQLite database cannot be read: {describe_reason(error)}.", "Restore it from a backup.")
     return None

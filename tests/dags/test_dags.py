@@ -279,6 +279,7 @@ def test_snapshot_has_the_window_that_the_guard_checked(bag):
         "params": {"snapshot": {"missing": "fail", **WINDOW}},
         "workspace": "flights_train.run",
         "commit": "",
+        "bundle_version": "",
         "push": True,
         "wait": False,
     }

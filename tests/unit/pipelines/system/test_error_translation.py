@@ -160,6 +160,7 @@ def test_damaged_content_of_a_parquet_file_is_wrong_data(tmp_path: Path) -> None
     "error",
     [
         sqlite3.OperationalError("database is locked"),
+        sqlite3.OperationalError("table iceberg_tables already exists"),
         ConnectionRefusedError(errno.ECONNREFUSED, "refused"),
         TimeoutError("slow"),
         socket.gaierror(-2, "Name or service not known"),
