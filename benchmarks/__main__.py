@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks import (
+    alarms,
     backtest,
     cases,
     completeness,
@@ -57,6 +58,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "gates": gates.run,
     "coverage": coverage.run,
     "drift": drift.run,
+    "alarms": alarms.run,
     "decide": decide.run,
     "profile": profile.run,
 }

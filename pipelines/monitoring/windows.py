@@ -16,6 +16,7 @@ from pipelines.errors import DataError
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.monitoring.drift import Finding, Measure, Policy, WindowResult, columns, performance, seasonal
 from pipelines.monitoring.drift.counts import Array, Column, Counts, Kind
+from pipelines.monitoring.drift.performance import Performance
 from pipelines.monitoring.profiles.profile import Profile
 from pipelines.monitoring.profiles.record import ReferenceRecord
 from pipelines.monitoring.profiles.reference import SCORE_EDGES
@@ -68,7 +69,7 @@ def compare_windows(
     for day, profile in days.items():
         if profile.reference != record.reference.digest:
             raise DataError(f"the profile of {day} belongs to another reference.", "Run `profile` for that day again.")
-    holdout = measure_days(record.holdout, policy)
+    holdout = _measure_holdout(record, policy)
     names = [number.name for number in record.reference.numbers]
     names += [category.name for category in record.reference.categories]
     importances = weights if any(weights.values()) else {name: 1 / len(names) for name in names}
@@ -83,7 +84,7 @@ def compare_windows(
         yield _compare_window(record, last, window, labelled_days, holdout, importances, policy)
 
 
-def measure_days(days: ProfilesByDay, policy: Policy) -> dict[Measure, Estimate]:
+def measure_days(days: ProfilesByDay, policy: Policy) -> dict[Measure, Performance]:
     """Measure the performance over the days with labels; empty where no day has labels."""
     profiles = _select_labelled_profiles(days)
     if not profiles:
@@ -97,7 +98,7 @@ def _compare_window(
     last: dt.date,
     window: ProfilesByDay,
     labelled_days: ProfilesByDay,
-    holdout: Mapping[Measure, Estimate],
+    holdout: Mapping[Measure, Performance],
     weights: Mapping[str, float],
     policy: Policy,
 ) -> ComparedWindow:
@@ -105,33 +106,45 @@ def _compare_window(
         *_build_feature_columns(record, window, weights),
         *_build_score_and_label_columns(record, window, labelled_days),
     )
-    measured, estimated = _measure_window(record, window, labelled_days, policy) if holdout else ({}, {})
+    measured = _measure_window(record, labelled_days, policy) if holdout else {}
+    estimated = _estimate_from_scores(record, window, policy) if holdout else {}
     losses = (
         *_drop_effects_of_few_labels(
-            performance.find_losses(measured, holdout, days=len(_select_labelled_profiles(labelled_days))),
+            performance.find_losses(measured, holdout),
             labelled_days,
             policy,
         ),
-        *performance.find_losses(estimated, holdout, days=len(window)),
+        *performance.find_losses(estimated, holdout),
     )
     rows = sum(profile.rows for profile in window.values())
     result = columns.summarize_window(last.isoformat(), rows, compared_columns, losses)
     return ComparedWindow(last, compared_columns, {**measured, **estimated}, result)
 
 
+def _measure_holdout(record: ReferenceRecord, policy: Policy) -> dict[Measure, Performance]:
+    """Measure the performance of the holdout, and estimate it from its scores; empty where it has no labels."""
+    measured = measure_days(record.holdout, policy)
+    return {**measured, **_estimate_from_scores(record, record.holdout, policy)} if measured else {}
+
+
 def _measure_window(
-    record: ReferenceRecord, window: ProfilesByDay, labelled_days: ProfilesByDay, policy: Policy
-) -> tuple[dict[Measure, Estimate], dict[Measure, Estimate]]:
-    """Measure the performance from labels, and estimate it from scores. Each bin has the holdout's mean score."""
-    holdout = list(record.holdout.values())
-    bin_scores = _compute_bin_scores(holdout)
+    record: ReferenceRecord, labelled_days: ProfilesByDay, policy: Policy
+) -> dict[Measure, Performance]:
+    """Measure the performance from labels. Each bin has the holdout's mean score."""
     profiles = _select_labelled_profiles(labelled_days)
-    measured = (
-        performance.measure_performance(_stack_joint_counts(profiles), bin_scores, policy.alpha) if profiles else {}
-    )
-    probabilities = performance.calibrate_scores(_stack_joint_counts(holdout).sum(axis=0), bin_scores)
-    histogram = np.asarray([profile["score"].counts for profile in window.values()])
-    return measured, performance.estimate_performance(histogram, probabilities, policy.alpha)
+    if not profiles:
+        return {}
+    bin_scores = _compute_bin_scores(list(record.holdout.values()))
+    return performance.measure_performance(_stack_joint_counts(profiles), bin_scores, policy.alpha)
+
+
+def _estimate_from_scores(record: ReferenceRecord, days: ProfilesByDay, policy: Policy) -> dict[Measure, Performance]:
+    """Estimate the performance without labels, from scores that are calibrated by the holdout's labels."""
+    holdout = list(record.holdout.values())
+    counts = _stack_joint_counts(holdout).sum(axis=0)
+    probabilities = performance.calibrate_scores(counts, _compute_bin_scores(holdout))
+    histogram = np.asarray([profile["score"].counts for profile in days.values()])
+    return performance.estimate_performance(histogram, probabilities, policy.alpha)
 
 
 def _drop_effects_of_few_labels(

@@ -6,7 +6,8 @@ over leading axes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
@@ -16,6 +17,7 @@ from pipelines.errors import DataError
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.monitoring.drift import measures
 from pipelines.monitoring.drift.counts import Array
+from pipelines.monitoring.drift.day_values import DayValues, MeanError, estimate_error
 from pipelines.monitoring.drift.finding import Finding, Measure
 
 Metric = Callable[[Array, Array], Array]
@@ -63,14 +65,28 @@ METRICS: Mapping[Measure, Metric] = {
 }
 
 
-def measure_performance(counts: Array, scores: Array, alpha: float) -> dict[Measure, Estimate]:
+@dataclass(frozen=True)
+class Performance(Estimate):
+    """A metric of a sample of days, with its interval, and with the values of its days for `find_losses`."""
+
+    days: DayValues | None
+    """The values of the days; None where rows count as independent."""
+    row_se: float
+    """Standard error if all rows were independent."""
+    values_of_runs: tuple[float, ...] = ()
+    """Mean value of all runs of 1 day, of 2 days, and so on to all days. ECE only: chance makes it larger, and more so
+    where there are fewer days. Empty: the value does not depend on the number of days."""
+
+
+def measure_performance(counts: Array, scores: Array, alpha: float) -> dict[Measure, Performance]:
     """Measure each metric with its interval. Empty where all labels are the same.
 
-    The standard error is the jackknife's (Efron & Stein 1981) over days, since rows of a day are not independent.
-    It is over rows instead where there are no days, or where all rows with one of the labels are of one day.
+    The standard error is over days, since the rows of a day are not independent, and a day is like the day before
+    (`day_values`); a day contributes its pseudo-value of the jackknife (Efron & Stein 1981). The error is over rows
+    instead where there are no days, or where all rows with one of the labels are of one day.
 
     Args:
-        counts: shape (days, bins, 2) or (bins, 2).
+        counts: shape (days, bins, 2), oldest day first, or (bins, 2).
         scores: score of each bin, a probability, increasing; shape (bins,).
         alpha: probability beyond each end of the interval.
 
@@ -82,7 +98,7 @@ def measure_performance(counts: Array, scores: Array, alpha: float) -> dict[Meas
         raise DataError(f"counts of shape {counts.shape} do not fit {len(scores)} bins of score.")
     if (days.sum(axis=(0, 1)) < 1).any():
         return {}
-    return {name: _estimate_by_jackknife(days, scores, metric, alpha) for name, metric in METRICS.items()}
+    return {name: _measure_metric(days, scores, metric, alpha) for name, metric in METRICS.items()}
 
 
 def calibrate_scores(counts: Array, scores: Array) -> Array:
@@ -95,7 +111,141 @@ def calibrate_scores(counts: Array, scores: Array) -> Array:
     return np.asarray(isotonic_regression(rate, weights=np.maximum(rows, 1e-6)).x)
 
 
-def compute_expected_counts(histogram: Array, probabilities: Array) -> Array:
+def estimate_performance(histogram: Array, probabilities: Array, alpha: float) -> dict[Measure, Performance]:
+    """Estimate the AUC from calibrated scores, without labels. Empty where less than one row of a label is expected.
+
+    The standard error is that of the AUC that will be measured once the labels are known: rows and labels are both
+    random. Where days are given, it includes the variance between days. The values of the days are those of the scores
+    alone: `find_losses` compares two estimates by the same probabilities, in which labels have no part.
+
+    Args:
+        histogram: shape (days, bins), oldest day first, or (bins,).
+        probabilities: calibrated probability of each bin (`calibrate_scores`), shape (bins,).
+        alpha: probability beyond each end of the interval.
+    """
+    days = np.atleast_2d(histogram).astype(np.float64)
+    counts = _compute_expected_counts(days, probabilities)
+    total = counts.sum(axis=0)
+    if (total.sum(axis=0) < 1).any():
+        return {}
+    bins = days.sum(axis=0)
+    row_se = _compute_se_over_rows(
+        total,
+        probabilities,
+        compute_auc,
+        bins[bins > 0],
+        _compute_expected_counts(np.eye(len(bins)), probabilities)[bins > 0],
+    )
+    se_with_labels = _compute_se_over_labelled_rows(total, probabilities, compute_auc)
+    values = _compute_day_values(counts, probabilities, compute_auc, row_se)
+    error = estimate_error([values]) if values else MeanError(0.0, np.inf)
+    # The variance between days contains the variance of their rows: a sum would count the latter twice.
+    error = MeanError(max(error.se, se_with_labels), error.freedom)
+    return {"estimated_auc": _build_performance(total, probabilities, compute_auc, error, alpha, values, row_se)}
+
+
+def find_losses(window: Mapping[Measure, Performance], holdout: Mapping[Measure, Performance]) -> tuple[Finding, ...]:
+    """Compare the performance with the champion's on its holdout: one finding, with a one-sided p-value, per metric.
+
+    The days of both samples together give the error of the difference (`day_values`), and the test is Student's t. It
+    is normal, with the error over rows, where one of the samples has no values of days.
+
+    Args:
+        window: performance of the window.
+        holdout: performance of the holdout, with all metrics of the window. An estimated AUC is compared with that of
+            the holdout by the same calibrated probabilities: the measured AUC has the chance of labels, too.
+    """
+    return tuple(_build_loss_finding(name, estimate, holdout[name]) for name, estimate in window.items())
+
+
+def _build_loss_finding(name: Measure, window: Performance, holdout: Performance) -> Finding:
+    higher_is_better = name in {"auc", "estimated_auc"}
+    value, reference = _match_days(window, holdout)
+    loss = reference - value if higher_is_better else value - reference
+    error = _estimate_error_of_difference(window, holdout)
+    p_value = float(stats.t.sf(loss / error.se, error.freedom)) if error.se else float(loss <= 0)
+    return Finding("performance", name, max(loss, 0.0), p_value)
+
+
+def _match_days(window: Performance, holdout: Performance) -> tuple[float, float]:
+    """Return both values; where a value depends on the number of days, over as many days as the shorter sample has."""
+    days = min(len(window.values_of_runs), len(holdout.values_of_runs))
+    if not days:
+        return window.value, holdout.value
+    return window.values_of_runs[days - 1], holdout.values_of_runs[days - 1]
+
+
+def _estimate_error_of_difference(window: Performance, holdout: Performance) -> MeanError:
+    samples = [estimate.days for estimate in (window, holdout) if estimate.days]
+    if len(samples) == 2:
+        return estimate_error(samples)
+    return MeanError(float(np.hypot(window.row_se, holdout.row_se)), np.inf)
+
+
+def _measure_metric(days: Array, scores: Array, metric: Metric, alpha: float) -> Performance:
+    total = days.sum(axis=0)
+    row_se = _compute_se_over_labelled_rows(total, scores, metric)
+    values = _compute_day_values(days, scores, metric, row_se)
+    error = estimate_error([values]) if values else MeanError(row_se, np.inf)
+    performance = _build_performance(total, scores, metric, error, alpha, values, row_se)
+    if metric is not compute_ece:
+        return performance
+    return replace(performance, values_of_runs=tuple(_measure_runs(days, scores, metric)))
+
+
+def _measure_runs(days: Array, scores: Array, metric: Metric) -> Iterator[float]:
+    """Measure the mean of a metric over all runs of 1 consecutive day, of 2, and so on to all days."""
+    sums = np.concatenate([np.zeros((1, *days.shape[1:])), np.cumsum(days, axis=0)])
+    for length in range(1, len(days) + 1):
+        yield float(metric(sums[length:] - sums[:-length], scores).mean())
+
+
+def _build_performance(
+    total: Array, scores: Array, metric: Metric, error: MeanError, alpha: float, days: DayValues | None, row_se: float
+) -> Performance:
+    value = float(metric(total, scores))
+    half_width = error.se * float(stats.t.isf(alpha, error.freedom))
+    highest = np.inf if metric is compute_log_loss else 1.0
+    low, high = max(value - half_width, 0.0), min(value + half_width, highest)
+    return Performance(value, low, high, error.se, round(float(total.sum())), days, row_se)
+
+
+def _compute_day_values(days: Array, scores: Array, metric: Metric, row_se: float) -> DayValues | None:
+    """Compute the jackknife's pseudo-values of the days; None where the metric needs one of the days."""
+    if len(days) == 1:
+        return DayValues(np.zeros(1), row_se**2)
+    leave_one_out = metric(days.sum(axis=0) - days, scores)
+    if not np.isfinite(leave_one_out).all():
+        return None
+    return DayValues((len(days) - 1) * (leave_one_out.mean() - leave_one_out), len(days) * row_se**2)
+
+
+def _compute_se_over_labelled_rows(total: Array, scores: Array, metric: Metric) -> float:
+    """Compute the standard error over rows, each of which is in one bin and has one label."""
+    cells = np.argwhere(total > 0)
+    rows = np.zeros((len(cells), *total.shape))
+    rows[np.arange(len(cells)), cells[:, 0], cells[:, 1]] = 1.0
+    return _compute_se_over_rows(total, scores, metric, total[total > 0], rows)
+
+
+def _compute_se_over_rows(total: Array, scores: Array, metric: Metric, numbers: Array, rows: Array) -> float:
+    """Compute the jackknife standard error over rows. 0.5 where undefined.
+
+    Args:
+        total: counts of all rows, shape (bins, 2).
+        scores: score of each bin.
+        metric: the metric.
+        numbers: numbers of equal rows, shape (kinds,).
+        rows: counts of one row of each kind, shape (kinds, bins, 2).
+    """
+    leave_one_out, all_rows = metric(total - rows, scores), float(numbers.sum())
+    if not np.isfinite(leave_one_out).all():
+        return 0.5
+    mean = (numbers * leave_one_out).sum() / all_rows
+    return float(np.sqrt((all_rows - 1) / all_rows * (numbers * (leave_one_out - mean) ** 2).sum()))
+
+
+def _compute_expected_counts(histogram: Array, probabilities: Array) -> Array:
     """Compute the expected counts of score bin x label, shape (..., bins, 2), from calibrated scores.
 
     This is confidence-based performance estimation (CBPE, NannyML): a row has label 1 with its calibrated probability.
@@ -105,98 +255,6 @@ def compute_expected_counts(histogram: Array, probabilities: Array) -> Array:
         probabilities: calibrated probability of each bin, shape (bins,).
     """
     return np.stack([histogram * (1 - probabilities), histogram * probabilities], axis=-1)
-
-
-def count_confusion(counts: Array, first_positive_bin: int) -> dict[str, float]:
-    """Count the confusion matrix where the bins from `first_positive_bin` on are predicted as 1."""
-    negative, positive = counts[:first_positive_bin].sum(axis=0), counts[first_positive_bin:].sum(axis=0)
-    names = ("true_negative", "false_negative", "false_positive", "true_positive")
-    return dict(zip(names, map(float, (*negative, *positive)), strict=True))
-
-
-def estimate_performance(histogram: Array, probabilities: Array, alpha: float) -> dict[Measure, Estimate]:
-    """Estimate the AUC from calibrated scores, without labels. Empty where less than one row of a label is expected.
-
-    The standard error is that of the AUC that will be measured once the labels are known: rows and labels are both
-    random. Where days are given, it includes the variance between days.
-
-    Args:
-        histogram: shape (days, bins) or (bins,).
-        probabilities: calibrated probability of each bin (`calibrate_scores`), shape (bins,).
-        alpha: probability beyond each end of the interval.
-    """
-    days = np.atleast_2d(histogram).astype(np.float64)
-    counts = compute_expected_counts(days, probabilities)
-    total = counts.sum(axis=0)
-    if (total.sum(axis=0) < 1).any():
-        return {}
-    se_rows = _compute_se_over_rows(total, probabilities, compute_auc)
-    se_days = _compute_se_over_days(counts, probabilities, compute_auc) if len(days) > 1 else 0.0
-    # The variance between days contains the variance of their rows: a sum would count the latter twice.
-    return {
-        "estimated_auc": _build_estimate(total, probabilities, compute_auc, max(se_rows, se_days), len(days) - 1, alpha)
-    }
-
-
-def find_losses(
-    window: Mapping[Measure, Estimate], holdout: Mapping[Measure, Estimate], days: int = 0
-) -> tuple[Finding, ...]:
-    """Compare the performance with the champion's on its holdout: one finding, with a one-sided p-value, per metric.
-
-    Args:
-        window: performance of the window; an estimated AUC is compared with the measured one of the holdout.
-        holdout: performance of the holdout.
-        days: number of days of the window. With 2 or more, the test is Student's t with days - 1 degrees of freedom;
-            with fewer, it is normal.
-    """
-    return tuple(
-        _build_loss_finding(name, estimate, holdout["auc" if name == "estimated_auc" else name], days)
-        for name, estimate in window.items()
-    )
-
-
-def _build_loss_finding(name: Measure, window: Estimate, holdout: Estimate, days: int) -> Finding:
-    higher_is_better = name in {"auc", "estimated_auc"}
-    loss = holdout.value - window.value if higher_is_better else window.value - holdout.value
-    se = float(np.hypot(window.se, holdout.se))
-    if not se:
-        return Finding("performance", name, max(loss, 0.0), float(loss <= 0))
-    p_value = stats.t.sf(loss / se, days - 1) if days > 1 else stats.norm.sf(loss / se)
-    return Finding("performance", name, max(loss, 0.0), float(p_value))
-
-
-def _estimate_by_jackknife(days: Array, scores: Array, metric: Metric, alpha: float) -> Estimate:
-    se_days = _compute_se_over_days(days, scores, metric) if len(days) > 1 else float("nan")
-    total = days.sum(axis=0)
-    if np.isfinite(se_days):
-        return _build_estimate(total, scores, metric, se_days, len(days) - 1, alpha)
-    return _build_estimate(total, scores, metric, _compute_se_over_rows(total, scores, metric), 0, alpha)
-
-
-def _build_estimate(total: Array, scores: Array, metric: Metric, se: float, freedom: int, alpha: float) -> Estimate:
-    value = float(metric(total, scores))
-    half_width = se * float(stats.t.isf(alpha, freedom) if freedom else stats.norm.isf(alpha))
-    highest = np.inf if metric is compute_log_loss else 1.0
-    return Estimate(
-        value, max(value - half_width, 0.0), min(value + half_width, highest), se, round(float(total.sum()))
-    )
-
-
-def _compute_se_over_days(days: Array, scores: Array, metric: Metric) -> float:
-    leave_one_out = metric(days.sum(axis=0) - days, scores)
-    return float(np.sqrt((len(days) - 1) / len(days) * ((leave_one_out - leave_one_out.mean()) ** 2).sum()))
-
-
-def _compute_se_over_rows(total: Array, scores: Array, metric: Metric) -> float:
-    """Compute the jackknife standard error over rows: each row of a cell has the same effect. 0.5 where undefined."""
-    cells = np.argwhere(total > 0)
-    removed_rows = np.zeros((len(cells), *total.shape))
-    removed_rows[np.arange(len(cells)), cells[:, 0], cells[:, 1]] = 1.0
-    leave_one_out, counts, rows = metric(total - removed_rows, scores), total[total > 0], float(total.sum())
-    if not np.isfinite(leave_one_out).all():
-        return 0.5
-    mean = (counts * leave_one_out).sum() / rows
-    return float(np.sqrt((rows - 1) / rows * (counts * (leave_one_out - mean) ** 2).sum()))
 
 
 def _flatten(counts: Array) -> Array:

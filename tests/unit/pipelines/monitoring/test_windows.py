@@ -105,6 +105,39 @@ def test_a_decision_names_the_column_that_drifted(
     assert drifted_column in decision.drifted_columns, decision
 
 
+def exaggerate(rows: pd.DataFrame) -> pd.DataFrame:
+    """Make the scores too certain; their order, and so the AUC, stays."""
+    return rows.assign(score=1 / (1 + np.exp(-3 * rows["x"])))
+
+
+def test_the_estimated_auc_uses_the_probabilities_that_the_holdout_shows(folder: Path) -> None:
+    """Scores that are too certain promise an AUC of 0.94; their labels have one of 0.74."""
+    paths = [folder / f"certain-{name}.parquet" for name in ("train", "holdout", "now")]
+    for n, (path, days) in enumerate(zip(paths, (28, 28, 7), strict=True)):
+        build_frame(FIRST + dt.timedelta(28 * n), days, n + 1, exaggerate).to_parquet(path)
+    reference = fit_reference(paths[0], {"x": "number", "idle": "number", "g": "category"}, "late", Policy())
+    training, holdout, window_days = (count_days(reference, path, "date") for path in paths)
+    (window,) = monitoring.compare_windows(
+        ReferenceRecord(reference, training, holdout), window_days, 7, WEIGHTS, POLICY, 1
+    )
+    estimated, measured = window.performance["estimated_auc"], window.performance["auc"]
+    assert estimated.low < measured.value < estimated.high
+    assert estimated.value == pytest.approx(measured.value, abs=0.03)
+    (finding,) = [finding for finding in window.result.findings if finding.measure == "estimated_auc"]
+    assert finding.effect is not None and finding.effect < 0.02
+
+
+def test_the_estimated_auc_is_compared_with_that_of_the_holdout_by_scores(
+    record: ReferenceRecord, profile_days: Callable[..., Days]
+) -> None:
+    """Rows that are harder to tell apart are a loss before any label is known."""
+    narrow = profile_days(lambda rows: rows.assign(score=0.5 + 0.3 * (rows["score"] - 0.5), late=None))
+    (finding,) = [f for f in compare_all(record, narrow)[-1].findings if f.measure == "estimated_auc"]
+    assert finding.effect is not None and finding.effect > 0.1
+    assert finding.p_value is not None and finding.p_value < 1e-6
+    assert "performance" in decide(record, narrow).worst
+
+
 def test_a_column_without_importance_to_the_model_does_not_alarm(
     record: ReferenceRecord, profile_days: Callable[..., Days]
 ) -> None:

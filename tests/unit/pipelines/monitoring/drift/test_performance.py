@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import auc, brier_score_loss, confusion_matrix, log_loss, roc_auc_score
+from scipy import stats
+from sklearn.metrics import auc, brier_score_loss, log_loss, roc_auc_score
 
+from benchmarks.losses import simulate_loss_p_values
 from pipelines.errors import DataError
 from pipelines.evaluation.statistics import delong
 from pipelines.monitoring.drift import performance
 from pipelines.monitoring.drift.counts import Array
+from pipelines.monitoring.drift.finding import Finding, Measure
 
 SCORE = (np.arange(20) + 0.5) / 20
 
@@ -65,18 +68,21 @@ def test_the_interval_over_days_covers_the_truth_and_that_over_rows_does_not() -
         for name, estimate in performance.measure_performance(simulate_days(4_000, 300, 99, 0.8), SCORE, 0.05).items()
     }
 
-    def compute_coverage(by_day: bool, name: str) -> float:
-        hits = 0
+    def compute_coverage(by_day: bool) -> dict[str, float]:
+        hits = dict.fromkeys(truth, 0)
         for seed in range(200):
             counts = simulate_days(20, 300, seed, 0.8)
-            estimate = performance.measure_performance(counts if by_day else counts.sum(axis=0), SCORE, 0.05)[name]  # type: ignore[index]
-            hits += estimate.low <= truth[name] <= estimate.high  # type: ignore[index]
-        return hits / 200
+            for name, estimate in performance.measure_performance(
+                counts if by_day else counts.sum(axis=0), SCORE, 0.05
+            ).items():
+                hits[name] += estimate.low <= truth[name] <= estimate.high
+        return {name: number / 200 for name, number in hits.items()}
 
     # The level is 90 %; three standard errors of the simulation are subtracted.
-    assert compute_coverage(True, "brier") > 0.83 and compute_coverage(True, "auc") > 0.83
+    coverage = compute_coverage(by_day=True)
+    assert coverage["brier"] > 0.83 and coverage["auc"] > 0.83
     # Negative control: the interval over rows.
-    assert compute_coverage(False, "brier") < 0.7
+    assert compute_coverage(by_day=False)["brier"] < 0.7
 
 
 def test_without_both_labels_nothing_is_measured() -> None:
@@ -114,18 +120,6 @@ def test_the_estimated_auc_equals_that_of_nannyml() -> None:
     assert estimate.value == pytest.approx(compute_auc_like_nannyml(np.repeat(SCORE, histogram.astype(int))), abs=1e-9)
 
 
-def test_the_expected_confusion_is_near_that_of_the_labels() -> None:
-    counts = simulate_days(1, 200_000)[0]
-    label, score = expand_rows(counts)
-    ((tn, fp), (fn, tp)) = confusion_matrix(label, score >= 0.5) / len(label)
-    confusion = performance.count_confusion(counts, 10)
-    assert [
-        confusion[cell] / len(label) for cell in ("true_negative", "false_positive", "false_negative", "true_positive")
-    ] == (pytest.approx([tn, fp, fn, tp]))
-    expected = performance.count_confusion(performance.compute_expected_counts(counts.sum(axis=1), SCORE), 10)
-    assert [rows / len(label) for rows in expected.values()] == pytest.approx([tn, fn, fp, tp], abs=0.005)
-
-
 def test_the_standard_error_of_the_estimate_is_that_of_the_later_auc() -> None:
     errors, standard_errors = [], []
     for seed in range(300):
@@ -151,21 +145,81 @@ def test_calibration_corrects_scores_that_are_not_calibrated() -> None:
     assert performance.calibrate_scores(np.zeros((20, 2)), SCORE) == pytest.approx(SCORE)
 
 
+def measure_holdout(days: Array) -> dict[Measure, performance.Performance]:
+    """Measure the holdout, and estimate it from its scores."""
+    measured = performance.measure_performance(days, SCORE, 0.05)
+    return measured | estimate_by(days, days)
+
+
+def estimate_by(days: Array, holdout: Array) -> dict[Measure, performance.Performance]:
+    """Estimate the performance of days from their scores, calibrated by the holdout."""
+    probabilities = performance.calibrate_scores(holdout.sum(axis=0), SCORE)
+    return performance.estimate_performance(days.sum(axis=-1), probabilities, 0.05)
+
+
+def find_losses(days: Array, holdout: Array) -> dict[Measure, Finding]:
+    """Compare days with the holdout by all metrics."""
+    window = performance.measure_performance(days, SCORE, 0.05) | estimate_by(days, holdout)
+    return {finding.measure: finding for finding in performance.find_losses(window, measure_holdout(holdout))}
+
+
 def test_only_a_loss_against_the_holdout_is_significant() -> None:
-    holdout = performance.measure_performance(simulate_days(28, 500, 1), SCORE, 0.05)
-    worse = performance.measure_performance(simulate_days(7, 500, 2, signal=0.3), SCORE, 0.05)
-    better = performance.measure_performance(simulate_days(7, 500, 2, signal=1.5), SCORE, 0.05)
-    losses = {finding.measure: finding for finding in performance.find_losses(worse, holdout, days=7)}
+    holdout = simulate_days(28, 500, 1)
+    losses = find_losses(simulate_days(7, 500, 2, signal=0.3), holdout)
     assert losses["auc"].effect > 0.05 and losses["auc"].p_value < 0.01  # type: ignore[operator]
     assert losses["log_loss"].effect > 0.01 and losses["log_loss"].p_value < 0.01  # type: ignore[operator]
-    gains = {finding.measure: finding for finding in performance.find_losses(better, holdout, days=7)}
+    gains = find_losses(simulate_days(7, 500, 2, signal=1.5), holdout)
     assert gains["auc"].effect == 0 and gains["auc"].p_value > 0.5  # type: ignore[operator]
-    (same,) = performance.find_losses(
-        performance.estimate_performance(simulate_days(7, 500, 3).sum(axis=-1), SCORE, 0.05), holdout
-    )
-    assert same.measure == "estimated_auc" and same.p_value > 0.01  # type: ignore[operator]
+    assert find_losses(simulate_days(7, 500, 3), holdout)["estimated_auc"].p_value > 0.01  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("correlation", "window_days"), [(0.0, 7), (0.5, 14)])
+def test_a_loss_is_as_rare_as_its_p_value_says_where_weather_lasts(correlation: float, window_days: int) -> None:
+    """`benchmarks/results/drift.json` has all lengths, and more windows."""
+    windows, limit = 250, {"ece": 0.0}
+    p_values = simulate_loss_p_values(windows, window_days, correlation)
+    assert set(p_values) == {"auc", "brier", "log_loss", "ece", "estimated_auc"}
+    for name, values in p_values.items():
+        significant = int((values <= 0.05).sum())
+        # The level is a little higher where the weather lasts: some 40 days do not tell how long it does.
+        assert stats.binomtest(significant, windows, 0.06, alternative="greater").pvalue > 0.003, (name, significant)
+        # A test that never finds anything is no test. ECE is cautious: its error is not symmetric.
+        least = limit.get(name, 0.04)
+        assert stats.binomtest(significant, windows, max(least, 1e-9), alternative="less").pvalue > 0.003, name
+        assert 0.4 < np.mean(values) < 0.6, name
+
+
+def test_days_taken_as_independent_raise_false_losses() -> None:
+    """Negative control: the same days in random order, which hides that the weather lasts."""
+    p_values = simulate_loss_p_values(150, 14, 0.7, shuffle=True)
+    for name in ("auc", "brier", "log_loss", "estimated_auc"):
+        assert (p_values[name] <= 0.05).mean() > 0.12, name
+
+
+def test_the_estimated_auc_falls_where_scores_say_less() -> None:
+    holdout = simulate_days(28, 500, 1)
+    bins = np.clip(np.round((np.arange(20) - 4) * 0.4 + 4), 0, 19).astype(int)  # scores nearer to their mean
+    narrow = np.zeros_like(holdout[:14])
+    np.add.at(narrow, (slice(None), bins), simulate_days(14, 500, 2))
+    loss = find_losses(narrow, holdout)["estimated_auc"]
+    assert loss.effect > 0.05 and loss.p_value < 1e-6  # type: ignore[operator]
+
+
+def test_a_longer_window_has_no_smaller_ece_than_a_shorter_one() -> None:
+    """Chance alone makes the ECE of 7 days twice that of 28: this is no loss."""
+    holdout, window = simulate_days(28, 100, 1), simulate_days(7, 100, 2)
+    measured = [performance.measure_performance(days, SCORE, 0.05)["ece"].value for days in (window, holdout)]
+    assert measured[0] > 1.5 * measured[1]
+    assert find_losses(window, holdout)["ece"].effect < 0.3 * (measured[0] - measured[1])  # type: ignore[operator]
 
 
 def test_equal_performance_without_error_is_no_loss() -> None:
     perfect = performance.measure_performance(np.array([[10.0, 0], [0, 10]]), np.array([0.0, 1.0]), 0.05)
     assert all((finding.effect, finding.p_value) == (0, 1) for finding in performance.find_losses(perfect, perfect))
+
+
+@pytest.mark.parametrize("days", [(1, 28), (1, 1), (2, 2), (28, 3), (2, 28)])
+def test_samples_of_any_number_of_days_are_compared(days: tuple[int, int]) -> None:
+    findings = find_losses(simulate_days(days[0], 500, 2), simulate_days(days[1], 500, 1))
+    assert all(0 <= finding.p_value <= 1 for finding in findings.values() if finding.p_value is not None)
+    assert len(findings) == 5 and all(finding.p_value is not None for finding in findings.values())

@@ -1,0 +1,140 @@
+"""Count false alarms, and the days until drift is an alarm, along the full path: profiles, findings, policy, alarm.
+
+Each year has the profiles of 60 training days, of a holdout of 28, and of 365 days after it. Windows have 14 days, and
+labels are known a day later, as in params.yaml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+
+from benchmarks import losses
+from benchmarks.drift import count_alarms, count_runs
+from benchmarks.scored_days import HOLDOUT_DAYS, NO_DRIFT, TRAINING_DAYS, Drift, build_record, simulate_days
+from pipelines.monitoring.drift import Policy, WindowResult, decide_each
+from pipelines.monitoring.drift.alarms import find_breaches
+from pipelines.monitoring.drift.finding import Decisive
+from pipelines.monitoring.windows import compare_windows
+
+DAYS, WINDOW_DAYS, LABEL_DELAY_DAYS = 365, 14, 1
+YEARS = 8
+"""Years that are simulated for each correlation of days."""
+DRIFT_YEARS = 6
+"""Periods that are simulated for each kind of drift."""
+DRIFT_START, DRIFT_DAYS = 40, 45
+"""Days after the holdout on which the drift begins, and days for which it lasts."""
+SHIPPED_POLICY = Policy(false_alarms_per_year=1)
+"""The policy of params.yaml."""
+ALL_BOUNDS: dict[Decisive, float] = {
+    **SHIPPED_POLICY.bounds,
+    "js": 0.1,
+    "ks": 0.1,
+    "chi_square": 0.1,
+    "brier": 0.01,
+    "log_loss": 0.03,
+    "ece": 0.03,
+}
+ALL_POLICY = Policy(false_alarms_per_year=1, bounds=ALL_BOUNDS)
+"""A policy by which every measure with a p-value decides."""
+SIGNIFICANCE_POLICY = Policy(false_alarms_per_year=1, bounds=dict.fromkeys(get_args(Decisive), 1e-9))
+"""A policy by which p-values alone decide, whatever the effect."""
+DRIFTS = {
+    "the first feature moves by 0.7 standard deviations": Drift(feature=0.7),
+    "the rate of labels rises by 0.1": Drift(rate=0.6),
+    **losses.LOSSES,
+}
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a year without drift had."""
+
+    shipped: int
+    """Alarms of the shipped policy."""
+    all_measures: int
+    """Alarms where every measure decides."""
+    significant: int
+    """Windows with a significant finding, whatever its effect."""
+    runs: int
+    """Runs of such windows."""
+
+
+def simulate_windows(
+    seed: Sequence[int], days: int, correlation: float, drift: Drift = NO_DRIFT, drift_start: int = 0
+) -> list[WindowResult]:
+    """Simulate days after the holdout, and compare all their windows.
+
+    Args:
+        seed: of the generator.
+        days: number of days after the holdout.
+        correlation: correlation of the weather of consecutive days.
+        drift: what changes.
+        drift_start: days after the holdout on which it does.
+    """
+    before = TRAINING_DAYS + HOLDOUT_DAYS
+    simulated = simulate_days(np.random.default_rng(seed), before + days, correlation, drift, before + drift_start)
+    record = build_record(simulated)
+    scored = dict(list(simulated.profiles.items())[before:])
+    windows = compare_windows(record, scored, WINDOW_DAYS, {}, SHIPPED_POLICY, LABEL_DELAY_DAYS)
+    return [window.result for window in windows]
+
+
+def count_false_alarms(windows: Sequence[WindowResult]) -> Counts:
+    """Count the alarms and the significant findings of windows without drift."""
+    is_significant = [bool(find_breaches(window, SIGNIFICANCE_POLICY)) for window in windows]
+    return Counts(
+        count_alarms(decide_each(windows, SHIPPED_POLICY)),
+        count_alarms(decide_each(windows, ALL_POLICY)),
+        sum(is_significant),
+        count_runs(is_significant),
+    )
+
+
+def measure_delay(seed: Sequence[int], correlation: float, drift: Drift) -> int | None:
+    """Return the days from the beginning of a drift to its alarm by the shipped policy; None without an alarm."""
+    windows = simulate_windows(seed, DRIFT_START + DRIFT_DAYS, correlation, drift, DRIFT_START)
+    first = DRIFT_START - WINDOW_DAYS + 1
+    alarms = [n for n, decision in enumerate(decide_each(windows, SHIPPED_POLICY)) if decision.is_drift]
+    return next((n - first + 1 for n in alarms if n >= first), None)
+
+
+def run() -> dict[str, Any]:
+    """Return the rates of `benchmarks.losses`, the false alarms of years, and the days to detection, as facts."""
+    facts: dict[str, str] = losses.run()["facts"]
+    for correlation in losses.CORRELATIONS:
+        years = [
+            count_false_alarms(simulate_windows([1, n, round(100 * correlation)], DAYS, correlation))
+            for n in range(YEARS)
+        ]
+        place = f"days correlated by {correlation}"
+        facts |= {
+            f"{name} a year, {place}": _describe_counts(values)
+            for name, values in {
+                "false alarms of the shipped policy": [year.shipped for year in years],
+                "false alarms where every measure decides": [year.all_measures for year in years],
+                f"windows (of {DAYS - WINDOW_DAYS + 1}) with a significant finding": [y.significant for y in years],
+                "runs of such windows": [year.runs for year in years],
+            }.items()
+        }
+        for name, drift in DRIFTS.items():
+            delays = [measure_delay([2, n, round(100 * correlation)], correlation, drift) for n in range(DRIFT_YEARS)]
+            facts[f"days to the alarm, {name}, {place}"] = _describe_delays(delays)
+    return {"facts": facts, "seconds": {}}
+
+
+def _describe_counts(counts: Sequence[int]) -> str:
+    """Describe the mean of years, with the standard error of the simulation; without any, with a bound at 95 %."""
+    mean, error = float(np.mean(counts)), float(np.std(counts, ddof=1) / np.sqrt(len(counts)))
+    return (
+        f"{mean:.2f} +- {error:.2f}, {YEARS} years" if mean else f"0 in {YEARS} years (below {3 / YEARS:.2f} at 95 %)"
+    )
+
+
+def _describe_delays(delays: Sequence[int | None]) -> str:
+    found = [delay for delay in delays if delay is not None]
+    share = f"found in {len(found)} of {len(delays)} within {DRIFT_DAYS} days"
+    return f"{share}, median {np.median(found):.0f} ({min(found)} to {max(found)})" if found else share

@@ -1,0 +1,106 @@
+"""Count how often performance is found worse by chance, and how often a true loss is found, by each metric."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.scored_days import (
+    BIN_SCORES,
+    HOLDOUT_DAYS,
+    NO_DRIFT,
+    ROWS,
+    Array,
+    Drift,
+    simulate_outcomes,
+    simulate_weather,
+)
+from pipelines.monitoring.drift import performance
+from pipelines.monitoring.drift.finding import Finding, Measure
+
+WINDOWS = 2_000
+"""Windows that are simulated for each rate without a loss. A quarter of them are simulated for each loss."""
+LENGTHS, CORRELATIONS = (7, 14, 28), (0.0, 0.5, 0.7)
+LEVELS = (0.05, 0.0027)
+LOSSES = {
+    "AUC falls by 0.03, labels show it": Drift(slope=-0.16),
+    "AUC falls by 0.06, labels show it": Drift(slope=-0.31),
+    "AUC falls by 0.06, scores show it": Drift(spread=0.68),
+}
+
+
+def simulate_loss_p_values(
+    windows: int,
+    window_days: int,
+    correlation: float,
+    drift: Drift = NO_DRIFT,
+    shuffle: bool = False,
+    seed: int = 1,
+) -> dict[Measure, Array]:
+    """Simulate holdouts, each with the window after it, and compute the p-value of each metric.
+
+    Args:
+        windows: number of windows.
+        window_days: length of a window, days.
+        correlation: correlation of the weather of consecutive days.
+        drift: what differs in the window.
+        shuffle: whether the days of each sample are put in random order, which hides that the weather lasts.
+        seed: of the generator.
+    """
+    random = np.random.default_rng([seed, windows, window_days, round(100 * correlation)])
+    findings = [
+        finding
+        for _ in range(windows)
+        for finding in _simulate_losses(random, window_days, correlation, drift, shuffle)
+    ]
+    names = {finding.measure for finding in findings}
+    return {name: np.array([finding.p_value for finding in findings if finding.measure == name]) for name in names}
+
+
+def _simulate_losses(
+    random: np.random.Generator, window_days: int, correlation: float, drift: Drift, shuffle: bool
+) -> tuple[Finding, ...]:
+    days = HOLDOUT_DAYS + window_days
+    is_changed = (np.arange(days) >= HOLDOUT_DAYS).astype(float)
+    weather = simulate_weather(random, (days, 3), correlation)
+    counts = simulate_outcomes(random, np.full(days, ROWS), weather, drift, is_changed)
+    holdout, window = counts[:HOLDOUT_DAYS], counts[HOLDOUT_DAYS:]
+    if shuffle:
+        holdout, window = random.permutation(holdout), random.permutation(window)
+    probabilities = performance.calibrate_scores(holdout.sum(axis=0), BIN_SCORES)
+    of_window, of_holdout = (
+        performance.measure_performance(sample, BIN_SCORES, 0.05)
+        | performance.estimate_performance(sample.sum(axis=-1), probabilities, 0.05)
+        for sample in (window, holdout)
+    )
+    return performance.find_losses(of_window, of_holdout)
+
+
+def run() -> dict[str, Any]:
+    """Return the share of windows with p-values up to each level, without a loss and with one, as facts."""
+    facts: dict[str, str] = {
+        "simulated windows of each line without a loss, and with one": f"{WINDOWS}, {WINDOWS // 4}"
+    }
+    for correlation in CORRELATIONS:
+        for length in LENGTHS:
+            place = f"{length} days, days correlated by {correlation}"
+            rates = simulate_loss_p_values(WINDOWS, length, correlation)
+            facts |= {f"no loss, {place}, {name}": _describe(values) for name, values in sorted(rates.items())}
+            for loss, drift in LOSSES.items():
+                powers = simulate_loss_p_values(WINDOWS // 4, length, correlation, drift)
+                name: Measure = "estimated_auc" if drift.spread != 1 else "auc"
+                facts[f"{loss}, {place}, {name}"] = _describe(powers[name])
+    return {"facts": facts, "seconds": {}}
+
+
+def _describe(p_values: Array) -> str:
+    """Describe the shares of p-values up to each level, with the standard errors of the simulation."""
+    shares = [float((p_values <= level).mean()) for level in LEVELS]
+    errors = [
+        np.sqrt(max(share, level) * (1 - share) / len(p_values)) for share, level in zip(shares, LEVELS, strict=True)
+    ]
+    return ", ".join(
+        f"{100 * share:.2f} +- {100 * error:.2f} % up to {level}"
+        for share, error, level in zip(shares, errors, LEVELS, strict=True)
+    )

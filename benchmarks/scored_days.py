@@ -1,0 +1,178 @@
+"""Simulate days that a model scored: the profiles of its features, its scores and their labels, without drift or with.
+
+The rows of a day share its weather, and the weather of a day is partly that of the day before. Weekdays differ.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from pipelines.monitoring.profiles.profile import Column, Profile
+from pipelines.monitoring.profiles.record import ReferenceRecord
+from pipelines.monitoring.profiles.reference import SCORE_EDGES, Category, Number, Reference
+from pipelines.monitoring.profiles.slots import JOINT
+
+Array = np.ndarray[Any, Any]
+FIRST_DAY = dt.date(2024, 1, 1)
+TRAINING_DAYS, HOLDOUT_DAYS = 60, 28
+ROWS = 900
+"""Rows of a day, as in the flights; a fifth more on working days."""
+DAY_DEVIATION, WEEKDAY_DEVIATION = 0.1, 0.1
+"""Standard deviations of a feature's daily and weekly shifts, in standard deviations of the feature."""
+SCORE_DEVIATION, RATE_DEVIATION, SLOPE_DEVIATION = 0.2, 0.3, 0.15
+"""Standard deviations of the daily shifts of the scores and of the labels on the logit, and of the labels' slope."""
+EDGES = tuple(float(edge) for edge in special.ndtri(np.arange(1, 10) / 10))
+NUMBERS = tuple(Number(name=f"x{n}", family="number", edges=EDGES, center=0.0) for n in range(4))
+CATEGORIES = tuple(Category(name=f"g{n}", family="text", values=tuple("abcde"), rest=("f", "g")) for n in range(2))
+CATEGORY_LOGITS = np.log([0.3, 0.25, 0.2, 0.15, 0.07, 0.025, 0.005])
+"""Of the values a to e, of other values, and of values that the training did not have."""
+REFERENCE = Reference(label="late", numbers=NUMBERS, categories=CATEGORIES)
+BIN_SCORES = (np.arange(20) + 0.5) / 20
+BIN_LOGITS = special.logit(BIN_SCORES)
+MEAN_LOGIT, LOGIT_DEVIATION = -1.3, 0.9
+"""Mean and standard deviation of the scores on the logit: an AUC of 0.73."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What changes on a day; nothing by default."""
+
+    slope: float = 0.0
+    """Change of the slope of the labels' logit by that of the scores: the model ranks worse, which labels show."""
+    spread: float = 1.0
+    """Factor of the spread of the scores: rows are harder to tell apart, which the scores show."""
+    rate: float = 0.0
+    """Shift of the labels' logit."""
+    feature: float = 0.0
+    """Shift of the first feature, in its standard deviations."""
+
+
+NO_DRIFT = Drift()
+
+
+@dataclass(frozen=True)
+class ScoredDays:
+    """Counts of consecutive days, as arrays with a line for each day."""
+
+    numbers: Array
+    """Rows in each bin, shape (days, numbers, bins)."""
+    categories: Array
+    """Rows of each value, shape (days, categories, values)."""
+    missing: Array
+    """Rows without a value, shape (days, columns), first the numbers."""
+    joint: Array
+    """Rows by score and label, shape (days, 20, 2)."""
+
+    @cached_property
+    def profiles(self) -> dict[dt.date, Profile]:
+        """The profiles of the days, as `count_days` would return them."""
+        return {FIRST_DAY + dt.timedelta(n): self._build_profile(n) for n in range(len(self.joint))}
+
+    def _build_profile(self, day: int) -> Profile:
+        rows = int(self.joint[day].sum())
+        return Profile(REFERENCE.digest, rows, (*self._build_features(day), *_build_outcome_columns(self.joint[day])))
+
+    def _build_features(self, day: int) -> Iterator[Column]:
+        counts = [*self.numbers[day], *self.categories[day]]
+        kinds = ["number"] * len(NUMBERS) + ["category"] * len(CATEGORIES)
+        for column, kind, row, missing in zip((*NUMBERS, *CATEGORIES), kinds, counts, self.missing[day], strict=True):
+            yield Column(column.name, kind, tuple(map(int, row)), int(missing))  # type: ignore[arg-type]
+
+
+def simulate_days(
+    random: np.random.Generator, days: int, correlation: float = 0.0, drift: Drift = NO_DRIFT, drift_start: int = 0
+) -> ScoredDays:
+    """Simulate days, oldest first.
+
+    Args:
+        random: the generator.
+        days: number of days.
+        correlation: correlation of the weather of consecutive days, 0 to 1; 0 makes days independent.
+        drift: what changes.
+        drift_start: number of the first day on which it does, from 0.
+    """
+    is_changed = (np.arange(days) >= drift_start).astype(float)
+    weather = simulate_weather(random, (days, len(NUMBERS) + len(CATEGORIES) + 5), correlation)
+    common, own = weather[:, :1], weather[:, 1:]
+    features = 0.6 * common + 0.8 * own[:, : len(NUMBERS) + len(CATEGORIES)]
+    weekdays = np.arange(days) % 7
+    rows = random.poisson(ROWS * (1 + 0.2 * (weekdays < 5)))
+    missing = random.binomial(rows[:, np.newaxis], special.expit(-4 + 0.3 * random.normal(size=features.shape)))
+    present = rows[:, np.newaxis] - missing
+    weekly = random.normal(0, WEEKDAY_DEVIATION, (7, features.shape[1]))[weekdays]
+    shifts = DAY_DEVIATION * features + weekly
+    shifts[:, 0] += drift.feature * is_changed
+    numbers, categories = np.split(shifts, [len(NUMBERS)], axis=1)
+    return ScoredDays(
+        _draw_numbers(random, numbers, present[:, : len(NUMBERS)]),
+        _draw_categories(random, categories, present[:, len(NUMBERS) :]),
+        missing,
+        simulate_outcomes(random, rows, own[:, -4:-1], drift, is_changed),
+    )
+
+
+def simulate_weather(random: np.random.Generator, shape: tuple[int, ...], correlation: float) -> Array:
+    """Simulate standard normal numbers; each line is correlated with the line before."""
+    noise = random.normal(size=shape)
+    for index in range(1, len(noise)):
+        noise[index] = correlation * noise[index - 1] + np.sqrt(1 - correlation**2) * noise[index]
+    return noise
+
+
+def simulate_outcomes(
+    random: np.random.Generator, rows: Array, weather: Array, drift: Drift = NO_DRIFT, is_changed: Array | float = 0.0
+) -> Array:
+    """Simulate the rows by score and label, shape (days, 20, 2).
+
+    Args:
+        random: the generator.
+        rows: rows of each day.
+        weather: that of the scores, of the labels' rate and of the labels' slope; shape (days, 3).
+        drift: what changes.
+        is_changed: 1 on days on which it does, else 0.
+    """
+    of_scores, of_rate, of_slope = (weather[:, [n]] for n in range(3))
+    changed = np.broadcast_to(np.asarray(is_changed), (len(rows),))[:, np.newaxis]
+    # The weather moves the scores, and spreads them: an AUC estimated from the scores has weather, too.
+    deviation = LOGIT_DEVIATION * (1 + (drift.spread - 1) * changed) * np.exp(SCORE_DEVIATION / 2 * of_scores)
+    edges = special.logit(np.array(SCORE_EDGES[1:-1]))
+    below = special.ndtr((edges - MEAN_LOGIT - SCORE_DEVIATION / 2 * of_rate) / deviation)
+    histogram = random.multinomial(rows, np.diff(below, axis=-1, prepend=0.0, append=1.0))
+    slope = 1 + SLOPE_DEVIATION * of_slope + drift.slope * changed
+    logit = MEAN_LOGIT + slope * (BIN_LOGITS - MEAN_LOGIT) + RATE_DEVIATION * of_rate + drift.rate * changed
+    late = random.binomial(histogram, special.expit(logit))
+    return np.stack([histogram - late, late], axis=-1).astype(float)
+
+
+def build_record(days: ScoredDays) -> ReferenceRecord:
+    """Return the record of a model that was trained on the first `TRAINING_DAYS`; the next days are its holdout."""
+    profiles = list(days.profiles.items())
+    holdout_end = TRAINING_DAYS + HOLDOUT_DAYS
+    return ReferenceRecord(REFERENCE, dict(profiles[:TRAINING_DAYS]), dict(profiles[TRAINING_DAYS:holdout_end]))
+
+
+def _draw_numbers(random: np.random.Generator, shifts: Array, rows: Array) -> Array:
+    below = special.ndtr(np.array(EDGES) - shifts[..., np.newaxis])
+    return random.multinomial(rows, np.diff(below, axis=-1, prepend=0.0, append=1.0))
+
+
+def _draw_categories(random: np.random.Generator, shifts: Array, rows: Array) -> Array:
+    directions = np.linspace(-1, 1, len(CATEGORY_LOGITS))
+    return random.multinomial(rows, special.softmax(CATEGORY_LOGITS + shifts[..., np.newaxis] * directions, axis=-1))
+
+
+def _build_outcome_columns(joint: Array) -> Iterator[Column]:
+    """Build the columns of the score, of the label, and of both. No score is outside [0, 1]."""
+    by_score = tuple(map(int, joint.sum(axis=1)))
+    yield Column("score", "score", (0, *by_score, 0))
+    yield Column(REFERENCE.label, "label", tuple(map(int, joint.sum(axis=0))))
+    by_label = [(0, *map(int, joint[:, label]), 0) for label in (0, 1)]
+    sums = np.array([[0, *BIN_SCORES, 0]] * 2) * np.array(by_label)
+    yield Column(JOINT, "joint", (*by_label[0], *by_label[1]), sums=tuple(map(float, sums.ravel())))
