@@ -1,7 +1,7 @@
 """Measure the profile of a partition of 25 columns, and compare with a plain DuckDB query.
 
 Each runs in its own process. The plain query has 20 bins of equal width, and no moments. The profile has the quantile
-bins of a reference, moments, missing values and unseen categories; it runs with sketches and without.
+bins of a reference, moments, missing values and unseen categories.
 LEEWAY_BENCH_ROWS sets the sizes (default 1000000,5000000; 50000000 needs 9 GB of disk). With LEEWAY_BENCH_PEERS=1
 Evidently, NannyML and whylogs each compare two files of a million rows, once. They read both files, while the profile
 reads one.
@@ -40,7 +40,7 @@ from pathlib import Path
 from pipelines.monitoring.profiles.counting import count_file
 from pipelines.monitoring.profiles.reference import Reference
 reference = Reference.model_validate_json(Path(sys.argv[2]).read_text())
-count_file(reference, Path(sys.argv[1]), sketch_rows=int(sys.argv[3]))
+count_file(reference, Path(sys.argv[1]))
 """
 START_CODE = "import pipelines.monitoring.profiles.counting"
 FIT_CODE = """
@@ -99,8 +99,7 @@ def _measure(folder: Path, rows: int, seconds: dict[str, list[float]], facts: di
     _run_code(GENERATE_CODE, [str(path), str(rows), *columns], folder)
     _run_code(FIT_CODE, [str(folder / "train.parquet"), str(reference), *columns], folder)
     commands = {
-        "profile": (PROFILE_CODE, [str(path), str(reference), "0"]),
-        "profile, sketches of 20,000 rows": (PROFILE_CODE, [str(path), str(reference), "20000"]),
+        "profile": (PROFILE_CODE, [str(path), str(reference)]),
         "profile, start and imports only": (START_CODE, []),
         "plain DuckDB query (peer)": (PLAIN_CODE, [str(path), *columns]),
     }

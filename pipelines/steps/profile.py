@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Literal
 
 from pipelines.contract import Result, Spec
 from pipelines.system.log import log
@@ -35,8 +33,6 @@ class ProfileSpec(Spec):
     registry is not used, so `version` must be a number."""
     engine: Literal["duckdb", "spark"] = "duckdb"
     """The engine that counts."""
-    sketch_rows: Annotated[int, Field(ge=0)] = 20_000
-    """Approximate number of rows for the quantile sketches, a random sample where there are more; 0: no sketches."""
 
 
 class ProfileResult(Result):
@@ -81,7 +77,7 @@ def run(spec: ProfileSpec) -> ProfileResult:
     # Another run may replace the file while this one counts, and store its profile first. Counting again until the
     # file stays the same ensures that the profile of the older rows is not the last one stored.
     while identity != (identity := _identify_file(spec.rows)):
-        profile = count_file(record.reference, spec.rows, spec.engine, spec.sketch_rows)
+        profile = count_file(record.reference, spec.rows, spec.engine)
         is_changed |= table.write(spec.partition, spec.model_name, version, profile)
     result = _build_result(spec, version, profile, is_changed=is_changed)
     log.info(

@@ -21,7 +21,6 @@ from pipelines.features import engines
 from pipelines.monitoring.profiles import queries
 from pipelines.monitoring.profiles.profile import Column, Profile
 from pipelines.monitoring.profiles.reference import Category, Number, Reference
-from pipelines.monitoring.profiles.sketch import Sketch
 from pipelines.monitoring.profiles.slots import SCORE_BINS, Slot, list_slots
 from pipelines.monitoring.profiles.texts import select_normalizer
 
@@ -35,17 +34,13 @@ REST, UNSEEN, MISSING = -3, -2, -1
 """Positions of the last counts of a category: other values of training, values that training never saw, and missing."""
 
 
-def count_file(
-    reference: Reference, path: Path, engine: engines.EngineName = "duckdb", sketch_rows: int = 0
-) -> Profile:
+def count_file(reference: Reference, path: Path, engine: engines.EngineName = "duckdb") -> Profile:
     """Count all rows of a Parquet file together.
 
     Args:
         reference: the columns to count and their bins.
         path: file with the features, and with `score` and the label where they are known.
         engine: the engine that counts.
-        sketch_rows: approximate number of rows for the quantile sketches, a random sample where the file has more;
-            0: no sketches.
 
     Raises:
         DataError: the file does not exist, is not a Parquet file, or has columns of equal names. A retry cannot help.
@@ -59,15 +54,13 @@ def count_file(
         with engines.open_engine(engine, [str(path)], _select_schema(readable_slots, schema), with_nan=True) as run:
             execute = partial(run, days=None)
             columns = {slot: column for _, slot, column in _count_columns(execute, reference, readable_slots)}
-            if sketch_rows:
-                columns |= _add_sketches(execute, columns, min(1.0, sketch_rows / rows))
     return _build_profile(reference, slots, rows, columns)
 
 
 def count_days(
     reference: Reference, path: Path, day_column: str, engine: engines.EngineName = "duckdb"
 ) -> dict[dt.date, Profile]:
-    """Count the rows of each day of a Parquet file, without sketches. The sum of the days equals `count_file`.
+    """Count the rows of each day of a Parquet file. The sum of the days equals `count_file`.
 
     Args:
         reference: the columns to count and their bins.
@@ -252,18 +245,6 @@ def _build_joint_column(joint: Slot, cells: Sequence[Mapping[str, Any]], rows: i
             position = SCORE_BINS * cell["label"] + cell["bin"]
             counts[position], sums[position] = cell["times"], cell["total"] or 0.0
     return replace(joint.build_empty(0), counts=tuple(counts), sums=tuple(sums), missing=rows - sum(counts))
-
-
-def _add_sketches(execute: Execute, columns: Mapping[Slot, Column], share: float) -> dict[Slot, Column]:
-    """Return the number columns with sketches of a random share of the rows, 0 to 1."""
-    sketches = {slot: Sketch() for slot in columns if slot.kind in {"number", "score"}}
-    names = [slot.name for slot in sketches]
-    if not names:
-        return {}
-    for batch in execute(partial(queries.sample_numbers, columns=names, share=share)):
-        for slot, sketch in sketches.items():
-            sketch.update(np.asarray(batch[slot.name].drop_null()))
-    return {slot: replace(columns[slot], sketch=sketch.to_bytes()) for slot, sketch in sketches.items()}
 
 
 def _list_rows(batches: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:

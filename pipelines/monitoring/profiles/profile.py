@@ -21,7 +21,7 @@ RELATIVE_TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Column:
-    """The counts of a column. Columns of several partitions can be added; minimum, maximum and sketch are merged."""
+    """The counts of a column. Columns of several partitions can be added; minimum and maximum are merged."""
 
     name: str
     kind: Kind
@@ -46,13 +46,9 @@ class Column:
     maximum: float | None = None
     sums: tuple[float, ...] = ()
     """joint only: sum of the scores in each bin of `counts`."""
-    sketch: bytes = b""
-    """Serialized quantile sketch (`pipelines.monitoring.profiles.sketch`); empty where there is none."""
 
     def __add__(self, other: Column) -> Column:
         """Add the counts of two partitions."""
-        from pipelines.monitoring.profiles.sketch import merge_sketches
-
         return replace(
             self,
             counts=_add_each(self.counts, other.counts),
@@ -65,7 +61,6 @@ class Column:
             minimum=_combine(min, self.minimum, other.minimum),
             maximum=_combine(max, self.maximum, other.maximum),
             sums=_add_each(self.sums, other.sums),
-            sketch=merge_sketches(self.sketch, other.sketch) if self.sketch or other.sketch else b"",
         )
 
     @property
@@ -79,10 +74,9 @@ class Column:
         return max(self.s2 - self.s1**2 / self.n, 0.0) if self.n else 0.0
 
     def is_equivalent(self, other: Column) -> bool:
-        """Return whether the counts are equal, up to rounding in the sums and the randomness of the sketch."""
-        inexact_fields: dict[str, Any] = {"s1": 0.0, "s2": 0.0, "sums": (), "sketch": b""}
-        has_equal_counts = replace(self, **inexact_fields) == replace(other, **inexact_fields)
-        if not has_equal_counts or bool(self.sketch) != bool(other.sketch):
+        """Return whether the counts are equal, up to rounding in the sums."""
+        inexact_fields: dict[str, Any] = {"s1": 0.0, "s2": 0.0, "sums": ()}
+        if replace(self, **inexact_fields) != replace(other, **inexact_fields):
             return False
         # s1, the sum of x - center, is small compared with its terms, so its tolerance is relative to their size.
         scale = math.sqrt(self.n * self.s2)
@@ -144,7 +138,7 @@ class Profile:
 
     @classmethod
     def from_rows(cls, rows: Sequence[Mapping[str, Any]]) -> Self:
-        """Build the profile from rows of `to_rows`. Other fields of the rows are ignored; the sketch is optional.
+        """Build the profile from rows of `to_rows`. Other fields of the rows are ignored.
 
         Raises:
             DataError: there are no rows, or rows of several references. A retry cannot help.

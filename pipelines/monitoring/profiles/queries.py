@@ -142,9 +142,3 @@ def _replace_nan_by_null(column: ibis.Value) -> ibis.Value:
 
 def _cast_label(column: ibis.Value) -> ibis.Value:
     return column if column.type().is_boolean() else _replace_nan_by_null(column) != 0
-
-
-def sample_numbers(rows: ibis.Table, columns: Sequence[str], share: float) -> ibis.Table:
-    """Select number columns of a random sample of the rows; `share` is 0 to 1, and 1 selects all rows."""
-    sample = rows if share >= 1 else rows.sample(share, method="row")
-    return sample.select(**{name: sample[name].cast("float64") for name in columns})

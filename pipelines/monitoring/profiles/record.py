@@ -40,7 +40,7 @@ class ReferenceRecord:
     holdout: Mapping[dt.date, Profile]
 
     def write(self, path: Path) -> None:
-        """Write the record as JSON, without sketches, so that equal rows give equal bytes. Idempotent."""
+        """Write the record as JSON: equal rows give equal bytes. Idempotent."""
         days = {name: _format_days(getattr(self, name)) for name in ("training", "holdout")}
         write_json(path, {"reference": self.reference.model_dump(mode="json"), **days})
 
@@ -89,7 +89,7 @@ def _parse_days(content: Mapping[str, Any]) -> dict[dt.date, Profile]:
 
 
 def _format_row(row: dict[str, Any]) -> dict[str, Any]:
-    fields = {name: _round_float(value) for name, value in row.items() if name != "sketch"}
+    fields = {name: _round_float(value) for name, value in row.items()}
     return {**fields, "sums": [_round_float(value) for value in row["sums"]]}
 
 

@@ -1,6 +1,7 @@
 """Store profiles in the lake's table `profiles`: one row for each column of a partition's profile and model version.
 
-The table is partitioned by month, so that a year of profiles is read from a dozen files.
+The table is partitioned by month, so that a year of profiles is read from a dozen files. Tables of earlier versions
+have a column `sketch`, which is not read; it is null in new rows.
 """
 
 from __future__ import annotations
@@ -14,11 +15,10 @@ import pyarrow as pa
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThanOrEqual
 
 from pipelines.lake import PARTITION
-from pipelines.lake.month_table import ALL_COLUMNS, MonthTable, TableVersion, get_month_of_day
+from pipelines.lake.month_table import MonthTable, TableVersion, get_month_of_day
 from pipelines.monitoring.profiles.profile import Profile
 
 TABLE = "profiles"
-SKETCH = "sketch"
 SCHEMA = pa.schema(
     [
         (PARTITION, pa.date32()),  # first day of the month of `day`
@@ -32,7 +32,6 @@ SCHEMA = pa.schema(
         ("n", pa.int64()),
         *((name, pa.float64()) for name in ("center", "s1", "s2", "minimum", "maximum")),
         ("sums", pa.list_(pa.field("element", pa.float64()))),
-        (SKETCH, pa.binary()),
     ]
 )
 
@@ -63,9 +62,7 @@ class Profiles:
         key = {"day": day, "model_name": model_name, "model_version": model_version}
         return self._months.update(partial(_replace_profile, key=key, profile=profile))
 
-    def read_window(
-        self, first: dt.date, last: dt.date, model_name: str, model_version: str, *, sketches: bool = False
-    ) -> dict[dt.date, Profile]:
+    def read_window(self, first: dt.date, last: dt.date, model_name: str, model_version: str) -> dict[dt.date, Profile]:
         """Read the profiles of the days `first` to `last` by a model version. Days without a profile are left out.
 
         Args:
@@ -73,7 +70,6 @@ class Profiles:
             last: last day, included.
             model_name: registered model.
             model_version: number of the version.
-            sketches: whether to read the quantile sketches, too.
 
         Returns:
             Day to profile, in the order of the days.
@@ -90,8 +86,7 @@ class Profiles:
             And(EqualTo("model_name", model_name), EqualTo("model_version", model_version)),
         )
         rows_by_day: dict[dt.date, list[dict[str, Any]]] = {}
-        columns = ALL_COLUMNS if sketches else tuple(name for name in SCHEMA.names if name != SKETCH)
-        for row in self._months.read(condition, columns).to_pylist():
+        for row in self._months.read(condition, SCHEMA.names).to_pylist():
             rows_by_day.setdefault(row["day"], []).append(row)
         return {day: _build_profile(rows_by_day[day]) for day in sorted(rows_by_day)}
 

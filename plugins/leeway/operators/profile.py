@@ -16,15 +16,13 @@ class ProfileOperator(StepOperator):
         version: version that scored the rows (templated).
         rows: Parquet file of the rows, as `ScoreOperator` returns it (templated).
         partition: day of the rows, YYYY-MM-DD (templated); by default the run's partition.
-        sketch_rows: approximate number of rows for the quantile sketches, a random sample if there are more
-            (templated); 0: no sketches; by default the step's.
 
     Returns:
         `ProfileResult`: partition, model_name, version, reference, rows, labelled, vanished, retyped, empty, changed.
     """
 
     step = "profile"
-    fields = ("model_name", "version", "rows", "partition", "sketch_rows")
+    fields = ("model_name", "version", "rows", "partition")
 
     def __init__(
         self,
@@ -33,9 +31,8 @@ class ProfileOperator(StepOperator):
         version: str,
         rows: str,
         partition: str = PARTITION,
-        sketch_rows: int | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.model_name, self.version, self.rows = model_name, version, rows
-        self.partition, self.sketch_rows = partition, sketch_rows
+        self.partition = partition

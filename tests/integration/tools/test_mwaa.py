@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 TOOL = ROOT / "tools" / "mwaa.py"
 HEAVY = ["pandas", "numpy", "mlflow", "great_expectations", "dvc", "sagemaker", "pyiceberg", "pyarrow", "duckdb"]
-HEAVY += ["ibis", "xgboost", "sklearn", "matplotlib", "scipy", "s3fs", "datasketches", "moto"]
+HEAVY += ["ibis", "xgboost", "sklearn", "matplotlib", "scipy", "s3fs", "moto"]
 # The heavy libraries are hidden, as in an environment in which they are not installed.
 LOAD = """
 import importlib, pkgutil, sys

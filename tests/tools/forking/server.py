@@ -36,7 +36,7 @@ from typing import Any
 
 PRELOADED = (
     *("typer", "rich.console", "yaml", "requests", "pydantic_settings", "jinja2", "psutil", "tenacity", "packaging"),
-    *("pandas", "pyarrow.parquet", "pyarrow.dataset", "pyarrow.compute", "duckdb", "ibis", "datasketches"),
+    *("pandas", "pyarrow.parquet", "pyarrow.dataset", "pyarrow.compute", "duckdb", "ibis"),
     *("sqlalchemy.orm", "pyiceberg.catalog.sql", "pyiceberg.io.pyarrow", "pyiceberg.expressions.parser"),
     *("scipy.stats", "sklearn.metrics", "xgboost", "matplotlib.figure", "matplotlib.backends.backend_agg"),
     *("boto3", "s3fs", "mlflow", "mlflow.pyfunc", "mlflow.xgboost", "mlflow.tracking", "sagemaker.core.image_uris"),

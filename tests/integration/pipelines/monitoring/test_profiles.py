@@ -5,6 +5,7 @@ import json
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,16 +13,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
+from pipelines.lake.month_table import MonthTable
 from pipelines.monitoring.profiles import Policy, counting
 from pipelines.monitoring.profiles.counting import count_file
 from pipelines.monitoring.profiles.profile import Profile, sum_profiles
 from pipelines.monitoring.profiles.record import ReferenceRecord
 from pipelines.monitoring.profiles.reference import Reference, fit_reference
-from pipelines.monitoring.profiles.table import TABLE, Profiles
+from pipelines.monitoring.profiles.table import SCHEMA, TABLE, Profiles
 from pipelines.settings import settings
 from pipelines.steps import profile
 
@@ -46,7 +49,7 @@ def reference(rows: Path) -> Reference:
 @pytest.fixture
 def day_profile(reference: Reference, rows: Path) -> Profile:
     """Return the profile of the rows."""
-    return count_file(reference, rows, sketch_rows=1_000)
+    return count_file(reference, rows)
 
 
 def count_snapshots() -> int:
@@ -57,8 +60,7 @@ def test_reads_the_profile_that_was_written(day_profile: Profile) -> None:
     profiles = Profiles.open()
     assert profiles.read_window(DAY, NEXT, "flights", "2") == {}
     assert profiles.write(DAY, "flights", "2", day_profile)
-    assert profiles.read_window(DAY, NEXT, "flights", "2", sketches=True) == {DAY: day_profile}
-    assert {column.sketch for column in profiles.read_window(DAY, DAY, "flights", "2")[DAY].columns} == {b""}
+    assert profiles.read_window(DAY, NEXT, "flights", "2") == {DAY: day_profile}
     for arguments in ((NEXT, NEXT, "flights", "2"), (DAY, DAY, "flights", "1"), (DAY, DAY, "trains", "2")):
         assert profiles.read_window(*arguments) == {}
 
@@ -69,15 +71,40 @@ def test_equal_rows_commit_nothing_and_other_rows_replace_the_profile(
     profiles = Profiles.open()
     profiles.write(DAY, "flights", "2", day_profile)
     before = count_snapshots()
-    repeat = count_file(reference, rows, sketch_rows=1_000)
-    # Not equal to the bit: a sketch draws random numbers, and threads add in any order.
+    repeat = count_file(reference, rows)
+    # Not equal to the bit: threads add in any order.
     assert repeat.is_equivalent(day_profile)
     assert not profiles.write(DAY, "flights", "2", repeat)
     assert count_snapshots() == before
     pd.read_parquet(rows)[1:].to_parquet(rows)
     fewer = count_file(reference, rows)
     assert profiles.write(DAY, "flights", "2", fewer) and count_snapshots() > before
-    assert profiles.read_window(DAY, DAY, "flights", "2", sketches=True) == {DAY: fewer}
+    assert profiles.read_window(DAY, DAY, "flights", "2") == {DAY: fewer}
+
+
+def test_a_table_of_an_earlier_version_with_sketches_is_read_and_written(day_profile: Profile) -> None:
+    """Earlier versions stored a quantile sketch with each number, in a column that the table still has."""
+    old_months = MonthTable(TABLE, SCHEMA.append(pa.field("sketch", pa.binary())))
+    key = {"day": DAY, "model_name": "flights", "model_version": "2"}
+    month = DAY.replace(day=1)
+    rows = [{**row, **key, "date": month, "at": at, "sketch": b"KLL"} for at, row in enumerate(day_profile.to_rows())]
+    old_months.update(
+        lambda version: version.replace_month(month, pa.Table.from_pylist(rows, schema=old_months.schema))
+    )
+    profiles = Profiles.open()
+    assert profiles.read_window(DAY, NEXT, "flights", "2") == {DAY: day_profile}
+    assert profiles.find_scored_days(DAY, NEXT, "flights") == {DAY}
+    assert not profiles.write(DAY, "flights", "2", day_profile)
+    assert profiles.write(NEXT, "flights", "2", day_profile)
+    assert profiles.write(DAY, "flights", "2", replace(day_profile, rows=501))
+    assert [day.rows for day in profiles.read_window(DAY, NEXT, "flights", "2").values()] == [501, 500]
+
+
+def test_a_reference_of_an_earlier_version_with_sketches_is_read(record: Path) -> None:
+    text = record.read_text()
+    record.write_text(text.replace('"missing":', '"sketch": "", "missing":'))
+    assert record.read_text() != text
+    assert ReferenceRecord.read(record).holdout[DAY].rows == 500
 
 
 def test_a_write_changes_no_other_day_or_version(day_profile: Profile) -> None:

@@ -33,9 +33,9 @@ def render(task: ProfileOperator, result: Any) -> ProfileOperator:
 
 
 def test_field_keeps_its_type_and_is_not_rendered_again():
-    _, profile = make_dag(rows=lambda score: score.output["rows"], sketch_rows=lambda score: score.output["scored"])
+    _, profile = make_dag(rows=lambda score: score.output["rows"], partition=lambda score: score.output["scored"])
     render(profile, RESULT)
-    assert (profile.rows, profile.sketch_rows) == (RESULT["rows"], 7)
+    assert (profile.rows, profile.partition) == (RESULT["rows"], 7)
 
 
 def test_dictionary_may_contain_the_whole_result_and_fields():

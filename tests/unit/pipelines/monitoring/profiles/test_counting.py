@@ -16,7 +16,6 @@ from pipelines.monitoring.profiles import Policy
 from pipelines.monitoring.profiles.counting import count_days, count_file
 from pipelines.monitoring.profiles.profile import sum_profiles
 from pipelines.monitoring.profiles.reference import SCORE_EDGES, Number, Reference, fit_reference
-from pipelines.monitoring.profiles.sketch import estimate_quantiles
 from pipelines.monitoring.profiles.slots import SCORE_BINS
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -107,16 +106,14 @@ def test_a_bin_includes_its_lower_edge_and_the_last_bin_its_upper_edge(home: Pat
 def test_spark_counts_the_same(reference: Reference, save: Save, generate_rows: Rows) -> None:
     frame = generate_rows(3_000, 4)
     path = save(frame)
-    profile = count_file(reference, path, "spark", sketch_rows=100)
+    profile = count_file(reference, path, "spark")
     check_profile(frame, reference, profile)
-    assert count_file(reference, path, sketch_rows=100).is_equivalent(profile)
+    assert count_file(reference, path).is_equivalent(profile)
 
 
 @pytest.mark.parametrize("number", [0, 1, 3])
 def test_counts_few_rows_and_no_rows(number: int, reference: Reference, save: Save, generate_rows: Rows) -> None:
-    profile = count_file(
-        reference, save(generate_rows(200, 6)[:number].convert_dtypes(dtype_backend="pyarrow")), sketch_rows=10
-    )
+    profile = count_file(reference, save(generate_rows(200, 6)[:number].convert_dtypes(dtype_backend="pyarrow")))
     assert profile.rows == number
     for column in profile.columns:
         assert sum(column.counts) + column.missing == number
@@ -179,7 +176,7 @@ def test_any_type_of_a_number_is_counted(kind: pa.DataType, tmp_path: Path) -> N
     pq.write_table(pa.table({"x": [1.0, 2.0, 3.0]}), tmp_path / "training.parquet")
     pq.write_table(pa.table({"x": pa.array([1, 2, 2, None]).cast(kind)}), tmp_path / "day.parquet")
     reference = fit_reference(tmp_path / "training.parquet", {"x": "number"}, "late", Policy())
-    column = count_file(reference, tmp_path / "day.parquet", sketch_rows=10)["x"]
+    column = count_file(reference, tmp_path / "day.parquet")["x"]
     assert (column.counts, column.missing, column.maximum) == ((0, 1, 2, 0, 0), 1, 2.0)
 
 
@@ -205,12 +202,10 @@ def test_refuses_columns_whose_names_differ_only_in_case(names: list[str], tmp_p
 def test_a_column_without_a_value_is_missing_and_not_absent(
     reference: Reference, save: Save, generate_rows: Rows
 ) -> None:
-    profile = count_file(
-        reference, save(generate_rows(9, 8).assign(x=None, rain=np.nan, g=None, late=None)), sketch_rows=5
-    )
+    profile = count_file(reference, save(generate_rows(9, 8).assign(x=None, rain=np.nan, g=None, late=None)))
     for name in ("x", "rain", "g", "late"):
         assert (profile[name].missing, profile[name].absent, sum(profile[name].counts)) == (9, 0, 0)
-    assert profile["rain"].mean is None and profile["rain"].sketch == b"" and profile.joint.missing == 9
+    assert profile["rain"].mean is None and profile.joint.missing == 9
 
 
 @pytest.mark.parametrize("values", [[0.25, np.nan, 0.5, np.nan], [np.nan, np.nan]])
@@ -225,9 +220,7 @@ def test_nan_is_missing_although_the_file_statistics_ignore_it(
 
 
 def test_counts_a_column_of_infinities(reference: Reference, save: Save, generate_rows: Rows) -> None:
-    profile = count_file(
-        reference, save(generate_rows(4, 8).assign(x=[np.inf, -np.inf, np.inf, np.inf])), sketch_rows=5
-    )
+    profile = count_file(reference, save(generate_rows(4, 8).assign(x=[np.inf, -np.inf, np.inf, np.inf])))
     assert (profile["x"].counts[0], profile["x"].counts[-1], profile["x"].n, profile["x"].mean) == (1, 3, 0, None)
 
 
@@ -245,7 +238,7 @@ def test_counts_numeric_labels_as_labels(reference: Reference, save: Save, gener
 
 
 def test_all_columns_are_absent_from_a_file_with_other_columns(reference: Reference, save: Save) -> None:
-    profile = count_file(reference, save(pd.DataFrame({"other": [1, 2]})), sketch_rows=5)
+    profile = count_file(reference, save(pd.DataFrame({"other": [1, 2]})))
     assert {column.absent for column in profile.columns} == {2}
 
 
@@ -261,14 +254,3 @@ def test_refuses_a_file_that_is_not_parquet(reference: Reference, tmp_path: Path
     (tmp_path / "text.parquet").write_text("a,b")
     with pytest.raises(DataError, match="cannot be read as a Parquet file"):
         count_file(reference, tmp_path / "text.parquet")
-
-
-def test_sketches_estimate_quantiles_from_all_rows_or_from_a_sample(
-    save: Save, reference: Reference, generate_rows: Rows
-) -> None:
-    frame = generate_rows(20_000, 9).assign(x=np.random.default_rng(1).random(20_000))
-    ranks = [0.1, 0.5, 0.9]
-    for sketch_rows, error in ((100_000, 0.02), (5_000, 0.05)):
-        estimates = estimate_quantiles(count_file(reference, save(frame), sketch_rows=sketch_rows)["x"].sketch, ranks)
-        assert estimates == pytest.approx(ranks, abs=error)
-    assert estimate_quantiles(count_file(reference, save(frame))["x"].sketch, ranks) == []
