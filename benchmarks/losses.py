@@ -19,7 +19,7 @@ from benchmarks.scored_days import (
 from pipelines.monitoring.drift import performance
 from pipelines.monitoring.drift.finding import Finding, Measure
 
-WINDOWS = 2_000
+WINDOWS = 800
 """Windows that are simulated for each rate without a loss. A quarter of them are simulated for each loss."""
 LENGTHS, CORRELATIONS = (7, 14, 28), (0.0, 0.5, 0.7)
 LEVELS = (0.05, 0.0027)

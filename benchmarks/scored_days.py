@@ -29,8 +29,8 @@ DAY_DEVIATION, WEEKDAY_DEVIATION = 0.1, 0.1
 SCORE_DEVIATION, RATE_DEVIATION, SLOPE_DEVIATION = 0.2, 0.3, 0.15
 """Standard deviations of the daily shifts of the scores and of the labels on the logit, and of the labels' slope."""
 EDGES = tuple(float(edge) for edge in special.ndtri(np.arange(1, 10) / 10))
-NUMBERS = tuple(Number(name=f"x{n}", family="number", edges=EDGES, center=0.0) for n in range(4))
-CATEGORIES = tuple(Category(name=f"g{n}", family="text", values=tuple("abcde"), rest=("f", "g")) for n in range(2))
+NUMBERS = tuple(Number(name=f"x{n}", family="number", edges=EDGES, center=0.0) for n in range(2))
+CATEGORIES = (Category(name="g", family="text", values=tuple("abcde"), rest=("f", "g")),)
 CATEGORY_LOGITS = np.log([0.3, 0.25, 0.2, 0.15, 0.07, 0.025, 0.005])
 """Of the values a to e, of other values, and of values that the training did not have."""
 REFERENCE = Reference(label="late", numbers=NUMBERS, categories=CATEGORIES)
@@ -80,10 +80,12 @@ class ScoredDays:
         return Profile(REFERENCE.digest, rows, (*self._build_features(day), *_build_outcome_columns(self.joint[day])))
 
     def _build_features(self, day: int) -> Iterator[Column]:
-        counts = [*self.numbers[day], *self.categories[day]]
-        kinds = ["number"] * len(NUMBERS) + ["category"] * len(CATEGORIES)
-        for column, kind, row, missing in zip((*NUMBERS, *CATEGORIES), kinds, counts, self.missing[day], strict=True):
-            yield Column(column.name, kind, tuple(map(int, row)), int(missing))  # type: ignore[arg-type]
+        missing = [int(rows) for rows in self.missing[day]]
+        for n, number in enumerate(NUMBERS):
+            yield Column(number.name, "number", tuple(map(int, self.numbers[day, n])), missing[n])
+        for n, category in enumerate(CATEGORIES):
+            counts = tuple(map(int, self.categories[day, n]))
+            yield Column(category.name, "category", counts, missing[len(NUMBERS) + n])
 
 
 def simulate_days(

@@ -210,7 +210,7 @@ def _draw_performance(history: DriftHistory) -> Any:
             holdout["auc"].value, color=REFERENCE_COLOR, linestyle="--", linewidth=1, label="AUC on the holdout"
         )
     performance_axis.legend(frameon=False, ncols=3)
-    performance_axis.set_title("Performance, with the intervals that the decision uses", loc="left", fontsize=10)
+    performance_axis.set_title("Performance, with its intervals", loc="left", fontsize=10)
     _label_days(performance_axis, days)
     return figure
 

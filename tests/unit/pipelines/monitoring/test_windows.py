@@ -135,7 +135,7 @@ def test_the_estimated_auc_is_compared_with_that_of_the_holdout_by_scores(
     (finding,) = [f for f in compare_all(record, narrow)[-1].findings if f.measure == "estimated_auc"]
     assert finding.effect is not None and finding.effect > 0.1
     assert finding.p_value is not None and finding.p_value < 1e-6
-    assert "performance" in decide(record, narrow).worst
+    assert "performance" in decide(record, narrow).drifted_columns
 
 
 def test_a_column_without_importance_to_the_model_does_not_alarm(

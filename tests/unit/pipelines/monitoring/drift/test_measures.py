@@ -1,4 +1,4 @@
-"""Test the measures against scipy, and against the formulas of Evidently 0.7 and NannyML 0.13 where these exist."""
+"""Test the measures against scipy. `test_drift_tools` has numbers of Evidently and NannyML."""
 
 import math
 import warnings
@@ -30,8 +30,7 @@ def expand_rows(counts: Array) -> Array:
     return np.repeat(POINTS, counts.astype(int))
 
 
-def test_psi_equals_that_of_evidently() -> None:
-    # evidently/legacy/calculations/stattests/psi.py, _psi, for shares without a zero.
+def test_psi_is_the_sum_of_its_definition_and_a_chi_square() -> None:
     p, q = REFERENCE / REFERENCE.sum(), WINDOW / WINDOW.sum()
     finding = measure_findings(REFERENCE, WINDOW)["psi"]
     assert finding.effect == pytest.approx(float(((p - q) * np.log(p / q)).sum()), abs=1e-12)
@@ -41,19 +40,15 @@ def test_psi_equals_that_of_evidently() -> None:
 
 
 def test_jensen_shannon_equals_the_distance_of_scipy_with_base_two() -> None:
-    # NannyML's JensenShannonDistance, categorical: jensenshannon(reference, analysis, base=2) of shares.
     expected = jensenshannon(REFERENCE, WINDOW, base=2)
     finding = measure_findings(REFERENCE, WINDOW)["js"]
     assert finding.effect == pytest.approx(expected, abs=1e-9)
     assert measures.compute_jensen_shannon(REFERENCE, WINDOW) == pytest.approx(expected**2, abs=1e-12)
-    # Evidently's is the same distance with base e.
-    assert finding.effect * math.sqrt(math.log(2)) == pytest.approx(jensenshannon(REFERENCE, WINDOW), abs=1e-9)  # type: ignore[operator]
     chi_square = measure_findings(REFERENCE, WINDOW)["chi_square"].p_value
     assert finding.p_value == pytest.approx(chi_square, rel=0.1)
 
 
 def test_chi_square_equals_that_of_scipy_without_yates() -> None:
-    # NannyML's Chi2Statistic also calls chi2_contingency with the table of counts.
     expected = stats.chi2_contingency(np.stack([REFERENCE, WINDOW]), correction=False)
     finding = measure_findings(REFERENCE, WINDOW)["chi_square"]
     assert finding.p_value == pytest.approx(expected.pvalue, abs=1e-9)
@@ -79,7 +74,6 @@ def test_a_distance_of_1_is_not_certain_with_few_rows() -> None:
 
 
 def test_wasserstein_equals_that_of_scipy_divided_by_the_standard_deviation() -> None:
-    # evidently/.../wasserstein_distance_norm.py: wasserstein_distance(reference, current) / max(std(reference), 0.001).
     expected = stats.wasserstein_distance(expand_rows(REFERENCE), expand_rows(WINDOW)) / max(
         np.std(expand_rows(REFERENCE)), 0.001
     )

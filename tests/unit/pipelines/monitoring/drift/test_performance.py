@@ -1,9 +1,9 @@
-"""Test performance from counts against scikit-learn and DeLong, and CBPE against NannyML's formula."""
+"""Test performance from counts against scikit-learn and DeLong, and its losses by simulation."""
 
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.metrics import auc, brier_score_loss, log_loss, roc_auc_score
+from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from benchmarks.losses import simulate_loss_p_values
 from pipelines.errors import DataError
@@ -102,24 +102,6 @@ def test_the_auc_with_one_row_of_a_label_has_a_large_error() -> None:
     assert estimate.value == 1 and estimate.se == 0.5 and all(np.isfinite([estimate.low, estimate.high]))
 
 
-def compute_auc_like_nannyml(score: Array) -> float:
-    """Compute NannyML's estimate_roc_auc: the area under the expected confusion at each score, closed at (0, 0)."""
-    thresholds = np.sort(score)
-    true, false = (np.cumsum(shares[::-1])[::-1] for shares in (thresholds, 1 - thresholds))
-    false_negative_shares, true_negative_shares = (
-        np.append(0, np.cumsum(shares)[:-1]) for shares in (thresholds, 1 - thresholds)
-    )
-    distinct = np.diff(thresholds, prepend=-1).astype(bool)
-    tpr, fpr = (true / (true + false_negative_shares))[distinct], (false / (false + true_negative_shares))[distinct]
-    return float(auc(np.append(fpr, 0), np.append(tpr, 0)))
-
-
-def test_the_estimated_auc_equals_that_of_nannyml() -> None:
-    histogram = simulate_days(1, 2_000)[0].sum(axis=1)
-    estimate = performance.estimate_performance(histogram, SCORE, 0.05)["estimated_auc"]
-    assert estimate.value == pytest.approx(compute_auc_like_nannyml(np.repeat(SCORE, histogram.astype(int))), abs=1e-9)
-
-
 def test_the_standard_error_of_the_estimate_is_that_of_the_later_auc() -> None:
     errors, standard_errors = [], []
     for seed in range(300):
@@ -175,7 +157,7 @@ def test_only_a_loss_against_the_holdout_is_significant() -> None:
 
 @pytest.mark.parametrize(("correlation", "window_days"), [(0.0, 7), (0.5, 14)])
 def test_a_loss_is_as_rare_as_its_p_value_says_where_weather_lasts(correlation: float, window_days: int) -> None:
-    """`benchmarks/results/drift.json` has all lengths, and more windows."""
+    """`benchmarks/results/losses.json` has all lengths, and more windows."""
     windows, limit = 250, {"ece": 0.0}
     p_values = simulate_loss_p_values(windows, window_days, correlation)
     assert set(p_values) == {"auc", "brier", "log_loss", "ece", "estimated_auc"}

