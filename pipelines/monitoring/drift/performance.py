@@ -65,7 +65,7 @@ METRICS: Mapping[Measure, Metric] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Performance(Estimate):
     """A metric of a sample of days, with its interval, and with the values of its days for `find_losses`."""
 
@@ -207,7 +207,7 @@ def _build_performance(
     half_width = error.se * float(stats.t.isf(alpha, error.freedom))
     highest = np.inf if metric is compute_log_loss else 1.0
     low, high = max(value - half_width, 0.0), min(value + half_width, highest)
-    return Performance(value, low, high, error.se, round(float(total.sum())), days, row_se)
+    return Performance(value, low, high, error.se, round(float(total.sum())), days=days, row_se=row_se)
 
 
 def _compute_day_values(days: Array, scores: Array, metric: Metric, row_se: float) -> DayValues | None:
