@@ -15,6 +15,7 @@ the asset `flights_drift` gets an event with the `as_of` of the retraining, the 
 starts `flights_train`. Without drift the task is skipped. The task's button *Drift* (tab Details) and the lake's table
 `drift_results` show the findings.
 
+* **Without drift** it requests a training, too, where the last one is older than `max_age_days` (params.yaml, guard).
 * **Paused** at first, like `flights_score`: without profiles each run would wait six hours for them, and fail.
 * **By hand**: trigger the DAG with a day. Such a run may retrain, unlike a backfill.
 * **Backfill**: any range of days that were scored. It decides as the daily runs would have. It retrains only with the

@@ -31,7 +31,7 @@ backtest.
 
 * A person: trigger the DAG with `as_of`.
 * Drift: an event of the asset `flights_drift` with `extra={"as_of": ..., "reason": ..., "drifted_columns": [...]}`.
-* The calendar: the first day of each month.
+* The calendar: the first day of each month, if the last training is as old as `max_age_days` (params.yaml, guard).
 * A backfill: it promotes nothing unless `promote_in_backfill` is set. Use `--max-active-runs 1` to keep the order.
 """
 

@@ -38,7 +38,8 @@ STRATEGIES: Sequence[tuple[str, str, Sequence[str]]] = (
     ),
     (
         DRIFT,
-        "trained when the drift sensor starts it and no guard holds it back; only promoted versions serve",
+        "trained when the drift sensor requests it, on drift or by age, and no guard holds it back; only promoted "
+        "versions serve",
         ("drift",),
     ),
 )
