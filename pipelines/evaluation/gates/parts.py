@@ -92,10 +92,16 @@ def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataF
 
 
 def _split_by_value(column: pd.Series[Any]) -> Iterator[tuple[str, Array]]:
-    """Yield each value of a column as text, and the mask of its rows. A missing value has the text `missing`."""
-    text = column.astype(object).where(column.notna(), "missing").astype(str).to_numpy()
-    for value in np.unique(text):
-        yield str(value), text == value
+    """Yield each value of a column as text, and the mask of its rows.
+
+    Rows without a value are `missing`, or `no value` where the column has the text `missing`.
+    """
+    has_value, text = column.notna().to_numpy(), column.astype(object).astype(str).to_numpy()
+    values = np.unique(text[has_value])
+    for value in values:
+        yield str(value), (text == value) & has_value
+    if not has_value.all():
+        yield "no value" if "missing" in values else "missing", ~has_value
 
 
 def _find_weeks(days: pd.Series[Any]) -> pd.Series[Any]:

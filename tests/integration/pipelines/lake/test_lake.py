@@ -126,6 +126,8 @@ def test_unsuitable_rows_are_refused_and_change_nothing(home: Path, rows: pa.Tab
 def test_refused_rows_create_no_table(home: Path) -> None:
     with pytest.raises(DataError):
         Lake.open().write_partition("t", D1, create_rows(D2))
+    with pytest.raises(DataError, match="no column id_of_row, which its key names"):
+        Lake.open().write_partition("t", D1, create_rows(D1), key=("date", "id_of_row"))
     assert Lake.open().count_rows_by_day("t") == {}
 
 
