@@ -7,7 +7,6 @@ of day after which a tenth of the known rows come.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -71,5 +70,6 @@ def _count_to_end(counts: np.ndarray) -> np.ndarray:
 
 def _compute_poisson_p_value(rows: int, rate: float) -> float:
     """Return the probability of at most `rows` events where `rate` are expected (Poisson distribution)."""
-    logs = [number * math.log(rate) - rate - math.lgamma(number + 1) for number in range(rows + 1)]
-    return math.fsum(map(math.exp, logs))
+    from scipy.special import pdtr  # most validations do not need it, and it takes long to import
+
+    return float(pdtr(rows, rate))
