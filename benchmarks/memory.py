@@ -22,11 +22,11 @@ STEPS = {
     "sync": "sync",
     "second_sync": "sync again, one row in eight changed",
 }
-"""Label of each step of the benchmark `publish` that is measured."""
+"""The measured steps of the benchmark `publish`, each with its label in the result."""
 
 
 def run(sizes: Sequence[int] = SIZES) -> dict[str, Any]:
-    """Run each step once at each size. Return no "seconds" and, as "facts", the peak memory."""
+    """Run each step once at each size. Return the peak memory as "facts"; "seconds" is empty."""
     facts: dict[str, str] = {}
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as home:

@@ -87,7 +87,7 @@ def main(
 
 
 def _check_options(s3: str, numbers: Sequence[float]) -> None:
-    """Check what typer does not.
+    """Check that the numbers are finite, and that the URL of the S3 server is valid. typer checks neither.
 
     Raises:
         InvalidSetting: A number is not finite, or the S3 server has no valid URL. A retry cannot help.
@@ -97,7 +97,7 @@ def _check_options(s3: str, numbers: Sequence[float]) -> None:
     try:
         parts = urlsplit(s3)
         is_valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # the port is not a number, or the host is an IPv6 address without its end
+    except ValueError:  # the port is not a number, or the bracket of an IPv6 address is not closed
         is_valid = False
     if s3 and not (is_valid and s3.isprintable() and " " not in s3):
         raise InvalidSetting(f"--s3 must have the form http://HOST:PORT or https://HOST, not {s3!r}")

@@ -1,4 +1,4 @@
-"""Check the addresses of services. It needs only the standard library, because the settings import it."""
+"""Check the addresses of services. This module needs only the standard library, because the settings import it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 """Schemes of MLflow's databases; a driver may follow, as in `postgresql+psycopg`."""
 BUILT_IN_STORES = ("databricks", "databricks-uc", "uc")
-"""Names and schemes of Databricks, which MLflow has built in."""
+"""Names and schemes of the stores of Databricks, which are part of MLflow."""
 
 
 def check_http_address(address: str) -> str:
-    """Return the address of an HTTP service; an empty one, too, since it means that there is no service.
+    """Check the address of an HTTP service, and return it. An empty address is valid: there is no service.
 
     Raises:
         ValueError: it is not http://HOST or https://HOST with an optional port and path. The text says what is wrong.
@@ -21,20 +21,20 @@ def check_http_address(address: str) -> str:
         return address
     if not address.isprintable() or " " in address:
         raise ValueError("the address contains a blank or a control character")
-    parts = urlsplit(address)  # ValueError: an IPv6 address without its end
+    parts = urlsplit(address)  # raises ValueError where the bracket of an IPv6 address is not closed
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("the address must have the form http://HOST:PORT or https://HOST")
     try:
-        is_port = parts.port != 0
+        is_valid_port = parts.port != 0
     except ValueError:
-        is_port = False
-    if not is_port or parts.netloc.endswith(":"):
+        is_valid_port = False
+    if not is_valid_port or parts.netloc.endswith(":"):
         raise ValueError("the port of the address must be a number from 1 to 65535")
     return address
 
 
 def check_mlflow_address(address: str) -> str:
-    """Return the address of MLflow: of a server, of a database, or of a store that is installed as a plugin.
+    """Check the address of MLflow, and return it: of a server, a database, or a store that is built in or a plugin.
 
     Raises:
         ValueError: it is none of these. The text says what is wrong.
@@ -42,11 +42,11 @@ def check_mlflow_address(address: str) -> str:
     scheme = address.partition(":")[0].lower()
     if scheme.partition("+")[0] in DATABASES and "://" in address:
         return address
-    if scheme in ("", "http", "https") or scheme not in (*BUILT_IN_STORES, *_list_plugins()):
+    if scheme in ("", "http", "https") or scheme not in (*BUILT_IN_STORES, *_list_plugin_schemes()):
         return check_http_address(address)
     return address
 
 
-def _list_plugins() -> list[str]:
+def _list_plugin_schemes() -> list[str]:
     """Return the schemes of the stores that are installed as plugins of MLflow, such as `arn` of sagemaker-mlflow."""
     return [point.name for point in entry_points(group="mlflow.tracking_store")]

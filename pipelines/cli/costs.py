@@ -140,7 +140,11 @@ def _count_runs(dag: str, first: str, last: str) -> int:
 def _estimate_worst_case(
     budget: dict[str, Any], dag: str, instance_type: str, instance_count: int | None, max_run_s: int | None, region: str
 ) -> RunCost:
-    """Estimate the cost of a run from the options; section `budget` of params.yaml fills in those that are missing."""
+    """Estimate the cost of a run from the options. A missing option is taken from section `budget` of params.yaml.
+
+    Raises:
+        SpecError: an option is neither given nor in params.yaml. A retry cannot help.
+    """
     from pipelines.costs.forecast import estimate_worst_case
 
     instance_types = [instance_type] if instance_type else budget.get("instance_types", [])

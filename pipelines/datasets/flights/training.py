@@ -48,7 +48,8 @@ FOLDERS = (
     ("output_data_dir", "SM_OUTPUT_DATA_DIR", "output/data"),
     ("checkpoint_dir", "SM_CHECKPOINT_DIR", "checkpoints"),
 )
-"""Argument, the variable of SageMaker's script mode that has its default, and the folder where it is not set."""
+"""For each folder: the argument, the variable of SageMaker's script mode that holds its default, and the path below
+/opt/ml where the variable is not set."""
 CHANGEABLE_HYPERPARAMETERS = ("checkpoint_s", "checkpoint_rounds", "keep_checkpoints")
 """Hyperparameters that do not influence the model: they may change between an interruption and the restart."""
 
@@ -70,23 +71,27 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         InvalidInput: a hyperparameter is unknown, or its value is wrong.
     """
     parser = _Parser(description="Trains the flights model.", allow_abbrev=False)
-    count, amount = _number(int, 0), _number(float, 0)
-    parser.add_argument("--num_round", type=_number(int, 1), default=400, help="largest number of boosting rounds")
+    parse_count, parse_amount = _make_number_parser(int, 0), _make_number_parser(float, 0)
+    parser.add_argument(
+        "--num_round", type=_make_number_parser(int, 1), default=400, help="largest number of boosting rounds"
+    )
     parser.add_argument(
         "--early_stopping_rounds",
-        type=count,
+        type=parse_count,
         default=30,
         help="training stops after more than this many rounds without a lower validation log loss",
     )
-    parser.add_argument("--max_depth", type=count, default=6)
-    parser.add_argument("--eta", type=amount, default=0.05, help="learning rate")
-    parser.add_argument("--min_child_weight", type=amount, default=20.0)
-    parser.add_argument("--reg_lambda", type=amount, default=1.0)
-    parser.add_argument("--seed", type=count, default=13)
-    parser.add_argument("--nthread", type=count, default=0, help="threads of xgboost; 0: one for each core")
-    parser.add_argument("--checkpoint_s", type=amount, default=30.0, help="seconds between checkpoints; 0: each round")
-    parser.add_argument("--checkpoint_rounds", type=count, default=0, help="rounds between them; 0: by time only")
-    parser.add_argument("--keep_checkpoints", type=_number(int, 1), default=2)
+    parser.add_argument("--max_depth", type=parse_count, default=6)
+    parser.add_argument("--eta", type=parse_amount, default=0.05, help="learning rate")
+    parser.add_argument("--min_child_weight", type=parse_amount, default=20.0)
+    parser.add_argument("--reg_lambda", type=parse_amount, default=1.0)
+    parser.add_argument("--seed", type=parse_count, default=13)
+    parser.add_argument("--nthread", type=parse_count, default=0, help="threads of xgboost; 0: one for each core")
+    parser.add_argument(
+        "--checkpoint_s", type=parse_amount, default=30.0, help="seconds between checkpoints; 0: each round"
+    )
+    parser.add_argument("--checkpoint_rounds", type=parse_count, default=0, help="rounds between them; 0: by time only")
+    parser.add_argument("--keep_checkpoints", type=_make_number_parser(int, 1), default=2)
     for name, variable, default in FOLDERS:
         parser.add_argument(f"--{name}", type=Path, default=_get_folder(variable, default))
     arguments, unknown = parser.parse_known_args(argv)
@@ -95,7 +100,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     return arguments
 
 
-def _number(kind: type[int] | type[float], minimum: int) -> Callable[[str], float]:
+def _make_number_parser(kind: type[int] | type[float], minimum: int) -> Callable[[str], float]:
     """Return a function that parses a number from `minimum` to `MAX_NUMBER`."""
 
     def parse(text: str) -> float:
@@ -111,7 +116,7 @@ def _number(kind: type[int] | type[float], minimum: int) -> Callable[[str], floa
 
 
 def _get_folder(variable: str, default: str) -> Path:
-    """Return a folder of SageMaker's script mode."""
+    """Return the folder that the variable names; if it is empty or not set, `default` below SAGEMAKER_BASE_DIR."""
     return Path(os.environ.get(variable) or Path(os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml")) / default)
 
 
@@ -225,9 +230,9 @@ def _list_inputs(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _describe_error(error: Exception) -> str:
-    """Return the error and its place on one line, without the stack of C++ frames that xgboost appends.
+    """Describe an error on one line, without the C++ stack that xgboost appends.
 
-    The place helps nobody where the input is wrong.
+    The line names the file and line of the code, except where the input is wrong.
     """
     text = " ".join(str(error).split("Stack trace")[0].split())
     if isinstance(error, InvalidInput):

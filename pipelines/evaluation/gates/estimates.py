@@ -16,7 +16,11 @@ from pipelines.evaluation.statistics.weighted import METRICS, compute_metric
 
 
 def find_groups(holdout: Holdout, policy: Policy) -> Array | None:
-    """Return the number of each row's group, in the order of the groups' values; None where the rows are independent.
+    """Number the groups in the order of their values, and return the number of each row's group.
+
+    Returns:
+        Shape (rows,); None where the policy treats the rows as independent.
+
 
     Raises:
         DataError: the holdout lacks the column of the groups. A retry cannot help.
@@ -28,24 +32,32 @@ def find_groups(holdout: Holdout, policy: Policy) -> Array | None:
 
 
 def estimate_metric(holdout: Holdout, metric: Metric, policy: Policy) -> Estimate:
-    """Estimate a metric of the candidate: DeLong for auc of independent rows, else by groups or by the bootstrap."""
+    """Estimate a metric of the candidate: by DeLong for the AUC of independent rows, else by groups or bootstrap.
+
+    With fewer groups than the policy requires, the interval is infinite.
+    """
     label, score, groups = holdout.label, holdout.candidate_score, find_groups(holdout, policy)
     if metric == "auc" and groups is None:
         return delong.estimate_auc(label, score, alpha=policy.alpha)
     if has_too_few_groups(groups, policy):
-        return _measure(compute_metric(label, score, metric), groups)
+        return _make_unbounded_estimate(compute_metric(label, score, metric), groups)
     options: dict[str, Any] = {"alpha": policy.alpha, "draws": policy.draws, "seed": policy.seed}
     return bootstrap.estimate_metric(label, score, metric, groups=groups, **options)
 
 
 def estimate_gain(holdout: Holdout, other_score: Array, comparison: Comparison, policy: Policy) -> Estimate:
-    """Estimate how much better the candidate is than another model: positive is better, whatever the metric."""
+    """Estimate how much better the candidate is than another model: positive is better, whatever the metric.
+
+    With fewer groups than the policy requires, the interval is infinite.
+    """
     label, score, metric = holdout.label, holdout.candidate_score, comparison.metric
     groups = find_groups(holdout, policy)
     if metric == "auc" and groups is None and comparison.test != "bootstrap":
         return delong.estimate_auc_difference(label, score, other_score, alpha=policy.alpha)
     if has_too_few_groups(groups, policy):
-        difference = _measure(compute_metric(label, score, metric) - compute_metric(label, other_score, metric), groups)
+        difference = _make_unbounded_estimate(
+            compute_metric(label, score, metric) - compute_metric(label, other_score, metric), groups
+        )
     else:
         options: dict[str, Any] = {"alpha": policy.alpha, "draws": policy.draws, "seed": policy.seed}
         difference = bootstrap.estimate_difference(label, score, other_score, metric, groups=groups, **options)
@@ -53,11 +65,11 @@ def estimate_gain(holdout: Holdout, other_score: Array, comparison: Comparison, 
 
 
 def has_too_few_groups(groups: Array | None, policy: Policy) -> bool:
-    """Return whether there are groups, and fewer than the policy wants."""
+    """Return whether the rows have groups, but fewer than the policy requires."""
     return groups is not None and len(np.unique(groups)) < policy.min_groups
 
 
-def _measure(value: float, groups: Array | None) -> Estimate:
-    """Make an estimate with an infinite interval."""
+def _make_unbounded_estimate(value: float, groups: Array | None) -> Estimate:
+    """Make an estimate of this value with an infinite interval."""
     rows, group_count = (0, 0) if groups is None else (len(groups), len(np.unique(groups)))
     return Estimate(value, -math.inf, math.inf, math.inf, rows, group_count)

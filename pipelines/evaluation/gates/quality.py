@@ -31,7 +31,8 @@ def check_bounds(holdout: Holdout, policy: Policy) -> list[Check]:
 def check_against_baselines(holdout: Holdout, policy: Policy) -> list[Check]:
     """Check that the candidate beats two models without features.
 
-    One gives every row the label's rate in the training days, the other the rate in the last week of these days.
+    One scores every row with the label's rate in the training days, the other with the rate in the last week of these
+    days.
     """
     rates = {
         "the label's rate in training": holdout.base_rate,
@@ -78,7 +79,10 @@ def check_recency(days_newer: int | None) -> list[Check]:
 
 
 def _check_at_threshold(holdout: Holdout, champion_score: Array, threshold: float, policy: Policy) -> Check:
-    """Check that the candidate is right on more rows than the champion, or not on fewer by more than the margin."""
+    """Check that the candidate's share of correctly predicted rows is not lower than the champion's by over the margin.
+
+    With too few groups, the check is undecided, and its interval is that of independent rows.
+    """
     groups, scores = find_groups(holdout, policy), (holdout.candidate_score, champion_score)
     if groups is not None and has_too_few_groups(groups, policy):
         result = run_mcnemar_test(holdout.label, *scores, threshold, alpha=policy.alpha)

@@ -19,6 +19,7 @@ from pipelines.evaluation.gates.verdict import UNDECIDED, Check
 Scorer = Callable[[pd.DataFrame], Any]
 """Takes feature rows, returns their scores; shape (rows,)."""
 SINGLE_CALLS, BATCH_CALLS, WARMUP_CALLS = 200, 30, 3
+"""Number of timed calls with one row and with a batch, and of calls before the timing."""
 MAX_TIMING_S = 3.0
 """Seconds after which no further call is timed: fewer calls suffice to show that a model is slow."""
 
@@ -50,8 +51,8 @@ def measure_package(
         batch_rows: rows of a batch; if there are fewer rows, they are repeated.
 
     Raises:
-        DataError: `training_scores` has no column `score`, or the model gives another number of scores than it has
-            rows. A retry cannot help.
+        DataError: `training_scores` has no column `score`, or the model does not give one score for each row. A
+            retry cannot help.
     """
     batch = rows.iloc[np.resize(np.arange(len(rows)), batch_rows)]
     return PackageMeasurements(
@@ -98,7 +99,7 @@ def _compute_skew(score: Scorer, training_scores: pd.DataFrame) -> float | None:
     """Compute the largest absolute difference of the model's scores from those of the training; None without rows.
 
     Raises:
-        DataError: there is no column `score`, or the model gives another number of scores. A retry cannot help.
+        DataError: there is no column `score`, or the model does not give one score for each row. A retry cannot help.
     """
     if "score" not in training_scores:
         raise DataError("the file of the training's scores has no column score.", "The training script writes it.")

@@ -1,10 +1,12 @@
 """Estimate the expected calibration error (ECE) with an interval, without the bias of the plain ECE.
 
 The plain ECE sums the sizes of the bins' gaps between score and label. Chance alone gives each bin a gap, so the sum is
-too large, the more the fewer rows or days there are. The estimate is less by the bias that normal errors would cause
-(Kumar, Liang & Ma 2019, NeurIPS, section 5). The true ECE is the sum of the true gaps with their true signs. So the
-upper end is the largest of the upper ends of all sums with signs: it is too low no more often than that of the true
-signs.
+too large. This bias is larger with fewer rows or days. The estimate is the plain ECE less the bias that normally
+distributed errors would cause (Kumar, Liang & Ma 2019, NeurIPS, section 5).
+
+The true ECE is the sum of the true gaps, each times its sign. The true signs are not known, so the upper end of the
+interval is the largest upper end over all combinations of signs. It is too low at most as often as the upper end for
+the true signs.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from pipelines.evaluation.statistics.weighted import split_into_bins
 
 
 def estimate_ece(label: Array, score: Array, *, alpha: float, groups: Array | None = None) -> Estimate:
-    """Estimate the ECE over ten bins of equal mass (Naeini et al. 2015), which stay fixed.
+    """Estimate the ECE over ten bins of equal mass (Naeini et al. 2015). The interval treats the bins as fixed.
 
     Args:
         label: shape (rows,), 0 or 1, both present.
@@ -37,36 +39,41 @@ def estimate_ece(label: Array, score: Array, *, alpha: float, groups: Array | No
     truth, (values,) = validate_rows(label, score)
     alpha, rows = validate_alpha(alpha), len(truth)
     bins = split_into_bins(validate_probabilities(values))
-    gap = values - truth
-    gaps = np.array([gap[members].sum() for members in bins]) / rows
+    row_gaps = values - truth
+    bin_gaps = np.array([row_gaps[members].sum() for members in bins]) / rows
     if groups is None:
         group_count, freedom = None, math.inf
-        errors = np.diag([np.linalg.norm(gap[members] - gap[members].mean()) / rows for members in bins])
+        errors = np.diag([np.linalg.norm(row_gaps[members] - row_gaps[members].mean()) / rows for members in bins])
     else:
-        numbers = by_groups.number_groups(groups, rows)
-        group_count = int(numbers.max()) + 1
+        group_numbers = by_groups.number_groups(groups, rows)
+        group_count = int(group_numbers.max()) + 1
         freedom = by_groups.count_coefficients(group_count)
-        errors = by_groups.compute_errors(_compute_pseudo_values(gap, bins, numbers, group_count))
-    plain = float(np.abs(gaps).sum())
-    # The ECE is the sum of the gaps with their signs, so its error is that sum of their errors.
-    se = float(np.linalg.norm(errors @ np.where(gaps < 0, -1.0, 1.0)))
-    value = max(plain - _compute_bias(gaps, np.linalg.norm(errors, axis=0)), 0.0)
+        errors = by_groups.compute_errors(_compute_pseudo_values(row_gaps, bins, group_numbers, group_count))
+    plain_ece = float(np.abs(bin_gaps).sum())
+    # The ECE is the sum of the gaps, each times its sign. So its error is the sum of their errors with these signs.
+    se = float(np.linalg.norm(errors @ np.where(bin_gaps < 0, -1.0, 1.0)))
+    value = max(plain_ece - _compute_bias(bin_gaps, np.linalg.norm(errors, axis=0)), 0.0)
     quantile = compute_quantile(alpha, freedom)
     signs = np.array(list(itertools.product((-1.0, 1.0), repeat=len(bins))))
-    high = float((signs @ gaps + quantile * np.linalg.norm(errors @ signs.T, axis=0)).max())
+    high = float((signs @ bin_gaps + quantile * np.linalg.norm(errors @ signs.T, axis=0)).max())
     return Estimate(value, max(value - quantile * se, 0.0), min(high, 1.0), se, rows, group_count, freedom)
 
 
-def _compute_pseudo_values(gap: Array, bins: list[Array], groups: Array, group_count: int) -> Array:
+def _compute_pseudo_values(row_gaps: Array, bins: list[Array], groups: Array, group_count: int) -> Array:
     """Compute the pseudo-values of each bin's gap as a share of all rows; shape (groups, bins)."""
-    sums = np.stack([np.bincount(groups[members], gap[members], group_count) for members in bins], axis=1)
+    sums = np.stack([np.bincount(groups[members], row_gaps[members], group_count) for members in bins], axis=1)
     rows = np.bincount(groups, minlength=group_count)[:, np.newaxis]
     without_group = (sums.sum(axis=0) - sums) / (rows.sum() - rows)
     return by_groups.compute_pseudo_values(np.vstack([sums.sum(axis=0) / rows.sum(), without_group]))
 
 
 def _compute_bias(gaps: Array, se: Array) -> float:
-    """Compute how much larger the sizes of normal gaps are on average than those of their means (folded normal)."""
+    """Compute by how much normally distributed errors raise the sum of the gaps' sizes (mean of the folded normal).
+
+    Args:
+        gaps: gap of each bin; shape (bins,).
+        se: standard error of each gap; shape (bins,).
+    """
     size, scale = np.abs(gaps), np.where(se > 0, se, 1.0)
     ratio = size / scale
     mean = scale * math.sqrt(2 / math.pi) * np.exp(-(ratio**2) / 2) + size * (1 - 2 * ndtr(-ratio))

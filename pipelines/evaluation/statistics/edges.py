@@ -1,8 +1,8 @@
-"""Widen intervals that are too narrow because few rows show no error, such as the AUC of four separated rows.
+"""Widen intervals that are too narrow because a few rows show no error, such as an AUC of 1 from four rows.
 
-A share that was 1 in each of k independent trials may still be as low as alpha ** (1 / k) (Clopper & Pearson 1934,
-Biometrika 26). The AUC is such a share: of the pairs of a 1 and a 0 in the right order. The rarer label's rows give as
-many independent pairs, so their number is k.
+A share that was 1 in all of k independent trials may still be as low as alpha ** (1 / k) (Clopper & Pearson 1934,
+Biometrika 26). The AUC is such a share: it counts the pairs of a row labelled 1 and a row labelled 0 whose scores are
+in the right order. There are as many independent pairs as rows of the rarer label, so k is the number of these rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def bound_share(share: float, trials: int, alpha: float) -> tuple[float, float]:
     """Compute the exact interval of a share of independent trials (Clopper & Pearson 1934).
 
     Args:
-        share: observed share, 0 to 1; a half counts for a tie.
+        share: observed share, 0 to 1; a tie counts as one half.
         trials: number of trials, 1 or more.
         alpha: error probability of each end.
     """
@@ -36,18 +36,21 @@ def bound_share(share: float, trials: int, alpha: float) -> tuple[float, float]:
 
 
 def bound_difference(shares: Sequence[float], trials: int, alpha: float) -> tuple[float, float]:
-    """Bound the only share, or the first less the second: each share is then bounded at alpha / 2 (Bonferroni)."""
+    """Compute the interval of one share, or of the first share less the second.
+
+    For a difference, each share is bounded at alpha / 2 (Bonferroni).
+    """
     if len(shares) == 1:
         return bound_share(shares[0], trials, alpha)
-    (low, high), (other_low, other_high) = (bound_share(share, trials, alpha / 2) for share in shares)
-    return low - other_high, high - other_low
+    (low, high), (second_low, second_high) = (bound_share(share, trials, alpha / 2) for share in shares)
+    return low - second_high, high - second_low
 
 
 def widen_at_edge(estimate: Estimate, shares: Sequence[float], trials: int, alpha: float) -> Estimate:
-    """Return the estimate with an exact interval, if nothing varies and each share is 0 or 1; else unchanged.
+    """Widen the interval to the exact one, if it is a single point and each share is 0 or 1; else return it unchanged.
 
     Args:
-        estimate: of the only share, or of the first less the second.
+        estimate: estimate of the only share, or of the first less the second.
         shares: one or two shares.
         trials: number of independent trials: groups, or rows of the rarer label.
         alpha: error probability of each end.
@@ -61,8 +64,8 @@ def widen_at_edge(estimate: Estimate, shares: Sequence[float], trials: int, alph
 def fit_to_range(estimate: Estimate, shares: Sequence[float], alpha: float) -> Estimate:
     """Return the estimate with an interval between 0 and 1, or between -1 and 1 for a difference of two shares.
 
-    An interval of one share that would leave the range is too narrow at its other end: near an edge, errors are skewed.
-    That end is then the one of the interval on the logit scale, if it is wider (Pepe 2003, section 5.2.4).
+    Near an edge of the range, errors are skewed. So if the interval of one share leaves the range at one end, its other
+    end is too close to the share. The interval is then widened to that on the logit scale (Pepe 2003, section 5.2.4).
     """
     lowest, value = 1.0 - len(shares), estimate.value
     low, high = estimate.low, estimate.high

@@ -1,11 +1,11 @@
 """Estimate a metric of rows that are related within groups, such as the flights of a day.
 
 The groups are the units. Each is left out once. The pseudo-values of this jackknife (Miller 1974, Biometrika 61) say
-how far each group moves the metric. Days that follow each other are related too: weather lasts. So the variance is that
-of the slow movements of the pseudo-values, in the order of the groups: the mean square of their first cosine
-coefficients (the equal-weighted cosine estimator: Lazarus, Lewis, Stock & Watson 2018, Journal of Business & Economic
-Statistics 36). The interval has quantiles of the t distribution with as many degrees of freedom as coefficients. It is
-right for few groups, and for unrelated groups too.
+how much each group changes the metric. Days that follow each other are related too: weather lasts. So the variance is
+estimated from the slow changes of the pseudo-values in the order of the groups: it is the mean square of their first
+cosine coefficients (the equal-weighted cosine estimator: Lazarus, Lewis, Stock & Watson 2018, Journal of Business &
+Economic Statistics 36). The interval has quantiles of the t distribution with as many degrees of freedom as
+coefficients. It is valid for few groups too, and for groups that are not related.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pipelines.evaluation.statistics.sums import WeightedAuc, WeightedSums
 from pipelines.evaluation.statistics.weighted import WeightedMetric
 
 MAX_TABLE_GROUPS = 1_000
-"""Largest number of groups for which the AUC uses a table of all pairs of groups; it has 8 MB then."""
+"""Largest number of groups for which the AUC uses a table of all pairs of groups. The table then takes 8 MB."""
 COEFFICIENT_FACTOR = 0.4
 """Number of coefficients, as a multiple of groups ** (2 / 3), as Lazarus et al. recommend. More coefficients make a
 narrower interval, which is too narrow where days are related."""
@@ -47,9 +47,9 @@ def number_groups(groups: Array, rows: int) -> Array:
 def estimate_by_groups(
     metrics: Sequence[WeightedMetric], groups: Array, alpha: float, *, is_lasting: bool = True
 ) -> Estimate:
-    """Estimate the only metric, or the first less the second, with an interval for groups of related rows.
+    """Estimate one metric, or the first less the second, with an interval for groups of related rows.
 
-    The interval is infinite where the metric is not a number without one of the groups.
+    The interval is infinite where the metric cannot be computed without one of the groups.
 
     Args:
         metrics: one or two metrics, as functions of weights of rows.
@@ -80,13 +80,13 @@ def compute_pseudo_values(samples: Array) -> Array:
 
 
 def compute_errors(values: Array) -> Array:
-    """Compute independent errors of the mean of the values; its standard error is the norm of these errors.
+    """Compute independent parts of the error of the mean of the values. The standard error is the norm of these parts.
 
     Args:
         values: one value for each group in order; shape (groups, ...).
 
     Returns:
-        Shape (coefficients, ...). Errors of a sum of several means are the sums of their errors.
+        Shape (coefficients, ...). The parts for a sum of several means are the sums of their parts.
     """
     group_count, coefficients = len(values), count_coefficients(len(values))
     times = (np.arange(group_count) + 0.5) / group_count
@@ -100,15 +100,15 @@ def count_coefficients(group_count: int) -> int:
 
 
 def make_group_metrics(metrics: Sequence[WeightedMetric], groups: Array, group_count: int) -> list[WeightedMetric]:
-    """Make each metric a function of weights of groups: from sums by group if each allows it, else from the rows."""
-    groupable = [metric for metric in metrics if isinstance(metric, WeightedSums | WeightedAuc)]
-    if len(groupable) == len(metrics) and group_count <= MAX_TABLE_GROUPS:
-        return [metric.build_group_metric(groups, group_count) for metric in groupable]
-    return [_spread(metric, groups) for metric in metrics]
+    """Make each metric a function of weights of groups: from sums by group if all allow it, else from the rows."""
+    groupable_metrics = [metric for metric in metrics if isinstance(metric, WeightedSums | WeightedAuc)]
+    if len(groupable_metrics) == len(metrics) and group_count <= MAX_TABLE_GROUPS:
+        return [metric.build_group_metric(groups, group_count) for metric in groupable_metrics]
+    return [_make_metric_of_rows(metric, groups) for metric in metrics]
 
 
 def _leave_out_groups(metrics: Sequence[WeightedMetric], groups: Array, group_count: int) -> Array:
-    """Compute the metric of all rows, then without each group; shape (groups + 1,)."""
+    """Compute one metric, or the first less the second, of all rows, then without each group; shape (groups + 1,)."""
     group_metrics = make_group_metrics(metrics, groups, group_count)
     samples = [
         np.concatenate([metric(weights) for weights in _yield_weights(group_count, len(groups))])
@@ -121,9 +121,10 @@ def _yield_weights(group_count: int, rows: int) -> Iterable[Array]:
     """Yield batches of weights of groups: first all ones, then each group in turn has the weight 0."""
     size = resampling.compute_batch_size(rows)
     for start in range(-1, group_count, size):
-        omitted = np.arange(start, min(start + size, group_count))[:, np.newaxis]
-        yield (omitted != np.arange(group_count)).astype(np.float64)
+        omitted_groups = np.arange(start, min(start + size, group_count))[:, np.newaxis]
+        yield (omitted_groups != np.arange(group_count)).astype(np.float64)
 
 
-def _spread(metric: WeightedMetric, groups: Array) -> Callable[[Array], Array]:
+def _make_metric_of_rows(metric: WeightedMetric, groups: Array) -> Callable[[Array], Array]:
+    """Make the metric a function of weights of groups: each row has the weight of its group."""
     return lambda weights: metric(weights[:, groups])

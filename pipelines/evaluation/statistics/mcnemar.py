@@ -43,8 +43,9 @@ def run_mcnemar_test(
 
     For independent rows, the p-value is that of the exact binomial test of the rows on which only one model is right,
     and is 1 without such rows. Each end of `gain` is exact at alpha / 2: its interval excludes 0 if the p-value is
-    below alpha. With groups, the gain and the p-value are by groups, as for any metric (a clustered McNemar's test:
-    Obuchowski 1998, Statistics in Medicine 17), and never more certain than for independent rows.
+    below alpha. With groups, both are computed by groups, as for any metric (a clustered McNemar's test: Obuchowski
+    1998, Statistics in Medicine 17). The interval is then never narrower, and the p-value never smaller, than for
+    independent rows.
 
     Args:
         label: shape (rows,), 0 or 1, both present.
@@ -59,16 +60,16 @@ def run_mcnemar_test(
         SpecError: alpha is not between 0 and 0.5. A retry cannot help.
     """
     truth, scores = validate_rows(label, candidate, champion)
-    candidate_right, champion_right = ((score >= threshold) == truth for score in scores)
-    counts = int((candidate_right & ~champion_right).sum()), int((champion_right & ~candidate_right).sum())
+    is_candidate_right, is_champion_right = ((score >= threshold) == truth for score in scores)
+    counts = int((is_candidate_right & ~is_champion_right).sum()), int((is_champion_right & ~is_candidate_right).sum())
     gain = _estimate_gain(*counts, len(truth), validate_alpha(alpha), is_same=np.array_equal(scores[0], scores[1]))
-    total = counts[0] + counts[1]
-    p_value = float(binomtest(counts[0], total).pvalue) if total else 1.0
-    if groups is not None and total:
-        metric = make_mean(candidate_right.astype(np.float64) - champion_right)
-        by_groups = estimate_by_groups([metric], number_groups(groups, len(truth)), alpha)
+    differing_rows = counts[0] + counts[1]
+    p_value = float(binomtest(counts[0], differing_rows).pvalue) if differing_rows else 1.0
+    if groups is not None and differing_rows:
+        metric = make_mean(is_candidate_right.astype(np.float64) - is_champion_right)
+        gain_by_groups = estimate_by_groups([metric], number_groups(groups, len(truth)), alpha)
         # With few rows on which the models differ, the interval by groups alone would be too narrow.
-        gain = replace(by_groups, low=min(by_groups.low, gain.low), high=max(by_groups.high, gain.high))
+        gain = replace(gain_by_groups, low=min(gain_by_groups.low, gain.low), high=max(gain_by_groups.high, gain.high))
         p_value = max(p_value, float(2 * t.sf(abs(gain.value) / gain.se, gain.freedom)) if gain.se else 0.0)
     return McNemarResult(*counts, p_value, len(truth), gain)
 
@@ -76,14 +77,21 @@ def run_mcnemar_test(
 def _estimate_gain(candidate_only: int, champion_only: int, rows: int, alpha: float, *, is_same: bool) -> Estimate:
     """Estimate (candidate_only - champion_only) / rows from exact bounds of two shares, each at alpha / 2.
 
-    These are the share of rows on which one model alone is right, and the candidate's share of these rows.
+    The first is the share of rows on which only one model is right. The second is the share of these rows on which
+    the candidate is right. `is_same` means that both models have the same scores: the gain is then exactly 0.
     """
-    total = candidate_only + champion_only
+    differing_rows = candidate_only + champion_only
     value = (candidate_only - champion_only) / rows
-    se = float(np.sqrt(total / rows - value**2) / np.sqrt(rows))
+    se = float(np.sqrt(differing_rows / rows - value**2) / np.sqrt(rows))
     if is_same:
         return Estimate(0.0, 0.0, 0.0, 0.0, rows)
-    fewest, most = edges.bound_share(total / rows, rows, alpha / 2)
-    low, high = edges.bound_share(candidate_only / total, total, alpha / 2) if total else (0.0, 1.0)
-    ends = [(2 * share - 1) * differing for share in (low, high) for differing in (fewest, most)]
+    lowest_differing, highest_differing = edges.bound_share(differing_rows / rows, rows, alpha / 2)
+    lowest_right, highest_right = (
+        edges.bound_share(candidate_only / differing_rows, differing_rows, alpha / 2) if differing_rows else (0.0, 1.0)
+    )
+    ends = [
+        (2 * right_share - 1) * differing_share
+        for right_share in (lowest_right, highest_right)
+        for differing_share in (lowest_differing, highest_differing)
+    ]
     return Estimate(value, min(ends[:2]), max(ends[2:]), se, rows)
