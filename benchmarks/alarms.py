@@ -1,4 +1,4 @@
-"""Count false alarms, and the days until drift is an alarm, along the full path: profiles, findings, policy, alarm.
+"""Count false alarms, and the days until drift raises an alarm, along the full path: profiles, findings, policy, alarm.
 
 Each year has the profiles of 60 training days, of a holdout of 28, and of 365 days after it. Windows have 14 days, and
 labels are known a day later, as in params.yaml.
@@ -24,7 +24,7 @@ DAYS, WINDOW_DAYS, LABEL_DELAY_DAYS = 365, 14, 1
 YEARS = 3
 """Years that are simulated for each correlation of days."""
 DRIFT_YEARS = 3
-"""Periods that are simulated for each kind of drift."""
+"""Periods of `DRIFT_START + DRIFT_DAYS` days that are simulated for each kind of drift."""
 DRIFT_CORRELATION = 0.5
 """Correlation of the weather of consecutive days in these periods."""
 DRIFT_START, DRIFT_DAYS = 40, 45
@@ -53,7 +53,7 @@ DRIFTS = {
 
 @dataclass(frozen=True)
 class Counts:
-    """What a year without drift had."""
+    """Numbers of alarms and of significant windows in a year without drift."""
 
     shipped: int
     """Alarms of the shipped policy."""
@@ -62,7 +62,7 @@ class Counts:
     significant: int
     """Windows with a significant finding, whatever its effect."""
     runs: int
-    """Runs of such windows."""
+    """Runs of consecutive windows with a significant finding."""
 
 
 def simulate_windows(
@@ -71,11 +71,11 @@ def simulate_windows(
     """Simulate days after the holdout, and compare all their windows.
 
     Args:
-        seed: of the generator.
+        seed: seed of the generator.
         days: number of days after the holdout.
         correlation: correlation of the weather of consecutive days.
         drift: what changes.
-        drift_start: days after the holdout on which it does.
+        drift_start: number of days after the holdout at which the drift begins.
     """
     before = TRAINING_DAYS + HOLDOUT_DAYS
     simulated = simulate_days(np.random.default_rng(seed), before + days, correlation, drift, before + drift_start)
@@ -99,22 +99,22 @@ def count_false_alarms(windows: Sequence[WindowResult]) -> Counts:
 def measure_delay(seed: Sequence[int], correlation: float, drift: Drift) -> int | None:
     """Return the days from the beginning of a drift to its alarm by the shipped policy; None without an alarm."""
     windows = simulate_windows(seed, DRIFT_START + DRIFT_DAYS, correlation, drift, DRIFT_START)
-    first = DRIFT_START - WINDOW_DAYS + 1
+    first_window = DRIFT_START - WINDOW_DAYS + 1
     alarms = [n for n, decision in enumerate(decide_each(windows, SHIPPED_POLICY)) if decision.is_drift]
-    return next((n - first + 1 for n in alarms if n >= first), None)
+    return next((n - first_window + 1 for n in alarms if n >= first_window), None)
 
 
 def run() -> dict[str, Any]:
-    """Return the false alarms of years, and the days to detection, as facts."""
+    """Simulate years and drifts; return the false alarms a year and the days to the alarm, as facts."""
     facts: dict[str, str] = {}
     for correlation in losses.CORRELATIONS:
         years = [
             count_false_alarms(simulate_windows([1, n, round(100 * correlation)], DAYS, correlation))
             for n in range(YEARS)
         ]
-        place = f"days correlated by {correlation}"
+        condition = f"days correlated by {correlation}"
         facts |= {
-            f"{name} a year, {place}": _describe_counts(values)
+            f"{name} a year, {condition}": _describe_counts(values)
             for name, values in {
                 "false alarms of the shipped policy": [year.shipped for year in years],
                 "false alarms where every measure decides": [year.all_measures for year in years],
@@ -129,7 +129,7 @@ def run() -> dict[str, Any]:
 
 
 def _describe_counts(counts: Sequence[int]) -> str:
-    """Describe the mean of years, with the standard error of the simulation; without any, with a bound at 95 %."""
+    """Describe the mean count of a year with its standard error; for no count at all, give the upper bound at 95 %."""
     mean, error = float(np.mean(counts)), float(np.std(counts, ddof=1) / np.sqrt(len(counts)))
     return (
         f"{mean:.2f} +- {error:.2f}, {YEARS} years" if mean else f"0 in {YEARS} years (below {3 / YEARS:.2f} at 95 %)"
@@ -137,6 +137,8 @@ def _describe_counts(counts: Sequence[int]) -> str:
 
 
 def _describe_delays(delays: Sequence[int | None]) -> str:
-    found = [delay for delay in delays if delay is not None]
-    share = f"found in {len(found)} of {len(delays)} within {DRIFT_DAYS} days"
-    return f"{share}, median {np.median(found):.0f} ({min(found)} to {max(found)})" if found else share
+    known_delays = [delay for delay in delays if delay is not None]
+    share = f"found in {len(known_delays)} of {len(delays)} within {DRIFT_DAYS} days"
+    if not known_delays:
+        return share
+    return f"{share}, median {np.median(known_delays):.0f} ({min(known_delays)} to {max(known_delays)})"

@@ -1,8 +1,8 @@
 """Simulate how often the gate's intervals miss the truth, and how often the shipped policy promotes wrongly.
 
 The rows of a simulated day share its weather, which changes the rate of the label, and how well each model does on that
-day. Weather comes in two kinds: days that are independent, and days that keep half of the day before. True values are
-those of 500,000 rows of 5,000 independent days.
+day. There are two kinds of weather: independent from day to day, and correlated by 0.5 with the day before. True
+values are those of 500,000 rows of 5,000 independent days.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ from pipelines.evaluation.statistics.weighted import compute_metric
 
 Array = np.ndarray[Any, Any]
 ROWS_PER_DAY = {14: 360, 28: 180, 60: 84}
-"""Rows of a day where a verdict is simulated, by number of days: the policy's min_rows in all."""
+"""Rows of a day where a verdict is simulated, by number of days. In total they are just over the policy's min_rows."""
 INTERVAL_ROWS = 100
 """Rows of a day where intervals are simulated."""
 KINDS = {"independent days": 0.0, "lasting weather": 0.5}
-"""Correlation of a day's weather with the day before."""
+"""Name of each kind of weather, and its correlation with the day before."""
 INTERVALS, VERDICTS = 700, 120
 """Simulations of a case, for intervals and for verdicts."""
 THRESHOLD = 0.3
+"""Score from which McNemar's test takes a row as predicted to have label 1."""
 WEATHER, QUALITY = 0.5, 0.4
 """Standard deviations between days: of the label's log odds, and of a model's weight of the signal."""
 SHARPEST, DULLEST = 0.0, 6.0
-"""Least and largest deviation of the noise that a model adds to the signal."""
+"""Least and largest standard deviation of the noise that a model adds to the signal."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,8 @@ class Case:
 def run() -> dict[str, Any]:
     """Simulate intervals and verdicts for 14, 28 and 60 days, and for both kinds of weather."""
     facts = {
-        "simulations of an interval": f"{INTERVALS:,}; standard error of 95 %: {_compute_error(0.95, INTERVALS)}",
-        "simulations of a verdict": f"{VERDICTS:,}; standard error of 5 %: {_compute_error(0.05, VERDICTS)}",
+        "simulations of an interval": f"{INTERVALS:,}; standard error of 95 %: {_format_error(0.95, INTERVALS)}",
+        "simulations of a verdict": f"{VERDICTS:,}; standard error of 5 %: {_format_error(0.05, VERDICTS)}",
     }
     seconds: dict[str, list[float]] = {}
     for kind in KINDS:
@@ -94,7 +95,7 @@ def _measure(kind: str, days: int) -> dict[str, str]:
 
 
 def _measure_intervals(kind: str, days: int) -> dict[str, str]:
-    """Count how often the 95 % intervals contain the truth, and each test of equal models rejects at 5 %."""
+    """Count how often 95 % intervals contain the truth, and how often McNemar's test rejects equal models at 5 %."""
     equal = Case(1.0, 1.0)
     truth = {name: _find_truth(equal, name) for name in ("auc", "ece")}
     counts: Counter[str] = Counter()
@@ -102,23 +103,25 @@ def _measure_intervals(kind: str, days: int) -> dict[str, str]:
         rows = simulate(equal, days, INTERVAL_ROWS, KINDS[kind], np.random.default_rng([days, number]))
         options: dict[str, Any] = {"alpha": 0.025, "seed": 1, "groups": rows.day}
         for name, value in truth.items():
-            _count(counts, name, bootstrap.estimate_metric(rows.label, rows.candidate, name, **options), value)
+            _count_misses(counts, name, bootstrap.estimate_metric(rows.label, rows.candidate, name, **options), value)
         models = (rows.label, rows.candidate, rows.champion)
-        _count(counts, "difference of AUC", bootstrap.estimate_difference(*models, "auc", **options), 0.0)
-        _count(counts, "difference of log loss", bootstrap.estimate_difference(*models, "log_loss", **options), 0.0)
+        _count_misses(counts, "difference of AUC", bootstrap.estimate_difference(*models, "auc", **options), 0.0)
+        _count_misses(
+            counts, "difference of log loss", bootstrap.estimate_difference(*models, "log_loss", **options), 0.0
+        )
         test = run_mcnemar_test(*models, THRESHOLD, groups=rows.day)
         counts["McNemar"] += test.p_value <= 0.05
     facts = {}
     for name in ("auc", "difference of AUC", "difference of log loss", "ece"):
         below, above = counts[f"{name} low"], counts[f"{name} high"]
-        ends = f"truth below {_describe(below, INTERVALS)}, above {_describe(above, INTERVALS)}"
+        ends = f"truth below {_format_share(below, INTERVALS)}, above {_format_share(above, INTERVALS)}"
         facts[f"{name}: 95 % interval contains the truth"] = (
-            f"{_describe(INTERVALS - below - above, INTERVALS)} ({ends})"
+            f"{_format_share(INTERVALS - below - above, INTERVALS)} ({ends})"
         )
-    return facts | {"McNemar by days of equal models: p at most 5 %": _describe(counts["McNemar"], INTERVALS)}
+    return facts | {"McNemar by days of equal models: p at most 5 %": _format_share(counts["McNemar"], INTERVALS)}
 
 
-def _count(counts: Counter[str], name: str, estimate: Estimate, truth: float) -> None:
+def _count_misses(counts: Counter[str], name: str, estimate: Estimate, truth: float) -> None:
     counts[f"{name} low"] += truth < estimate.low
     counts[f"{name} high"] += truth > estimate.high
 
@@ -127,24 +130,24 @@ def _measure_verdicts(kind: str, days: int, case: Case) -> dict[str, str]:
     """Judge simulated holdouts by the policy of params.yaml, with McNemar's test at a threshold added."""
     policy = load_policy()
     verdicts: Counter[str] = Counter()
-    checks: dict[str, Counter[str]] = {}
+    outcome_counts: dict[str, Counter[str]] = {}
     for number in range(VERDICTS):
         random = np.random.default_rng([days, number, 1])
         holdout = build_holdout(simulate(case, days, ROWS_PER_DAY[days], KINDS[kind], random), random)
-        result = judge(Evidence(holdout), policy).checks
-        for check in result:
-            checks.setdefault(check.name, Counter())[check.outcome] += 1
-        verdicts[combine_outcomes(result)] += 1
-        verdicts["shipped"] += combine_outcomes(check for check in result if "correctly" not in check.name) == "passed"
-    facts = {"verdict of the shipped policy is passed": _describe(verdicts["shipped"], VERDICTS)}
-    for name, counter in checks.items():
-        outcomes = ", ".join(f"{outcome} {_describe(counter[outcome], VERDICTS)}" for outcome in sorted(counter))
+        checks = judge(Evidence(holdout), policy).checks
+        for check in checks:
+            outcome_counts.setdefault(check.name, Counter())[check.outcome] += 1
+        verdicts[combine_outcomes(checks)] += 1
+        verdicts["shipped"] += combine_outcomes(check for check in checks if "correctly" not in check.name) == "passed"
+    facts = {"verdict of the shipped policy is passed": _format_share(verdicts["shipped"], VERDICTS)}
+    for name, counter in outcome_counts.items():
+        outcomes = ", ".join(f"{outcome} {_format_share(counter[outcome], VERDICTS)}" for outcome in sorted(counter))
         facts[name] = outcomes
     return facts
 
 
 def load_policy() -> Policy:
-    """Return the policy of params.yaml, with McNemar's test at a threshold, and nothing about packages or leaks."""
+    """Return the policy of params.yaml with a threshold for McNemar's test, without checks of packages and leaks."""
     section = yaml.safe_load((Path(__file__).parents[1] / "params.yaml").read_text("utf-8"))["gate"]["policy"]
     return Policy(**{**section, "threshold": THRESHOLD, "serving": None, "max_solo_auc": None})
 
@@ -159,16 +162,16 @@ def build_holdout(rows: Days, random: np.random.Generator) -> Holdout:
 
 
 def simulate(case: Case, days: int, rows_per_day: int, correlation: float, random: np.random.Generator) -> Days:
-    """Simulate the rows of days; each day shares weather and the quality of each model."""
+    """Simulate the rows of days; the rows of a day share its weather and the quality of each model."""
     day = np.repeat(np.arange(days), rows_per_day)
     signal = random.normal(size=len(day))
     weather = WEATHER * _draw_days(days, correlation, random)
-    label = random.random(len(day)) < _squash(-1.2 + weather[day] + signal)
+    label = random.random(len(day)) < _compute_logistic(-1.2 + weather[day] + signal)
     scores = []
     for noise in (case.candidate, case.champion):
         weight = 1 + QUALITY * _draw_days(days, correlation, random)
-        blurred = weight[day] * signal + noise * random.normal(size=len(day))
-        scores.append(_squash(-1.2 + blurred / (1 + noise**2)))
+        noisy_signal = weight[day] * signal + noise * random.normal(size=len(day))
+        scores.append(_compute_logistic(-1.2 + noisy_signal / (1 + noise**2)))
     return Days(label, scores[0], scores[1], day)
 
 
@@ -179,8 +182,8 @@ def find_noise(auc: float) -> float:
     for _ in range(10):
         middle = (low + high) / 2
         rows = _simulate_truth(Case(middle, 1.0))
-        is_sharper = compute_metric(rows.label, rows.candidate, "auc") > auc
-        low, high = (middle, high) if is_sharper else (low, middle)
+        is_better = compute_metric(rows.label, rows.candidate, "auc") > auc
+        low, high = (middle, high) if is_better else (low, middle)
     return (low + high) / 2
 
 
@@ -195,7 +198,7 @@ def _find_truth(case: Case, metric: str) -> float:
 
 
 def _draw_days(days: int, correlation: float, random: np.random.Generator) -> Array:
-    """Draw a standard normal value of each day, correlated with the day before."""
+    """Draw a standard normal value for each day, correlated with the day before."""
     steps = random.normal(size=days)
     values = np.empty(days)
     values[0] = steps[0]
@@ -204,13 +207,13 @@ def _draw_days(days: int, correlation: float, random: np.random.Generator) -> Ar
     return values
 
 
-def _squash(values: Array) -> Array:
+def _compute_logistic(values: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-values)))
 
 
-def _describe(count: int, total: int) -> str:
+def _format_share(count: int, total: int) -> str:
     return f"{100 * count / total:.1f} %"
 
 
-def _compute_error(share: float, total: int) -> str:
+def _format_error(share: float, total: int) -> str:
     return f"{100 * math.sqrt(share * (1 - share) / total):.1f} points"

@@ -1,4 +1,4 @@
-"""Count how often performance is found worse by chance, and how often a true loss is found, by each metric."""
+"""Count how often each metric finds a loss of performance by chance, and how often it finds a true loss."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ from pipelines.monitoring.drift import performance
 from pipelines.monitoring.drift.finding import Finding, Measure
 
 WINDOWS = 800
-"""Windows that are simulated for each rate without a loss. A quarter of them are simulated for each loss."""
+"""Number of windows that are simulated for each length and correlation without a loss; with a loss, a quarter of it."""
 LENGTHS, CORRELATIONS = (7, 14, 28), (0.0, 0.5, 0.7)
+"""Lengths of a window in days, and correlations of the weather of consecutive days."""
 LEVELS = (0.05, 0.0027)
+"""Levels of significance."""
 LOSSES = {
     "AUC falls by 0.03, labels show it": Drift(slope=-0.16),
     "AUC falls by 0.06, labels show it": Drift(slope=-0.31),
     "AUC falls by 0.06, scores show it": Drift(spread=0.68),
 }
+"""Name of each loss, and the change of the window that causes it."""
 
 
 def simulate_loss_p_values(
@@ -46,7 +49,7 @@ def simulate_loss_p_values(
         correlation: correlation of the weather of consecutive days.
         drift: what differs in the window.
         shuffle: whether the days of each sample are put in random order, which hides that the weather lasts.
-        seed: of the generator.
+        seed: seed of the generator.
     """
     random = np.random.default_rng([seed, windows, window_days, round(100 * correlation)])
     findings = [
@@ -61,6 +64,7 @@ def simulate_loss_p_values(
 def _simulate_losses(
     random: np.random.Generator, window_days: int, correlation: float, drift: Drift, shuffle: bool
 ) -> tuple[Finding, ...]:
+    """Simulate a holdout and the window after it, and compare their performance."""
     days = HOLDOUT_DAYS + window_days
     is_changed = (np.arange(days) >= HOLDOUT_DAYS).astype(float)
     weather = simulate_weather(random, (days, 3), correlation)
@@ -69,12 +73,12 @@ def _simulate_losses(
     if shuffle:
         holdout, window = random.permutation(holdout), random.permutation(window)
     probabilities = performance.calibrate_scores(holdout.sum(axis=0), BIN_SCORES)
-    of_window, of_holdout = (
+    window_performance, holdout_performance = (
         performance.measure_performance(sample, BIN_SCORES, 0.05)
         | performance.estimate_performance(sample.sum(axis=-1), probabilities, 0.05)
         for sample in (window, holdout)
     )
-    return performance.find_losses(of_window, of_holdout)
+    return performance.find_losses(window_performance, holdout_performance)
 
 
 def run() -> dict[str, Any]:
@@ -84,13 +88,13 @@ def run() -> dict[str, Any]:
     }
     for correlation in CORRELATIONS:
         for length in LENGTHS:
-            place = f"{length} days, days correlated by {correlation}"
-            rates = simulate_loss_p_values(WINDOWS, length, correlation)
-            facts |= {f"no loss, {place}, {name}": _describe(values) for name, values in sorted(rates.items())}
+            condition = f"{length} days, days correlated by {correlation}"
+            p_values = simulate_loss_p_values(WINDOWS, length, correlation)
+            facts |= {f"no loss, {condition}, {name}": _describe(values) for name, values in sorted(p_values.items())}
             for loss, drift in LOSSES.items():
-                powers = simulate_loss_p_values(WINDOWS // 4, length, correlation, drift)
+                loss_p_values = simulate_loss_p_values(WINDOWS // 4, length, correlation, drift)
                 name: Measure = "estimated_auc" if drift.spread != 1 else "auc"
-                facts[f"{loss}, {place}, {name}"] = _describe(powers[name])
+                facts[f"{loss}, {condition}, {name}"] = _describe(loss_p_values[name])
     return {"facts": facts, "seconds": {}}
 
 

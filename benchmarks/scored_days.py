@@ -25,14 +25,16 @@ TRAINING_DAYS, HOLDOUT_DAYS = 60, 28
 ROWS = 900
 """Rows of a day, as in the flights; a fifth more on working days."""
 DAY_DEVIATION, WEEKDAY_DEVIATION = 0.1, 0.1
-"""Standard deviations of a feature's daily and weekly shifts, in standard deviations of the feature."""
+"""Standard deviations of a feature's shifts by day and by weekday, in standard deviations of the feature."""
 SCORE_DEVIATION, RATE_DEVIATION, SLOPE_DEVIATION = 0.2, 0.3, 0.15
-"""Standard deviations of the daily shifts of the scores and of the labels on the logit, and of the labels' slope."""
+"""Standard deviations between days. The first is twice that of the mean of the scores' logit and of the log of its
+spread; the second is that of the labels' logit, and the third that of its slope."""
 EDGES = tuple(float(edge) for edge in special.ndtri(np.arange(1, 10) / 10))
+"""Edges of the bins of a number: the deciles of the standard normal distribution."""
 NUMBERS = tuple(Number(name=f"x{n}", family="number", edges=EDGES, center=0.0) for n in range(2))
 CATEGORIES = (Category(name="g", family="text", values=tuple("abcde"), rest=("f", "g")),)
 CATEGORY_LOGITS = np.log([0.3, 0.25, 0.2, 0.15, 0.07, 0.025, 0.005])
-"""Of the values a to e, of other values, and of values that the training did not have."""
+"""Logits of the values a to e, of other values, and of values that the training did not have."""
 REFERENCE = Reference(label="late", numbers=NUMBERS, categories=CATEGORIES)
 BIN_SCORES = (np.arange(20) + 0.5) / 20
 BIN_LOGITS = special.logit(BIN_SCORES)
@@ -45,9 +47,9 @@ class Drift:
     """What changes on a day; nothing by default."""
 
     slope: float = 0.0
-    """Change of the slope of the labels' logit by that of the scores: the model ranks worse, which labels show."""
+    """Change of the slope of labels' logit over scores' logit. Below 0, the model ranks worse: labels show it."""
     spread: float = 1.0
-    """Factor of the spread of the scores: rows are harder to tell apart, which the scores show."""
+    """Factor of the spread of the scores. Below 1, rows are harder to tell apart; the scores themselves show it."""
     rate: float = 0.0
     """Shift of the labels' logit."""
     feature: float = 0.0
@@ -59,14 +61,14 @@ NO_DRIFT = Drift()
 
 @dataclass(frozen=True)
 class ScoredDays:
-    """Counts of consecutive days, as arrays with a line for each day."""
+    """Counts of consecutive days, as arrays with one row for each day."""
 
     numbers: Array
-    """Rows in each bin, shape (days, numbers, bins)."""
+    """Rows in each bin, shape (days, number features, bins)."""
     categories: Array
-    """Rows of each value, shape (days, categories, values)."""
+    """Rows of each value, shape (days, category features, values)."""
     missing: Array
-    """Rows without a value, shape (days, columns), first the numbers."""
+    """Rows without a value, shape (days, features); the number features come first."""
     joint: Array
     """Rows by score and label, shape (days, 20, 2)."""
 
@@ -98,30 +100,31 @@ def simulate_days(
         days: number of days.
         correlation: correlation of the weather of consecutive days, 0 to 1; 0 makes days independent.
         drift: what changes.
-        drift_start: number of the first day on which it does, from 0.
+        drift_start: index of the first day with the drift, from 0.
     """
     is_changed = (np.arange(days) >= drift_start).astype(float)
     weather = simulate_weather(random, (days, len(NUMBERS) + len(CATEGORIES) + 5), correlation)
-    common, own = weather[:, :1], weather[:, 1:]
-    features = 0.6 * common + 0.8 * own[:, : len(NUMBERS) + len(CATEGORIES)]
+    # Columns: the weather of all features, that of each feature, three of the outcomes, and one that is not used.
+    common_weather, own_weather = weather[:, :1], weather[:, 1:]
+    features = 0.6 * common_weather + 0.8 * own_weather[:, : len(NUMBERS) + len(CATEGORIES)]
     weekdays = np.arange(days) % 7
     rows = random.poisson(ROWS * (1 + 0.2 * (weekdays < 5)))
     missing = random.binomial(rows[:, np.newaxis], special.expit(-4 + 0.3 * random.normal(size=features.shape)))
-    present = rows[:, np.newaxis] - missing
-    weekly = random.normal(0, WEEKDAY_DEVIATION, (7, features.shape[1]))[weekdays]
-    shifts = DAY_DEVIATION * features + weekly
+    present_rows = rows[:, np.newaxis] - missing
+    weekday_shifts = random.normal(0, WEEKDAY_DEVIATION, (7, features.shape[1]))[weekdays]
+    shifts = DAY_DEVIATION * features + weekday_shifts
     shifts[:, 0] += drift.feature * is_changed
     numbers, categories = np.split(shifts, [len(NUMBERS)], axis=1)
     return ScoredDays(
-        _draw_numbers(random, numbers, present[:, : len(NUMBERS)]),
-        _draw_categories(random, categories, present[:, len(NUMBERS) :]),
+        _draw_numbers(random, numbers, present_rows[:, : len(NUMBERS)]),
+        _draw_categories(random, categories, present_rows[:, len(NUMBERS) :]),
         missing,
-        simulate_outcomes(random, rows, own[:, -4:-1], drift, is_changed),
+        simulate_outcomes(random, rows, own_weather[:, -4:-1], drift, is_changed),
     )
 
 
 def simulate_weather(random: np.random.Generator, shape: tuple[int, ...], correlation: float) -> Array:
-    """Simulate standard normal numbers; each line is correlated with the line before."""
+    """Simulate standard normal numbers; each row is correlated with the row before."""
     noise = random.normal(size=shape)
     for index in range(1, len(noise)):
         noise[index] = correlation * noise[index - 1] + np.sqrt(1 - correlation**2) * noise[index]
@@ -136,21 +139,21 @@ def simulate_outcomes(
     Args:
         random: the generator.
         rows: rows of each day.
-        weather: that of the scores, of the labels' rate and of the labels' slope; shape (days, 3).
+        weather: weather of the scores, of the labels' rate and of the labels' slope; shape (days, 3).
         drift: what changes.
-        is_changed: 1 on days on which it does, else 0.
+        is_changed: 1 on days with the drift, else 0.
     """
-    of_scores, of_rate, of_slope = (weather[:, [n]] for n in range(3))
-    changed = np.broadcast_to(np.asarray(is_changed), (len(rows),))[:, np.newaxis]
+    score_weather, rate_weather, slope_weather = (weather[:, [n]] for n in range(3))
+    drift_days = np.broadcast_to(np.asarray(is_changed), (len(rows),))[:, np.newaxis]
     # The weather moves the scores, and spreads them: an AUC estimated from the scores has weather, too.
-    deviation = LOGIT_DEVIATION * (1 + (drift.spread - 1) * changed) * np.exp(SCORE_DEVIATION / 2 * of_scores)
+    deviation = LOGIT_DEVIATION * (1 + (drift.spread - 1) * drift_days) * np.exp(SCORE_DEVIATION / 2 * score_weather)
     edges = special.logit(np.array(SCORE_EDGES[1:-1]))
-    below = special.ndtr((edges - MEAN_LOGIT - SCORE_DEVIATION / 2 * of_rate) / deviation)
-    histogram = random.multinomial(rows, np.diff(below, axis=-1, prepend=0.0, append=1.0))
-    slope = 1 + SLOPE_DEVIATION * of_slope + drift.slope * changed
-    logit = MEAN_LOGIT + slope * (BIN_LOGITS - MEAN_LOGIT) + RATE_DEVIATION * of_rate + drift.rate * changed
-    late = random.binomial(histogram, special.expit(logit))
-    return np.stack([histogram - late, late], axis=-1).astype(float)
+    shares_below = special.ndtr((edges - MEAN_LOGIT - SCORE_DEVIATION / 2 * rate_weather) / deviation)
+    histogram = random.multinomial(rows, np.diff(shares_below, axis=-1, prepend=0.0, append=1.0))
+    slope = 1 + SLOPE_DEVIATION * slope_weather + drift.slope * drift_days
+    logit = MEAN_LOGIT + slope * (BIN_LOGITS - MEAN_LOGIT) + RATE_DEVIATION * rate_weather + drift.rate * drift_days
+    late_rows = random.binomial(histogram, special.expit(logit))
+    return np.stack([histogram - late_rows, late_rows], axis=-1).astype(float)
 
 
 def build_record(days: ScoredDays) -> ReferenceRecord:
@@ -161,8 +164,8 @@ def build_record(days: ScoredDays) -> ReferenceRecord:
 
 
 def _draw_numbers(random: np.random.Generator, shifts: Array, rows: Array) -> Array:
-    below = special.ndtr(np.array(EDGES) - shifts[..., np.newaxis])
-    return random.multinomial(rows, np.diff(below, axis=-1, prepend=0.0, append=1.0))
+    shares_below = special.ndtr(np.array(EDGES) - shifts[..., np.newaxis])
+    return random.multinomial(rows, np.diff(shares_below, axis=-1, prepend=0.0, append=1.0))
 
 
 def _draw_categories(random: np.random.Generator, shifts: Array, rows: Array) -> Array:
@@ -172,9 +175,9 @@ def _draw_categories(random: np.random.Generator, shifts: Array, rows: Array) ->
 
 def _build_outcome_columns(joint: Array) -> Iterator[Column]:
     """Build the columns of the score, of the label, and of both. No score is outside [0, 1]."""
-    by_score = tuple(map(int, joint.sum(axis=1)))
-    yield Column("score", "score", (0, *by_score, 0))
+    counts_by_score = tuple(map(int, joint.sum(axis=1)))
+    yield Column("score", "score", (0, *counts_by_score, 0))
     yield Column(REFERENCE.label, "label", tuple(map(int, joint.sum(axis=0))))
-    by_label = [(0, *map(int, joint[:, label]), 0) for label in (0, 1)]
-    sums = np.array([[0, *BIN_SCORES, 0]] * 2) * np.array(by_label)
-    yield Column(JOINT, "joint", (*by_label[0], *by_label[1]), sums=tuple(map(float, sums.ravel())))
+    counts_by_label = [(0, *map(int, joint[:, label]), 0) for label in (0, 1)]
+    sums = np.array([[0, *BIN_SCORES, 0]] * 2) * np.array(counts_by_label)
+    yield Column(JOINT, "joint", (*counts_by_label[0], *counts_by_label[1]), sums=tuple(map(float, sums.ravel())))

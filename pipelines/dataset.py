@@ -57,8 +57,8 @@ class Dataset:
     """Feature name to its kind: 'number' or 'category'."""
 
     event_time: str = ""
-    """Timestamp column that says when the event of a row was; empty where there is none. A day whose last hours lack
-    rows is refused."""
+    """Timestamp column with the time of a row's event; empty where there is none. By it, `validate` refuses a day whose
+    last hours lack rows."""
     timezone: str = ""
     """Time zone of the clock by which the days of the source begin and end; empty where it is not known."""
     series: Sequence[str] = ()
@@ -157,7 +157,7 @@ class Dataset:
         return features
 
     def _open(self, folder: Path | None, method: str, problem: str) -> Any:
-        """Open the dataset's source; raise an error with `problem` where it lacks `method`."""
+        """Open the dataset's source; raise a SpecError that says `problem` where it lacks `method`."""
         source = import_module(f"pipelines.datasets.{self.name}.source").open_source(folder)
         if not hasattr(source, method):
             raise SpecError(f"the source of {self.name} {problem}.")
@@ -174,9 +174,9 @@ def load_dataset(name: str) -> Dataset:
     try:
         dataset: Dataset = import_module(module).DATASET
     except (ModuleNotFoundError, AttributeError) as error:
-        missing = getattr(error, "name", None) or module
-        if isinstance(error, ModuleNotFoundError) and not f"{module}.".startswith(f"{missing}."):
-            message = f"the dataset {name!r} cannot be loaded: there is no module {missing}."
+        missing_module = getattr(error, "name", None) or module
+        if isinstance(error, ModuleNotFoundError) and not f"{module}.".startswith(f"{missing_module}."):
+            message = f"the dataset {name!r} cannot be loaded: there is no module {missing_module}."
             raise SpecError(message, "Install it, or correct the import.") from None
         raise SpecError(f"there is no dataset {name!r}.", f"Known: {', '.join(_list_names())}.") from None
     return dataset
@@ -192,5 +192,5 @@ def _list_names() -> list[str]:
 def _has_dataset(name: str) -> bool:
     try:
         return isinstance(import_module(f"pipelines.datasets.{name}").DATASET, Dataset)
-    except Exception:  # a package may raise any error when it is imported; it is not known then
+    except Exception:  # a package may raise any error when it is imported; such a package does not count as a dataset
         return False

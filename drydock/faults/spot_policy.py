@@ -9,7 +9,9 @@ from drydock.faults.spot_market import Policy, Schedule
 
 SCHEDULES_KEY = "interrupt"
 NUMBERS = ("interruption_probability", "notice_s", "capacity_back_after_s", "billable_fraction")
+"""Keys whose value is a number."""
 KEYS = ("seed", *NUMBERS, "without_capacity", SCHEDULES_KEY)
+"""All keys of the table."""
 
 
 def parse_policy(table: Mapping[str, Any]) -> Policy:

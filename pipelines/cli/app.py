@@ -39,7 +39,7 @@ BUG_EXIT_CODE = LeewayError.exit_code
 GROUPS = ("backtest", "costs", "docs", "expectations", "lineage", "loop", "quarantine", "registry")
 """Groups of commands for people, each in the module cli/NAME.py."""
 POSITIONAL = "positional"
-"""Name of the parameter that takes the field `Spec.argument` by its position."""
+"""Name of the parameter that takes, by its position, the field that `Spec.argument` names."""
 COMMON_OPTIONS = {
     "spec": (str, typer.Option("--spec", metavar="FILE", help="YAML or JSON file with the fields; - for stdin.")),
     "out": (str, typer.Option("--out", metavar="FILE", help="File for the result (default: stdout).")),
@@ -69,7 +69,10 @@ def main() -> None:
 
 
 def build_app(command: str = "") -> typer.Typer:
-    """Build the app with one command, since importing all would slow every step; with all where it is unknown."""
+    """Build the app with the one command that is run, because importing all commands would slow every step.
+
+    Without a known command, the app has all of them.
+    """
     app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
     app.callback()(lambda: None)  # without a callback, typer drops the name of a single command
     for name in [command] if command in (*STEPS, *GROUPS) else (*STEPS, *GROUPS):
@@ -118,15 +121,17 @@ def _build_option(name: str, field: FieldInfo) -> Any:
 
 
 def _complete_flags(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with `true` after each yes-or-no option of a step that has no value: `--allow-shrink`."""
+    """Return the arguments, with `true` after each boolean option that has no value, such as `--allow-shrink`."""
     if not arguments or arguments[0] not in STEPS:
         return list(arguments)
     fields = load_spec_class(arguments[0]).model_fields
     flags = {f"--{name.replace('_', '-')}" for name, field in fields.items() if _is_flag(field)}
-    completed = []
-    for argument, following in zip_longest(arguments, arguments[1:], fillvalue="--"):
-        completed += [argument, "true"] if argument in flags and following.startswith("--") else [argument]
-    return completed
+    completed_arguments = []
+    for argument, next_argument in zip_longest(arguments, arguments[1:], fillvalue="--"):
+        completed_arguments += (
+            [argument, "true"] if argument in flags and next_argument.startswith("--") else [argument]
+        )
+    return completed_arguments
 
 
 def _is_flag(field: FieldInfo) -> bool:
@@ -174,7 +179,7 @@ def _read_spec(spec_file: str) -> dict[str, Any]:
 def _fail(error: Exception, out: str) -> NoReturn:
     """Write the error to stderr on one line, and its report in place of the result; exit with the error's code.
 
-    A bug has its traceback before that line: whoever mends it needs the place.
+    For a bug, the traceback comes before that line: it shows the place to correct.
     """
     leeway_error = translate_error(error)
     is_bug = leeway_error is not error and leeway_error.exit_code == BUG_EXIT_CODE
@@ -212,7 +217,7 @@ def _end_with_operator() -> None:
     """End this step and its child processes when the operator that started it ends.
 
     Such a step leads its process group and has LEEWAY_PARENT in its environment. The kernel sends it SIGTERM when
-    that process ends, even by SIGKILL (prctl(2), PR_SET_PDEATHSIG).
+    the operator's process ends, even by SIGKILL (prctl(2), PR_SET_PDEATHSIG).
     """
     operator_pid = os.environ.pop("LEEWAY_PARENT", "")
     if not operator_pid or os.getpgrp() != os.getpid():

@@ -15,7 +15,10 @@ from pipelines.evaluation.statistics.hypotheses import compute_groups_needed, co
 def check_value(
     name: str, value: float | None, *, at_least: float | None = None, at_most: float | None = None
 ) -> Check:
-    """Compare an exact value with a lower or an upper bound. A value or bound that is not a finite number fails."""
+    """Compare an exact value with a lower or an upper bound: give one of the two.
+
+    The check fails where the value or the bound is not a finite number.
+    """
     number, lower, upper = _replace_non_finite(value), _replace_non_finite(at_least), _replace_non_finite(at_most)
     bound = lower if at_least is not None else upper
     if number is None or bound is None:
@@ -28,13 +31,13 @@ def check_value(
 
 
 def check_row_count(name: str, label: Array, minimum: int) -> Check:
-    """Check that there are enough rows, and enough of each label, to judge at all. With too few, it is undecided."""
-    rows, rarer = len(label), int(min((label == 1).sum(), (label != 1).sum()))
-    passed = rows >= minimum and rarer >= MIN_LABEL_ROWS
+    """Check that there are enough rows, and enough of each label, to judge at all; otherwise the check is undecided."""
+    rows, rarer_rows = len(label), int(min((label == 1).sum(), (label != 1).sum()))
+    passed = rows >= minimum and rarer_rows >= MIN_LABEL_ROWS
     reason = f"{name} are {rows}, {_get_connective(rows >= minimum)} at least {minimum}"
-    if rarer < MIN_LABEL_ROWS:
-        reason += f"; of the rarer label there are {rarer}, but must be at least {MIN_LABEL_ROWS}"
-    rows_needed = max(minimum, math.ceil(rows * MIN_LABEL_ROWS / rarer) if rarer < MIN_LABEL_ROWS else 0)
+    if rarer_rows < MIN_LABEL_ROWS:
+        reason += f"; of the rarer label there are {rarer_rows}, but must be at least {MIN_LABEL_ROWS}"
+    rows_needed = max(minimum, math.ceil(rows * MIN_LABEL_ROWS / rarer_rows) if rarer_rows < MIN_LABEL_ROWS else 0)
     return Check(
         name=name,
         value=rows,
@@ -73,8 +76,8 @@ def check_estimate(
     if estimate.groups is not None and estimate.groups < policy.min_groups:
         outcome = UNDECIDED
     requirement = f"{'more than' if is_strict else 'at most' if is_upper else 'at least'} {bound:.6g}"
-    needed = (
-        _compute_needed(estimate, relevant_effect or abs(estimate.value - bound), policy)
+    units_needed = (
+        _compute_units_needed(estimate, relevant_effect or abs(estimate.value - bound), policy)
         if outcome == UNDECIDED
         else None
     )
@@ -85,9 +88,9 @@ def check_estimate(
         low=_replace_non_finite(estimate.low),
         high=_replace_non_finite(estimate.high),
         outcome=outcome,
-        rows_needed=_compute_rows(estimate, needed),
-        groups_needed=None if estimate.groups is None else needed,
-        reason=_describe_estimate(name, estimate, outcome, requirement, needed, policy),
+        rows_needed=_convert_to_rows(estimate, units_needed),
+        groups_needed=None if estimate.groups is None else units_needed,
+        reason=_describe_estimate(name, estimate, outcome, requirement, units_needed, policy),
     )
 
 
@@ -96,8 +99,8 @@ def report_value(name: str, reason: str, value: float | None = None) -> Check:
     return Check(name=name, value=value, bound=None, outcome=REPORTED, reason=reason)
 
 
-def _compute_needed(estimate: Estimate, effect: float, policy: Policy) -> int | None:
-    """Compute how many groups, or rows where there are no groups, would decide; None where no number would."""
+def _compute_units_needed(estimate: Estimate, effect: float, policy: Policy) -> int | None:
+    """Compute how many groups, or rows without groups, would decide the check; None where no number would."""
     groups = estimate.groups
     if groups is not None and groups < policy.min_groups:
         return policy.min_groups
@@ -109,27 +112,28 @@ def _compute_needed(estimate: Estimate, effect: float, policy: Policy) -> int | 
     return max(groups + 1, compute_groups_needed(estimate.se, groups, effect, policy.alpha, policy.power))
 
 
-def _compute_rows(estimate: Estimate, needed: int | None) -> int | None:
-    """Convert the needed groups to rows: as many in each group as now."""
-    if needed is None or not estimate.groups:
-        return needed
-    return math.ceil(needed * estimate.rows / estimate.groups)
+def _convert_to_rows(estimate: Estimate, units_needed: int | None) -> int | None:
+    """Convert a number of groups to rows, at the present number of rows in a group."""
+    if units_needed is None or not estimate.groups:
+        return units_needed
+    return math.ceil(units_needed * estimate.rows / estimate.groups)
 
 
 def _describe_estimate(
-    name: str, estimate: Estimate, outcome: Outcome, requirement: str, needed: int | None, policy: Policy
+    name: str, estimate: Estimate, outcome: Outcome, requirement: str, units_needed: int | None, policy: Policy
 ) -> str:
     groups, unit = estimate.groups, "rows" if estimate.groups is None else name_groups(policy.draw_by)
     if groups is not None and groups < policy.min_groups:
-        return f"{name} is {estimate.value:.6g}: {groups} {unit} are too few to decide, at least {needed} are needed"
+        return (
+            f"{name} is {estimate.value:.6g}: {groups} {unit} are too few to decide, at least {units_needed} are needed"
+        )
     value = f"{name} is {estimate.value:.6g} [{estimate.low:.6g}, {estimate.high:.6g}]"
     if outcome != UNDECIDED:
         return f"{value}, {_get_connective(outcome == PASSED)} {requirement} with confidence"
     remedy = f"no number of {unit} would decide"
-    if needed:
-        remedy = (
-            f"about {needed:,} {unit} of holdout would decide, {needed - (groups or estimate.rows):,} more than now"
-        )
+    if units_needed:
+        missing_units = units_needed - (groups or estimate.rows)
+        remedy = f"about {units_needed:,} {unit} of holdout would decide, {missing_units:,} more than now"
     return f"{value}: its interval leaves open whether it is {requirement}; {remedy}"
 
 

@@ -50,7 +50,7 @@ def check_slices(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.Data
         return _estimate_auc(holdout.label[mask], scores, policy.alpha, None if groups is None else groups[mask])
 
     def is_judged(metric: Estimate) -> bool:
-        return metric.rows >= section.min_rows and _has_groups(metric, policy.min_groups)
+        return metric.rows >= section.min_rows and _has_enough_groups(metric, policy.min_groups)
 
     bound = -section.max_drop
     table = _make_table(holdout, masks, estimate, is_judged, bound)
@@ -80,12 +80,12 @@ def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataF
 
     def estimate(mask: Array) -> Estimate:
         week_groups = None if groups is None else groups[mask]
-        # A week has too few days to show how long weather lasts.
         score = holdout.candidate_score[mask]
+        # Not lasting: a week has too few days to show how long weather lasts.
         return _estimate_auc(holdout.label[mask], [score], policy.alpha, week_groups, is_lasting=False)
 
     def is_judged(metric: Estimate) -> bool:
-        return metric.rows >= section.min_rows and _has_groups(metric, MIN_WEEK_GROUPS)
+        return metric.rows >= section.min_rows and _has_enough_groups(metric, MIN_WEEK_GROUPS)
 
     table = _make_table(holdout, masks, estimate, is_judged, bound)
     return [_check_worst("AUC of the holdout's weeks", table, bound, policy.alpha)], table
@@ -107,8 +107,8 @@ def _split_by_value(column: pd.Series[Any]) -> Iterator[tuple[str, Array]]:
 def _find_weeks(days: pd.Series[Any]) -> pd.Series[Any]:
     """Return the first day of each row's week; weeks of seven days are counted from the first day of the holdout."""
     dates = pd.to_datetime(days)
-    first = dates.min()
-    return (first + pd.to_timedelta((dates - first).dt.days // 7 * 7, unit="D")).dt.strftime("%Y-%m-%d")
+    first_day = dates.min()
+    return (first_day + pd.to_timedelta((dates - first_day).dt.days // 7 * 7, unit="D")).dt.strftime("%Y-%m-%d")
 
 
 def _make_table(
@@ -158,21 +158,24 @@ def _compute_p_value(estimate: Estimate, bound: float) -> float:
 def _estimate_auc(
     label: Array, scores: list[Array], alpha: float, groups: Array | None, *, is_lasting: bool = True
 ) -> Estimate:
-    """Estimate the AUC of the only score, or of the first less the second: by DeLong, or by groups."""
+    """Estimate the AUC of the only score, or of the first less the second: by DeLong, or by groups.
+
+    For `is_lasting`, see `estimate_by_groups`.
+    """
     if groups is None and len(scores) == 1:
         return delong.estimate_auc(label, scores[0], alpha)
     if groups is None:
         return delong.estimate_auc_difference(label, scores[0], scores[1], alpha)
-    truth, numbers = label == 1, np.unique(groups, return_inverse=True)[1]
-    if not numbers.any():
+    truth, group_numbers = label == 1, np.unique(groups, return_inverse=True)[1]
+    if not group_numbers.any():  # with one group, the standard error is not known
         value = compute_metric(label, scores[0], "auc") - sum(
             compute_metric(label, score, "auc") for score in scores[1:]
         )
         return Estimate(value, -math.inf, math.inf, math.inf, len(label), 1)
-    return estimate_by_groups([make_auc(truth, score) for score in scores], numbers, alpha, is_lasting=is_lasting)
+    return estimate_by_groups([make_auc(truth, score) for score in scores], group_numbers, alpha, is_lasting=is_lasting)
 
 
-def _has_groups(estimate: Estimate, minimum: int) -> bool:
+def _has_enough_groups(estimate: Estimate, minimum: int) -> bool:
     return estimate.groups is None or (estimate.groups >= minimum and math.isfinite(estimate.se))
 
 

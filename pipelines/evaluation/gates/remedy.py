@@ -27,17 +27,21 @@ def find_remedy(checks: Sequence[Check], rows: int, days: int, *, needs_approval
         checks: all checks of the verdict.
         rows: rows of the holdout.
         days: days of the holdout; 0: not known.
-        needs_approval: whether a person is asked now.
+        needs_approval: whether a person is asked to decide now.
     """
     if combine_outcomes(checks) != UNDECIDED:
         return Remedy(None, [])
-    undecided = [check for check in checks if check.outcome == UNDECIDED]
-    known = [check.rows_needed for check in undecided if check.rows_needed is not None]
+    undecided_checks = [check for check in checks if check.outcome == UNDECIDED]
+    rows_needed = [check.rows_needed for check in undecided_checks if check.rows_needed is not None]
     days_needed = None
-    if len(known) == len(undecided) and days:
-        days_needed = max(days + 1, math.ceil(max(known) / rows * days))
-    steps = [_describe_days(days_needed, days), _describe_approval(needs_approval), _describe_policy(undecided)]
-    return Remedy(days_needed, steps)
+    if len(rows_needed) == len(undecided_checks) and days:
+        days_needed = max(days + 1, math.ceil(max(rows_needed) / rows * days))
+    next_steps = [
+        _describe_days(days_needed, days),
+        _describe_approval(needs_approval),
+        _describe_policy(undecided_checks),
+    ]
+    return Remedy(days_needed, next_steps)
 
 
 def _describe_days(days_needed: int | None, days: int) -> str:

@@ -21,6 +21,7 @@ from pipelines.evaluation.statistics.inputs import Array, validate_alpha, valida
 from pipelines.evaluation.statistics.weighted import MetricMaker, WeightedMetric, find_maker
 
 DRAWS = 5_000
+"""Number of draws, unless the caller gives another number."""
 MAX_FULL_ROWS = 20_000
 """Largest number of rows for which the percentile bootstrap is used: 5,000 draws then take seconds."""
 SUBSETS = 20
@@ -92,18 +93,20 @@ def _estimate(
     draws: int,
     groups: Array | None,
 ) -> Estimate:
-    truth, values = validate_rows(label, *scores)
+    truth, valid_scores = validate_rows(label, *scores)
     make, random, rows = find_maker(metric), np.random.default_rng(seed), len(truth)
     if draws < SUBSETS:
         raise SpecError(f"{draws} draws are too few for an interval: give {SUBSETS} or more.")
     validate_alpha(alpha)
     if groups is not None:
-        estimate = estimate_by_groups([make(truth, score) for score in values], number_groups(groups, rows), alpha)
+        estimate = estimate_by_groups(
+            [make(truth, score) for score in valid_scores], number_groups(groups, rows), alpha
+        )
     else:
-        estimate = _estimate_by_draws(make, truth, values, alpha, draws, random)
-    if metric not in edges.SHARES or (len(values) == 2 and np.array_equal(values[0], values[1])):
+        estimate = _estimate_by_draws(make, truth, valid_scores, alpha, draws, random)
+    if metric not in edges.SHARES or (len(valid_scores) == 2 and np.array_equal(valid_scores[0], valid_scores[1])):
         return estimate
-    shares = [_compute_value(make, truth, [score]) for score in values]
+    shares = [_compute_value(make, truth, [score]) for score in valid_scores]
     trials = estimate.groups or int(min(truth.sum(), (~truth).sum()))
     return edges.fit_to_range(edges.widen_at_edge(estimate, shares, trials, alpha), shares, alpha)
 
@@ -113,8 +116,8 @@ def _estimate_by_draws(
 ) -> Estimate:
     value = _compute_value(make, label, scores)
     if len(label) <= MAX_FULL_ROWS:
-        difference = _subtract([make(label, score) for score in scores])
-        samples = _compute_samples(difference, resampling.draw_stratified(label, draws, random))
+        statistic = _subtract([make(label, score) for score in scores])
+        samples = _compute_samples(statistic, resampling.draw_stratified(label, draws, random))
     else:
         samples = value + _sample_errors(make, label, scores, draws, random)
     low, high = np.quantile(samples, (alpha, 1 - alpha))
@@ -141,7 +144,7 @@ def _sample_errors(
     """Compute how far each draw is from the value of its subset, by the bag of little bootstraps.
 
     A draw from a subset has as many rows as there are in all, so it varies as much as a draw from all rows. It is
-    compared with the value of its own subset, because these values differ by more than the width of the interval. The
+    compared with the value of its own subset, because subsets differ by more than the width of the interval. The
     errors of all subsets are pooled: one subset has too few draws for an end far in the tail.
     """
     strata = (np.flatnonzero(label), np.flatnonzero(~label))

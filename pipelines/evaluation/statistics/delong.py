@@ -6,7 +6,8 @@ The AUC is the mean placement, and its variance follows from the variance of the
 from midranks in O(n log n): Sun & Xu (2014), IEEE Signal Processing Letters 21.
 
 DeLong's variance of separated labels is 0, and with few rows of a label it is too small. Then the interval is exact for
-as many independent pairs as the rarer label has rows: see `edges`. It is wider, because all pairs contain more.
+as many independent pairs as the rarer label has rows: see `edges`. It is wider than needed, because all pairs together
+contain more information.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def _compute_placements(label: Array, score: Array) -> tuple[Array, Array]:
 
 
 def _compute_standard_error(ones: Array, zeros: Array) -> float:
-    """Compute the standard error of the AUC from the placements of both labels; infinite where a label has one row."""
+    """Compute the standard error of the mean placement of both labels; infinite where a label has one row."""
     if min(len(ones), len(zeros)) < 2:
         return math.inf
     return math.sqrt(np.var(ones, ddof=1) / len(ones) + np.var(zeros, ddof=1) / len(zeros))

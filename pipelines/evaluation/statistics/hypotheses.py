@@ -65,7 +65,7 @@ def compute_rows_needed(se: float, rows: int, effect: float, alpha: float, power
 def compute_groups_needed(se: float, groups: int, effect: float, alpha: float, power: float) -> int:
     """Compute how many groups a one-sided test by groups needs to detect a true difference of `effect`.
 
-    As `compute_rows_needed`, with the quantiles of the t distribution that so many groups have.
+    As `compute_rows_needed`, but with quantiles of the t distribution for the needed number of groups.
 
     Args:
         se: standard error of the difference on `groups` groups.
@@ -85,10 +85,10 @@ def compute_groups_needed(se: float, groups: int, effect: float, alpha: float, p
         factor = compute_quantile(alpha, freedom) + compute_quantile(1 - power, freedom)
         return factor * se * math.sqrt(groups / count) <= effect
 
-    most = 2
-    while not is_enough(most):
-        most *= 2
-    return most // 2 + bisect.bisect_left(range(most // 2, most), True, key=is_enough)
+    upper_count = 2
+    while not is_enough(upper_count):
+        upper_count *= 2
+    return upper_count // 2 + bisect.bisect_left(range(upper_count // 2, upper_count), True, key=is_enough)
 
 
 def decide(estimate: Estimate, bound: float, relevant_effect: float) -> Decision:
