@@ -115,19 +115,19 @@ def settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        problems = [f"{_name_variable(problem['loc'])}: {_describe(problem)}" for problem in error.errors()]
+        problems = [f"{_name_variable(problem['loc'])}: {_describe_problem(problem)}" for problem in error.errors()]
         raise SpecError(
             f"{'; '.join(problems)}.", "Correct the environment variable; .env.example describes each."
         ) from None
 
 
 def _name_variable(location: tuple[int | str, ...]) -> str:
-    """Return the environment variable of a field."""
+    """Return the name of the environment variable of a field."""
     name = str(location[0])
     return name if name.isupper() else f"LEEWAY_{name.upper()}"
 
 
-def _describe(problem: Any) -> str:
+def _describe_problem(problem: Any) -> str:
     text = problem["msg"].removeprefix("Value error, ")
     value = re.sub("//[^/@]*@", "//***@", str(problem["input"]))  # without a password
     return f"{text[:1].lower()}{text[1:]} (got {value[:MAX_VALUE_CHARS]!r})"

@@ -55,7 +55,7 @@ def find_validation_failures(
         lake: the lake.
         dataset: the validated dataset.
         days: days of the window in which drift was seen; where it is empty, there is no failure.
-        drifted_columns: names of what drifted: columns, features, scores or performance.
+        drifted_columns: names of the drifted columns, features, scores or performance metrics.
     """
     if not days:
         return
@@ -72,8 +72,8 @@ def find_validation_failures(
 def explain_budget_refusal() -> str:
     """Explain why the budget does not allow the worst-case cost of a training; empty where it does.
 
-    Also empty where section budget of params.yaml lacks a key of `WORST_CASE_KEYS`. The budget is that of the current
-    month by wall-clock time: a replay of past days is paid for today.
+    The text is also empty where section budget of params.yaml lacks a key of `WORST_CASE_KEYS`. The budget is that of
+    the current month by wall-clock time: a replay of past days is paid for today.
     """
     section = params.load_section(settings().project, "budget")
     if not section.keys() >= WORST_CASE_KEYS:
@@ -85,8 +85,8 @@ def explain_budget_refusal() -> str:
 def explain_age(model: str, dataset: Dataset, trained_as_of: dt.date, as_of: dt.date) -> str:
     """Explain that the last training is too old, by the policy in params.yaml; empty where it is not.
 
-    It is too old after `max_age_days`. A training that had fewer days than that is too old after as many days as it
-    had: then as many new days exist as the model has seen.
+    A training is too old after `max_age_days`. If it used fewer days of data, it is too old after as many days as it
+    used: there are then as many new days as the model has seen. Without `max_age_days`, no training is too old.
 
     Args:
         model: registered model.
@@ -97,13 +97,15 @@ def explain_age(model: str, dataset: Dataset, trained_as_of: dt.date, as_of: dt.
     policy = Policy.model_validate(params.load_section(settings().project, "guard").get("policy", {}))
     if not policy.max_age_days:
         return ""
-    last = find_last_training(Journal.open().read_state(model), as_of)
-    last_as_of = max(trained_as_of, last.as_of) if last else trained_as_of
+    last_training = find_last_training(Journal.open().read_state(model), as_of)
+    last_as_of = max(trained_as_of, last_training.as_of) if last_training else trained_as_of
     max_age_days = min(policy.max_age_days, count_training_days(dataset, last_as_of))
-    age = (as_of - last_as_of).days
-    if age < max_age_days:
+    age_days = (as_of - last_as_of).days
+    if age_days < max_age_days:
         return ""
-    return f"the last training was as of {last_as_of}, {age} days before {as_of}; it is due after {max_age_days} days"
+    return (
+        f"the last training was as of {last_as_of}, {age_days} days before {as_of}; it is due after {max_age_days} days"
+    )
 
 
 def count_training_days(dataset: Dataset, as_of: dt.date) -> int:
@@ -135,7 +137,10 @@ def _find_suspect_columns(lake: Lake, dataset: Dataset, drifted_columns: Collect
 
 
 def _list_columns(row: Mapping[str, Any]) -> set[str]:
-    """List the columns of a failed expectation; of an `info` on several columns, none: any of them may be wrong."""
+    """List the columns of a failed expectation.
+
+    An expectation of severity `info` on several columns counts for none of them, since any of them may be wrong.
+    """
     text = row["column"] or ""
     return {text, *(text.split(", ") if row["severity"] != "info" else ())}
 

@@ -58,8 +58,8 @@ def compare_windows(
         days: day to its profile over the reference, up to the last day to decide on.
         length: number of days of a window.
         weights: feature to its importance, 0 to 1; a feature that is not in it has 0. Where all are 0, as for a model
-            without importances, all features have the same weight: with 0 they could never cause an alarm.
-        policy: policy with the level of the intervals, and the least rows.
+            without importances, all features have the same weight: features of weight 0 could never cause an alarm.
+        policy: policy with the level of the intervals, and the least number of rows.
         label_delay_days: days until the label of a day is known.
         refused_days: days that are not scored because validation refused them. A window is complete without them.
 
@@ -70,11 +70,11 @@ def compare_windows(
         if profile.reference != record.reference.digest:
             raise DataError(f"the profile of {day} belongs to another reference.", "Run `profile` for that day again.")
     holdout = _measure_holdout(record, policy)
-    names = [number.name for number in record.reference.numbers]
-    names += [category.name for category in record.reference.categories]
-    importances = weights if any(weights.values()) else {name: 1 / len(names) for name in names}
+    feature_names = [number.name for number in record.reference.numbers]
+    feature_names += [category.name for category in record.reference.categories]
+    importances = weights if any(weights.values()) else {name: 1 / len(feature_names) for name in feature_names}
     for last in sorted({*days, *refused_days}):
-        window_days = [last - dt.timedelta(n) for n in reversed(range(length))]
+        window_days = [last - dt.timedelta(distance) for distance in reversed(range(length))]
         window = {day: days[day] for day in window_days if day in days}
         if not window or not all(day in days or day in refused_days for day in window_days):
             continue
@@ -106,25 +106,29 @@ def _compare_window(
         *_build_feature_columns(record, window, weights),
         *_build_score_and_label_columns(record, window, labelled_days),
     )
-    measured = _measure_window(record, labelled_days, policy) if holdout else {}
-    estimated = _estimate_from_scores(record, window, policy) if holdout else {}
+    measured_performance = _measure_window(record, labelled_days, policy) if holdout else {}
+    estimated_performance = _estimate_from_scores(record, window, policy) if holdout else {}
     losses = (
         *_drop_effects_of_few_labels(
-            performance.find_losses(measured, holdout),
+            performance.find_losses(measured_performance, holdout),
             labelled_days,
             policy,
         ),
-        *performance.find_losses(estimated, holdout),
+        *performance.find_losses(estimated_performance, holdout),
     )
     rows = sum(profile.rows for profile in window.values())
     result = columns.summarize_window(last.isoformat(), rows, compared_columns, losses)
-    return ComparedWindow(last, compared_columns, {**measured, **estimated}, result)
+    return ComparedWindow(last, compared_columns, {**measured_performance, **estimated_performance}, result)
 
 
 def _measure_holdout(record: ReferenceRecord, policy: Policy) -> dict[Measure, Performance]:
     """Measure the performance of the holdout, and estimate it from its scores; empty where it has no labels."""
-    measured = measure_days(record.holdout, policy)
-    return {**measured, **_estimate_from_scores(record, record.holdout, policy)} if measured else {}
+    measured_performance = measure_days(record.holdout, policy)
+    return (
+        {**measured_performance, **_estimate_from_scores(record, record.holdout, policy)}
+        if measured_performance
+        else {}
+    )
 
 
 def _measure_window(

@@ -170,8 +170,8 @@ def _is_only_incomplete(judgement: Judgement) -> bool:
     """Return whether critical expectations failed, but only those about the completeness of the day."""
     from pipelines.validation.suites import COMPLETENESS
 
-    failed = {failure["expectation"] for failure in judgement.list_failures("critical")}
-    return bool(failed) and failed <= set(COMPLETENESS)
+    failed_expectations = {failure["expectation"] for failure in judgement.list_failures("critical")}
+    return bool(failed_expectations) and failed_expectations <= set(COMPLETENESS)
 
 
 def _withdraw(lake: Lake, dataset: Dataset, partition: dt.date) -> int:
@@ -180,8 +180,8 @@ def _withdraw(lake: Lake, dataset: Dataset, partition: dt.date) -> int:
     if rows:
         lake.clear_partition(dataset.published, partition)
         log.warning("%s %s: %d rows withdrawn", dataset.published, partition, rows)
-    # This is done even if no rows are published, because an earlier run may have been killed before it; and it is done
-    # last, because the step `outcomes` may be running.
+    # The outcomes are removed even if no rows are published: an earlier run may have been killed before this line.
+    # They are removed last, because the step `outcomes` may be running.
     lake.clear_partition(dataset.outcomes, partition)
     return rows
 

@@ -1,4 +1,4 @@
-"""DuckDB over Parquet files: bounded memory, spilling to LEEWAY_HOME, no network.
+"""Query Parquet files with DuckDB: the memory is bounded, the rest spills to LEEWAY_HOME, no network is used.
 
 This module does not import the lake, so reading a window that the step `pack` wrote does not load Iceberg.
 """
@@ -22,8 +22,8 @@ from pipelines.system.error_translation import RESTORE_DAY
 MEMORY_MIB = 768
 """Memory limit of DuckDB, MiB; what does not fit is spilled to the disk."""
 LOW_MEMORY_MIB = 128
-"""Memory limit, MiB, where all rows of a partition are sorted, grouped or joined. DuckDB uses all that it may before it
-spills, so the memory of a process grows with the partition up to the limit, and no further."""
+"""Memory limit, MiB, where all rows of a partition are sorted, grouped or joined. DuckDB spills only when it
+reaches the limit, so the memory of a process grows with the partition up to the limit."""
 T = TypeVar("T")
 
 
@@ -50,17 +50,17 @@ def connect(memory_mib: int = MEMORY_MIB) -> Iterator[duckdb.DuckDBPyConnection]
 
 
 def retry_with_more_memory(connection: duckdb.DuckDBPyConnection, query: Callable[[], T]) -> T:
-    """Run `query`; where it needs more memory than the limit, have DuckDB spill always, and then raise the limit.
+    """Run `query`. If it runs out of memory, repeat it: first with spilling enforced, then with a higher limit too.
 
-    DuckDB 2.0 sorts in memory what is a little too large for it, and fails. It cannot spill everything: with many
-    columns and many threads, a query needs more than the lowest limit.
+    DuckDB 2.0 does not spill a sort that is a little too large for the memory, and fails. Enforced spilling is not
+    always enough: with many columns and many threads, a query needs more than `LOW_MEMORY_MIB`.
 
     Args:
-        connection: that `query` uses; it keeps the settings.
-        query: runs a query, and can be repeated.
+        connection: connection that `query` uses; the changed settings stay.
+        query: function that runs a query; it is called up to three times.
 
     Raises:
-        duckdb.OutOfMemoryException: the limit of `MEMORY_MIB` is too low, too.
+        duckdb.OutOfMemoryException: the query needs more than `MEMORY_MIB`. A retry cannot help.
     """
     for setting in ("debug_force_external = true", f"memory_limit = '{MEMORY_MIB}MiB'"):
         try:
@@ -101,27 +101,27 @@ def replace_view(connection: duckdb.DuckDBPyConnection, name: str, paths: Sequen
     # `schema.empty_table()` would import pandas, which takes half a second.
     types = connection.from_arrow(pa.Table.from_batches([], schema=schema)).types
     files = ", ".join(quote_text(path) for path in paths)
-    rows = f"read_parquet([{files}], union_by_name = true, hive_partitioning = false)" if paths else "range(0)"
-    # DuckDB compares column names without case.
-    file_columns = {column.lower() for column in _read_columns(connection, rows, paths)} if paths else set()
+    rows_sql = f"read_parquet([{files}], union_by_name = true, hive_partitioning = false)" if paths else "range(0)"
+    # DuckDB ignores the case of column names.
+    file_columns = {column.lower() for column in _read_columns(connection, rows_sql, paths)} if paths else set()
     columns = ", ".join(
         f"CAST({quote_identifier(column) if column.lower() in file_columns else 'NULL'} AS {column_type}) "
         f"AS {quote_identifier(column)}"
         for column, column_type in zip(schema.names, types, strict=True)
     )
-    connection.execute(f"CREATE OR REPLACE TEMP VIEW {quote_identifier(name)} AS SELECT {columns} FROM {rows}")  # noqa: S608
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {quote_identifier(name)} AS SELECT {columns} FROM {rows_sql}")  # noqa: S608
 
 
-def _read_columns(connection: duckdb.DuckDBPyConnection, rows: str, paths: Sequence[str]) -> list[str]:
+def _read_columns(connection: duckdb.DuckDBPyConnection, rows_sql: str, paths: Sequence[str]) -> list[str]:
     """Return the columns of the files.
 
     Raises:
-        DataError: a file has no header that can be read. DuckDB 2.0 does not always say which. A retry cannot help.
+        DataError: the metadata of a file cannot be read. A retry cannot help.
     """
     try:
-        return list(connection.sql(f"FROM {rows}").columns)
+        return list(connection.sql(f"FROM {rows_sql}").columns)
     except duckdb.Error:
-        for path in paths:
+        for path in paths:  # DuckDB 2.0 does not always name the file
             with explain_damage(path, RESTORE_DAY):
                 pq.read_metadata(path)
         raise

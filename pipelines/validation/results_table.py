@@ -29,7 +29,7 @@ SCHEMA = pa.schema(
         (PARTITION, pa.date32()),  # the partition that was judged
         *((name, _TEXT) for name in ("dataset", "suite", "suite_digest", "run")),
         ("validated_at", pa.timestamp("us", tz="UTC")),
-        ("place", pa.int32()),  # in the suite, from 0
+        ("place", pa.int32()),  # position of the expectation in the suite, from 0
         *((name, _TEXT) for name in ("expectation", "column", "severity")),
         ("success", pa.bool_()),
         *((name, pa.int64()) for name in ("element_count", "unexpected_count", "missing_count")),
@@ -86,7 +86,10 @@ def store_results(
         day: partition that was judged.
         judgement: its results.
         outcome: the decision about the partition.
-        verification: comparison with the judgement of the other engine; only the file has it.
+        verification: comparison with the judgement of the other engine; it is stored only in the file.
+
+    Raises:
+        ConflictError: other writers kept changing the table. A retry can help.
     """
     run, validated_at = uuid.uuid4().hex, dt.datetime.now(dt.UTC)
     meta: dict[str, Any] = {

@@ -34,7 +34,7 @@ CODE_PATHS = ("pipelines", "expectations", "dvc.yaml", PARAMS_FILE)
 CODE_FILE = "code.json"
 """File beside the code that describes it; see `Code`."""
 COMMIT_HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
-"""Full hash of a commit, by SHA-1 or SHA-256. A GitDagBundle has it as its version, other bundles have other texts."""
+"""Full hash of a commit, by SHA-1 or SHA-256. Only a GitDagBundle has such a hash as its version."""
 DVCIGNORE = ".dvcignore"
 PACKAGES = (
     *("duckdb", "dvc", "ibis-framework", "mlflow", "numpy", "pandas", "pyarrow", "pyiceberg", "pyspark"),
@@ -97,9 +97,9 @@ def find_library_versions() -> dict[str, str]:
 def check_out(folder: Path, commit: str = "", bundle_version: str = "") -> Code:
     """Put the project's code into `folder`, with code.json. Other files in the folder stay.
 
-    The commit is `commit`, or that of the DAG bundle, or LEEWAY_GIT_COMMIT where the repository has it, or HEAD. Where
-    nothing names a commit and the working tree differs from HEAD, it is copied over the commit, and the code is marked
-    dirty. The caller must hold the folder's lock.
+    The commit is the first of these: `commit`, that of the DAG bundle, LEEWAY_GIT_COMMIT where the repository has it,
+    HEAD. Where no commit is named and the working tree differs from HEAD, the code of the working tree is copied over
+    the commit, and is marked dirty. The caller must hold the folder's lock.
 
     Args:
         folder: folder to write.
@@ -152,7 +152,11 @@ def _find_commit_of_bundle(version: str) -> str:
 
 
 def _choose_commit(project: Path, commit: str) -> tuple[str, str]:
-    """Return the commit to check out (empty: copy the project), and `git_commit` of the resulting code."""
+    """Return the commit to check out (empty: copy the project), and `git_commit` of the resulting code.
+
+    Raises:
+        SpecError: the repository lacks the commit, or there is no repository. A retry cannot help.
+    """
     if not is_repository(project):
         if commit:
             raise SpecError(f"commit {commit} is requested, but {project} is not a git repository.")
@@ -180,7 +184,7 @@ def _prepare_worktree(folder: Path, commit: str) -> None:
         # git's own locks do not make concurrent `worktree add` safe: two of them can choose the same name.
         with hold_lock(get_lock_path(settings().project)):
             run_git(settings().project, "worktree", "prune")
-            # If an earlier `worktree add` was killed, its worktree is still locked; only two --force overrule that.
+            # If an earlier `worktree add` was killed, its worktree is still locked; only a double --force unlocks it.
             force = ("--force", "--force")
             run_git(settings().project, "worktree", "add", "--quiet", *force, "--detach", str(folder), commit)
         (folder / "dvc.lock").unlink(missing_ok=True)

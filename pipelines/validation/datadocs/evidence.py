@@ -151,7 +151,7 @@ def _describe_difference(difference: Mapping[str, Any]) -> str:
 
 
 def _derive_verdict(meta: Mapping[str, Any], checks: Sequence[CheckText], bad_rows: int) -> Verdict:
-    """Derive the verdict from the failed expectations and the bad rows. From the meta it takes only `blocked`."""
+    """Derive the verdict from the failed expectations and the bad rows; `meta` can only say `blocked`."""
     failed_severities = {check.severity for check in checks if not check.success}
     if "critical" in failed_severities or meta.get("verdict") == "blocked":
         return "blocked"

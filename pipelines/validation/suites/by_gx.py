@@ -1,7 +1,8 @@
 """Judge expectations by Great Expectations, with its pandas engine.
 
 The import takes 2 s. Expectations that need the same columns are judged together, and only these columns are in memory
-at a time. These are all columns for a `row_condition` that is a string, and for a class of the project's own.
+at a time. An expectation needs all columns if its `row_condition` is a string, or if its class is one of the project's
+own.
 """
 
 from __future__ import annotations
@@ -38,11 +39,13 @@ logging.getLogger("great_expectations").setLevel(logging.CRITICAL)
 
 VERSION: str = gx.__version__
 _NULLABLE = {pa.int32(): pd.Int32Dtype(), pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+"""Types of pandas that can hold missing values, by Arrow type."""
 _INDEX = "leeway_index"
 """Key in the meta of an expectation. Its value is the index of the expectation in the suite."""
 _LONG_FIELDS = ("unexpected_list", "unexpected_index_list", "unexpected_index_query")
-_ABOUT_NAMES_AND_COUNT = ("expect_table_row_count_to_", "expect_table_column", "expect_column_to_exist")
-"""Beginnings of the types whose expectations read no values of the rows."""
+"""Fields of a result that grow with the number of unexpected rows."""
+_PREFIXES_WITHOUT_VALUES = ("expect_table_row_count_to_", "expect_table_column", "expect_column_to_exist")
+"""Prefixes of the types of expectations that read no values of the rows."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class GxResult:
 
 
 def require_valid(expectation: Expectation, origin: str) -> None:
-    """Raise an error if Great Expectations cannot read the expectation, also not with the project's own classes.
+    """Raise an error if Great Expectations cannot read the expectation, with the project's own classes loaded.
 
     Args:
         expectation: expectation to check.
@@ -84,7 +87,7 @@ def evaluate_expectations(rows: Rows, expectations: Sequence[Expectation]) -> li
     """
     groups: dict[tuple[Sequence[str] | None, str], list[tuple[int, Expectation]]] = {}
     for index, expectation in enumerate(expectations):
-        # The positions of unexpected rows take much memory. Only the rows of a warning are quarantined by them.
+        # The positions of unexpected rows take much memory. Only a warning needs them, to quarantine its rows.
         result_format = "COMPLETE" if expectation.severity == "warning" else "SUMMARY"
         groups.setdefault((_list_columns(rows, expectation), result_format), []).append((index, expectation))
     results = {
@@ -98,7 +101,7 @@ def evaluate_expectations(rows: Rows, expectations: Sequence[Expectation]) -> li
 def build_frame(table: pa.Table) -> pd.DataFrame:
     """Convert rows to a frame, as pandas itself makes it: an integer column with missing values becomes a float column.
 
-    But it stays an integer column, with NA, if it has an integer that no float is equal to.
+    A column with an integer that no float equals is an exception: it stays an integer column, with NA.
     """
     names = table.column_names
     return pd.DataFrame({name: _build_series(column) for name, column in zip(names, table.columns, strict=True)})
@@ -170,13 +173,13 @@ def _list_columns(rows: Rows, expectation: Expectation) -> tuple[str, ...] | Non
     names, condition = tuple(rows.schema.names), expectation.kwargs.get("row_condition")
     if own_classes.is_own(expectation.type):
         return names
-    if condition is None and expectation.type.startswith(_ABOUT_NAMES_AND_COUNT):
+    if condition is None and expectation.type.startswith(_PREFIXES_WITHOUT_VALUES):
         return None
     condition_columns = _list_condition_columns(condition)
     if condition_columns is None or not expectation.column:
         return names
-    needed = {*expectation.column.split(", "), *condition_columns}
-    return tuple(name for name in names if name in needed) or names[:1]
+    needed_columns = {*expectation.column.split(", "), *condition_columns}
+    return tuple(name for name in names if name in needed_columns) or names[:1]
 
 
 def _list_condition_columns(condition: Any) -> list[str] | None:

@@ -12,7 +12,7 @@ from pipelines.validation.suites.rows import Rows
 
 COUNTS = ("element_count", "unexpected_count", "missing_count")
 MAX_ROUNDING = 1e-9
-"""Relative difference of two sums, means or deviations that are equal but for the order of their additions."""
+"""Largest relative difference that counts as rounding. Sums, means and deviations depend on the order of additions."""
 
 
 @dataclass(frozen=True)
@@ -58,25 +58,25 @@ def _find_difference(ours: ExpectationResult, theirs: ExpectationResult, rows: R
             return name
     if not _is_equal(ours.result.get("observed_value"), theirs.result.get("observed_value")):
         return "observed_value"
-    has_rows = bool(ours.unexpected_sql and theirs.unexpected_sql)
-    return "unexpected rows" if has_rows and _count_different_rows(ours, theirs, rows) else ""
+    has_unexpected_sql = bool(ours.unexpected_sql and theirs.unexpected_sql)
+    return "unexpected rows" if has_unexpected_sql and _count_different_rows(ours, theirs, rows) else ""
 
 
 def _differ_by_rounding(ours: ExpectationResult, theirs: ExpectationResult) -> bool:
-    """Return whether the observed values are equal but for rounding, and a bound lies between them."""
+    """Return whether the observed values differ, but only by rounding: a bound may then lie between them."""
     values = [result.result.get("observed_value") for result in (ours, theirs)]
     return all(isinstance(value, float) for value in values) and values[0] != values[1] and _is_equal(*values)
 
 
 def _is_equal(our_value: Any, their_value: Any) -> bool:
-    """Return whether two observed values are equal, but for rounding and the way in which they are written."""
+    """Return whether two observed values are equal, apart from rounding and notation."""
     numbers = [_to_number(value) for value in (our_value, their_value)]
     if None not in numbers:
         return numbers[0] == numbers[1] or math.isclose(*numbers, rel_tol=MAX_ROUNDING)  # type: ignore[arg-type]
     if isinstance(our_value, list) and isinstance(their_value, list):
         return len(our_value) == len(their_value) and all(map(_is_equal, our_value, their_value))
-    missing = (None, "NaT", "nan")
-    return our_value == their_value or (our_value in missing and their_value in missing)
+    missing_values = (None, "NaT", "nan")
+    return our_value == their_value or (our_value in missing_values and their_value in missing_values)
 
 
 def _to_number(value: Any) -> float | None:

@@ -21,14 +21,14 @@ from pipelines.validation.suites.rows import VIEW, Rows
 
 BIN_MINUTES = 10
 FIRST_HOUR, LAST_HOUR = -24, 48
-"""Hours of the partition's day, by its clock, between which times are distinguished."""
+"""Hours from the start of the partition's day that the bins cover. Earlier rows are in the first bin, later in the last."""
 BINS = (LAST_HOUR - FIRST_HOUR) * 60 // BIN_MINUTES
 CLOCK_CHANGE_BINS = 60 // BIN_MINUTES
-"""How far a clock that is not UTC may be from where it was two weeks ago."""
+"""Bins by which times may shift against the days around, when the local clock changes (daylight saving time)."""
 MAX_DAYS = 14
 """Largest number of published days to compare with: two of each weekday."""
 MAX_HISTORY_ROWS = 10_000_000
-"""Rows of the published days that are read to compare with: a limit to the time that a validation takes."""
+"""Largest number of published rows to compare with, which limits the time of a validation. One day is always read."""
 _HISTORY = "leeway_history"
 
 Counts = dict[tuple[Any, ...], np.ndarray]
@@ -36,7 +36,7 @@ Counts = dict[tuple[Any, ...], np.ndarray]
 
 
 def make_shrink_check(args: arguments.Shrink, rows: Rows) -> TableCheck:
-    """Make the check that the partition has no fewer rows than its published version, with the quarantined ones."""
+    """Make the check that the partition has no fewer rows than its published and quarantined rows together."""
 
     def compute_result(rows: Rows, _: Any) -> CheckResult:
         if rows.table == rows.published:
@@ -46,15 +46,15 @@ def make_shrink_check(args: arguments.Shrink, rows: Rows) -> TableCheck:
             return True, {"observed_value": f"{rows.count} rows; the day is not published yet"}
         quarantined = _count_quarantined_rows(rows, published, args)
         row_counts = {"details": {"published": published, "quarantined": quarantined}}
-        also = f" and {quarantined} in quarantine" if quarantined else ""
-        observed = f"{rows.count} rows; the published version has {published}{also}"
+        quarantine_text = f" and {quarantined} in quarantine" if quarantined else ""
+        observed = f"{rows.count} rows; the published version has {published}{quarantine_text}"
         return rows.count >= args.min_ratio * (published + quarantined), {"observed_value": observed} | row_counts
 
     return TableCheck([], compute_result)
 
 
 def _count_quarantined_rows(rows: Rows, published: int, args: arguments.Shrink) -> int:
-    """Count the rows in quarantine that are not published: a run that was killed may have left some that are."""
+    """Count the quarantined rows that are not published. A run that was killed may have left rows in both tables."""
     table = Dataset(rows.published, key=()).quarantine
     quarantined = rows.lake.count_rows_of_days(table, [rows.day]).get(rows.day, 0)
     has_key = args.key and set(args.key) <= set(rows.schema.names)
@@ -81,22 +81,23 @@ def make_early_end_check(args: arguments.EarlyEnd, rows: Rows) -> TableCheck:
         compared_with = {"details": {"compared_with": [str(day) for day in days]}}
         counts = _count_by_time(rows, VIEW, args).get(rows.day, {})
         history = _count_history(rows, args, days)
-        if _are_equal(counts, history.get(rows.day, {})):  # it was published like this: on request, or as the first day
+        # The same rows may be published, on request or as the first day.
+        if _are_equal(counts, history.get(rows.day, {})):
             return True, {"observed_value": f"{rows.count} rows, spread as in the published version"} | compared_with
         early_ends = _find_early_ends(counts, [history.get(day, {}) for day in days], args)
-        observed = next((_describe(key, end, rows.count, len(days), args) for key, end in early_ends), "")
+        observed = next((_describe_early_end(key, end, rows.count, len(days), args) for key, end in early_ends), "")
         return not observed, {"observed_value": observed or f"{rows.count} rows up to the usual end"} | compared_with
 
     return TableCheck([], compute_result)
 
 
-def _find_end_of_day(day: dt.date, clock: str) -> dt.datetime:
-    return dt.datetime.combine(day + dt.timedelta(1), dt.time(), ZoneInfo(clock))
+def _find_end_of_day(day: dt.date, timezone: str) -> dt.datetime:
+    return dt.datetime.combine(day + dt.timedelta(1), dt.time(), ZoneInfo(timezone))
 
 
 def _choose_days(rows: Rows) -> list[dt.date]:
     """Choose the published days that are nearest to the partition, at most `MAX_DAYS`, in order."""
-    row_counts = {day: number for day, number in rows.count_published_rows().items() if day != rows.day}
+    row_counts = {day: count for day, count in rows.count_published_rows().items() if day != rows.day}
     nearest_days = sorted(row_counts, key=lambda day: (abs(day - rows.day), day))[:MAX_DAYS]
     totals = accumulate(row_counts[day] for day in nearest_days)
     chosen = [day for day, total in zip(nearest_days, totals, strict=True) if total <= MAX_HISTORY_ROWS]
@@ -122,44 +123,53 @@ def _count_by_time(
     where = f"{quote_identifier(PARTITION)} IN ({', '.join(f'DATE {quote_text(str(day))}' for day in days)})"
     query = f"SELECT {columns}, count(*) FROM {view} WHERE {where if days else 'TRUE'} GROUP BY ALL"  # noqa: S608
     counts: dict[dt.date, Counts] = defaultdict(lambda: defaultdict(lambda: np.zeros(BINS, np.int64)))
-    for day, time_bin, *values, number in rows.connection.execute(query).fetchall():
+    for day, time_bin, *values, row_count in rows.connection.execute(query).fetchall():
         for key in {(), tuple(values)}:
-            counts[day][key][time_bin] += number
+            counts[day][key][time_bin] += row_count
     return counts
 
 
 def _build_bin_sql(args: arguments.EarlyEnd) -> str:
-    """Return the SQL of a row's bin; the first one where the row has no time."""
-    local = f"{quote_identifier(args.column)} AT TIME ZONE {quote_text(args.timezone or 'UTC')}"
-    minutes = f"(epoch({local}) - epoch({quote_identifier(PARTITION)})) / 60 - {FIRST_HOUR * 60}"
+    """Return the SQL of a row's bin; a row without a time is in the first bin."""
+    local_time = f"{quote_identifier(args.column)} AT TIME ZONE {quote_text(args.timezone or 'UTC')}"
+    minutes = f"(epoch({local_time}) - epoch({quote_identifier(PARTITION)})) / 60 - {FIRST_HOUR * 60}"
     return f"coalesce(greatest(0, least({BINS - 1}, floor(({minutes}) / {BIN_MINUTES}))), 0)::INTEGER"
 
 
-def _are_equal(counts: Counts, others: Counts) -> bool:
-    return counts.keys() == others.keys() and all(np.array_equal(counts[key], others[key]) for key in counts)
+def _are_equal(counts: Counts, other_counts: Counts) -> bool:
+    return counts.keys() == other_counts.keys() and all(
+        np.array_equal(counts[key], other_counts[key]) for key in counts
+    )
 
 
 def _find_early_ends(
-    counts: Counts, known_days: Sequence[Counts], args: arguments.EarlyEnd
+    counts: Counts, history: Sequence[Counts], args: arguments.EarlyEnd
 ) -> Iterator[tuple[tuple[Any, ...], EarlyEnd]]:
-    """Yield the early end of the whole day, and of each series of the known days, by the series' values."""
-    nothing = np.zeros(BINS, np.int64)
-    for key in sorted({key for known in known_days for key in known}, key=repr):
-        known_counts = [known.get(key, nothing) for known in known_days]
+    """Yield the early end of the whole day, and of each series of the published days.
+
+    The values of the series come first; they are the empty tuple for the whole day.
+    """
+    no_rows = np.zeros(BINS, np.int64)
+    for key in sorted({key for day_counts in history for key in day_counts}, key=repr):
+        series_counts = [day_counts.get(key, no_rows) for day_counts in history]
         tolerance = 0 if args.timezone else CLOCK_CHANGE_BINS
-        found = find_early_end(counts.get(key, nothing), known_counts, args.min_ratio, tolerance)
-        if found:
-            yield key, found
+        early_end = find_early_end(counts.get(key, no_rows), series_counts, args.min_ratio, tolerance)
+        if early_end:
+            yield key, early_end
 
 
-def _describe(key: tuple[Any, ...], end: EarlyEnd, rows: int, days: int, args: arguments.EarlyEnd) -> str:
+def _describe_early_end(key: tuple[Any, ...], end: EarlyEnd, rows: int, days: int, args: arguments.EarlyEnd) -> str:
     minute = FIRST_HOUR * 60 + end.first_bin * BIN_MINUTES
     series = f" of {', '.join(map(str, key))}" if key else ""
-    since = f" from {_format_time(minute)} {args.timezone or 'UTC'} on" if end.first_bin else ""
-    usual = f"usually at least {end.usual_rows} ({days} published days)"
-    return f"{rows} rows, {end.rows}{series}{since}; {usual}" if series or since else f"{rows} rows; {usual}"
+    start_text = f" from {_format_time(minute)} {args.timezone or 'UTC'} on" if end.first_bin else ""
+    usual_text = f"usually at least {end.usual_rows} ({days} published days)"
+    return (
+        f"{rows} rows, {end.rows}{series}{start_text}; {usual_text}"
+        if series or start_text
+        else f"{rows} rows; {usual_text}"
+    )
 
 
 def _format_time(minute: int) -> str:
-    day, rest = divmod(minute, 24 * 60)
-    return f"{rest // 60:02d}:{rest % 60:02d}" + (f" ({day:+d} day)" if day else "")
+    day, minute_of_day = divmod(minute, 24 * 60)
+    return f"{minute_of_day // 60:02d}:{minute_of_day % 60:02d}" + (f" ({day:+d} day)" if day else "")

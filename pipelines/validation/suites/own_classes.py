@@ -18,11 +18,11 @@ from pipelines.errors import DataError
 
 _PACKAGE = "great_expectations."
 _loaded_files: dict[Path, str] = {}
-"""File to the digest of its content when it was loaded."""
+"""Each loaded file, with the SHA-256 of its content when it was loaded."""
 
 
 def require_class(kind: str, folder: Path, origin: str) -> None:
-    """Raise an error if there is no class of this type, neither in Great Expectations nor in the Python files.
+    """Raise an error if neither Great Expectations nor a Python file of the folder has a class of this type.
 
     Args:
         kind: type of an expectation, in snake case.
@@ -76,7 +76,7 @@ def _load_file(path: Path) -> None:
 
 
 def _describe_error(error: BaseException, path: Path) -> str:
-    """Describe an error with the last line of the file that led to it."""
+    """Describe an error, with the number of the last line of the file in its traceback."""
     if isinstance(error, SyntaxError):
         return f"SyntaxError in line {error.lineno}: {error.msg}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]

@@ -16,7 +16,7 @@ from pipelines.validation.suites.patterns import build_match_sql
 from pipelines.validation.suites.rows import Rows, list_literals, to_literal
 
 MAX_EXACT_INTEGER = 2**53
-"""Largest integer up to which all integers are floats."""
+"""Largest integer up to which a float can hold every integer exactly."""
 _NUMBER_KINDS = ("int", "float")
 
 
@@ -119,15 +119,15 @@ def build_judged_sql(values: list[str], ignore_row_if: str) -> str:
     """Return the SQL condition that a row is judged, from its values and the kwarg `ignore_row_if`."""
     if ignore_row_if in ("never", "neither"):
         return "TRUE"
-    joint = " AND " if ignore_row_if in ("any_value_is_missing", "either_value_is_missing") else " OR "
-    return f"({joint.join(f'{value} IS NOT NULL' for value in values)})"
+    logical_operator = " AND " if ignore_row_if in ("any_value_is_missing", "either_value_is_missing") else " OR "
+    return f"({logical_operator.join(f'{value} IS NOT NULL' for value in values)})"
 
 
 def is_comparable(rows: Rows, column: str, values: list[Any]) -> bool:
     """Return whether the values of a set have the kind of the column, and one meaning; False for an empty set."""
     kind = rows.get_kind(column)
-    largest = MAX_EXACT_INTEGER if kind == "float" else 2**63 - 1
-    if any(isinstance(value, int) and abs(value) > largest for value in values):
+    largest_integer = MAX_EXACT_INTEGER if kind == "float" else 2**63 - 1
+    if any(isinstance(value, int) and abs(value) > largest_integer for value in values):
         return False  # pandas compares such an integer in different ways
     value_types = {"int": (int,), "float": (int, float), "text": (str,)}.get(kind)
     return bool(values) and value_types is not None and all(isinstance(value, value_types) for value in values)
@@ -164,7 +164,7 @@ def _make_pair_check(args: arguments.ColumnPair, rows: Rows, operator: str) -> R
 def _build_na_sql(values: Sequence[str]) -> str:
     """Build the SQL aggregate that is true if an integer column has missing values, and integers that no float equals.
 
-    Its missing values are NA in the frame of `by_gx`, which pandas does not compare as NaN.
+    Its missing values are then NA in the frame of `by_gx`. pandas compares NA in another way than NaN.
     """
     return " OR ".join(
         f"(count(*) > count({value}) AND max(abs({value}::HUGEINT)) > {MAX_EXACT_INTEGER})" for value in values

@@ -51,7 +51,7 @@ class Rows:
     lake: Lake
     day: dt.date
     published: str
-    """Table whose earlier partitions serve as history."""
+    """Table whose partitions near the day serve as history."""
     folder: Path
     """Folder for temporary files; it is removed with the rows."""
     table: str = ""
@@ -67,7 +67,7 @@ class Rows:
     _published_counts: dict[dt.date, int] | None = None
 
     def count_published_rows(self) -> dict[dt.date, int]:
-        """Return the row count of the day's published version, and of each published day near it. Read only once."""
+        """Return the row count of the day's published version, and of each published day near it. Read once."""
         if self._published_counts is None:
             distances = range(-HISTORY_DAYS, HISTORY_DAYS + 1)
             days = [self.day + dt.timedelta(distance) for distance in distances]
@@ -133,7 +133,7 @@ def open_rows(lake: Lake, table: str, day: dt.date, published: str) -> Iterator[
         lake: lake with the table.
         table: table whose rows are judged.
         day: day of the partition.
-        published: table whose earlier partitions serve as history.
+        published: table whose partitions near the day serve as history.
 
     Raises:
         DataError: the lake has no such table. A retry cannot help.

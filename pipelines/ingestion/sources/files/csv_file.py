@@ -1,4 +1,4 @@
-"""Read a CSV a block at a time."""
+"""Read a CSV file in blocks."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from pipelines.ingestion.sources.layouts import Layout, check_columns, is_read_a
 BLOCK_BYTES = 1024 * 1024
 """Bytes that are converted at a time. A row cannot be longer."""
 DELIMITERS = ",;\t|"
+"""Delimiters that an error message may suggest."""
 VALUE_ERROR = re.compile(
     r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to (.+?): invalid value '(.*)'", re.S
 )
@@ -32,23 +33,24 @@ def read_batches(file: Any, place: str, layout: Layout) -> Iterator[tuple[int, p
     Raises:
         DataError: a column is missing, a value does not have its type, or the file is truncated. A retry cannot help.
     """
-    text = Utf8Stream(file, place, layout.encoding, 2 * BLOCK_BYTES, is_checked=True)
-    names = _read_header(text.head, place, layout)
+    stream = Utf8Stream(file, place, layout.encoding, 2 * BLOCK_BYTES, is_checked=True)
+    names = _read_header(stream.head, place, layout)
     types = {name: pa.string() if is_read_as_text(kind) else kind for name, kind in layout.columns.items()}
     try:
-        types |= _infer_types(text.head, place, layout, names, types)
-        row = 2
-        for batch in _open_reader(text, layout, types):
-            yield row, _replace_nulls(batch, layout) if layout.texts else batch
-            row += batch.num_rows
-        if row == 2:
-            yield row, pa.RecordBatch.from_pylist([], schema=pa.schema(list(types.items())))
+        types |= _infer_types(stream.head, place, layout, names, types)
+        row_number = 2
+        for batch in _open_reader(stream, layout, types):
+            yield row_number, _replace_nulls(batch, layout) if layout.texts else batch
+            row_number += batch.num_rows
+        if row_number == 2:
+            yield row_number, pa.RecordBatch.from_pylist([], schema=pa.schema(list(types.items())))
     except pa.ArrowInvalid as error:
         raise _translate_error(str(error), place, names) from None
-    _check_complete(text, place, layout)
+    _check_complete(stream, place, layout)
 
 
 def _open_reader(source: Any, layout: Layout, types: dict[str, pa.DataType], only_typed: bool = True) -> Any:
+    """Open pyarrow's reader of batches. With `only_typed`, it reads only the columns in `types`."""
     return csv.open_csv(
         source,
         # pyarrow 25 knows the row of an error only where it reads in one thread.
@@ -79,7 +81,9 @@ def _read_header(head: bytes, place: str, layout: Layout) -> list[str]:
         raise DataError(f"{place} is empty: it has no header.")
     line = head.decode("utf-8", "replace").lstrip("\r\n").splitlines()[0]
     names = next(python_csv.reader([line], delimiter=layout.delimiter))
-    delimiters = [mark for mark in DELIMITERS if len(names) == 1 and mark != layout.delimiter and mark in line]
+    delimiters = [
+        delimiter for delimiter in DELIMITERS if len(names) == 1 and delimiter != layout.delimiter and delimiter in line
+    ]
     hint = f"One column was found: {line[:80]!r}. Is the delimiter {delimiters[0]!r}?" if delimiters else ""
     check_columns(place, list(layout.columns), names, hint)
     return names
@@ -104,25 +108,25 @@ def _infer_types(
 
 
 def _translate_error(error: str, place: str, names: list[str]) -> DataError:
-    """Translate pyarrow's error, which gives the number of the column, into an error with its name."""
+    """Translate pyarrow's error, which gives the number of the column, into an error with the name of the column."""
     if match := VALUE_ERROR.search(error):
         column, row, kind, value = names[int(match[1])], match[2] or "?", match[3], match[4]
         hint = "" if kind != "null" else "Declare the column in columns=."
         return DataError(f"{place}: row {row}, column {column}: {value[:80]!r} is not of type {kind}.", hint)
     if match := ENCODING_ERROR.search(error):
-        where = f"row {match[2] or '?'}, column {names[int(match[1])]}"
-        return DataError(f"{place} is not in the declared encoding: {where}.", "Set encoding=, perhaps to latin-1.")
+        location = f"row {match[2] or '?'}, column {names[int(match[1])]}"
+        return DataError(f"{place} is not in the declared encoding: {location}.", "Set encoding=, perhaps to latin-1.")
     if "straddling" in error:
         return DataError(f"{place}: a row is longer than {BLOCK_BYTES} bytes.", "Is a closing quote missing?")
     return DataError(f"{place}: {error.removeprefix('CSV parse error: ').strip()[:300]}.", "Is the file truncated?")
 
 
-def _check_complete(text: Utf8Stream, place: str, layout: Layout) -> None:
+def _check_complete(stream: Utf8Stream, place: str, layout: Layout) -> None:
     """Refuse a file that ends within a value: pyarrow 25 reads the end of the file as the end of the value."""
-    tail = text.tail.decode("utf-8", "replace")
+    tail = stream.tail.decode("utf-8", "replace")
     open_quote = rf'(?:^|[\r\n{re.escape(layout.delimiter)}])"(?:[^"]|"")*$'
     # The closing quote of the value "x," looks like an opening one; the number of quotes tells them apart.
-    if text.quote_count % 2 and re.search(open_quote, tail):
+    if stream.quote_count % 2 and re.search(open_quote, tail):
         raise DataError(f"{place} ends in the middle of a value: {tail[-60:]!r}.", "Is the file truncated?")
     if layout.final_newline and not tail.endswith(("\n", "\r")):
         last_line = re.split(r"[\r\n]", tail)[-1]
