@@ -1,4 +1,4 @@
-"""Test that figures of the docs are those of benchmarks/results, and that each result is of a command that exists."""
+"""Test that the figures in the docs are those in benchmarks/results, and that the command of each result exists."""
 
 import json
 import re
@@ -22,15 +22,15 @@ class Figure(NamedTuple):
 
     page: str
     text: str
-    """A part of the page; the figure is in braces, or several in their order."""
+    """A part of the page, with the figure in braces."""
     result: str
     path: tuple[str, ...]
-    """Keys of the value in the result. Of a text, the numbers in it count, in their order."""
+    """Keys of the value in the result. Where the value is a text, a last key chooses one of its numbers, from 1."""
     unit: float = 1.0
-    """Unit of the figure, in the result's unit."""
+    """Unit of the figure as a multiple of the result's unit: 60 for minutes where the result has seconds."""
 
 
-def describe_cell(text: str, label: str) -> list[Figure]:
+def list_cell_figures(text: str, label: str) -> list[Figure]:
     """Return the figures of a cell of the table in profiles.md: seconds and memory of a row of the result."""
     seconds, memory = text.split(", ")
     page = "docs/reference/profiles.md"
@@ -112,15 +112,15 @@ FIGURES = [
         for days, low, high, label in (
             ("6", "5", "7", "sudden"), ("23", "17", "27", "gradual"), ("3", "3", "3", "stuck sensor"))
     ),
-    *describe_cell("1.26, 0.37", "profile, 1,000,000 rows"),
-    *describe_cell("1.87, 0.41", "profile, 5,000,000 rows"),
-    *describe_cell("9.1, 0.43", "profile, 50,000,000 rows"),
-    *describe_cell("0.35, 0.29", "plain DuckDB query (peer), 1,000,000 rows"),
-    *describe_cell("0.84, 0.37", "plain DuckDB query (peer), 5,000,000 rows"),
-    *describe_cell("6.7, 0.39", "plain DuckDB query (peer), 50,000,000 rows"),
-    *describe_cell("108, 2.3", "Evidently 0.7.23 (peer), two files of 1,000,000 rows"),
-    *describe_cell("20, 1.4", "NannyML 0.13.1 (peer), two files of 1,000,000 rows"),
-    *describe_cell("46, 1.0", "whylogs 1.6.4 (peer), two files of 1,000,000 rows"),
+    *list_cell_figures("1.26, 0.37", "profile, 1,000,000 rows"),
+    *list_cell_figures("1.87, 0.41", "profile, 5,000,000 rows"),
+    *list_cell_figures("9.1, 0.43", "profile, 50,000,000 rows"),
+    *list_cell_figures("0.35, 0.29", "plain DuckDB query (peer), 1,000,000 rows"),
+    *list_cell_figures("0.84, 0.37", "plain DuckDB query (peer), 5,000,000 rows"),
+    *list_cell_figures("6.7, 0.39", "plain DuckDB query (peer), 50,000,000 rows"),
+    *list_cell_figures("108, 2.3", "Evidently 0.7.23 (peer), two files of 1,000,000 rows"),
+    *list_cell_figures("20, 1.4", "NannyML 0.13.1 (peer), two files of 1,000,000 rows"),
+    *list_cell_figures("46, 1.0", "whylogs 1.6.4 (peer), two files of 1,000,000 rows"),
     *(
         Figure("docs/explanation/versioned-preprocessing.md", "gate ran {4} times each", "repro",
                ("facts", "stage runs", stage))
@@ -148,7 +148,7 @@ FIGURES = [
 
 
 def read_value(result: dict[str, Any], path: tuple[str, ...]) -> float:
-    """Return the value at a path of keys. In a text, a last key that is a number chooses one of its numbers."""
+    """Return the value at a path of keys. In a text, a last key chooses one of its numbers, from 1."""
     value: Any = result
     for key in path:
         if isinstance(value, str):
@@ -170,7 +170,7 @@ def is_rounded(printed: str, value: float) -> bool:
 
 
 def find_fault(figure: Figure, text: str, results: dict[str, Any]) -> str:
-    """Return what is wrong with a figure; empty where the page has it and it is the result's."""
+    """Return what is wrong with a figure; empty where the page has it, and the result has the same value."""
     (printed,) = re.findall(r"\{([\d.,]+)\}", figure.text)
     fragment = re.sub(r"[{}]", "", figure.text)
     if fragment not in " ".join(text.split()):
@@ -214,10 +214,10 @@ def test_a_result_says_which_command_wrote_it_and_the_overview_has_it(name: str)
 
 
 def test_a_result_that_is_not_of_one_run_is_called_so_wherever_it_is_named() -> None:
-    parts = [name for name, result in RESULTS.items() if "note" in result.get("facts", {})]
+    noted_results = [name for name, result in RESULTS.items() if "note" in result.get("facts", {})]
     for page in (page for page in PAGES if page.name != "CHANGELOG.md"):
         for paragraph in re.split(r"\n\s*\n|\n(?=[|*-] )", page.read_text()):
-            for name in parts:
+            for name in noted_results:
                 if f"{name}.json" in paragraph or paragraph.startswith(f"| `{name}`"):
                     assert "not of one run" in " ".join(paragraph.split()), f"{page}: {paragraph}"
 

@@ -14,15 +14,17 @@ from pipelines.errors import DataError
 
 
 def raise_own_error() -> None:
-    """Raise an error by code of an operator."""
+    """Call code of an operator that raises an error."""
     parse_count("volume_gb", "many")
 
 
-def raise_by_another(error: Exception) -> Callable[[], None]:
-    def raise_it() -> None:
+def make_failing_function(error: Exception) -> Callable[[], None]:
+    """Return a function that raises the error."""
+
+    def raise_error() -> None:
         raise error
 
-    return raise_it
+    return raise_error
 
 
 def log_error(call: Callable[[], None]) -> dict[str, Any]:
@@ -40,13 +42,13 @@ def test_an_error_of_an_operator_is_one_line() -> None:
 
 
 def test_an_error_of_the_light_part_of_pipelines_is_one_line() -> None:
-    assert log_error(raise_by_another(DataError("no.", "Do it."))) == {"event": "DataError: no. Do it."}
+    assert log_error(make_failing_function(DataError("no.", "Do it."))) == {"event": "DataError: no. Do it."}
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), AirflowException("of another operator"), AirflowFailException("x")])
 def test_any_other_error_keeps_its_frames(error: Exception) -> None:
     """This is the negative control."""
-    assert log_error(raise_by_another(error)) == {"event": "Task failed with exception", "exc_info": True}
+    assert log_error(make_failing_function(error)) == {"event": "Task failed with exception", "exc_info": True}
 
 
 def test_a_line_without_an_error_is_unchanged() -> None:
@@ -56,11 +58,11 @@ def test_a_line_without_an_error_is_unchanged() -> None:
 def test_the_listener_changes_existing_loggers_once(monkeypatch: pytest.MonkeyPatch) -> None:
     processors: list[Any] = [*structlog.get_config()["processors"]]
     monkeypatch.setattr(structlog, "get_config", lambda: {"processors": processors})
-    before = len(processors)
+    count_before = len(processors)
     for _ in range(2):
         task_log.on_task_instance_running(None, None)
     assert processors[0] is task_log.drop_frames
-    assert len(processors) == before + 1
+    assert len(processors) == count_before + 1
 
 
 def test_a_wrong_variable_of_the_worker_fails_the_task_at_once(

@@ -37,7 +37,7 @@ def lake(home: Path) -> Lake:
 
 
 def find_file(home: Path, kind: str) -> Path:
-    """Return a file of the table that is in use."""
+    """Return the file of this kind that the table uses now."""
     folder = home / "lake/leeway/t/metadata"
     metadata = max(folder.glob("*.metadata.json"))
     snapshots = json.loads(metadata.read_text())["snapshots"]
@@ -79,7 +79,7 @@ def test_damaged_metadata_are_an_error_that_names_the_file(lake: Lake, home: Pat
     path = find_file(home, kind)
     path.write_bytes(DAMAGES[damage](path.read_bytes()))
     errors = {name: read(name) for name in READS}
-    # A manifest whose header is good may be read without an error where nothing but counts is wanted.
+    # Some reads need only the header of a manifest. They may succeed where the header is not damaged.
     assert errors["count"] is not None
     for name, error in errors.items():
         assert error is None or isinstance(error, DataError), (name, error)

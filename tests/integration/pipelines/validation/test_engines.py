@@ -62,14 +62,14 @@ def read_evidence(home: Path) -> dict[str, Any]:
 
 def test_great_expectations_judges_the_whole_suite_with_the_same_result(stage: Stage, home: Path) -> None:
     stage("weather_temp", 500.0, 9)
-    by_gx = run("gx")
-    gx_evidence, rejected = read_evidence(home), Lake.open().read_partition("flights_quarantine", DAY).to_pylist()
-    assert (by_gx.rows, by_gx.quarantined, by_gx.engine) == (842 - 9, 9, "gx")
-    by_duckdb = run("duckdb")
-    assert not by_duckdb.changed, "the same rows are published"
+    gx_result = run("gx")
+    gx_evidence, bad_rows = read_evidence(home), Lake.open().read_partition("flights_quarantine", DAY).to_pylist()
+    assert (gx_result.rows, gx_result.quarantined, gx_result.engine) == (842 - 9, 9, "gx")
+    duckdb_result = run("duckdb")
+    assert not duckdb_result.changed, "the same rows are published"
     names = ("rows", "quarantined", "evaluated", "warnings", "columns")
-    assert by_gx.model_dump(include=set(names)) == by_duckdb.model_dump(include=set(names))
-    assert Lake.open().read_partition("flights_quarantine", DAY).to_pylist() == rejected
+    assert gx_result.model_dump(include=set(names)) == duckdb_result.model_dump(include=set(names))
+    assert Lake.open().read_partition("flights_quarantine", DAY).to_pylist() == bad_rows
     engines = {result["expectation_config"]["type"]: result["meta"]["engine"] for result in gx_evidence["results"]}
     assert {kind for kind, engine in engines.items() if engine == "duckdb"} <= set(
         duckdb_expectations.ADDED_EXPECTATIONS
@@ -93,8 +93,8 @@ def test_a_drawn_day_that_both_judge_alike_is_published(engine: str, stage: Stag
     stage("weather_temp", 500.0, 9)
     result = run(engine, 1)
     assert result.verified and result.rows == 842 - 9
-    compared = read_evidence(home)["meta"]["verification"]
-    assert compared["differences"] == [] and compared["compared"] > 20
+    comparison = read_evidence(home)["meta"]["verification"]
+    assert comparison["differences"] == [] and comparison["compared"] > 20
     assert "by both" in (home / f"docs/flights/{DAY}.html").read_text()
     assert not run(engine, 0).verified
     assert "verification" not in read_evidence(home)["meta"]
@@ -161,9 +161,9 @@ def test_the_share_of_drawn_days_is_the_one_that_was_asked_for_and_always_the_sa
         drawn = [day for day in days if is_drawn("flights", day, share)]
         assert fewest <= len(drawn) <= most
         assert drawn == [day for day in days if is_drawn("flights", day, share)]
-    small = {day for day in days if is_drawn("flights", day, 0.02)}
-    assert small <= {day for day in days if is_drawn("flights", day, 0.1)}, "a larger share has all of a smaller one"
-    assert small != {day for day in days if is_drawn("weather", day, 0.02)}
+    few_days = {day for day in days if is_drawn("flights", day, 0.02)}
+    assert few_days <= {day for day in days if is_drawn("flights", day, 0.1)}, "a larger share has all of a smaller one"
+    assert few_days != {day for day in days if is_drawn("weather", day, 0.02)}
 
 
 @pytest.mark.usefixtures("wrong_evaluator")

@@ -1,4 +1,4 @@
-"""Test that a change of any code that a stage names gives the stage another key, and no result of the run cache."""
+"""Test that a change of any code that a stage names changes the stage's key, so the run cache has no result for it."""
 
 import shutil
 from collections.abc import Callable
@@ -29,22 +29,22 @@ def project(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, fresh_s
         shutil.copy2(ROOT / name, folder)
     stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
     for name, stage in stages.items():
-        stage["cmd"] = write_command(STAGES[name])
+        stage["cmd"] = build_command(STAGES[name])
     (folder / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}))
     monkeypatch.setenv("LEEWAY_PROJECT", str(folder))
     fresh_settings()
     return folder
 
 
-def write_command(stage: Stage) -> str:
-    """Return a command that writes the stage's outputs, with all paths in them that other stages depend on."""
+def build_command(stage: Stage) -> str:
+    """Return a command that writes the stage's outputs, with all files in them that any stage names."""
     paths = [path for path in DATA if any(PurePosixPath(path).is_relative_to(out) for out in stage.outs)]
     files = [path if PurePosixPath(path).suffix else f"{path}/file" for path in sorted(paths)]
     return " && ".join(f"mkdir -p {PurePosixPath(file).parent} && echo {file} > {file}" for file in files)
 
 
 def find_deepest_file(folder: Path, dep: str) -> Path:
-    """Return the file below a dependency that is deepest in its folders."""
+    """Return the file that lies deepest in the folders of a dependency."""
     path = folder / dep
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     return max(files, key=lambda file: (len(file.parts), file))
@@ -77,7 +77,7 @@ def test_a_change_in_each_folder_gives_another_key_of_the_stages_that_name_it(pr
 
 
 def test_the_key_does_not_depend_on_the_bytecode_of_the_workspace(project: Path) -> None:
-    """Python writes it while a stage runs. Two runs of the same work would otherwise not wait for each other."""
+    """Python writes bytecode while a stage runs. With another key, a second run of the same work would not wait."""
     keys = digest_stages(project)
     for dep in CODE:
         folder = find_deepest_file(project, dep).parent / "__pycache__"

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (the tables of strategies)
-"""Hold each of our evaluators to the installed Great Expectations, over generated tables and expectations.
+"""Compare each of our evaluators with the installed Great Expectations, over generated tables and expectations.
 
 A version of the library that changes a verdict, a count or an unexpected row fails here. `make test` draws the same few
 examples each time; `make soak` draws many.
@@ -143,13 +143,13 @@ def check_example(kind: str, table: pa.Table, drawn_kwargs: list[dict[str, Any]]
     expectations = [{"type": kind, "kwargs": kwargs, "severity": "warning"} for kwargs in drawn_kwargs]
     suite = suites.parse_suite("drawn", {"expectations": expectations}, "drawn")
     rows = open_table(table)
-    ours = suites.judge(suite, rows).results
-    by_duckdb = [result for result in ours if result.engine == "duckdb"]
-    if not by_duckdb:
+    results = suites.judge(suite, rows).results
+    duckdb_results = [result for result in results if result.engine == "duckdb"]
+    if not duckdb_results:
         return
-    compared = replace(suite, expectations=[result.expectation for result in by_duckdb])
-    theirs = suites.judge(compared, rows, "gx").results
-    differences = compare_results(list(zip(by_duckdb, theirs, strict=True)), rows)
+    duckdb_suite = replace(suite, expectations=[result.expectation for result in duckdb_results])
+    gx_results = suites.judge(duckdb_suite, rows, "gx").results
+    differences = compare_results(list(zip(duckdb_results, gx_results, strict=True)), rows)
     texts = [
         f"{difference.describe()} {difference.ours.expectation.kwargs} {difference.theirs.error}\n{table.to_pydict()}"
         for difference in differences
@@ -157,8 +157,8 @@ def check_example(kind: str, table: pa.Table, drawn_kwargs: list[dict[str, Any]]
     assert not texts, texts[0]
 
 
-def hold_to_gx(kind: str, max_examples: int, kwargs_per_table: int, *, is_random: bool) -> None:
-    """Compare both engines on drawn tables. A failing example is not made smaller: that takes minutes."""
+def compare_engines(kind: str, max_examples: int, kwargs_per_table: int, *, is_random: bool) -> None:
+    """Compare both engines on drawn tables. A failing example is not shrunk, because that takes minutes."""
 
     @settings(
         max_examples=max_examples, derandomize=not is_random, deadline=None, database=None, phases=[Phase.generate],
@@ -175,10 +175,10 @@ def hold_to_gx(kind: str, max_examples: int, kwargs_per_table: int, *, is_random
 
 @pytest.mark.parametrize("kind", KWARGS)
 def test_an_evaluator_decides_as_great_expectations(kind: str) -> None:
-    hold_to_gx(kind, 5, 2, is_random=False)
+    compare_engines(kind, 5, 2, is_random=False)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", KWARGS)
 def test_an_evaluator_decides_as_great_expectations_on_many_tables(kind: str) -> None:
-    hold_to_gx(kind, 150, 6, is_random=True)
+    compare_engines(kind, 150, 6, is_random=True)

@@ -25,15 +25,15 @@ TABLE = pa.table(
 """Rows of one partition."""
 
 
-def compare(column: str, operator: str, parameter: Any) -> dict[str, Any]:
+def build_comparison(column: str, operator: str, parameter: Any) -> dict[str, Any]:
     return {"type": "comparison", "column": {"name": column}, "operator": operator, "parameter": parameter}
 
 
-def check_null(column: str, is_null: bool) -> dict[str, Any]:
+def build_null_condition(column: str, is_null: bool) -> dict[str, Any]:
     return {"type": "nullity", "column": {"name": column}, "is_null": is_null}
 
 
-def join(kind: str, *conditions: dict[str, Any]) -> dict[str, Any]:
+def join_conditions(kind: str, *conditions: dict[str, Any]) -> dict[str, Any]:
     return {"type": kind, "conditions": list(conditions)}
 
 
@@ -49,17 +49,17 @@ def judge(condition: Any, kind: str = "expect_column_values_to_be_null", **kwarg
 
 
 CASES: dict[str, tuple[Any, str, list[int], int]] = {
-    "a comparison": (compare("i", ">", 1), "duckdb", [1, 3, 4], 3),
-    "a text": (compare("s", "==", "a"), "duckdb", [0, 4], 2),
-    "a list": (compare("s", "IN", ["a", "b"]), "duckdb", [0, 4], 3),
-    "missing values meet !=": (compare("s", "!=", "a"), "duckdb", [1, 3], 3),
-    "missing values meet NOT_IN": (compare("f", "NOT_IN", [3.0]), "duckdb", [0, 1, 4], 4),
-    "a missing value": (check_null("f", True), "duckdb", [1], 2),
-    "and": (join("and", compare("i", ">", 1), check_null("f", False)), "duckdb", [3, 4], 2),
-    "or": (join("or", compare("i", ">", 4), join("and", compare("i", "<", 3), compare("s", "==", "a"))), "duckdb", [0, 4], 2),
-    "!= of integers": (compare("i", "!=", 1), "gx", [1, 3, 4], 4),
-    "a flag": (compare("b", "==", True), "gx", [0, 3, 4], 3),
-    "a number for a text": (compare("i", "==", 1.5), "gx", [], 0),
+    "a comparison": (build_comparison("i", ">", 1), "duckdb", [1, 3, 4], 3),
+    "a text": (build_comparison("s", "==", "a"), "duckdb", [0, 4], 2),
+    "a list": (build_comparison("s", "IN", ["a", "b"]), "duckdb", [0, 4], 3),
+    "missing values meet !=": (build_comparison("s", "!=", "a"), "duckdb", [1, 3], 3),
+    "missing values meet NOT_IN": (build_comparison("f", "NOT_IN", [3.0]), "duckdb", [0, 1, 4], 4),
+    "a missing value": (build_null_condition("f", True), "duckdb", [1], 2),
+    "and": (join_conditions("and", build_comparison("i", ">", 1), build_null_condition("f", False)), "duckdb", [3, 4], 2),
+    "or": (join_conditions("or", build_comparison("i", ">", 4), join_conditions("and", build_comparison("i", "<", 3), build_comparison("s", "==", "a"))), "duckdb", [0, 4], 2),
+    "!= of integers": (build_comparison("i", "!=", 1), "gx", [1, 3, 4], 4),
+    "a flag": (build_comparison("b", "==", True), "gx", [0, 3, 4], 3),
+    "a number for a text": (build_comparison("i", "==", 1.5), "gx", [], 0),
     "a string": ('i > 1 and s == "a"', "gx", [4], 1),
 }  # fmt: skip
 
@@ -77,10 +77,14 @@ def test_strings_are_read_by_the_parser_that_the_suite_names(parser: str) -> Non
 
 
 REFUSED = {
-    "an unknown operator": compare("i", "~", 1),
+    "an unknown operator": build_comparison("i", "~", 1),
     "an unknown form": {"type": "sometimes"},
-    "no constant": compare("i", "==", None),
-    "or within and": join("and", join("or", compare("i", ">", 1), compare("i", "<", 0)), compare("i", ">", 1)),
+    "no constant": build_comparison("i", "==", None),
+    "or within and": join_conditions(
+        "and",
+        join_conditions("or", build_comparison("i", ">", 1), build_comparison("i", "<", 0)),
+        build_comparison("i", ">", 1),
+    ),
 }
 
 
@@ -97,7 +101,7 @@ def test_a_condition_about_a_missing_column_fails_its_expectation() -> None:
             "expectations": [
                 {
                     "type": "expect_table_row_count_to_equal",
-                    "kwargs": {"value": 1, "row_condition": compare("z", ">", 1)},
+                    "kwargs": {"value": 1, "row_condition": build_comparison("z", ">", 1)},
                 }
             ]
         },
@@ -109,21 +113,33 @@ def test_a_condition_about_a_missing_column_fails_its_expectation() -> None:
 
 NUMBERS = SMALL | LONGS | FLOATS.filter(lambda value: abs(value) < INF)
 COMPARISON = st.builds(
-    compare, st.sampled_from(["i", "i2", "j", "f"]), st.sampled_from(["==", "!=", "<", "<=", ">", ">="]), NUMBERS | INTS
-) | st.builds(compare, st.sampled_from(["s", "t"]), st.sampled_from(["==", "!=", "<", "<=", ">", ">="]), TEXTS)
+    build_comparison,
+    st.sampled_from(["i", "i2", "j", "f"]),
+    st.sampled_from(["==", "!=", "<", "<=", ">", ">="]),
+    NUMBERS | INTS,
+) | st.builds(build_comparison, st.sampled_from(["s", "t"]), st.sampled_from(["==", "!=", "<", "<=", ">", ">="]), TEXTS)
 MEMBERSHIP = st.builds(
-    compare,
+    build_comparison,
     st.sampled_from(["i", "j"]),
     st.sampled_from(["IN", "NOT_IN"]),
     st.lists(SMALL | LONGS, min_size=1, max_size=3),
 ) | st.builds(
-    compare, st.sampled_from(["s", "t"]), st.sampled_from(["IN", "NOT_IN"]), st.lists(WORDS, min_size=1, max_size=3)
+    build_comparison,
+    st.sampled_from(["s", "t"]),
+    st.sampled_from(["IN", "NOT_IN"]),
+    st.lists(WORDS, min_size=1, max_size=3),
 )
 SIMPLE = (
-    COMPARISON | MEMBERSHIP | st.builds(check_null, st.sampled_from(["i", "j", "f", "s", "b", "at"]), st.booleans())
+    COMPARISON
+    | MEMBERSHIP
+    | st.builds(build_null_condition, st.sampled_from(["i", "j", "f", "s", "b", "at"]), st.booleans())
 )
-ALL = st.builds(lambda parts: join("and", *parts), st.lists(SIMPLE, min_size=1, max_size=3))
-CONDITIONS = SIMPLE | ALL | st.builds(lambda parts: join("or", *parts), st.lists(SIMPLE | ALL, min_size=1, max_size=3))
+ALL = st.builds(lambda parts: join_conditions("and", *parts), st.lists(SIMPLE, min_size=1, max_size=3))
+CONDITIONS = (
+    SIMPLE
+    | ALL
+    | st.builds(lambda parts: join_conditions("or", *parts), st.lists(SIMPLE | ALL, min_size=1, max_size=3))
+)
 JUDGED: dict[str, dict[str, Any]] = {
     "expect_table_row_count_to_equal": {"value": 3},
     "expect_column_values_to_be_between": {"column": "f", "min_value": 0.2},
@@ -136,7 +152,7 @@ JUDGED: dict[str, dict[str, Any]] = {
 """One expectation of each kind of check, with its kwargs."""
 
 
-def hold_to_gx(max_examples: int, *, is_random: bool) -> None:
+def compare_engines(max_examples: int, *, is_random: bool) -> None:
     @settings(
         max_examples=max_examples, derandomize=not is_random, deadline=None, database=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
@@ -165,9 +181,9 @@ def hold_to_gx(max_examples: int, *, is_random: bool) -> None:
 
 
 def test_a_condition_selects_the_rows_that_great_expectations_selects() -> None:
-    hold_to_gx(15, is_random=False)
+    compare_engines(15, is_random=False)
 
 
 @pytest.mark.soak
 def test_many_conditions_select_the_rows_that_great_expectations_selects() -> None:
-    hold_to_gx(1500, is_random=True)
+    compare_engines(1500, is_random=True)

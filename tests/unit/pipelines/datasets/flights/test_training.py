@@ -1,4 +1,4 @@
-"""Test how the training script refuses wrong hyperparameters and channels: with one line."""
+"""Test that the training script refuses a wrong hyperparameter or channel with an error of one line."""
 
 import os
 import shutil
@@ -98,10 +98,10 @@ def test_the_failure_file_has_the_line(tmp_path: Path, case: str, monkeypatch: p
     monkeypatch.setenv("SAGEMAKER_BASE_DIR", str(tmp_path))
     if case == "channel":
         shutil.rmtree(tmp_path / "input/data/validation")
-    words = ["--num_round", "0"] if case == "hyperparameter" else []
+    arguments = ["--num_round", "0"] if case == "hyperparameter" else []
     environment = {**os.environ, "PYTHONPATH": str(Path(training.__file__).parents[3])}
     process = subprocess.run(
-        [sys.executable, training.__file__, *words], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, training.__file__, *arguments], env=environment, capture_output=True, text=True, check=False
     )
     failure = (tmp_path / "output/failure").read_text()
     assert process.returncode == 1, process.stderr

@@ -18,7 +18,7 @@ OFF: dict[str, Any] = {
     **dict.fromkeys(("slices", "stability", "max_solo_auc", "serving")),
     **{"baseline": [], "champion": [], "min_rows": 1, "bounds": {"auc": {"at_least": 0.01}}},
 }
-"""A policy that asks for nothing but an AUC of 0.01."""
+"""Policy that requires nothing but an AUC of 0.01."""
 
 
 def build_holdout(days: int, rows_per_day: int = 200, seed: int = 1) -> Holdout:
@@ -58,21 +58,24 @@ def test_with_too_few_days_everything_by_days_is_undecided(days: int) -> None:
 def test_with_enough_days_the_same_candidate_passes() -> None:
     checks = judge_holdout(build_holdout(10), **BY_DAYS)
     assert {check.outcome for check in checks.values()} == {PASSED}, checks
-    fewer = judge_holdout(build_holdout(9), **BY_DAYS, min_groups=9).values()
-    assert not [check for check in fewer if "too few" in check.reason]
+    checks_of_nine_days = judge_holdout(build_holdout(9), **BY_DAYS, min_groups=9).values()
+    assert not [check for check in checks_of_nine_days if "too few" in check.reason]
 
 
 def build_disagreement(gained: int, lost: int, rows: int = 6_000) -> Holdout:
-    """Build a holdout where the models are right at 0.5 on the same rows, but for `gained` and `lost` rows."""
+    """Build a holdout where, at 0.5, both models are right on the same rows, apart from `gained` and `lost` rows.
+
+    Only the candidate is right on the `gained` rows, only the champion on the `lost` rows.
+    """
     holdout = build_holdout(30, rows // 30)
     candidate = np.where(holdout.candidate_score >= 0.5, 0.8, 0.2)
-    right = np.flatnonzero((candidate >= 0.5) == (holdout.label == 1))
+    right_rows = np.flatnonzero((candidate >= 0.5) == (holdout.label == 1))
     random = np.random.default_rng(2)
-    changed = random.choice(right, gained + lost, replace=False)
-    other = candidate + 0.01
-    other[changed[:gained]] = 1 - candidate[changed[:gained]]
-    candidate[changed[gained:]] = 1 - candidate[changed[gained:]]
-    return replace(holdout, candidate_score=candidate, champion_score=other)
+    changed_rows = random.choice(right_rows, gained + lost, replace=False)
+    champion = candidate + 0.01
+    champion[changed_rows[:gained]] = 1 - candidate[changed_rows[:gained]]
+    candidate[changed_rows[gained:]] = 1 - candidate[changed_rows[gained:]]
+    return replace(holdout, candidate_score=candidate, champion_score=champion)
 
 
 @pytest.mark.parametrize("draw_by", ["", "date"])
@@ -112,9 +115,13 @@ def test_a_margin_lets_models_pass_that_are_as_often_right() -> None:
 
 def test_a_model_is_as_often_right_as_itself() -> None:
     holdout = build_disagreement(5, 5)
-    same = replace(holdout, champion_score=holdout.candidate_score)
+    equal_models = replace(holdout, champion_score=holdout.candidate_score)
     for draw_by in ("", "date"):
-        outcomes = [c.outcome for n, c in judge_holdout(same, threshold=0.5, draw_by=draw_by).items() if "correct" in n]
+        outcomes = [
+            check.outcome
+            for name, check in judge_holdout(equal_models, threshold=0.5, draw_by=draw_by).items()
+            if "correct" in name
+        ]
         assert outcomes == [PASSED]
 
 
@@ -137,10 +144,10 @@ def test_needed_days_decide_at_the_present_difference_and_variance() -> None:
     assert check.groups_needed
     assert f"about {check.groups_needed} days of holdout would decide, {check.groups_needed - 28} more" in check.reason
     assert check.rows_needed == pytest.approx(check.groups_needed * 25_000 / 28, abs=1)
-    later = Estimate.from_standard_error(
+    later_estimate = Estimate.from_standard_error(
         -0.001, 0.012 * (28 / check.groups_needed) ** 0.5, 50_000, 0.05, -1.0, 1.0, check.groups_needed, freedom=6
     )
-    assert check_estimate("auc", later, -0.02, policy).outcome == PASSED
+    assert check_estimate("auc", later_estimate, -0.02, policy).outcome == PASSED
     by_carrier = check_estimate("auc", estimate, -0.02, Policy(draw_by="carrier"))
     assert "groups by carrier of holdout would decide" in by_carrier.reason
 

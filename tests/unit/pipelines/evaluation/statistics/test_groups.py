@@ -18,7 +18,7 @@ CANDIDATE, CHAMPION = (1 / (1 + np.exp(1 - RANDOM.normal(LABEL, 1))) for _ in ra
 
 
 def build_days(number: int, rows_per_day: int, shared: float) -> tuple[Array, Array, Array, Array]:
-    """Simulate labels, two scores and the day of each row; `shared` is the deviation between days."""
+    """Simulate labels, two scores and the day of each row; `shared` is the standard deviation between days."""
     random = np.random.default_rng(9)
     day = np.repeat(np.arange(number), rows_per_day)
     label = (random.random(number * rows_per_day) < 0.4).astype(int)
@@ -30,7 +30,7 @@ def build_days(number: int, rows_per_day: int, shared: float) -> tuple[Array, Ar
 
 @pytest.mark.parametrize(("days", "coefficients"), [(10, 2), (14, 2), (28, 4), (60, 6), (365, 20)])
 def test_the_error_is_that_of_the_first_cosine_coefficients(days: int, coefficients: int) -> None:
-    """Lazarus et al. 2018, equation (11): 0.41 T ** (2 / 3) coefficients of the cosine transform, and t quantiles."""
+    """Lazarus et al. 2018: the first 0.4 T ** (2 / 3) coefficients (0.41 in equation (11)), and t quantiles."""
     label, candidate, champion, day = build_days(days, 50, 0.1)
     estimate = bootstrap.estimate_difference(label, candidate, champion, "brier", alpha=0.05, seed=1, groups=day)
     mean_of_day = ((candidate - label) ** 2 - (champion - label) ** 2).reshape(days, 50).mean(axis=1)

@@ -1,6 +1,6 @@
-"""Hold the measures to numbers of Evidently 0.7.23 and NannyML 0.13.1 (`python -m benchmarks.drift_tool_numbers`).
+"""Compare the measures with numbers of Evidently 0.7.23 and NannyML 0.13.1 (`benchmarks.drift_tool_numbers`).
 
-The rows were generated, and are flights of January and March 2013. Where definitions differ, the test says how.
+Some rows were generated, the others are flights of January and March 2013. Where definitions differ, the test says how.
 """
 
 import json
@@ -16,8 +16,8 @@ from pipelines.monitoring.drift.counts import Array
 
 NUMBERS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("drift_tools.json").read_text())
 EVIDENTLY, NANNYML = NUMBERS["Evidently 0.7.23"], NUMBERS["NannyML 0.13.1"]
-CATEGORIES = ["letters", "new letter", "carrier", "origin"]
-NUMBERS_OF_ROWS = ["points", "normal", "hour", "distance", "dep_delay"]
+CATEGORY_CASES = ["letters", "new letter", "carrier", "origin"]
+NUMERIC_CASES = ["points", "normal", "hour", "distance", "dep_delay"]
 
 
 def read_counts(case: dict[str, Any]) -> tuple[Array, Array]:
@@ -42,8 +42,8 @@ def test_psi_equals_that_of_evidently_in_the_same_bins(name: str) -> None:
 
 def test_both_ways_to_treat_an_empty_bin_occur() -> None:
     """Negative control of the test above: it compares real and generated cases, with empty bins and without."""
-    by_way = [has_value_on_one_side_only(case) for case in EVIDENTLY.values()]
-    assert sum(by_way) == 3 and len(by_way) == 9
+    has_empty_bins = [has_value_on_one_side_only(case) for case in EVIDENTLY.values()]
+    assert sum(has_empty_bins) == 3 and len(has_empty_bins) == 9
 
 
 @pytest.mark.parametrize("name", ["normal", "distance", "dep_delay"])
@@ -64,34 +64,36 @@ def test_the_jensen_shannon_distance_equals_that_of_evidently_which_has_base_e(n
     assert math.sqrt(bits * math.log(2)) == pytest.approx(EVIDENTLY[name]["jensenshannon"], rel=1e-9)
 
 
-@pytest.mark.parametrize("name", CATEGORIES + NUMBERS_OF_ROWS)
+@pytest.mark.parametrize("name", CATEGORY_CASES + NUMERIC_CASES)
 def test_the_jensen_shannon_distance_equals_that_of_nannyml(name: str) -> None:
-    # NannyML's bins of numbers are those of Doane, of the reference, and one for all values beyond them.
-    counts = read_counts(EVIDENTLY[name] if name in CATEGORIES else NANNYML[name])
+    # NannyML cuts the numbers of the reference by Doane's rule. Values beyond these bins are a bin of their own.
+    counts = read_counts(EVIDENTLY[name] if name in CATEGORY_CASES else NANNYML[name])
     assert math.sqrt(measures.compute_jensen_shannon(*counts)) == pytest.approx(
         NANNYML[name]["jensen_shannon"], rel=1e-9
     )
 
 
-@pytest.mark.parametrize("name", CATEGORIES)
+@pytest.mark.parametrize("name", CATEGORY_CASES)
 def test_chi_square_equals_that_of_nannyml(name: str) -> None:
     assert measures.compute_chi_square(*read_counts(EVIDENTLY[name])) == pytest.approx(NANNYML[name]["chi2"], rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["points", "hour"])
 def test_distances_of_values_equal_those_of_both(name: str) -> None:
-    """With a bin for each value nothing is lost."""
+    """With a bin for each value, the counts lose no information."""
     counts = read_counts(NUMBERS["values"][name])
     # NannyML rounds to 5 digits.
     assert measures.compute_ks_distance(*counts) == pytest.approx(NANNYML[name]["kolmogorov_smirnov"], abs=1e-5)
     values = np.array(NUMBERS["values"][name]["values"])
     edges = np.repeat(values, 2)
-    in_bins = []
-    for side in counts:
-        bins = np.zeros(len(edges) + 1)
-        bins[1::2] = side
-        in_bins.append(bins)
-    assert measures.compute_wasserstein(*in_bins, edges) == pytest.approx(EVIDENTLY[name]["wasserstein"], rel=1e-4)
+    counts_by_side = []
+    for side_counts in counts:
+        bin_counts = np.zeros(len(edges) + 1)
+        bin_counts[1::2] = side_counts
+        counts_by_side.append(bin_counts)
+    assert measures.compute_wasserstein(*counts_by_side, edges) == pytest.approx(
+        EVIDENTLY[name]["wasserstein"], rel=1e-4
+    )
 
 
 def test_the_estimated_auc_equals_that_of_nannyml() -> None:
@@ -101,5 +103,5 @@ def test_the_estimated_auc_equals_that_of_nannyml() -> None:
     # NannyML rounds the numbers of rows to 5 digits.
     assert estimate.value == pytest.approx(NANNYML["scores"]["estimated_auc"], abs=1e-6)
     # Negative control: other probabilities give another AUC.
-    other = performance.estimate_performance(histogram, probabilities**2, 0.05)["estimated_auc"]
-    assert abs(other.value - NANNYML["scores"]["estimated_auc"]) > 0.01
+    other_estimate = performance.estimate_performance(histogram, probabilities**2, 0.05)["estimated_auc"]
+    assert abs(other_estimate.value - NANNYML["scores"]["estimated_auc"]) > 0.01
