@@ -21,7 +21,7 @@ from pipelines.validation.suites.rows import VIEW, Rows
 
 BIN_MINUTES = 10
 FIRST_HOUR, LAST_HOUR = -24, 48
-"""Hours from the start of the partition's day that the bins cover. Earlier rows are in the first bin, later in the last."""
+"""The bins cover these hours, from the start of the partition's day. Rows outside are in the first or last bin."""
 BINS = (LAST_HOUR - FIRST_HOUR) * 60 // BIN_MINUTES
 CLOCK_CHANGE_BINS = 60 // BIN_MINUTES
 """Bins by which times may shift against the days around, when the local clock changes (daylight saving time)."""
