@@ -7,7 +7,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
 MAX_DAYS = 36_525
-"""Largest number of days that a parameter accepts: a hundred years, so that no date overflows by it."""
+"""Largest number of days that a parameter accepts: a hundred years. A larger number could make a date overflow."""
 
 
 class Parameters(BaseModel):

@@ -1,4 +1,4 @@
-"""Changed rows of a source without partitions. They are of any day, and are merged by key into the partitions.
+"""Read the changed rows of a source without partitions, and merge them by key into the partitions of their days.
 
 The rows are kept on the disk until they are merged, so memory does not grow with their number.
 """
@@ -141,7 +141,7 @@ def merge_changes(
 
 
 def _keep_newest_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the changed row with the largest number of each key; for other keys, the rows that the lake has.
+    """Yield, for each key that changed, the changed row with the largest number; for other keys, the lake's rows.
 
     Args:
         batches: rows with the columns `KEY_HASH` and `NUMBER`, sorted by the key, and by descending number.
@@ -161,11 +161,11 @@ def _keep_newest_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> I
 
 def _check_columns(columns: list[str], cursor: str, table_schema: pa.Schema | None, title: str) -> None:
     # The lake cannot check this: after the merge with old rows, a missing column looks like a column of nulls.
-    required = {PARTITION, cursor, *(table_schema.names if table_schema else ())}
-    missing = sorted(required - set(columns))
-    if missing:
+    required_columns = {PARTITION, cursor, *(table_schema.names if table_schema else ())}
+    missing_columns = sorted(required_columns - set(columns))
+    if missing_columns:
         raise DataError(
-            f"{title}: column {', '.join(missing)} is gone.", "Correct the source, or write to a new table."
+            f"{title}: column {', '.join(missing_columns)} is gone.", "Correct the source, or write to a new table."
         )
 
 

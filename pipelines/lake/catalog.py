@@ -87,7 +87,7 @@ def _build_embedded_properties() -> dict[str, str]:
         return {}
     path = _get_embedded_file()
     path.parent.mkdir(parents=True, exist_ok=True)
-    _require_catalog_of_tables(path)
+    _refuse_lost_catalog(path)
     return {"type": "sql", "uri": f"sqlite:///{path}", "warehouse": path.parent.as_uri()}
 
 
@@ -95,11 +95,11 @@ def _get_embedded_file() -> Path:
     return settings().home / "lake" / "catalog.db"
 
 
-def _require_catalog_of_tables(path: Path) -> None:
-    """Refuse to create a catalog beside tables that another catalog had: they would look as if they were empty."""
+def _refuse_lost_catalog(path: Path) -> None:
+    """Refuse to create a catalog where tables of a lost catalog are: the new catalog would not list them."""
     if not _is_empty(path) or not any(path.parent.glob(f"{NAMESPACE}/*/metadata/*.json")):
         return
-    if _is_empty(path):  # still: another process may have created the catalog and its first table meanwhile
+    if _is_empty(path):  # checked again: another process may have created the catalog and a table meanwhile
         state = "is empty" if path.exists() else "is gone"
         raise DataError(f"{path} {state}, but {path.parent / NAMESPACE} has tables.", RESTORE_LAKE)
 
@@ -113,7 +113,7 @@ def _explain_damaged_catalog() -> Iterator[None]:
     """Name the embedded catalog's file in the error where SQLite cannot read it. Other errors pass."""
     try:
         yield
-    except DatabaseError as error:  # of SQLAlchemy; a conflict is one, too
+    except DatabaseError as error:  # SQLAlchemy also raises it for a conflict
         translation = translate_known_error(error)
         if type(translation) is not DataError or Config().get_catalog_config(NAMESPACE):
             raise

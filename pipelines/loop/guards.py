@@ -1,4 +1,7 @@
-"""The guards. Each takes a request, the history and the policy; it returns why to hold the request back, or None."""
+"""Decide whether to hold back a request for a training.
+
+Each guard takes the request, the history and the policy. It returns a `HoldBack`, or None where it has no objection.
+"""
 
 from __future__ import annotations
 
@@ -121,14 +124,16 @@ def check_per_week(request: Request, history: History, policy: Policy) -> HoldBa
 
 def check_age(request: Request, history: History, policy: Policy) -> HoldBack | None:
     """Hold a run of the schedule back where the last training is younger than `policy.max_age_days`."""
-    last = find_last_training(history, request.as_of)
-    if not policy.max_age_days or last is None:
+    last_training = find_last_training(history, request.as_of)
+    if not policy.max_age_days or last_training is None:
         return None
-    until = last.as_of + dt.timedelta(policy.max_age_days)
+    until = last_training.as_of + dt.timedelta(policy.max_age_days)
     if request.as_of >= until:
         return None
-    days = (request.as_of - last.as_of).days
-    return HoldBack("age", f"the last training was as of {last.as_of}, {days} day(s) before {request.as_of}", until)
+    days = (request.as_of - last_training.as_of).days
+    return HoldBack(
+        "age", f"the last training was as of {last_training.as_of}, {days} day(s) before {request.as_of}", until
+    )
 
 
 def check_budget(request: Request, history: History, policy: Policy) -> HoldBack | None:
@@ -182,8 +187,8 @@ def find_last_training(history: History, as_of: dt.date) -> Training | None:
     A training that failed does not count: it gave no model.
     """
     trainings = (training for training in history.trainings.values() if training.is_counted)
-    earlier = [training for training in trainings if training.as_of < as_of and training.outcome != "failed"]
-    return max(earlier, key=lambda training: training.as_of, default=None)
+    earlier_trainings = [training for training in trainings if training.as_of < as_of and training.outcome != "failed"]
+    return max(earlier_trainings, key=lambda training: training.as_of, default=None)
 
 
 def _list_other_trainings(request: Request, history: History) -> Iterator[Training]:

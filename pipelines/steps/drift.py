@@ -114,13 +114,13 @@ def run(spec: DriftSpec) -> DriftResult:
         reason = f"{spec.model_name} has no champion that was trained as of {spec.partition} or before"
         result = _build_undecided_result(spec, "", reason, [])
     else:
-        result = _request_training(spec, _decide(spec, registry, version), version)
+        result = _add_training_request(spec, _decide(spec, registry, version), version)
     reasons = "; ".join([*result.reasons, *filter(None, [result.overdue])])
     log.info("%s up to %s: %s: %s", spec.model_name, spec.partition, result.outcome, reasons)
     return result
 
 
-def _request_training(spec: DriftSpec, result: DriftResult, version: ModelVersion) -> DriftResult:
+def _add_training_request(spec: DriftSpec, result: DriftResult, version: ModelVersion) -> DriftResult:
     """Add to the decision whether a training is overdue, and whether to request one."""
     from pipelines.dataset import load_dataset
     from pipelines.loop.facts import explain_age
@@ -138,11 +138,12 @@ def _requests_training(spec: DriftSpec, result: DriftResult) -> bool:
     """Return whether the result is drift that requests a training."""
     from pipelines.monitoring.drift.finding import PERFORMANCE
 
-    is_enough = spec.retrain_on == "any" or PERFORMANCE in result.drifted_columns
-    return result.outcome == "drift" and is_enough
+    is_relevant = spec.retrain_on == "any" or PERFORMANCE in result.drifted_columns
+    return result.outcome == "drift" and is_relevant
 
 
 def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> DriftResult:
+    """Compare the windows up to the day; write the findings and the page, and return the decision."""
     from pipelines.monitoring import drift, windows
     from pipelines.monitoring.profiles.record import load_record
     from pipelines.monitoring.profiles.table import Profiles

@@ -19,7 +19,7 @@ def explain_damage(file: object, remedy: str, *, is_any_error: bool = False) -> 
     """Raise an error that names `file` where the block cannot read it.
 
     Args:
-        file: path of what the block reads, or words for it.
+        file: path or description of the file that the block reads.
         remedy: a sentence that says how the file is made again.
         is_any_error: whether every error of the block means a damaged file; otherwise an error that is not in the table
             of `error_translation` is a bug, and passes.

@@ -27,7 +27,7 @@ DISK_ERROR_TEXTS = ("disk I/O error", "Read-only file system", "readonly databas
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 """Codes of a machine without free file descriptors, memory or processes."""
 CPP_PLACE = re.compile(r"\[[\d:]+\] \S+:\d+: ")
-"""Time and line of C++ with which the errors of xgboost 3 begin."""
+"""Time and line of the C++ source with which the text of an error of xgboost 3 begins."""
 LOCKED_TEXTS = ("database is locked", "database table is locked", "database schema is locked")
 """SQLite's texts for a database that another process holds."""
 CREATED_TEXT = "already exists"
@@ -48,7 +48,7 @@ CREATE_AGAIN = "Restore it, or remove it and run the step that writes it."
 """What to do about a damaged file, if no more is known about it."""
 
 Translate = Callable[[Any], LeewayError | None]
-"""Returns the translation of an error; None where the error is not one of those that it knows."""
+"""Returns the translation of an error; None where the function does not know the error."""
 
 
 def translate_error(error: BaseException) -> LeewayError:
@@ -86,7 +86,7 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 def describe_reason(error: BaseException) -> str:
-    """Return the text of an error without what helps nobody: lines of C++, SQL, links, a last dot."""
+    """Return the text of an error without lines of C++, SQL, links and the final dot."""
     text = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
     if isinstance(error, ValidationError):
         text = "; ".join(problem["msg"] for problem in error.errors()[:3])
@@ -108,18 +108,23 @@ def _is_caused_by(error: BaseException | None, codes: Sequence[int], texts: Sequ
 
 
 def _translate_by_table(error: BaseException) -> Iterator[LeewayError | None]:
-    """Yield the translations of the table's rows whose classes the error is of.
+    """Yield the translation by each row of `TABLE` that lists a class of the error.
 
     A library that is not loaded cannot have raised the error, so it is not imported.
     """
     for module, names, translate in TABLE:
-        loaded = sys.modules.get(module)
-        if loaded and isinstance(error, tuple(getattr(loaded, name) for name in names if hasattr(loaded, name))):
+        loaded_module = sys.modules.get(module)
+        if loaded_module and isinstance(
+            error, tuple(getattr(loaded_module, name) for name in names if hasattr(loaded_module, name))
+        ):
             yield translate(error)
 
 
 def _translate_lake_error(error: BaseException, *, is_content_error: bool) -> LeewayError | None:
-    """Translate an error of pyiceberg's readers: a file of the lake is damaged."""
+    """Translate an error of pyiceberg's readers: a file of the lake is damaged.
+
+    `is_content_error`: `TABLE` takes the error for damaged content. Then an error of `ICEBERG_ROWS` counts, too.
+    """
     frames = list(_list_frames(error))
     readers = (*ICEBERG_READERS, ICEBERG_ROWS) if is_content_error else ICEBERG_READERS
     if not any(str(frame.f_globals.get("__name__", "")).startswith(readers) for frame in frames):
@@ -134,9 +139,10 @@ def _translate_lake_error(error: BaseException, *, is_content_error: bool) -> Le
 def _find_location(frame: FrameType) -> str:
     """Return the location of the file that a function of pyiceberg was reading; empty where it reads none."""
     values = frame.f_locals
-    # A file without content is false, and one that is gone raises an error where its truth is asked for.
-    rows = getattr(values.get("task"), "file", None)
-    return str(getattr(values.get("input_file"), "location", "") or getattr(rows, "file_path", ""))
+    # No `if` on pyiceberg's file: Python would ask for its length, which is 0 for an empty file and an error for a
+    # missing one.
+    rows_file = getattr(values.get("task"), "file", None)
+    return str(getattr(values.get("input_file"), "location", "") or getattr(rows_file, "file_path", ""))
 
 
 def _translate_service_error(error: BaseException) -> LeewayError:
@@ -159,9 +165,9 @@ def _translate_os_error(error: OSError) -> LeewayError | None:
         return StorageError(f"the machine has no free resources: {describe_reason(error)}.", "Run it again later.")
     if error.filename is not None:
         return DataError(f"{error.filename}: {describe_reason(error)}.")
-    # pyarrow has neither a number nor a file name for damaged content, and its own text where it does not find a file.
-    is_bare = error.errno is None or isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError))
-    return DataError(f"a file cannot be read: {error}.", CREATE_AGAIN) if is_bare else None
+    # For damaged content, pyarrow sets neither errno nor filename; for a missing file, only its text names the file.
+    has_only_text = error.errno is None or isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError))
+    return DataError(f"a file cannot be read: {error}.", CREATE_AGAIN) if has_only_text else None
 
 
 def _translate_content_error(error: BaseException) -> LeewayError:

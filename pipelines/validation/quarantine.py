@@ -24,7 +24,7 @@ from pipelines.validation.suites.rows import BATCH_ROWS, POSITION
 REASONS = "quarantine"
 """Column of the reasons, beside the columns of the rows."""
 MAX_VALUE_CHARS = 200
-"""Largest length of the value in a reason."""
+"""Largest length of the value in a reason, characters."""
 _POSITION_TYPE = np.dtype("i8")
 
 
@@ -125,19 +125,19 @@ def write_quarantine(lake: Lake, table: str, day: dt.date, split: Split, key: Se
 
 def _drop_rows(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.RecordBatch]:
     """Yield the batches without the rows at the positions in the file."""
-    start, pending = 0, np.zeros(0, _POSITION_TYPE)
+    start, pending_positions = 0, np.zeros(0, _POSITION_TYPE)
     with path.open("rb") as file:
         for batch in batches:
             end = start + batch.num_rows
-            while (not len(pending) or pending[-1] < end) and len(
-                more := np.fromfile(file, _POSITION_TYPE, BATCH_ROWS)
+            while (not len(pending_positions) or pending_positions[-1] < end) and len(
+                next_positions := np.fromfile(file, _POSITION_TYPE, BATCH_ROWS)
             ):
-                pending = np.concatenate([pending, more])
-            bad_count = np.searchsorted(pending, end)
+                pending_positions = np.concatenate([pending_positions, next_positions])
+            bad_count = np.searchsorted(pending_positions, end)
             is_good = np.ones(batch.num_rows, dtype=bool)
-            is_good[pending[:bad_count] - start] = False
+            is_good[pending_positions[:bad_count] - start] = False
             yield batch.filter(pa.array(is_good)) if bad_count else batch
-            start, pending = end, pending[bad_count:]
+            start, pending_positions = end, pending_positions[bad_count:]
 
 
 def _build_any_sql(failed_results: Sequence[ExpectationResult]) -> str:

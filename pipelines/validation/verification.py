@@ -1,4 +1,4 @@
-"""Have Great Expectations judge a share of the partitions, too, and compare both judgements.
+"""Judge a share of the partitions by both engines, DuckDB and Great Expectations, and compare the answers.
 
 Which partitions are drawn depends only on their dataset and day, so a repeated run of a day decides the same.
 """
@@ -70,9 +70,9 @@ def verify(judgement: Judgement, rows: Rows, dataset: str, share: float) -> Veri
     other_results = suites.judge(suite, rows, "duckdb" if judgement.engine == "gx" else "gx").results
     # DuckDB's answer first; where only Great Expectations can judge, there is nothing to compare.
     pairs = [
-        (result, other) if result.engine == "duckdb" else (other, result)
-        for result, other in zip(results, other_results, strict=True)
-        if result.engine != other.engine
+        (result, other_result) if result.engine == "duckdb" else (other_result, result)
+        for result, other_result in zip(results, other_results, strict=True)
+        if result.engine != other_result.engine
     ]
     if not pairs:
         return None

@@ -18,9 +18,9 @@ from pipelines.errors import LeewayError
 
 @hookimpl
 def on_task_instance_running(previous_state: Any, task_instance: Any) -> None:
-    """Add `drop_frames` to what processes the lines of the task's log. Idempotent."""
+    """Add `drop_frames` to the processors of the lines of the task's log. Idempotent."""
     processors = structlog.get_config()["processors"]
-    # Loggers that exist already share this list in structlog 26, so it is changed, not replaced by another one.
+    # In structlog 26, loggers that exist already share this list, so the list is changed in place.
     if isinstance(processors, list) and drop_frames not in processors:
         processors.insert(0, drop_frames)
 

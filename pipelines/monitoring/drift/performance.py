@@ -25,7 +25,7 @@ Metric = Callable[[Array, Array], Array]
 
 
 def compute_auc(counts: Array, scores: Array) -> Array:
-    """Compute the share of pairs (label 1, label 0) in the right order; a pair in one bin is half. NaN: no pairs."""
+    """Compute the share of pairs (label 1, label 0) in the right order; a pair in one bin counts half. NaN: no pair."""
     zeros, ones = counts[..., 0], counts[..., 1]
     below = np.cumsum(zeros, axis=-1) - zeros / 2
     pairs = zeros.sum(axis=-1) * ones.sum(axis=-1)
@@ -74,8 +74,8 @@ class Performance(Estimate):
     row_se: float
     """Standard error if all rows were independent."""
     values_of_runs: tuple[float, ...] = ()
-    """Mean value of all runs of 1 day, of 2 days, and so on to all days. ECE only: chance makes it larger, and more so
-    where there are fewer days. Empty: the value does not depend on the number of days."""
+    """Mean of the metric over all runs of 1 consecutive day, of 2 days, and so on to all days. Only the ECE has them,
+    because chance makes it larger where there are fewer days. Empty for other metrics."""
 
 
 def measure_performance(counts: Array, scores: Array, alpha: float) -> dict[Measure, Performance]:
@@ -128,13 +128,13 @@ def estimate_performance(histogram: Array, probabilities: Array, alpha: float) -
     total = counts.sum(axis=0)
     if (total.sum(axis=0) < 1).any():
         return {}
-    bins = days.sum(axis=0)
+    bin_rows = days.sum(axis=0)
     row_se = _compute_se_over_rows(
         total,
         probabilities,
         compute_auc,
-        bins[bins > 0],
-        _compute_expected_counts(np.eye(len(bins)), probabilities)[bins > 0],
+        bin_rows[bin_rows > 0],
+        _compute_expected_counts(np.eye(len(bin_rows)), probabilities)[bin_rows > 0],
     )
     se_with_labels = _compute_se_over_labelled_rows(total, probabilities, compute_auc)
     values = _compute_day_values(counts, probabilities, compute_auc, row_se)
@@ -147,13 +147,14 @@ def estimate_performance(histogram: Array, probabilities: Array, alpha: float) -
 def find_losses(window: Mapping[Measure, Performance], holdout: Mapping[Measure, Performance]) -> tuple[Finding, ...]:
     """Compare the performance with the champion's on its holdout: one finding, with a one-sided p-value, per metric.
 
-    The days of both samples together give the error of the difference (`day_values`), and the test is Student's t. It
-    is normal, with the error over rows, where one of the samples has no values of days.
+    The days of both samples together give the error of the difference (`day_values`), and the test is Student's t.
+    Where one of the samples has no values of days, the test is normal, with the error over rows.
 
     Args:
         window: performance of the window.
-        holdout: performance of the holdout, with all metrics of the window. An estimated AUC is compared with that of
-            the holdout by the same calibrated probabilities: the measured AUC has the chance of labels, too.
+        holdout: performance of the holdout, with all metrics of the window. For an
+            estimated AUC, that is an estimate by the same calibrated probabilities: a measured AUC has the chance of
+            the labels, too.
     """
     return tuple(_build_loss_finding(name, estimate, holdout[name]) for name, estimate in window.items())
 
@@ -211,7 +212,7 @@ def _build_performance(
 
 
 def _compute_day_values(days: Array, scores: Array, metric: Metric, row_se: float) -> DayValues | None:
-    """Compute the jackknife's pseudo-values of the days; None where the metric needs one of the days."""
+    """Compute the jackknife's pseudo-values of the days; None where the metric is NaN without one of the days."""
     if len(days) == 1:
         return DayValues(np.zeros(1), row_se**2)
     leave_one_out = metric(days.sum(axis=0) - days, scores)
@@ -229,13 +230,13 @@ def _compute_se_over_labelled_rows(total: Array, scores: Array, metric: Metric) 
 
 
 def _compute_se_over_rows(total: Array, scores: Array, metric: Metric, numbers: Array, rows: Array) -> float:
-    """Compute the jackknife standard error over rows. 0.5 where undefined.
+    """Compute the jackknife standard error over rows; 0.5 where the metric is not a number without one of the rows.
 
     Args:
         total: counts of all rows, shape (bins, 2).
         scores: score of each bin.
         metric: the metric.
-        numbers: numbers of equal rows, shape (kinds,).
+        numbers: number of rows of each kind, shape (kinds,). The rows of a kind are equal.
         rows: counts of one row of each kind, shape (kinds, bins, 2).
     """
     leave_one_out, all_rows = metric(total - rows, scores), float(numbers.sum())

@@ -182,7 +182,7 @@ class ExistingColumn(ColumnArguments):
     """Kwargs: the column exists."""
 
     column_index: int | None = None
-    """Position of the column, from 0; null or 0: any."""
+    """Position of the column, from 0; null or 0: any position."""
 
 
 class Volume(Arguments):

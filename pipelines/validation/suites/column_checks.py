@@ -23,7 +23,10 @@ MAX_DISTINCT = 20
 
 
 def build_aggregate_check_maker(function: str) -> Callable[[arguments.AggregateRange, Rows], TableCheck | None]:
-    """Return the function that makes the check that an aggregate of DuckDB is in a range."""
+    """Return a function that makes the check of an aggregate: whether its value is in a range.
+
+    `function` is the name of the aggregate in DuckDB, such as `sum`.
+    """
 
     def make_aggregate_check(args: arguments.AggregateRange, rows: Rows) -> TableCheck | None:
         if rows.get_kind(args.column) not in ("int", "float"):

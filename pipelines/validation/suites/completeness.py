@@ -1,4 +1,4 @@
-"""Add the expectations to a suite that every suite has: the partition does not shrink, and does not end early."""
+"""Add to a suite the expectations that every suite has: the partition does not shrink, and does not end early."""
 
 from __future__ import annotations
 
@@ -26,17 +26,19 @@ def add_completeness_expectations(suite: Suite, dataset: Dataset, *, allow_shrin
     defaults: dict[str, dict[str, Any]] = {SHRINK: {"key": [*dataset.key]}, EARLY_END: {}}
     if dataset.event_time:
         defaults[EARLY_END] = {"column": dataset.event_time, "timezone": dataset.timezone, "series": [*dataset.series]}
-    listed = {expectation.type for expectation in suite.expectations}
-    added = [Expectation(type=kind, kwargs={}, meta={"why": _WHY}) for kind in COMPLETENESS if kind not in listed]
+    listed_types = {expectation.type for expectation in suite.expectations}
+    added_expectations = [
+        Expectation(type=kind, kwargs={}, meta={"why": _WHY}) for kind in COMPLETENESS if kind not in listed_types
+    ]
     expectations = [
-        _complete(expectation, defaults[expectation.type], allow_shrink)
+        _complete_expectation(expectation, defaults[expectation.type], allow_shrink)
         if expectation.type in defaults
         else expectation
-        for expectation in (*suite.expectations, *added)
+        for expectation in (*suite.expectations, *added_expectations)
     ]
     return replace(suite, expectations=expectations)
 
 
-def _complete(expectation: Expectation, defaults: dict[str, Any], allow_shrink: bool) -> Expectation:
+def _complete_expectation(expectation: Expectation, defaults: dict[str, Any], allow_shrink: bool) -> Expectation:
     severity = "info" if allow_shrink else expectation.severity
     return expectation.model_copy(update={"kwargs": defaults | expectation.kwargs, "severity": severity})

@@ -1,8 +1,8 @@
 """Find out whether a day ends early: whether its last hours have far fewer rows than those of other days.
 
 A source that was cut loses the end of its day. The rows of the whole day and of its last half, quarter, tenth and
-twentieth are counted, and compared with the same hours of the days that are known. "The last tenth" begins at the time
-of day after which a tenth of the known rows come.
+twentieth are counted, and compared with the same hours of known days: the published days around it. "The last tenth"
+begins at the time of day after which a tenth of the known days' rows come.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 SHARES = (1.0, 0.5, 0.25, 0.1, 0.05)
-"""Shares of the known rows that come after the times of day from which rows are counted."""
+"""Rows are counted from five times of day: those after which these shares of the known days' rows come."""
 FULL_WEEK = 7
-"""Known days from which `min_ratio` is used: fewer may all be working days, while the day is a Sunday."""
+"""Number of known days from which `min_ratio` is used. Fewer may all be working days, while the judged day is a
+Sunday."""
 FIRST_WEEK_RATIO = 0.1
 """Largest `min_ratio` with fewer known days than `FULL_WEEK`."""
 DAYS_PER_EXCEPTION = 14
 """Of this many known days, one may be a short day that was published on request: it does not lower the bound."""
 MAX_P_VALUE = 0.01
-"""Probability of so few rows by chance, at the bound's rate, from which nothing is concluded."""
+"""Nothing is concluded where a usual day has so few rows by chance with at least this probability."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def find_early_end(
 
     Args:
         counts: rows of the day in each bin of its time, in order.
-        known_counts: the same of the days to compare with, with the same bins.
+        known_counts: the same counts of each known day, in the same bins.
         min_ratio: smallest ratio of the day's rows to those that nearly all known days have at least, 0 to 1.
         tolerance_bins: bins by which the day's clock may differ from that of the known days.
     """
@@ -52,7 +53,7 @@ def find_early_end(
     if len(known_counts) < FULL_WEEK:
         min_ratio = min(min_ratio, FIRST_WEEK_RATIO)
     rows_from = _count_to_end(counts)
-    known_rows_from = np.array([_count_to_end(known) for known in known_counts])
+    known_rows_from = np.array([_count_to_end(day_counts) for day_counts in known_counts])
     known_total = known_rows_from.sum(axis=0)
     for share in SHARES:
         first_bin = int(np.argmax(known_total <= share * known_total[0]))

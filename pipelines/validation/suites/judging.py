@@ -26,7 +26,7 @@ class _Evaluator:
         self.expectation, self.check, self.rows, self.condition_sql = expectation, check, rows, condition_sql
 
     def evaluate(self, aggregates: dict[str, Any]) -> ExpectationResult | None:
-        """Evaluate the check; return None where its values turn out to need Great Expectations."""
+        """Evaluate the check by `aggregates`, SQL to value; return None where it needs Great Expectations."""
         values = [aggregates[sql] for sql in self.check.aggregates]
         try:
             success, result = self.check.evaluate(self.rows, values)
@@ -43,20 +43,20 @@ def judge(suite: Suite, rows: Rows, engine: EngineName = "duckdb") -> Judgement:
 
     Args:
         suite: suite of expectations.
-        rows: rows of the partition; sets their `count`.
+        rows: rows of the partition. Their `count` is set.
         engine: `duckdb`: our SQL judges what it can, and Great Expectations the rest; `gx`: Great Expectations judges
             everything but Leeway's own expectations, which it does not have.
     """
     conditional_rows = {"": rows}
-    made = [
+    evaluators_or_results = [
         _make_evaluator(expectation, conditional_rows)
         if engine == "duckdb" or expectation.type in ADDED_EXPECTATIONS
         else None
         for expectation in suite.expectations
     ]
-    results = [item if isinstance(item, ExpectationResult) else None for item in made]
+    results = [item if isinstance(item, ExpectationResult) else None for item in evaluators_or_results]
     for selected_rows in conditional_rows.values():
-        _evaluate_in_one_pass(selected_rows, made, results)
+        _evaluate_in_one_pass(selected_rows, evaluators_or_results, results)
     gx_indexes = [index for index, result in enumerate(results) if result is None]
     gx_results = _evaluate_with_gx(rows, [suite.expectations[index] for index in gx_indexes])
     for index, gx_result in zip(gx_indexes, gx_results, strict=True):
@@ -71,7 +71,7 @@ def _make_evaluator(
 
     Args:
         expectation: expectation to evaluate.
-        conditional_rows: condition (SQL) to the rows that meet it; gets those of the expectation's row_condition.
+        conditional_rows: condition (SQL) to the rows that meet it; the rows of the expectation's condition are added.
 
     Returns:
         The evaluator; a failed result where no check can be made; None where Great Expectations evaluates it.
@@ -79,9 +79,9 @@ def _make_evaluator(
     args, rows = expectation.parse_arguments(), conditional_rows[""]
     if args is None:
         return None
-    missing = [column for column in _list_columns(args) if column not in rows.schema.names]
-    if missing:
-        return _fail_without_evaluation(expectation, f"there is no column {', '.join(missing)}.")
+    missing_columns = [column for column in _list_columns(args) if column not in rows.schema.names]
+    if missing_columns:
+        return _fail_without_evaluation(expectation, f"there is no column {', '.join(missing_columns)}.")
     condition_sql = build_condition_sql(rows, expectation.parse_condition())
     if condition_sql is None:
         return None
@@ -114,10 +114,16 @@ def _fail_without_evaluation(expectation: Expectation, reason: str) -> Expectati
 
 
 def _evaluate_in_one_pass(
-    rows: Rows, made: Sequence[_Evaluator | ExpectationResult | None], results: list[ExpectationResult | None]
+    rows: Rows,
+    evaluators_or_results: Sequence[_Evaluator | ExpectationResult | None],
+    results: list[ExpectationResult | None],
 ) -> None:
-    """Evaluate the checks of these rows, with the aggregates of all in one pass; write them to `results`."""
-    evaluators = {index: item for index, item in enumerate(made) if isinstance(item, _Evaluator) and item.rows is rows}
+    """Evaluate the checks of these rows with one query for all aggregates; write their results to `results`."""
+    evaluators = {
+        index: item
+        for index, item in enumerate(evaluators_or_results)
+        if isinstance(item, _Evaluator) and item.rows is rows
+    }
     aggregates = list(dict.fromkeys(sql for item in evaluators.values() for sql in item.check.aggregates))
     values = rows.query(", ".join(["count(*)", *aggregates]))[0]
     rows.count = values[0]

@@ -93,7 +93,7 @@ class Judgement:
     results: Sequence[ExpectationResult]
     """Results in the order of the suite."""
     engine: EngineName = "duckdb"
-    """The engine that was asked for. A result may have the other one, which its expectation needs."""
+    """The requested engine. A single result may be of the other engine, where its expectation needs that engine."""
 
     @property
     def evaluated_count(self) -> int:
@@ -112,8 +112,8 @@ class Judgement:
     @property
     def rejecting_results(self) -> list[ExpectationResult]:
         """The failed expectations of severity `warning` that are about single rows: they reject these rows."""
-        failed = [result for result in self.results if not result.success and result.unexpected_sql]
-        return [result for result in failed if result.expectation.severity == "warning"]
+        failed_results = [result for result in self.results if not result.success and result.unexpected_sql]
+        return [result for result in failed_results if result.expectation.severity == "warning"]
 
     def count_by_engine(self) -> dict[str, int]:
         """Return the number of expectations that each engine judged."""
@@ -122,16 +122,16 @@ class Judgement:
     @property
     def evidence(self) -> dict[str, Any]:
         """The complete result, in the JSON of Great Expectations."""
-        successful = sum(result.success for result in self.results)
+        success_count = sum(result.success for result in self.results)
         return {
-            "success": successful == self.evaluated_count,
+            "success": success_count == self.evaluated_count,
             "suite_name": self.suite.name,
             "suite_parameters": {},
             "statistics": {
                 "evaluated_expectations": self.evaluated_count,
-                "successful_expectations": successful,
-                "unsuccessful_expectations": self.evaluated_count - successful,
-                "success_percent": successful / self.evaluated_count * 100 if self.evaluated_count else None,
+                "successful_expectations": success_count,
+                "unsuccessful_expectations": self.evaluated_count - success_count,
+                "success_percent": success_count / self.evaluated_count * 100 if self.evaluated_count else None,
             },
             "results": [result.to_json_values() for result in self.results],
             "meta": {"suite_digest": self.suite.digest, "engine": self.engine, "engines": self.count_by_engine()},

@@ -1,7 +1,7 @@
 """Parse row conditions, and translate them to SQL where this selects the same rows as Great Expectations selects.
 
 Great Expectations has two forms: strings, which pandas reads, and Condition objects, which are mappings in JSON. Only
-mappings are parsed here, and only conditions that have one meaning whatever the values are translated.
+mappings are parsed here. A condition is translated only if its meaning does not depend on the values of the column.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Nullity(_Model):
 
 
 class Comparison(_Model):
-    """The condition that a value compares with a constant."""
+    """The condition that the comparison of a value with a constant is true."""
 
     type: Literal["comparison"]
     column: ColumnName
@@ -87,8 +87,8 @@ def build_condition_sql(rows: Rows, condition: RowCondition | None) -> str | Non
         return ""
     if isinstance(condition, All | Any_):
         parts = [build_condition_sql(rows, part) for part in condition.conditions]
-        joint = " AND " if isinstance(condition, All) else " OR "
-        return None if None in parts else f"({joint.join(filter(None, parts))})"
+        separator = " AND " if isinstance(condition, All) else " OR "
+        return None if None in parts else f"({separator.join(filter(None, parts))})"
     if condition.column.name not in rows.schema.names:
         return None
     if isinstance(condition, Nullity):

@@ -16,8 +16,8 @@ def check_refusal(process: Any, *texts: str) -> None:
     lines = [line for line in process.err.splitlines() if line.startswith("error: ")]
     assert (process.code, len(lines)) == (2, 1), process.err
     assert all(text in lines[0] for text in texts), lines[0]
-    hidden = ("Traceback", "bug of Leeway", "Stack trace", "usage:", "pydantic.dev")
-    assert not any(text in process.err for text in hidden), process.err
+    forbidden_texts = ("Traceback", "bug of Leeway", "Stack trace", "usage:", "pydantic.dev")
+    assert not any(text in process.err for text in forbidden_texts), process.err
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ def run_gate(name: str, version: str) -> gating.GateResult:
 
 
 def register_alone(name: str) -> str:
-    """Register the candidate with a run and a package of its own: others may have the scores already."""
+    """Register the candidate with a run and a package of its own; a shared run may have scores already."""
     return register(name, has_own_package=True, training_job=f"job-{name}")
 
 
@@ -41,11 +41,11 @@ def change_package(name: str, version: str, file: str, change: Callable[[str], s
 
     repository = get_artifact_repository(Registry.open().client.get_model_version_download_uri(name, version))
     text = Path(repository.download_artifacts(file)).read_text()
-    copy = tmp_path / "changed" / Path(file).name
-    copy.parent.mkdir()
-    copy.write_text(change(text))
-    assert copy.read_text() != text
-    repository.log_artifact(str(copy), str(Path(file).parent) if "/" in file else None)
+    changed_copy = tmp_path / "changed" / Path(file).name
+    changed_copy.parent.mkdir()
+    changed_copy.write_text(change(text))
+    assert changed_copy.read_text() != text
+    repository.log_artifact(str(changed_copy), str(Path(file).parent) if "/" in file else None)
 
 
 def test_a_package_that_gives_the_scores_of_the_training_passes(data: Path, model: str) -> None:
@@ -56,10 +56,12 @@ def test_a_package_that_gives_the_scores_of_the_training_passes(data: Path, mode
 
 
 def test_refuses_a_package_that_rounds_the_scores(data: Path, model: str, tmp_path: Path) -> None:
-    """The model's files are those that were evaluated. What a server gets around them is not what was trained."""
+    """The model's files are those that were evaluated. Only the code of the package around them is changed."""
     version = register_alone(model)
-    score = "return self.model.score(pd.DataFrame(model_input))"
-    change_package(model, version, "serving.py", lambda text: text.replace(score, f"{score}.round(2)"), tmp_path)
+    score_line = "return self.model.score(pd.DataFrame(model_input))"
+    change_package(
+        model, version, "serving.py", lambda text: text.replace(score_line, f"{score_line}.round(2)"), tmp_path
+    )
     result = run_gate(model, version)
     check = find_skew(result)
     assert (check.outcome, result.outcome) == (FAILED, FAILED)
@@ -92,8 +94,8 @@ def test_a_model_without_scores_of_the_training_is_undecided(
 
 def test_the_folders_of_the_evidence_may_have_any_name(data: Path, model: str) -> None:
     """The gate, `reproduce` and profiles find the artifacts of a version by their names."""
-    moves = {"record": data / "training", "evaluation": data / "evaluation", "snapshot": data / "snapshot.json"}
-    fields = {name: path.rename(Path(f"my {name}")) for name, path in moves.items()}
+    paths = {"record": data / "training", "evaluation": data / "evaluation", "snapshot": data / "snapshot.json"}
+    fields = {name: path.rename(Path(f"my {name}")) for name, path in paths.items()}
     version = register(model, **{**fields, "record": str(fields["record"])})
     policy = {**EASY_POLICY, "serving": {}}
     spec = gating.GateSpec(model_name=model, version=version, policy=policy, evaluation=fields["evaluation"])

@@ -42,11 +42,13 @@ def write_source(folder: Path, lines: Sequence[bytes]) -> Path:
 
 
 def publish(folder: Path, day: dt.date, **fields: Any) -> validate.ValidateResult:
+    """Ingest a day from the folder, and validate it."""
     ingest.run(ingest.IngestSpec(partition=day, folder=folder))
     return validate.run(validate.ValidateSpec(partition=day, **fields))
 
 
 def stage(day: dt.date, rows: pa.Table, table: str = "flights_raw") -> None:
+    """Write the rows of a day to a table, by default the staging table."""
     Lake.open().write_partition(table, day, rows)
 
 
@@ -60,32 +62,34 @@ def test_a_file_that_is_cut_at_the_end_of_a_row_does_not_replace_a_good_day(
     rows: int, home: Path, tmp_path: Path, flight_lines: list[bytes]
 ) -> None:
     folder = write_source(tmp_path / "source", flight_lines)
-    first = publish(folder, SECOND_DAY)
-    assert first.rows == 943
+    first_result = publish(folder, SECOND_DAY)
+    assert first_result.rows == 943
     write_source(folder, flight_lines[: count_lines(SECOND_DAY, rows)])
     with pytest.raises(ValidationError, match=f"{rows} rows; the published version has 943") as error:
         publish(folder, SECOND_DAY)
     assert error.value.exit_code == 2 and "--allow-shrink" in error.value.hint
     lake = Lake.open()
-    assert lake.pin_window("flights", SECOND_DAY, SECOND_DAY) == first.snapshot_id
+    assert lake.pin_window("flights", SECOND_DAY, SECOND_DAY) == first_result.snapshot_id
     assert lake.read_partition("flights", SECOND_DAY).num_rows == 943
-    allowed = publish(folder, SECOND_DAY, allow_shrink=True)
-    assert (allowed.rows, allowed.changes.removed) == (rows, 943 - rows)
-    assert [failure["severity"] for failure in allowed.warnings if "shrink" in failure["expectation"]] == ["info"]
+    allowed_result = publish(folder, SECOND_DAY, allow_shrink=True)
+    assert (allowed_result.rows, allowed_result.changes.removed) == (rows, 943 - rows)
+    assert [failure["severity"] for failure in allowed_result.warnings if "shrink" in failure["expectation"]] == [
+        "info"
+    ]
 
 
 def test_an_equal_a_changed_and_a_larger_version_are_published(
     home: Path, tmp_path: Path, flight_lines: list[bytes]
 ) -> None:
-    smaller, full = (flight_lines[: count_lines(SECOND_DAY, rows)] for rows in (930, 943))
-    folder = write_source(tmp_path / "source", smaller)
+    smaller_lines, full_lines = (flight_lines[: count_lines(SECOND_DAY, rows)] for rows in (930, 943))
+    folder = write_source(tmp_path / "source", smaller_lines)
     assert publish(folder, SECOND_DAY).changed
     assert not publish(folder, SECOND_DAY).changed, "the same version again"
-    values = smaller[-1].split(b",")
+    values = smaller_lines[-1].split(b",")
     changed_line = b",".join([*values[:15], b"1234", *values[16:]])  # another distance
-    write_source(folder, [*smaller[:-1], changed_line])
+    write_source(folder, [*smaller_lines[:-1], changed_line])
     assert publish(folder, SECOND_DAY).rows == 930
-    write_source(folder, full)
+    write_source(folder, full_lines)
     assert publish(folder, SECOND_DAY).changes.added >= 13
 
 
@@ -171,6 +175,7 @@ def test_a_withdrawn_day_can_be_published_smaller(home: Path, day_rows: Callable
 
 @pytest.fixture
 def weather_rows(source: Any) -> Callable[[dt.date], pa.Table]:
+    """Return the function that reads the weather of a day."""
     from pipelines.dataset import load_dataset
 
     return lambda day: load_dataset("weather").open_source().read(day).read_all()
@@ -280,12 +285,12 @@ def test_a_day_that_is_not_over_may_end_early(
     put_suite()
     rows, today = day_rows("2013-01-01"), dt.datetime.now(dt.UTC).date()
     days = [today - dt.timedelta(1), today]
-    for day, number in zip(days, (842, 100), strict=True):
+    for day, row_count in zip(days, (842, 100), strict=True):
         dates = pa.array([day] * 842, pa.date32())
-        moved = rows.set_column(rows.schema.get_field_index("date"), "date", dates)
+        moved_rows = rows.set_column(rows.schema.get_field_index("date"), "date", dates)
         times = pc.add(rows["scheduled_at"], pa.scalar(day - FIRST_DAY, pa.duration("us")))
-        moved = moved.set_column(rows.schema.get_field_index("scheduled_at"), "scheduled_at", times)
-        stage(day, moved.slice(0, number), "flights_raw" if day == today else "flights")
+        moved_rows = moved_rows.set_column(rows.schema.get_field_index("scheduled_at"), "scheduled_at", times)
+        stage(day, moved_rows.slice(0, row_count), "flights_raw" if day == today else "flights")
     assert validate.run(validate.ValidateSpec(partition=today)).rows == 100
 
 

@@ -48,7 +48,10 @@ print(json.dumps([result.rows, result.quarantined, read_peak_mb()]))
 
 
 def measure_peak(commands: Any, folder: Path, rows: int, limit_mib: int = 0) -> float:
-    """Stage a day and validate it in another process; return the peak memory of that process, MiB."""
+    """Stage a day and validate it in another process; return the peak memory of that process, MiB.
+
+    `limit_mib` replaces DuckDB's low memory limit; 0 leaves it as it is.
+    """
     (folder / "expectations").mkdir(parents=True)
     (folder / "expectations/flights.json").write_text(json.dumps(SUITE))
     variables = {"LEEWAY_HOME": str(folder), "LEEWAY_PROJECT": str(folder)}

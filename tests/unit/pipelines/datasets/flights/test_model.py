@@ -41,13 +41,13 @@ def test_a_category_with_the_text_of_a_missing_value_is_a_category(
 ) -> None:
     model.save(tmp_path)
     assert load(tmp_path).schema.categories["carrier"] == ["AA", "NA", "null", "Île"]
-    by_carrier = [model.score(pd.DataFrame({"distance": [0.0], "carrier": [name]})) for name in ("NA", "AA", None)]
-    assert len(np.unique(by_carrier)) > 1
+    carrier_scores = [model.score(pd.DataFrame({"distance": [0.0], "carrier": [name]})) for name in ("NA", "AA", None)]
+    assert len(np.unique(carrier_scores)) > 1
     assert load(tmp_path).score(rows).tobytes() == model.score(rows).tobytes()
 
 
 def test_few_rows_are_scored_by_one_thread(model: Model, rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads that wait spin, and take the CPU from other processes. The control: many rows may have more threads."""
+    """Waiting threads use the CPU, which other processes then lack. The control: many rows may have more threads."""
     threads: list[tuple[str, str]] = []
     matrix_class, predict = xgb.DMatrix, xgb.Booster.predict
 

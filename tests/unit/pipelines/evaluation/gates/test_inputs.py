@@ -44,7 +44,7 @@ def test_the_champion_scores_the_rows_of_the_holdout(data: Path) -> None:
 def test_refuses_scores_of_other_rows(data: Path) -> None:
     path = data / "evaluation/predictions.parquet"
     predictions = pd.read_parquet(path)
-    for changed in (predictions.iloc[::-1], predictions.iloc[1:], predictions.drop(columns="score")):
-        changed.to_parquet(path)
+    for changed_predictions in (predictions.iloc[::-1], predictions.iloc[1:], predictions.drop(columns="score")):
+        changed_predictions.to_parquet(path)
         with pytest.raises(DataError, match="Run `evaluate` again"):
             read_holdout(FLIGHTS, data / "features", data / "evaluation", None)

@@ -37,7 +37,7 @@ def test_a_package_that_gives_the_scores_of_the_training_passes(tmp_path: Path) 
 
 @pytest.mark.parametrize("difference", [2e-6, -2e-6, 0.5, np.nan, np.inf])
 def test_a_package_that_gives_one_other_score_fails(tmp_path: Path, difference: float) -> None:
-    """The value and its bound are in the check, so that both can be seen in the report."""
+    """The check's value is the difference; None where the difference is not a finite number."""
     check = check_skew(tmp_path, lambda rows: score(rows) + np.where(rows.distance == 200.0, difference, 0.0))
     assert check.outcome == FAILED
     assert check.value == (pytest.approx(abs(difference)) if np.isfinite(difference) else None)

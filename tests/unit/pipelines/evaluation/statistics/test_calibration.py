@@ -24,6 +24,7 @@ def simulate_days(seed: int, shift: float, weather: float = 0.5) -> tuple[Array,
 
 
 def compute_plain(label: Array, score: Array) -> float:
+    """Compute the calibration error without a correction of its bias."""
     return compute_metrics(label, score, 0.2)["ece"]
 
 
@@ -41,10 +42,10 @@ def test_the_value_is_the_plain_error_less_the_bias_of_normal_errors(has_groups:
         se = np.sqrt((np.array(cosines) ** 2).mean(axis=0) / DAYS)
     else:
         se = np.array([gap[members].std() * np.sqrt(len(members)) / rows for members in bins])
-    drawn = np.abs(np.random.default_rng(2).normal(gaps, se, (200_000, 10))).sum(axis=1).mean()
+    drawn_mean = np.abs(np.random.default_rng(2).normal(gaps, se, (200_000, 10))).sum(axis=1).mean()
     estimate = estimate_ece(label, score, alpha=0.05, groups=day if has_groups else None)
     plain = compute_plain(label, score)
-    assert estimate.value == pytest.approx(plain - (drawn - plain), abs=2e-4)
+    assert estimate.value == pytest.approx(plain - (drawn_mean - plain), abs=2e-4)
     assert estimate.low <= estimate.value < plain < estimate.high
 
 
@@ -56,15 +57,15 @@ def test_the_interval_misses_in_alpha_of_the_cases(shift: float) -> None:
     odds = np.log(score / (1 - score))
     rate = (1 / (1 + np.exp(-odds[:, None] - shift - 0.5 * np.sqrt(2) * nodes))) @ weights / np.sqrt(np.pi)
     truth = sum(abs((score - rate)[rows].sum()) for rows in np.array_split(np.argsort(score), 10)) / len(label)
-    estimates, plain = [], []
+    estimates, plain_errors = [], []
     for seed in range(300):
         label, score, day = simulate_days(seed, shift)
         estimates.append(estimate_ece(label, score, alpha=0.05, groups=day))
-        plain.append(compute_plain(label, score))
+        plain_errors.append(compute_plain(label, score))
     assert sum(estimate.high < truth for estimate in estimates) / 300 < 0.08
     assert sum(estimate.low > truth for estimate in estimates) / 300 < 0.09
     bias = np.mean([estimate.value for estimate in estimates]) - truth
-    assert bias < 0.7 * (np.mean(plain) - truth) + 0.001
+    assert bias < 0.7 * (np.mean(plain_errors) - truth) + 0.001
     # Negative control: the value without its interval misses.
     assert sum(estimate.value < truth for estimate in estimates) / 300 > 0.1
 

@@ -23,8 +23,8 @@ def test_mcnemar_gives_the_result_of_agrestis_approval_ratings() -> None:
     # Agresti (1990), p. 350: 794, 150, 86, 570. The asymptotic statistic is 17.36, p = 3.1e-5; the exact p is this sum.
     result = run_mcnemar_test(*build_rows(794, 150, 86, 570), threshold=0.5)
     assert (result.candidate_only, result.champion_only, result.rows) == (150, 86, 1600)
-    exact = 2 * sum(Fraction(math.comb(236, k), 2**236) for k in range(87))
-    assert result.p_value == pytest.approx(float(exact), rel=1e-10)
+    exact_p_value = 2 * sum(Fraction(math.comb(236, k), 2**236) for k in range(87))
+    assert result.p_value == pytest.approx(float(exact_p_value), rel=1e-10)
     assert result.p_value == pytest.approx(3.1e-5, rel=0.3)
 
 
@@ -66,7 +66,10 @@ def test_the_interval_excludes_zero_exactly_where_the_test_is_significant(alpha:
 def test_the_interval_of_the_gain_covers_the_truth() -> None:
     # The candidate alone is right on 6 % of the rows, the champion alone on 10 %; each end may miss in 5 %.
     counts = np.random.default_rng(2).multinomial(200, [0.06, 0.10, 0.84], size=400)
-    gains = [run_mcnemar_test(*build_rows(both, *only, 0), threshold=0.5).gain for *only, both in counts.tolist()]
+    gains = [
+        run_mcnemar_test(*build_rows(concordant, *discordant, 0), threshold=0.5).gain
+        for *discordant, concordant in counts.tolist()
+    ]
     assert sum(gain.low > -0.04 for gain in gains) / 400 < 0.05
     assert sum(gain.high < -0.04 for gain in gains) / 400 < 0.05
     # Negative control: an interval as narrow as one standard error misses more often.
@@ -76,11 +79,11 @@ def test_the_interval_of_the_gain_covers_the_truth() -> None:
 def test_models_that_decide_alike_by_chance_may_still_differ() -> None:
     gain = run_mcnemar_test(*build_rows(2, 0, 0, 2), threshold=0.5).gain
     label, candidate, _ = build_rows(2, 0, 0, 2)
-    other = np.where(candidate >= 0.5, 0.6, 0.4)
-    unequal = run_mcnemar_test(label, candidate, other, threshold=0.5).gain
+    champion = np.where(candidate >= 0.5, 0.6, 0.4)
+    unequal_gain = run_mcnemar_test(label, candidate, champion, threshold=0.5).gain
     assert (gain.low, gain.high) == (0, 0)
     # Both models were right or wrong together on 4 rows: they may differ on 1 - 0.025 ** (1 / 4) = 0.60.
-    assert (unequal.low, unequal.high) == pytest.approx((-0.6024, 0.6024), abs=1e-4)
+    assert (unequal_gain.low, unequal_gain.high) == pytest.approx((-0.6024, 0.6024), abs=1e-4)
 
 
 def test_rows_of_a_day_that_go_together_are_one_piece_of_evidence() -> None:
@@ -89,8 +92,10 @@ def test_rows_of_a_day_that_go_together_are_one_piece_of_evidence() -> None:
     rejections = {"rows": 0, "days": 0}
     day = np.repeat(np.arange(20), 10)
     for _ in range(400):
-        label, ahead = random.integers(0, 2, 200), np.repeat(random.integers(0, 2, 20), 10)
-        candidate, champion = (np.where(right, label, 1 - label) * 0.8 + 0.1 for right in (ahead, 1 - ahead))
+        label, candidate_right = random.integers(0, 2, 200), np.repeat(random.integers(0, 2, 20), 10)
+        candidate, champion = (
+            np.where(right, label, 1 - label) * 0.8 + 0.1 for right in (candidate_right, 1 - candidate_right)
+        )
         rejections["rows"] += run_mcnemar_test(label, candidate, champion, 0.5).p_value <= 0.05
         rejections["days"] += run_mcnemar_test(label, candidate, champion, 0.5, groups=day).p_value <= 0.05
     assert stats.binomtest(rejections["days"], 400, 0.05, alternative="greater").pvalue > 0.01
