@@ -142,8 +142,10 @@ def _estimate_worst_case(
 ) -> RunCost:
     """Estimate the cost of a run from the options. A missing option is taken from section `budget` of params.yaml.
 
+    A region that is in neither is taken from AWS_REGION or AWS_DEFAULT_REGION.
+
     Raises:
-        SpecError: an option is neither given nor in params.yaml. A retry cannot help.
+        SpecError: the instance type, the longest time or the region is not known. A retry cannot help.
     """
     from pipelines.costs.forecast import estimate_worst_case
 

@@ -155,7 +155,7 @@ def _choose_commit(project: Path, commit: str) -> tuple[str, str]:
     """Return the commit to check out (empty: copy the project), and `git_commit` of the resulting code.
 
     Raises:
-        SpecError: the repository lacks the commit, or there is no repository. A retry cannot help.
+        SpecError: a commit is requested, but the project is not a repository or lacks it. A retry cannot help.
     """
     if not is_repository(project):
         if commit:

@@ -49,7 +49,7 @@ FOLDERS = (
     ("checkpoint_dir", "SM_CHECKPOINT_DIR", "checkpoints"),
 )
 """For each folder: the argument, the variable of SageMaker's script mode that holds its default, and the path below
-/opt/ml where the variable is not set."""
+SAGEMAKER_BASE_DIR (/opt/ml) where the variable is not set."""
 CHANGEABLE_HYPERPARAMETERS = ("checkpoint_s", "checkpoint_rounds", "keep_checkpoints")
 """Hyperparameters that do not influence the model: they may change between an interruption and the restart."""
 

@@ -101,7 +101,7 @@ def test_the_interval_is_right_with_more_groups_than_the_table_allows() -> None:
 
 @pytest.mark.parametrize(("days", "correlation"), [(10, 0.0), (14, 0.0), (28, 0.0), (14, 0.3), (28, 0.5), (60, 0.5)])
 def test_a_bound_at_the_truth_passes_in_alpha_of_the_cases(days: int, correlation: float) -> None:
-    """A percentile bootstrap of the days passes in 8 to 17 % of these cases, and in 17 % where weather lasts."""
+    """A percentile bootstrap of the days passes in 8 to 17 % of these cases: in 17 % where weather lasts."""
     random, trials = np.random.default_rng(days), 4_000
     steps = random.normal(size=(trials, days))
     values = [steps[:, 0]]
@@ -113,8 +113,8 @@ def test_a_bound_at_the_truth_passes_in_alpha_of_the_cases(days: int, correlatio
     assert passes / trials < 0.05 + (0.01 if correlation == 0 else 0.02)
     assert passes / trials > 0.03
     if correlation:  # negative control: days that are taken as independent pass too often
-        t = effects.mean(axis=0) / stats.sem(effects, axis=0)
-        assert (t > stats.t.isf(0.05, days - 1)).mean() > 0.07
+        t_values = effects.mean(axis=0) / stats.sem(effects, axis=0)
+        assert (t_values > stats.t.isf(0.05, days - 1)).mean() > 0.07
 
 
 def test_a_group_without_which_nothing_can_be_measured_leaves_everything_open() -> None:
