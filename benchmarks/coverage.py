@@ -80,6 +80,7 @@ def run() -> dict[str, Any]:
 
 
 def _measure(kind: str, days: int) -> dict[str, str]:
+    """Measure intervals, and, where `ROWS_PER_DAY` has the number of days, verdicts."""
     facts = _measure_intervals(kind, days)
     if days not in ROWS_PER_DAY:
         return facts

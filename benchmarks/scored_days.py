@@ -47,7 +47,7 @@ class Drift:
     """What changes on a day; nothing by default."""
 
     slope: float = 0.0
-    """Change of the slope of labels' logit over scores' logit. Below 0, the model ranks worse: labels show it."""
+    """Change of the slope of the labels' logit over the scores'. Below 0, the model ranks worse: labels show it."""
     spread: float = 1.0
     """Factor of the spread of the scores. Below 1, rows are harder to tell apart; the scores themselves show it."""
     rate: float = 0.0

@@ -20,9 +20,13 @@ class Request:
     """A request for a training, with the facts that the guards need."""
 
     model: str
+    """Registered model."""
     run: str
+    """Run of a DAG that makes the request, DAG/RUN."""
     as_of: dt.date
+    """Moment of the training."""
     trigger: str
+    """What makes the request: `drift`, `schedule`, `manual` or `backfill`."""
     now: dt.datetime
     """Wall-clock time."""
     reason: str = ""
@@ -197,7 +201,7 @@ def _list_other_trainings(request: Request, history: History) -> Iterator[Traini
 
 
 def _count_days_between(training: Training, request: Request) -> int:
-    """Return the days between the as_of of both, never negative: the order of the requests does not matter."""
+    """Return the days between the as_of of the training and of the request, 0 or more, whichever is earlier."""
     return abs((request.as_of - training.as_of).days)
 
 
