@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from pipelines.contract import Result, Spec
 from pipelines.monitoring.drift import Policy
+from pipelines.monitoring.drift.finding import PERFORMANCE
 from pipelines.settings import settings
 from pipelines.system.log import log
 
@@ -136,8 +137,6 @@ def _add_training_request(spec: DriftSpec, result: DriftResult, version: ModelVe
 
 def _requests_training(spec: DriftSpec, result: DriftResult) -> bool:
     """Return whether the result is drift that requests a training."""
-    from pipelines.monitoring.drift.finding import PERFORMANCE
-
     is_relevant = spec.retrain_on == "any" or PERFORMANCE in result.drifted_columns
     return result.outcome == "drift" and is_relevant
 

@@ -18,7 +18,7 @@ from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.monitoring.drift import measures
 from pipelines.monitoring.drift.counts import Array
 from pipelines.monitoring.drift.day_values import DayValues, MeanError, estimate_error
-from pipelines.monitoring.drift.finding import Finding, Measure
+from pipelines.monitoring.drift.finding import PERFORMANCE, Finding, Measure
 
 Metric = Callable[[Array, Array], Array]
 """Computes a metric from counts, shape (..., bins, 2), label 0 first, and the score of each bin, shape (bins,)."""
@@ -165,7 +165,7 @@ def _build_loss_finding(name: Measure, window: Performance, holdout: Performance
     loss = reference - value if higher_is_better else value - reference
     error = _estimate_error_of_difference(window, holdout)
     p_value = float(stats.t.sf(loss / error.se, error.freedom)) if error.se else float(loss <= 0)
-    return Finding("performance", name, max(loss, 0.0), p_value)
+    return Finding(PERFORMANCE, name, max(loss, 0.0), p_value)
 
 
 def _match_days(window: Performance, holdout: Performance) -> tuple[float, float]:
