@@ -191,7 +191,7 @@ def build_context(
     values = {
         "dag": dag,
         "run_id": "run",
-        "params": dict.fromkeys(("as_of", "partition", "promote_in_backfill", "retrain_in_backfill"))
+        "params": dict.fromkeys(("as_of", "partition", "promote_in_backfill", "retrain_in_backfill", "allow_shrink"))
         | fields.pop("params", {}),
         "partition_key": partition,
         "triggering_asset_events": build_events(),

@@ -200,7 +200,6 @@ def test_markup_in_values_is_escaped(mail_server, slack_receiver):
 
 def test_long_list_ends_with_the_number_of_omitted_lines(mail_server):
     checks = [{"outcome": "failed", "reason": f"check {n}"} for n in range(200)]
-    LifecycleNotifier()(
-        build_context("gate", outcome="failed", checks=checks, needs_approval=False, champion="", report="")
-    )
+    verdict = {"outcome": "failed", "checks": checks, "needs_approval": False, "champion": "", "report": ""}
+    LifecycleNotifier()(build_context("gate", **verdict, next_steps=[], days_needed=None))
     assert f"and {200 - MAX_LINES} more" in mail_server.mails[0].get_body(("plain",)).get_content()

@@ -247,7 +247,8 @@ def test_a_type_without_price_gives_one_line_and_exit_code_2(commands: Any) -> N
 
 def test_an_empty_ledger_gives_one_line(commands: Any, tmp_path: Path) -> None:
     process = commands.run_step("costs", "report", "--png", "costs.png")
-    assert (process.code, process.out.count("\n"), process.err) == (0, 1, "")
+    assert (process.code, process.out.count("\n"), process.err.count("\n")) == (0, 1, 1)
+    assert "no chart was written to costs.png" in process.err
     assert "No training was charged yet" in process.out
     assert not (tmp_path / "costs.png").exists()
 

@@ -120,6 +120,7 @@ def measure_sync_peak(commands: Any, home: Path, rows: int, limit_mib: int = 0) 
     return float(peak_mb)
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(sys.platform != "linux", reason="VmHWM is Linux's")
 def test_a_sync_of_four_times_the_rows_takes_no_more_memory(commands: Any, tmp_path: Path) -> None:
     small_peak = measure_sync_peak(commands, tmp_path / "few", 500_000)

@@ -92,13 +92,13 @@ def test_only_one_of_twelve_processes_starts_and_no_event_is_lost() -> None:
 
 def test_without_compare_and_swap_more_than_one_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control: each process decides on the state at its start, and adds its event in any case."""
-    change, old_state = Journal.change, Journal.open().read_state("m")
+    append, old_state = Journal.append_event, Journal.open().read_state("m")
 
-    def change_without_check(self: Journal, name: str, decide: Callable[[Any], Any]) -> Any:
+    def append_without_check(self: Journal, name: str, decide: Callable[[Any], Any]) -> Any:
         event = decide(old_state)
-        return change(self, name, lambda _: event)
+        return append(self, name, lambda _: event)
 
-    monkeypatch.setattr(Journal, "change", change_without_check)
+    monkeypatch.setattr(Journal, "append_event", append_without_check)
     assert race(4).count("started") > 1
 
 
@@ -358,7 +358,12 @@ def test_a_person_can_start_a_training_with_an_empty_lake(
 # The commands.
 
 
-def test_events_status_and_reset_show_and_close_the_breaker() -> None:
+def test_events_status_and_reset_show_and_close_the_breaker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
+) -> None:
+    (tmp_path / "params.yaml").write_text("guard: {policy: {cooldown_days: 14}}")
+    monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
+    fresh_settings()
     for n in range(3):
         run_guard(f"d/{n}", f"2013-0{n + 1}-10", reason="auc 0.61")
         record_outcome(f"d/{n}")

@@ -16,6 +16,7 @@ from pipelines.dataset import load_dataset
 from pipelines.errors import DataError
 from pipelines.lake import Lake
 from pipelines.loop import Event, Kind
+from pipelines.loop.facts import explain_age
 from pipelines.loop.journal import Journal
 from pipelines.loop.transitions import build_end
 from pipelines.monitoring.profiles.counting import count_file
@@ -119,34 +120,33 @@ def test_requests_a_training_without_drift_where_the_last_one_is_old(
     version: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
 ) -> None:
     last, no_alarms = write_profiles(version), {"policy": {"bounds": {"auc": 1.0}}}
-    age = (last - read_as_of(version)).days + 1
-    result = decide(version, last, **no_alarms)
-    assert (result.overdue, result.retrain) == ("", False), "max_age_days is not set"
-    params, guard = tmp_path / "params.yaml", f"guard: {{policy: {{max_age_days: {age}}}}}"
+    as_of, trained_as_of = last + dt.timedelta(1), read_as_of(version)
+    age, params = (as_of - trained_as_of).days, tmp_path / "params.yaml"
+    guard = f"guard: {{policy: {{max_age_days: {age}}}}}"
     params.write_text(guard)
     monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
     fresh_settings()
     result = decide(version, last, **no_alarms)
     assert (result.outcome, result.retrain) == ("none", True)
-    assert (
-        f"as of {read_as_of(version)}, {age} days before {result.as_of}; it is due after {age} days" in result.overdue
-    )
-    assert decide(version, last - dt.timedelta(1), **no_alarms).overdue == "", "a day too early"
-    assert not decide(version, last, backfill=True, **no_alarms).retrain
-    assert decide(version, last, backfill=True, retrain_in_backfill=True, **no_alarms).retrain
+    assert f"as of {trained_as_of}, {age} days before {as_of}; it is due after {age} days" in result.overdue
+    result = decide(version, last, backfill=True, **no_alarms)
+    assert (bool(result.overdue), result.retrain) == (True, False)
 
+    def explain(day: dt.date = as_of) -> str:
+        return explain_age(version.name, load_dataset("flights"), trained_as_of, day)
+
+    assert not explain(as_of - dt.timedelta(1)), "a day too early"
     params.write_text(f"{guard}\nsnapshot: {{train_days: {age - 2}}}")
-    assert f"due after {age - 2} days" in decide(version, last, **no_alarms).overdue, "the training had fewer days"
+    assert f"due after {age - 2} days" in explain(), "the training had fewer days"
+    params.write_text("guard: {policy: {max_age_days: 0}}")
+    assert not explain()
     params.write_text(guard)
-
-    record_training(version.name, result.as_of, "passed")
-    assert decide(version, last, **no_alarms).retrain, (
-        "the training that this day requested does not change the day's answer"
-    )
-    record_training(version.name, result.as_of - dt.timedelta(1), "failed")
-    assert decide(version, last, **no_alarms).retrain, "a training that failed gave no model"
-    record_training(version.name, result.as_of - dt.timedelta(2), "not_passed")
-    assert not decide(version, last, **no_alarms).retrain
+    record_training(version.name, as_of, "passed")
+    assert explain(), "the training that this day requested does not change the day's answer"
+    record_training(version.name, as_of - dt.timedelta(1), "failed")
+    assert explain(), "a training that failed gave no model"
+    record_training(version.name, as_of - dt.timedelta(2), "not_passed")
+    assert not explain()
 
 
 def test_drift_of_inputs_requests_a_training_only_where_it_may(version: Any) -> None:

@@ -93,8 +93,7 @@ def test_an_equal_a_changed_and_a_larger_version_are_published(
     assert publish(folder, SECOND_DAY).changes.added >= 13
 
 
-@pytest.mark.parametrize("known_days", [1, 8])
-@pytest.mark.parametrize("share", [0.25, 0.75])
+@pytest.mark.parametrize(("share", "known_days"), [(0.25, 1), (0.75, 8)])
 def test_a_day_that_ends_early_is_not_published_for_the_first_time(
     share: float,
     known_days: int,

@@ -78,7 +78,7 @@ NOT_ARGUMENTS = {
     "record_outcome": {"run"},
     "score": {"max_rows", "response", "request"},
     "sync": {"watermark"},
-    "drift": {"window_days", "history_days", "label_delay_days", "policy"},
+    "drift": {"window_days", "history_days", "label_delay_days", "policy", "retrain_on"},
 }
 """Fields of each step that are no arguments of its operator.
 

@@ -304,14 +304,14 @@ def test_an_overtaken_rollback_changes_nothing(
     for number in (make_version(), make_version(against="1")):
         promote(model, number)
     third = make_version()
-    change = Journal.change
+    append = Journal.append_event
 
-    def promote_and_change(self: Journal, name: str, decide: Any) -> Any:
-        monkeypatch.setattr(Journal, "change", change)
+    def promote_and_append(self: Journal, name: str, decide: Any) -> Any:
+        monkeypatch.setattr(Journal, "append_event", append)
         promote(model, third)
-        return change(self, name, decide)
+        return append(self, name, decide)
 
-    monkeypatch.setattr(Journal, "change", promote_and_change)
+    monkeypatch.setattr(Journal, "append_event", promote_and_append)
     with pytest.raises(PromotionError, match=r"version 3 of .* became champion meanwhile"):
         rollback(model)
     assert read_alias(client, model) == third

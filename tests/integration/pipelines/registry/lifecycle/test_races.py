@@ -133,15 +133,15 @@ def test_only_one_of_sixteen_promoters_wins_each_round_and_no_event_is_lost(mode
 
 def test_without_compare_and_swap_more_than_one_wins(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control: each process decides on the state at its start, and adds its event in any case."""
-    change = Journal.change
+    append = Journal.append_event
 
-    def change_without_check(self: Journal, name: str, decide: Callable[[State], Any]) -> Any:
+    def append_without_check(self: Journal, name: str, decide: Callable[[State], Any]) -> Any:
         event = decide(old_state)
-        return change(self, name, lambda _: event)
+        return append(self, name, lambda _: event)
 
     old_state = read_state(model)
     numbers = [register_candidate(model, "") for _ in range(4)]
-    monkeypatch.setattr(Journal, "change", change_without_check)
+    monkeypatch.setattr(Journal, "append_event", append_without_check)
     assert list(race(model, numbers).values()).count("won") > 1
 
 
