@@ -159,7 +159,7 @@ GUARDS: Mapping[str, Guard] = {
 SCHEDULE_GUARDS: Mapping[str, Guard] = {"age": check_age}
 """The guards of the schedule's runs."""
 ALERTING = ("data_quality", "breaker")
-"""Guards that hold back until a person acts, so a person is alerted."""
+"""Guards that alert a person: the data, or what the trainings are given, must be looked at."""
 
 
 def list_hold_backs(request: Request, history: History, policy: Policy) -> list[HoldBack]:

@@ -1,4 +1,4 @@
-"""Decide whether a training may start. Only a request by drift can be held back. Idempotent.
+"""Decide whether a training may start. A person and a backfill are never held back. Idempotent.
 
 Every answer is recorded as a loop event. The guards count the trainings that a person or the schedule starts; they do
 not count those of a backfill. "Held back" is a result, not an error.

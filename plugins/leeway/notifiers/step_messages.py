@@ -43,11 +43,14 @@ def build_failure_message(
 
 
 def _build_drift_message(result: Result) -> Message | None:
-    if result["outcome"] != "drift" or not result["retrain"]:
+    if not result["retrain"]:
         return None
+    overdue = result.get("overdue", "")
     facts = {**_build_model_facts(result), "window": f"up to {result['partition']}, {result['rows']:,} rows"}
     facts |= {"worst columns": ", ".join(result["drifted_columns"][:5]), "retraining as of": result["as_of"]}
-    return Message.create(f"{result['model_name']} has drifted", facts, result["reasons"], {"Findings": result["page"]})
+    title = "has drifted" if result["outcome"] == "drift" else "is trained again"
+    reasons = [*result["reasons"], *filter(None, [overdue])]
+    return Message.create(f"{result['model_name']} {title}", facts, reasons, {"Findings": result["page"]})
 
 
 def _build_gate_message(verdict: Result) -> Message | None:

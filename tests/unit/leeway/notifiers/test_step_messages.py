@@ -25,6 +25,15 @@ def test_drift_names_the_worst_columns_the_reasons_and_the_page(make_result):
     assert list(message.links) == ["Findings", "Log"]
 
 
+def test_a_training_requested_by_age_is_no_drift(make_result):
+    overdue = "the last training was as of 2013-02-01, 66 days before 2013-04-08; it is due after 60 days"
+    fields = {"outcome": "none", "reasons": ["nothing drifted"], "drifted_columns": [], "overdue": overdue}
+    message = build("drift", make_result("drift", **fields))
+    assert message.title == "flights is trained again"
+    assert message.lines == ("nothing drifted", overdue)
+    assert build("drift", make_result("drift", **fields, retrain=False)) is None
+
+
 def test_verdict_names_failed_and_undecided_checks_only(make_result):
     message = build("gate", make_result("gate"))
     assert message.title == "flights version 3 did not pass the gate"
