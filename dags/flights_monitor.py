@@ -12,8 +12,8 @@ DOC = """
 `drift` waits for the profiles that `flights_score` writes. It adds the profiles of the window that ends with the run's
 day, compares the sum with the reference of that day's champion, and decides by `params.yaml`, section `drift`. On drift
 that requests a training (`retrain_on`), the asset `flights_drift` gets an event with the `as_of` of the retraining, the
-reason and the drifted columns. The event starts `flights_train`. Otherwise the task is skipped. The task's button *Drift*
-(tab Details) and the lake's table `drift_results` show the findings.
+reason and the drifted columns. The event starts `flights_train`. Otherwise the task is skipped. The task's button
+*Drift* (tab Details) and the lake's table `drift_results` show the findings.
 
 * **Without drift** it requests a training, too, where the last one is older than `max_age_days` (params.yaml, guard).
 * **Paused** at first, like `flights_score`: without profiles each run would wait six hours for them, and fail.

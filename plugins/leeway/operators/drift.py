@@ -23,11 +23,12 @@ EXTRA_FIELDS = ("partition", "model_name", "version", "reasons", "drifted_column
 class DriftSensor(StepOperator, BaseSensorOperator):
     """Wait for the profiles of a window, and decide whether the data that the champion scored have drifted. Idempotent.
 
-    On drift that requests a training (`retrain_on` of params.yaml, section drift), the asset gets an event with `as_of`,
-    `reason` and `drifted_columns` in its extra; DAGs that are scheduled on the asset retrain. It gets one without drift, too, where the last training is older than `max_age_days` of
-    params.yaml, section guard, key policy. Otherwise the task is skipped without drift, and also if the decision is
-    `undecided`: there is no champion, or there are too few data. In a backfill the task is skipped even on drift,
-    unless the backfill may retrain. The log has the reason. The task's button "Drift" opens the page of the findings.
+    On drift that requests a training (`retrain_on` of params.yaml, section drift), the asset gets an event with
+    `as_of`, `reason` and `drifted_columns` in its extra; DAGs that are scheduled on the asset retrain. It gets one
+    without drift, too, where the last training is older than `max_age_days` of params.yaml, section guard, key policy.
+    Otherwise the task is skipped, and also if the decision is `undecided`: there is no champion, or there are too few
+    data. In a backfill the task is skipped in any case, unless the backfill may retrain. The log has the reason. The
+    task's button "Drift" opens the page of the findings.
 
     Between two checks the task waits in the triggerer and uses no worker. If profiles are still missing after
     `timeout`, the task fails, and its error names the days.

@@ -31,7 +31,6 @@ def test_a_training_requested_by_age_is_no_drift(make_result):
     message = build("drift", make_result("drift", **fields))
     assert message.title == "flights is trained again"
     assert message.lines == ("nothing drifted", overdue)
-    assert build("drift", make_result("drift", **fields, retrain=False)) is None
 
 
 def test_verdict_names_failed_and_undecided_checks_only(make_result):
