@@ -28,8 +28,8 @@ class Description:
 class Source(Protocol):
     """A source whose rows are grouped by day; the step `ingest` reads it.
 
-    A source may also have `find_day_range()`, which returns its first and last day as `Days`, or None where it would
-    have to read much for it. The error about a day without rows names them.
+    A source may also have `find_day_range()`. It returns the first and the last day of the source as `Days`, or None
+    where it would have to read much data to find them. The error about a day without rows names these two days.
     """
 
     def describe(self) -> Description:

@@ -1,7 +1,8 @@
 """Stage the changes of a source without partitions: read rows after the watermark, and upsert them into their days.
 
-The watermark moves only after all commits, so a sync that was killed is repeated and loses nothing. Idempotent: rows
-that the lake has already commit nothing. The step publishes nothing: `validate` does, for each day in the result.
+The watermark moves only after all commits, so a sync that was killed can be repeated, and loses nothing. Idempotent: if
+the lake has the rows already, nothing is committed. The step does not publish: `validate` publishes each day in the
+result.
 """
 
 from __future__ import annotations
@@ -40,13 +41,15 @@ class SyncResult(Result):
     watermark: str
     """Largest cursor read so far; empty where no row was ever read."""
     partitions: list[dt.date]
-    """Days that the rows belong to, sorted. Unchanged days are included: they may not be published yet."""
+    """Days that the rows belong to, sorted. Unchanged days are included, because they are perhaps not published yet."""
     changed: list[IngestResult]
     """Result of each day whose staged rows changed."""
 
 
 def run(spec: SyncSpec) -> SyncResult:
     """Write the newest row of each key of the source to the staging table, and move the watermark.
+
+    A watermark in the spec is used instead of the stored one, which then does not move.
 
     Raises:
         SpecError: the source has partitions. A retry cannot help.

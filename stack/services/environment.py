@@ -15,16 +15,16 @@ REGION = "us-east-1"
 BUCKET = "leeway"
 """The bucket that the stack creates in drydock for data, code and models."""
 ROLE_ARN = "arn:aws:iam::123456789012:role/leeway-training"
-# Drydock accepts any credentials, so these are not secret. They are long and unusual because Airflow masks the values
-# of a connection wherever they occur in a log.
+# Drydock accepts any credentials, so these are not secret. Airflow masks the values of a connection wherever they occur
+# in a log: they are long and unusual, so that no other text is masked.
 ACCESS_KEY_ID = "AKIADRYDOCKTAKESANY0"
 SECRET_ACCESS_KEY = "drydock-takes-any-secret-access-key"  # noqa: S105
 
 _DROPPED_PREFIXES = ("AIRFLOW_", "MLFLOW_", "AWS_", "PYICEBERG_", "LEEWAY_STACK_", "PYTHONDONTWRITEBYTECODE")
 """Variables of the caller that services do not inherit.
 
-The settings of another installation would override the stack's own. Without bytecode, each step would compile
-`pipelines` again, which costs a quarter of a second, 180 times in a demo.
+The settings of another installation would override the stack's own. With PYTHONDONTWRITEBYTECODE, each step would
+compile `pipelines` again, which costs a quarter of a second, 180 times in a demo.
 """
 
 

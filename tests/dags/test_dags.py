@@ -128,7 +128,7 @@ def find_unreceived(
 ) -> set[str]:
     """Return the assets whose events do not start their consumers.
 
-    Events of partitioned runs start only partitioned DAGs, and events of other runs only other DAGs.
+    Events of partitioned runs start only partitioned DAGs. All other events start only DAGs that are not partitioned.
     """
     emitted = {(asset, partitioned[dag_id]) for asset, dag_ids in producers.items() for dag_id in dag_ids}
     received = {(asset, partitioned[dag_id]) for asset, dag_ids in consumers.items() for dag_id in dag_ids}
@@ -136,7 +136,7 @@ def find_unreceived(
 
 
 def test_events_reach_the_dags_that_consume_them(bag):
-    """Airflow silently drops an event of a run with a partition key for a DAG that is not partitioned."""
+    """Airflow silently drops an event if its run has a partition key and the consuming DAG is not partitioned."""
     timetables = {name: DagSerialization.from_dict(DagSerialization.to_dict(bag.dags[name])).timetable for name in DAGS}
     partitioned = {name: timetables[name].partitioned for name in DAGS}
     producers: dict[str, set[str]] = {}

@@ -24,7 +24,10 @@ from pipelines.evaluation.statistics.weighted import compute_metric, make_auc
 MIN_WEEK_GROUPS = 3
 """Fewest groups, such as days, with which a week is judged."""
 COLUMNS = ("column", "part", "rows", "value", "low", "high", "p_value", "judged")
-"""Columns of a table of parts, which has one row for each part. `part` is the value of `column` that its rows have."""
+"""Columns of a table of parts, which has one row for each part.
+
+`column` is the name of a column of the holdout, or `week`. `part` is the value that all rows of the part have in it.
+"""
 
 
 def check_slices(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataFrame]:
@@ -81,7 +84,7 @@ def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataF
     def estimate(mask: Array) -> Estimate:
         week_groups = None if groups is None else groups[mask]
         score = holdout.candidate_score[mask]
-        # Not lasting: a week has too few days to show how long weather lasts.
+        # Days that follow each other may be alike, as weather lasts. A week has too few days to measure that.
         return _estimate_auc(holdout.label[mask], [score], policy.alpha, week_groups, is_lasting=False)
 
     def is_judged(metric: Estimate) -> bool:
@@ -118,7 +121,7 @@ def _make_table(
     is_judged: Callable[[Estimate], bool],
     bound: float,
 ) -> pd.DataFrame:
-    """Make a table with one row for each part. A part with both labels that is judged has a p-value.
+    """Make a table with one row for each part. A part has a p-value if it has rows of both labels and is judged.
 
     The p-value is that of the hypothesis that the metric is not below the bound, adjusted by Holm's method.
 
@@ -158,9 +161,9 @@ def _compute_p_value(estimate: Estimate, bound: float) -> float:
 def _estimate_auc(
     label: Array, scores: list[Array], alpha: float, groups: Array | None, *, is_lasting: bool = True
 ) -> Estimate:
-    """Estimate the AUC of the only score, or of the first less the second: by DeLong, or by groups.
+    """Estimate the AUC of one score, or the difference of the AUCs of two: the first's less the second's.
 
-    For `is_lasting`, see `estimate_by_groups`.
+    Without groups, the method is DeLong's. With groups it is `estimate_by_groups`, which describes `is_lasting`.
     """
     if groups is None and len(scores) == 1:
         return delong.estimate_auc(label, scores[0], alpha)

@@ -122,7 +122,7 @@ def read_run(path: Path) -> Run:
 
 
 def _describe_engines(meta: Mapping[str, Any]) -> str:
-    """Describe which engine judged how many expectations, and whether both judged them."""
+    """Describe how many expectations each engine judged, how many both judged, and whether their answers agree."""
     counts, verification = _as_mapping(meta.get("engines")), _as_mapping(meta.get("verification"))
     parts = [f"{_ENGINES[name]} ({counts[name]})" for name in _ENGINES if _as_int(counts.get(name))]
     text = f"Judged by {' and '.join(parts)}" if parts else ""
@@ -151,7 +151,7 @@ def _describe_difference(difference: Mapping[str, Any]) -> str:
 
 
 def _derive_verdict(meta: Mapping[str, Any], checks: Sequence[CheckText], bad_rows: int) -> Verdict:
-    """Derive the verdict from the failed expectations and the bad rows; `meta` can only say `blocked`."""
+    """Derive the verdict from the failed expectations and the bad rows. From `meta`, only `blocked` is used."""
     failed_severities = {check.severity for check in checks if not check.success}
     if "critical" in failed_severities or meta.get("verdict") == "blocked":
         return "blocked"

@@ -134,7 +134,7 @@ def _evaluate_group(
 
 @functools.cache
 def _define_batch() -> BatchDefinition:
-    """Define the batch of a frame, in a context that all judgements of the process share: a context takes 0.15 s."""
+    """Define the batch of a frame, in one context for the whole process, because creating a context takes 0.15 s."""
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
     asset = context.data_sources.add_pandas("rows").add_dataframe_asset("rows")

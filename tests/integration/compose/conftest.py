@@ -1,6 +1,7 @@
 """Run docker-compose.yaml without Docker: each service by its command in the file, on free ports of loopback.
 
-PostgreSQL and Redis are the system's. No package index has SeaweedFS, so a second drydock serves S3.
+PostgreSQL and Redis are the programs that this machine has. No package index has SeaweedFS, so a second drydock serves
+S3.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ SHORT_INTERVALS = {
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
     "AIRFLOW__CORE__HOSTNAME_CALLABLE": "socket.gethostname",
 }
-"""Settings that make Airflow check more often than by default. They change nothing else."""
+"""Settings that make Airflow check more often than by default, and find its hostname without DNS."""
 
 
 def find_program(name: str, package: str) -> str:
@@ -61,7 +62,7 @@ def find_program(name: str, package: str) -> str:
 
 
 class Stack:
-    """Run the services of the file as processes."""
+    """Run the services of docker-compose.yaml as processes."""
 
     def __init__(self, folder: Path, free_port: Callable[[], int], until: Callable[..., Any]) -> None:
         self.folder, self.until = folder, until
@@ -136,7 +137,7 @@ class Stack:
         return self.until(check, timeout_s)
 
     def is_healthy(self, service: str) -> bool:
-        """Run the health check of the file."""
+        """Run the health check that docker-compose.yaml gives the service, and return whether it passes."""
         if service == "s3":  # drydock's health page has another path than SeaweedFS's
             url = f"{self.get_url(service)}/drydock/health"
             command = [sys.executable, str(compose.ROOT / "docker/healthy.py"), url]
@@ -148,7 +149,7 @@ class Stack:
         return result.returncode == 0
 
     def kill(self, service: str) -> None:
-        """Kill a service and all processes that it started by SIGKILL, as if its container were gone."""
+        """Send SIGKILL to a service and to all processes that it started, as if its container were gone."""
         self.stopped.add(service)
         child = self.processes[service]
         descendants = psutil.Process(child.pid).children(recursive=True) if child.poll() is None else []
@@ -242,7 +243,7 @@ class Stack:
             shutil.rmtree(self.postgres)
 
     def make_databases(self) -> None:
-        """Run the script that the service mounts, as the image of PostgreSQL does at its first start."""
+        """Run the script that the service `postgres` mounts, as the image of PostgreSQL does at its first start."""
         (mount,) = [volume for volume in self.services["postgres"]["volumes"] if "initdb.d" in volume]
         login = {"PGHOST": "127.0.0.1", "PGPASSWORD": self.secrets["POSTGRES_PASSWORD"]}
         env = self._build_environment("postgres") | login

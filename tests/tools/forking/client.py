@@ -197,7 +197,7 @@ def can_fork(args: Any, env: dict[str, str]) -> bool:
 
 
 def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[Any]:
-    """Run a command as subprocess.run does, with its options `capture_output`, `check`, `timeout` and Popen's."""
+    """Run a command as subprocess.run does; options: `capture_output`, `check`, `input`, `timeout`, those of Popen."""
     if options.pop("capture_output", False):
         options.update(stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     timeout, is_checked, text = options.pop("timeout", None), options.pop("check", False), options.pop("input", None)

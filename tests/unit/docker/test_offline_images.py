@@ -13,6 +13,7 @@ from tests.tools.dockerfile import parse_dockerfile
 
 TOOL = compose.ROOT / "tools/offline-images"
 STAND_INS = sorted(path.parent for path in (compose.ROOT / "docker/offline").glob("*/Dockerfile"))
+"""Folders of the images that are built in place of external images, where no image can be pulled."""
 REAL_PROGRAMS = ("bash", "cat", "cp", "dirname", "env", "grep", "mkdir", "mktemp", "rm", "sed", "sort", "tail", "tar")
 FAKES = {
     "id": "echo 0",
@@ -168,7 +169,7 @@ def test_stand_in_of_the_s3_store_is_the_image_of_drydock():
     assert store["image"] == drydock["image"]
     assert store["build"]["target"] == drydock["build"]["target"]
     assert store["command"][0] == drydock["command"][0]
-    # On the port of its clients, and on a volume at a folder that the image's user owns.
+    # The server listens on the port that its clients use. Its volume is mounted at a folder that the image's user owns.
     assert {"--port", "8333"} < set(store["command"])
     (volume,) = store["volumes"]
     assert volume.split(":") == [*override["volumes"], "/var/lib/drydock"]

@@ -1,4 +1,7 @@
-"""Test that pages name only commands, options, files and modules that exist, and code only pages that exist."""
+"""Test the names on pages and in code.
+
+Pages name only commands, options, files and modules that exist. Code names only pages that exist.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ CHANGELOG = "CHANGELOG.md"
 
 
 def find_wrong_calls(text: str, programs: dict[str, Any]) -> list[str]:
-    """List the calls in a text that no program has."""
+    """List the calls in a text whose command or options do not exist."""
     wrong_calls = []
     for program, words, arguments in CALL.findall(text.replace("\\\n", " ")):
         command, name = programs[program], program
@@ -66,7 +69,7 @@ def locate(path: str) -> Path:
 def is_outside_repository(path: str) -> bool:
     """Return whether a path is no file of the repository.
 
-    Such paths are in LEEWAY_HOME/docs, Terraform's plan, and the names of secrets on AWS.
+    Such paths are a file in LEEWAY_HOME/docs, the file of Terraform's plan, or the name of a secret on AWS.
     """
     at_run_time = ("infra/terraform/plan", "leeway/connections")
     return (path.startswith("docs/") and not path.endswith(".md")) or path.startswith(at_run_time)

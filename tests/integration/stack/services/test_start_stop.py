@@ -214,7 +214,8 @@ def test_repeated_demo_runs_only_what_failed_or_is_missing(project):
     assert "2 champion" in result.stdout
     assert read_lines(project, "ingested") == ["2013-01-01", "2013-01-02", "2013-01-03"]
     assert read_lines(project, "trained") == ["2013-03-01", "2013-03-01", "2013-04-01"]
-    # Gate and promote recognise a backfill by this run type. The demo's backfill may promote.
+    # Whether the run type is `backfill`, by which gate and promote recognise one, and the param `promote_in_backfill`:
+    # the demo's backfill may promote.
     assert set(read_lines(project, "kinds")) == {"True True"}
 
 

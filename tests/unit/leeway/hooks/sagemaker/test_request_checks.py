@@ -1,4 +1,4 @@
-"""Test the checks of a request: a wrong one is refused before the first call, in one line that says what to change."""
+"""Test the checks of a request: a wrong request is refused before the first call. The error says what to change."""
 
 import copy
 
@@ -26,7 +26,7 @@ REQUEST = {
 
 
 def assert_refuses(message, check, *args):
-    """Assert that a check fails for good, with a message in one line."""
+    """Assert that a check fails without a retry, and that its message is one line."""
     with pytest.raises(AirflowFailException, match=message) as error:
         check(*args)
     assert "\n" not in str(error.value)

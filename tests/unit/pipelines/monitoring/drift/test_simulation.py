@@ -18,7 +18,7 @@ def calm_years() -> list[list[drift.WindowResult]]:
 
 def test_false_alarms_are_at_most_at_the_stated_level(calm_years: list[list[drift.WindowResult]]) -> None:
     assert sum(drift.count_alarms(decide_each(year, POLICY)) for year in calm_years) == 0
-    # Negative control of the bounds: the p-values alone hold the level, for any effect and without persistence.
+    # The p-values keep to the level by themselves, without the bound on the effect and without persistence.
     runs = sum(drift.count_runs(drift.flag_significant_windows(year)) for year in calm_years)
     assert stats.poisson.sf(runs - 1, POLICY.false_alarms_per_year * YEARS) > 0.01
     # Negative control: the same year, with rows taken as independent.
