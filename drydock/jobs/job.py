@@ -110,7 +110,7 @@ class Job(ABC):
     @property
     @abstractmethod
     def arguments(self) -> Sequence[str]:
-        """The arguments of the image's own entrypoint, used if no other command is executed."""
+        """The arguments that the image's own entrypoint gets, unless a command replaces the entrypoint."""
 
     @property
     @abstractmethod

@@ -112,7 +112,7 @@ def take_page(events: Iterator[Event], limit: int | None) -> tuple[list[Event], 
         limit: Maximum number of events; CloudWatch Logs' own limit if None.
 
     Returns:
-        At most limit events and at most 1 MiB, but at least one event if there is one; and whether there are more.
+        At most `limit` events and at most 1 MiB, but at least one event if there is one; and whether there are more.
     """
     page: list[Event] = []
     bytes_left = PAGE_BYTES

@@ -49,7 +49,8 @@ def check_aliases(
 ) -> None:
     """Make MLflow's aliases agree with the events. An alias that was moved by hand is recorded, and kept or put back.
 
-    Without an option, section `promote`, key `moved_by_hand` of params.yaml decides; without that, it is put back.
+    Without an option, the key `moved_by_hand` in section `promote` of params.yaml decides. Without that key, the alias
+    is put back.
     """
     if keep and put_back:
         raise SpecError("--keep and --put-back exclude each other.", "Give one of them.")

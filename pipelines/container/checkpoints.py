@@ -29,7 +29,7 @@ from typing import Any
 
 HEADER = re.compile(rb"leeway-checkpoint 1 ([0-9a-f]{16}) (\S{1,40})\n")
 MAX_HEADER_BYTES = 100
-"""Most bytes of the first line; no more of a file is read to find out whether it is a checkpoint."""
+"""Largest length of the first line. No more of a file is read to find out whether it is a checkpoint."""
 DIGEST_BYTES = 64
 """Length of the SHA-256 at the end of the file, in hex digits."""
 
@@ -125,7 +125,10 @@ class Checkpoints:
                 _write_line(f"checkpoint {_format_file_name(step)} {reason}; trying the one before")
 
     def _write(self, target: Path, header: bytes, payload: bytes) -> None:
-        """Write a file that is complete or absent, even after a power failure. Its temporary name never changes."""
+        """Write a file that is complete or absent, even after a power failure.
+
+        The temporary file always has the same name, so that a job that is killed leaves at most one.
+        """
         digest = hashlib.sha256(header)
         digest.update(payload)
         try:
@@ -171,7 +174,8 @@ def _choose_temporary_folder(folder: Path) -> Path:
     """
     for location in (folder.parent, folder):
         try:
-            # Two mounts of one disk look the same, so a move is tried. The folder is empty: S3 stores no empty folders.
+            # Two mounts of one disk look the same, so a move is tried. An empty folder is moved, because it is never
+            # copied to S3.
             test_folder = Path(tempfile.mkdtemp(dir=location, prefix=".probe-"))
             try:
                 test_folder = test_folder.rename(folder / test_folder.name)

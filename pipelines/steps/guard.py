@@ -96,7 +96,7 @@ def run(spec: GuardSpec) -> GuardResult:
     journal = Journal.open()
     event = journal.append_event(spec.model_name, lambda history: build_answer(request, history, spec.policy))
     answer = event or journal.read_state(spec.model_name).find_last_answer(request.run)
-    assert answer is not None  # if `change` adds no event, an earlier call has added the answer
+    assert answer is not None  # if no event was appended, an earlier call for this run appended one
     _log_answer(answer)
     return _build_result(answer, window.model_dump(include={"as_of", "train_days", "holdout_days", "label_delay_days"}))
 
@@ -113,7 +113,7 @@ def resolve_run(run: str) -> str:
 
 
 def build_request(spec: GuardSpec, run: str, window: Window) -> Request:
-    """Build the request with the facts that the guards need; facts that only drift needs are empty for others."""
+    """Build the request with the facts that the guards need; those that matter only for drift are empty otherwise."""
     from pipelines.lake import Lake
     from pipelines.loop import Request, facts
 

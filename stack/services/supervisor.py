@@ -50,6 +50,7 @@ class Supervisor:
         self.stack.save(self.layout)
         for service in self.plan.services:
             self._start(service)
+            # `_has_to_stop` removes each service that has ended from `running`.
             while service.runs_once and service.name in self.running and not self._has_to_stop():
                 self.stop_requested.wait(_POLL_S / 4)
             if self._has_to_stop():

@@ -1,7 +1,7 @@
 """Split a window into parts of some days each.
 
-It is for expressions that give the same rows for the parts as for the whole. The window functions and the sort of a
-part fit in memory, so less is spilled to disk.
+An expression that gives the same rows for the parts as for the whole window is computed for one part at a time. The
+sort and the SQL window functions of a part fit in memory, so less is spilled to disk.
 """
 
 from __future__ import annotations

@@ -102,7 +102,10 @@ def _compare_metrics(comparison: Comparison, record: Record, folder: Path) -> No
 
 
 def _compare_retrained_model(comparison: Comparison, record: Record, workspace: Workspace) -> None:
-    """Train again with the recorded hyperparameters, and compare the models. No MLflow: the run must not change."""
+    """Train again with the recorded hyperparameters, and compare the models.
+
+    The training does not use MLflow, so that the MLflow run of the version does not change.
+    """
     params = read_json(record.folder / "training" / "params.json", "the training script writes it")
     hyperparameters = json.dumps({name: value for name, value in params.items() if value is not None})
     dvc_calls.run_module(workspace, "pipelines", "train", "--hyperparameters", hyperparameters, MLFLOW_TRACKING_URI="")

@@ -1,4 +1,4 @@
-"""The sensor over the step `drift`."""
+"""The sensor that runs the step `drift`."""
 
 from __future__ import annotations
 

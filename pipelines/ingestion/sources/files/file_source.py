@@ -51,8 +51,8 @@ class FileSource:
         encoding: encoding of CSV or JSON.
         delimiter: character between the values of a CSV.
         nulls: texts in a CSV that mean that a value is missing.
-        final_newline: whether a CSV must end with a newline. A file that was cut in its last value does not. Set it to
-            False for a source whose files never do.
+        final_newline: whether a CSV must end with a newline. Without one, the file may be truncated. Set it to False
+            for a source whose complete files have no newline at the end.
     """
 
     url: str = field(repr=False)

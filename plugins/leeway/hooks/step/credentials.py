@@ -99,7 +99,10 @@ def _format_variable_name(text: str) -> str:
 
 
 def _mask_in_logs(variables: dict[str, str]) -> dict[str, str]:
-    """Make Airflow mask the secret values in logs: by itself it masks the password, but no text that contains it."""
+    """Make Airflow mask the secret values in logs. By itself, it masks the password, but not its encoded form.
+
+    A URL or a header can have the password in an encoded form.
+    """
     for name, value in variables.items():
         if name not in PUBLIC_VARIABLES and (not name.endswith("_URL") or "@" in value):
             mask_secret(value)

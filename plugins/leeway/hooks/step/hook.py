@@ -142,7 +142,8 @@ def _end_group(child: subprocess.Popen[str]) -> None:
 
 
 def _signal_group(child: subprocess.Popen[str], signal_number: int) -> None:
-    # If the step has ended and a process has its id, that is another program, and the step's group is gone.
+    # The kernel gives no new process the id of a group that still has members. So if the step has ended and a process
+    # has its id, the step's group is gone, and the signal would hit another program.
     if child.returncode is not None and psutil.pid_exists(child.pid):
         return
     with suppress(ProcessLookupError, PermissionError):

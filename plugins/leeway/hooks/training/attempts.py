@@ -93,7 +93,8 @@ class TrainingAttempts(Attempts):
     def _start_next(self, attempts: Sequence[Job]) -> JobWait | None:
         matching_attempts = [job for job in attempts if self._has_same_inputs(job)]
         last_attempt = matching_attempts[-1] if matching_attempts else None
-        # If no machine follows, an earlier try failed without capacity: this try begins with the first machine again.
+        # If there is no next machine, an earlier try failed because no machine had capacity. This try begins with the
+        # first machine again.
         machine = choose_next_machine(self.template.machines, last_attempt) or self.template.machines[0]
         prices = self.costs.require_budget(self.template.machines)
         if last_attempt:
