@@ -91,14 +91,15 @@ def run(spec: GuardSpec) -> GuardResult:
     from pipelines.loop.journal import Journal
     from pipelines.loop.transitions import build_answer
 
-    window = load_training_window(spec.as_of)
-    request = build_request(spec, resolve_run(spec.run), window.compute_window())
+    window_spec = load_training_window(spec.as_of)
+    request = build_request(spec, resolve_run(spec.run), window_spec.compute_window())
     journal = Journal.open()
     event = journal.append_event(spec.model_name, lambda history: build_answer(request, history, spec.policy))
     answer = event or journal.read_state(spec.model_name).find_last_answer(request.run)
     assert answer is not None  # if no event was appended, an earlier call for this run appended one
     _log_answer(answer)
-    return _build_result(answer, window.model_dump(include={"as_of", "train_days", "holdout_days", "label_delay_days"}))
+    window = window_spec.model_dump(include={"as_of", "train_days", "holdout_days", "label_delay_days"})
+    return _build_result(answer, window)
 
 
 def resolve_run(run: str) -> str:

@@ -28,7 +28,7 @@ def wait_until(
     """
     deadline, pause_s = time.monotonic() + timeout_s, 0.01
     while not (value := condition()):
-        assert time.monotonic() < deadline, f"timed out after {timeout_s:g} s: {reason}"
+        assert time.monotonic() < deadline, f"timed out after {timeout_s:g} s of waiting until {reason}"
         time.sleep(min(pause_s, max_pause_s))
         pause_s *= 1.5  # a loop without pauses would take a core from the process that it waits for
     return value
