@@ -61,6 +61,7 @@ def count_changes(
 
 def _compare(old_scan: DataScan, spool: Spool, key: Sequence[str], ignored_columns: Sequence[str]) -> ChangeCounts:
     schema = _merge_schemas(views.read_schema(old_scan), spool.schema)
+    _check_key(schema, key)
     compared_columns = [name for name in schema.names if name not in ignored_columns]
     with connect() as connection, make_spill_folder() as folder:
         with (
@@ -73,6 +74,17 @@ def _compare(old_scan: DataScan, spool: Spool, key: Sequence[str], ignored_colum
     added, removed, pairs = (sum(column) for column in zip(*counts, strict=True))
     changed = pairs if key else 0
     return ChangeCounts(added=added - changed, removed=removed - changed, changed=changed)
+
+
+def _check_key(schema: pa.Schema, key: Sequence[str]) -> None:
+    """Raise a DataError where the rows lack a column of the key."""
+    missing = [column for column in key if column not in schema.names]
+    if missing:
+        columns = ", ".join(schema.names[:40])
+        raise DataError(
+            f"the rows have no column {missing[0]}, which their key names.",
+            f"Correct `key` of the dataset. The columns: {columns}.",
+        )
 
 
 def _merge_schemas(old_schema: pa.Schema, new_schema: pa.Schema) -> pa.Schema:

@@ -25,7 +25,7 @@ from pipelines.lake.commits import (
     Commit,
     retry_conflicts,
 )
-from pipelines.lake.spool import Spool, check_first_rows, check_key, write_spool
+from pipelines.lake.spool import Spool, check_first_rows, write_spool
 from pipelines.lake.transaction import CachingTransaction
 
 _EPOCH = dt.date(1970, 1, 1)
@@ -71,13 +71,12 @@ class Lake:
             ignored_columns: columns that are not compared: a row that differs only in these counts as equal.
 
         Raises:
-            DataError: there are no rows, or rows of another day, or a column is gone, narrower or of another type, or a
-                column of the key is not among them. A retry cannot help.
+            DataError: there are no rows, or rows of another day, or a column is gone, narrower or of another type, or
+                the rows to compare with lack a column of the key. A retry cannot help.
             ConflictError: other writers committed first in every attempt. A retry can help.
         """
         batches: Iterator[pa.RecordBatch] = iter(rows.to_batches() if isinstance(rows, pa.Table) else rows)
         batches = check_first_rows(day, rows.schema, batches)
-        check_key(name, rows.schema, key)
         table = self._find_or_create(name, rows.schema, part)
         schema = evolution.to_iceberg_schema(rows.schema, table.schema().as_arrow())
         evolution.plan_evolution(table, schema, day)

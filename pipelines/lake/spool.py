@@ -46,20 +46,6 @@ def check_first_rows(day: dt.date, schema: pa.Schema, batches: Iterator[pa.Recor
     return chain([first_batch], batches)
 
 
-def check_key(name: str, schema: pa.Schema, key: Sequence[str]) -> None:
-    """Check that the rows of a table have all columns of its key.
-
-    Raises:
-        DataError: a column is missing. A retry cannot help.
-    """
-    missing = [column for column in key if column not in schema.names]
-    if missing:
-        raise DataError(
-            f"the rows of {name} have no column {missing[0]}, which its key names.",
-            f"Correct the `key` of the dataset. The columns: {', '.join(schema.names[:40])}.",
-        )
-
-
 @dataclass
 class Spool:
     """The files of one partition."""

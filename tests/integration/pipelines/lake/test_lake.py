@@ -126,9 +126,15 @@ def test_unsuitable_rows_are_refused_and_change_nothing(home: Path, rows: pa.Tab
 def test_refused_rows_create_no_table(home: Path) -> None:
     with pytest.raises(DataError):
         Lake.open().write_partition("t", D1, create_rows(D2))
-    with pytest.raises(DataError, match="no column id_of_row, which its key names"):
-        Lake.open().write_partition("t", D1, create_rows(D1), key=("date", "id_of_row"))
     assert Lake.open().count_rows_by_day("t") == {}
+
+
+def test_a_key_without_its_column_is_named_and_changes_nothing(home: Path) -> None:
+    lake = Lake.open()
+    lake.write_partition("t", D1, create_rows(D1, 1))
+    with pytest.raises(DataError, match="no column id_of_row, which their key names"):
+        lake.write_partition("t", D1, create_rows(D1, 2), key=("date", "id_of_row"))
+    assert count_snapshots(lake, "t") == 1
 
 
 def test_a_missing_table_or_snapshot_is_named(home: Path) -> None:
