@@ -17,17 +17,11 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks import (
-    alarms,
     backtest,
     cases,
     completeness,
-    coverage,
-    decide,
-    drift,
     drydock,
-    gates,
     interruptions,
-    losses,
     memory,
     preprocess,
     profile,
@@ -37,6 +31,7 @@ from benchmarks import (
     validation,
     year,
 )
+from benchmarks.decisions import alarms, coverage, decide, drift, gates, losses
 
 RESULTS = Path(__file__).parent / "results"
 BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {

@@ -65,8 +65,8 @@ def _judge_year(dataset: Dataset, facts: dict[str, str], seconds: list[float]) -
 def _ends_early(lake: Any, dataset: Dataset, day: dt.date, rows: pa.Table) -> bool:
     from pipelines.lake import connect
     from pipelines.system.duckdb_session import make_spill_folder
-    from pipelines.validation.suites import arguments, completeness_checks
-    from pipelines.validation.suites.rows import VIEW, Rows
+    from pipelines.validation.evaluators import arguments, completeness_checks
+    from pipelines.validation.evaluators.rows import VIEW, Rows
 
     args = arguments.EarlyEnd(column=dataset.event_time, timezone=dataset.timezone, series=[*dataset.series])
     with connect() as connection, make_spill_folder() as folder:

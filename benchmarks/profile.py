@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.drift_tools import DRIFT_TOOLS, TOOL_VARIABLES
+from benchmarks.decisions.drift_tools import DRIFT_TOOLS, TOOL_VARIABLES
 
 PROJECT = Path(__file__).parents[1]
 RUNS = 3

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import typer
@@ -82,8 +82,13 @@ def main(
         policy = _read_policy(context, spot_options)
         _serve(settings, _create_executor(executor, dockerfile), policy, (host, port), port_file)
     except (CannotStart, InvalidSetting) as error:
-        typer.echo(f"drydock: {error}", err=True)
-        raise typer.Exit(EXIT_TRY_AGAIN if isinstance(error, CannotStart) else EXIT_INVALID) from None
+        _exit_with(error)
+
+
+def _exit_with(error: CannotStart | InvalidSetting) -> NoReturn:
+    """Write the error as one line, and end the program with its exit code."""
+    typer.echo(f"drydock: {error}", err=True)
+    raise typer.Exit(EXIT_TRY_AGAIN if isinstance(error, CannotStart) else EXIT_INVALID) from None
 
 
 def _check_options(s3: str, numbers: Sequence[float]) -> None:

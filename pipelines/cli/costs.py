@@ -88,13 +88,12 @@ def forecast_backfill(
         raise SpecError("--dag is empty.", "Give the DAG to backfill.")
     if runs is not None and (first or last):
         raise SpecError("--runs excludes --from and --to.", "Give the number of runs, or the days.")
-    if runs is None:
-        runs = _count_runs(dag, first, last)
+    runs = _count_runs(dag, first, last) if runs is None else runs
     ledger, month, paying_project = Ledger.open(), get_current_month(), project or str(budget.get("project", ""))
-    is_machine_given = any((instance_type, instance_count, max_run_s, region))
-    past_cost = None if is_machine_given else forecasting.estimate_from_ledger(ledger.read_rows(dag_id=dag))
-    cost = past_cost or _estimate_worst_case(budget, dag, instance_type, instance_count, max_run_s, region)
-    if not past_cost and not is_machine_given:
+    machine = (instance_type, instance_count, max_run_s, region)
+    past_cost = None if any(machine) else forecasting.estimate_from_ledger(ledger.read_rows(dag_id=dag))
+    cost = past_cost or _estimate_worst_case(budget, dag, *machine)
+    if not past_cost and not any(machine):
         cost = replace(cost, basis=f"no past run of {dag} in the ledger: {cost.basis}")
     spent_usd, month_usd = ledger.sum_cost_usd(month, paying_project), budget.get("month_usd")
     result = forecasting.Forecast(dag, runs, cost, paying_project, month, spent_usd, month_usd)

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from pipelines.lake import Lake
 from pipelines.system.duckdb_session import quote_identifier, quote_text
+from pipelines.validation.evaluators.rows import BATCH_ROWS, POSITION
 from pipelines.validation.suites import ExpectationResult, Judgement, Rows
-from pipelines.validation.suites.rows import BATCH_ROWS, POSITION
 
 REASONS = "quarantine"
 """Column of the reasons, beside the columns of the rows."""

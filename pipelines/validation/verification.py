@@ -15,9 +15,9 @@ from pipelines.errors import EnginesDifferError
 from pipelines.settings import settings
 from pipelines.system.log import log
 from pipelines.validation import suites
+from pipelines.validation.evaluators.duckdb_expectations import ADDED_EXPECTATIONS
 from pipelines.validation.suites import EngineName, ExpectationResult, Judgement, Rows
 from pipelines.validation.suites.comparing import Difference, compare_results
-from pipelines.validation.suites.duckdb_expectations import ADDED_EXPECTATIONS
 
 MAX_ROWS = 5_000_000
 """Largest partition that Great Expectations judges to verify: its pandas engine holds the values in memory."""
@@ -59,21 +59,11 @@ def verify(judgement: Judgement, rows: Rows, dataset: str, share: float) -> Veri
         return None
     if rows.count > MAX_ROWS:
         log.warning(
-            "%s %s: not verified, because Great Expectations would hold %d rows in memory; verified are at most %d",
+            "%s %s: not verified, because Great Expectations would hold %d rows in memory; the limit is %d",
             dataset, rows.day, rows.count, MAX_ROWS,
         )  # fmt: skip
         return None
-    results = [result for result in judgement.results if _can_compare(result, judgement.engine)]
-    if not results:
-        return None
-    suite = replace(judgement.suite, expectations=[result.expectation for result in results])
-    other_results = suites.judge(suite, rows, "duckdb" if judgement.engine == "gx" else "gx").results
-    # DuckDB's answer first; where only Great Expectations can judge, there is nothing to compare.
-    pairs = [
-        (result, other_result) if result.engine == "duckdb" else (other_result, result)
-        for result, other_result in zip(results, other_results, strict=True)
-        if result.engine != other_result.engine
-    ]
+    pairs = _judge_by_both(judgement, rows)
     if not pairs:
         return None
     from pipelines.validation.suites import by_gx
@@ -84,6 +74,20 @@ def verify(judgement: Judgement, rows: Rows, dataset: str, share: float) -> Veri
         dataset, rows.day, by_gx.VERSION, len(pairs), len(verification.differences),
     )  # fmt: skip
     return verification
+
+
+def _judge_by_both(judgement: Judgement, rows: Rows) -> list[tuple[ExpectationResult, ExpectationResult]]:
+    """Return the answers of DuckDB and of Great Expectations to each expectation that both can evaluate."""
+    results = [result for result in judgement.results if _can_compare(result, judgement.engine)]
+    if not results:
+        return []
+    suite = replace(judgement.suite, expectations=[result.expectation for result in results])
+    other_results = suites.judge(suite, rows, "duckdb" if judgement.engine == "gx" else "gx").results
+    return [
+        (result, other_result) if result.engine == "duckdb" else (other_result, result)
+        for result, other_result in zip(results, other_results, strict=True)
+        if result.engine != other_result.engine
+    ]
 
 
 def _can_compare(result: ExpectationResult, engine: EngineName) -> bool:

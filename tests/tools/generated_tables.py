@@ -9,8 +9,8 @@ import duckdb
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from pipelines.validation.evaluators.rows import VIEW
 from pipelines.validation.suites import Rows
-from pipelines.validation.suites.rows import VIEW
 
 DAY = dt.date(2013, 1, 1)
 MOMENT = dt.datetime(2013, 1, 1, 5, tzinfo=dt.UTC)

@@ -70,17 +70,13 @@ def check_estimate(
         relevant_effect: smallest distance beyond the bound that is worth having, 0 or more.
     """
     # `decide` takes a lower bound, so both signs change for an upper bound.
-    signed_estimate = -estimate if is_upper else estimate
-    lower = -bound if is_upper else bound
+    signed_estimate, lower = (-estimate, -bound) if is_upper else (estimate, bound)
     outcome: Outcome = decide(signed_estimate, math.nextafter(lower, math.inf) if is_strict else lower, relevant_effect)
-    if estimate.groups is not None and estimate.groups < policy.min_groups:
+    if _has_few_groups(estimate, policy):
         outcome = UNDECIDED
     requirement = f"{'more than' if is_strict else 'at most' if is_upper else 'at least'} {bound:.6g}"
-    units_needed = (
-        _compute_units_needed(estimate, relevant_effect or abs(estimate.value - bound), policy)
-        if outcome == UNDECIDED
-        else None
-    )
+    effect = relevant_effect or abs(estimate.value - bound)
+    units_needed = _compute_units_needed(estimate, effect, policy) if outcome == UNDECIDED else None
     return Check(
         name=name,
         value=_replace_non_finite(estimate.value),
@@ -99,10 +95,15 @@ def report_value(name: str, reason: str, value: float | None = None) -> Check:
     return Check(name=name, value=value, bound=None, outcome=REPORTED, reason=reason)
 
 
+def _has_few_groups(estimate: Estimate, policy: Policy) -> bool:
+    """Return whether the estimate is by groups, and has too few of them to decide."""
+    return estimate.groups is not None and estimate.groups < policy.min_groups
+
+
 def _compute_units_needed(estimate: Estimate, effect: float, policy: Policy) -> int | None:
     """Compute how many groups, or rows without groups, would decide the check; None where no number would."""
     groups = estimate.groups
-    if groups is not None and groups < policy.min_groups:
+    if _has_few_groups(estimate, policy):
         return policy.min_groups
     if not (math.isfinite(estimate.se) and effect > 0):
         return None
@@ -123,7 +124,7 @@ def _describe_estimate(
     name: str, estimate: Estimate, outcome: Outcome, requirement: str, units_needed: int | None, policy: Policy
 ) -> str:
     groups, unit = estimate.groups, "rows" if estimate.groups is None else name_groups(policy.draw_by)
-    if groups is not None and groups < policy.min_groups:
+    if _has_few_groups(estimate, policy):
         return (
             f"{name} is {estimate.value:.6g}: {groups} {unit} are too few to decide, at least {units_needed} are needed"
         )

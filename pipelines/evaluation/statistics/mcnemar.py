@@ -63,15 +63,27 @@ def run_mcnemar_test(
     is_candidate_right, is_champion_right = ((score >= threshold) == truth for score in scores)
     counts = int((is_candidate_right & ~is_champion_right).sum()), int((is_champion_right & ~is_candidate_right).sum())
     gain = _estimate_gain(*counts, len(truth), validate_alpha(alpha), is_same=np.array_equal(scores[0], scores[1]))
-    differing_rows = counts[0] + counts[1]
-    p_value = float(binomtest(counts[0], differing_rows).pvalue) if differing_rows else 1.0
-    if groups is not None and differing_rows:
-        metric = make_mean(is_candidate_right.astype(np.float64) - is_champion_right)
-        gain_by_groups = estimate_by_groups([metric], number_groups(groups, len(truth)), alpha)
-        # With few rows on which the models differ, the interval by groups alone would be too narrow.
-        gain = replace(gain_by_groups, low=min(gain_by_groups.low, gain.low), high=max(gain_by_groups.high, gain.high))
-        p_value = max(p_value, float(2 * t.sf(abs(gain.value) / gain.se, gain.freedom)) if gain.se else 0.0)
-    return McNemarResult(*counts, p_value, len(truth), gain)
+    result = McNemarResult(*counts, _compute_exact_p_value(*counts), len(truth), gain)
+    if groups is None or not sum(counts):
+        return result
+    metric = make_mean(is_candidate_right.astype(np.float64) - is_champion_right)
+    return _widen_by_groups(result, estimate_by_groups([metric], number_groups(groups, len(truth)), alpha))
+
+
+def _compute_exact_p_value(candidate_only: int, champion_only: int) -> float:
+    """Compute the p-value of the exact binomial test; 1 without rows on which only one model is right."""
+    rows = candidate_only + champion_only
+    return float(binomtest(candidate_only, rows).pvalue) if rows else 1.0
+
+
+def _widen_by_groups(result: McNemarResult, gain: Estimate) -> McNemarResult:
+    """Return the result with the gain by groups, whose interval and p-value are no smaller than for independent rows.
+
+    With few rows on which the models differ, the interval by groups alone would be too narrow.
+    """
+    p_value = float(2 * t.sf(abs(gain.value) / gain.se, gain.freedom)) if gain.se else 0.0
+    widened = replace(gain, low=min(gain.low, result.gain.low), high=max(gain.high, result.gain.high))
+    return replace(result, p_value=max(result.p_value, p_value), gain=widened)
 
 
 def _estimate_gain(candidate_only: int, champion_only: int, rows: int, alpha: float, *, is_same: bool) -> Estimate:

@@ -10,12 +10,12 @@ evaluates all others (`by_gx`); it is imported only then.
     judgement.results   judgement.failures   judgement.list_failures("critical")   judgement.evidence
 """
 
+from pipelines.validation.evaluators.duckdb_expectations import COMPLETENESS
+from pipelines.validation.evaluators.rows import Rows, open_rows
 from pipelines.validation.suites.completeness import add_completeness_expectations
-from pipelines.validation.suites.duckdb_expectations import COMPLETENESS
 from pipelines.validation.suites.expectation import Expectation
 from pipelines.validation.suites.judging import judge
 from pipelines.validation.suites.results import EngineName, ExpectationResult, Judgement
-from pipelines.validation.suites.rows import Rows, open_rows
 from pipelines.validation.suites.suite import Suite, load_suite, parse_suite
 
 __all__ = [

@@ -28,10 +28,10 @@ from great_expectations.data_context.types.base import ProgressBarsConfig
 from pipelines.errors import DataError
 from pipelines.settings import settings
 from pipelines.system.duckdb_session import quote_identifier
+from pipelines.validation.evaluators.row_checks import MAX_EXACT_INTEGER
+from pipelines.validation.evaluators.rows import POSITION, Rows
 from pipelines.validation.suites import own_classes
 from pipelines.validation.suites.expectation import Expectation
-from pipelines.validation.suites.row_checks import MAX_EXACT_INTEGER
-from pipelines.validation.suites.rows import POSITION, Rows
 
 # Great Expectations sets its logger to INFO at import. Its log is not needed: `require_valid` raises an error for
 # what Great Expectations only logs.

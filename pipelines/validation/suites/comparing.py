@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipelines.validation.evaluators.rows import Rows
 from pipelines.validation.suites.results import ExpectationResult
-from pipelines.validation.suites.rows import Rows
 
 COUNTS = ("element_count", "unexpected_count", "missing_count")
 MAX_ROUNDING = 1e-9

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from pipelines.dataset import Dataset
-from pipelines.validation.suites.duckdb_expectations import COMPLETENESS, EARLY_END, SHRINK
+from pipelines.validation.evaluators.duckdb_expectations import COMPLETENESS, EARLY_END, SHRINK
 from pipelines.validation.suites.expectation import Expectation
 from pipelines.validation.suites.suite import Suite
 

@@ -8,13 +8,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipelines.contract import describe_errors
 from pipelines.errors import DataError
-from pipelines.validation.suites.arguments import Arguments
-from pipelines.validation.suites.duckdb_expectations import (
+from pipelines.validation.evaluators.arguments import Arguments
+from pipelines.validation.evaluators.duckdb_expectations import (
     ADDED_EXPECTATIONS,
     CONDITIONAL_EXPECTATIONS,
     DUCKDB_EXPECTATIONS,
 )
-from pipelines.validation.suites.row_conditions import RowCondition, parse_condition
+from pipelines.validation.evaluators.row_conditions import RowCondition, parse_condition
 
 Severity = Literal["critical", "warning", "info"]
 

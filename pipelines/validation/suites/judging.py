@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipelines.errors import DataError
-from pipelines.validation.suites import arguments
-from pipelines.validation.suites.checks import Check, NeedsGxError, RowCheck
-from pipelines.validation.suites.duckdb_expectations import ADDED_EXPECTATIONS, DUCKDB_EXPECTATIONS
+from pipelines.validation.evaluators import arguments
+from pipelines.validation.evaluators.checks import Check, NeedsGxError, RowCheck
+from pipelines.validation.evaluators.duckdb_expectations import ADDED_EXPECTATIONS, DUCKDB_EXPECTATIONS
+from pipelines.validation.evaluators.row_conditions import build_condition_sql
+from pipelines.validation.evaluators.rows import Rows
 from pipelines.validation.suites.expectation import Expectation
 from pipelines.validation.suites.results import EngineName, ExpectationResult, Judgement
-from pipelines.validation.suites.row_conditions import build_condition_sql
-from pipelines.validation.suites.rows import Rows
 from pipelines.validation.suites.suite import Suite
 
 

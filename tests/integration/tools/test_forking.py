@@ -104,7 +104,7 @@ def test_other_interpreters_options_and_variables_are_not_forked(tmp_path):
     code = "import sys; print('pandas' in sys.modules)"
     for command, env in (
         ([PYTHON, "-I", "-c", code], {}),
-        ([PYTHON, "-c", code], {"OMP_NUM_THREADS": "1"}),
+        ([PYTHON, "-c", code], {"OMP_NUM_THREADS": "3"}),
         (["/usr/bin/env", PYTHON, "-c", code], {}),
     ):
         assert forking.run(command, capture_output=True, text=True, env={**os.environ, **env}).stdout == "False\n"

@@ -13,9 +13,9 @@ from pipelines.errors import EnginesDifferError, ValidationError
 from pipelines.lake import Lake
 from pipelines.steps import validate
 from pipelines.validation import verification
-from pipelines.validation.suites import arguments, duckdb_expectations, row_checks
-from pipelines.validation.suites.checks import RowCheck
-from pipelines.validation.suites.rows import Rows
+from pipelines.validation.evaluators import arguments, duckdb_expectations, row_checks
+from pipelines.validation.evaluators.checks import RowCheck
+from pipelines.validation.evaluators.rows import Rows
 from pipelines.validation.verification import is_drawn
 
 DAY = dt.date(2013, 1, 1)

@@ -39,7 +39,7 @@ VALIDATE = """
 import datetime as dt, json
 from benchmarks.sources import read_peak_mb
 from pipelines.steps import validate
-from pipelines.validation.suites import rows
+from pipelines.validation.evaluators import rows
 
 rows.LOW_MEMORY_MIB = {limit_mib} or rows.LOW_MEMORY_MIB
 result = validate.run(validate.ValidateSpec(partition=dt.date(2013, 1, 2)))

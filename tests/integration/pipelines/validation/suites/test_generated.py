@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from pipelines.validation import suites
+from pipelines.validation.evaluators.duckdb_expectations import ADDED_EXPECTATIONS, DUCKDB_EXPECTATIONS
 from pipelines.validation.suites.comparing import compare_results
-from pipelines.validation.suites.duckdb_expectations import ADDED_EXPECTATIONS, DUCKDB_EXPECTATIONS
 from tests.tools.generated_tables import (
     COLUMNS,
     DAYS,

@@ -12,9 +12,9 @@ import pytest
 
 from pipelines.lake import Lake
 from pipelines.validation import suites
+from pipelines.validation.evaluators.duckdb_expectations import ADDED_EXPECTATIONS, DUCKDB_EXPECTATIONS
+from pipelines.validation.evaluators.rows import Rows
 from pipelines.validation.suites import by_gx, judging
-from pipelines.validation.suites.duckdb_expectations import ADDED_EXPECTATIONS, DUCKDB_EXPECTATIONS
-from pipelines.validation.suites.rows import Rows
 
 DAY = dt.date(2013, 1, 1)
 MOMENT = dt.datetime(2013, 1, 1, 5, tzinfo=dt.UTC)

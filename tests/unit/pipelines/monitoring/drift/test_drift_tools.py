@@ -1,4 +1,4 @@
-"""Compare the measures with numbers of Evidently 0.7.23 and NannyML 0.13.1 (`benchmarks.drift_tool_numbers`).
+"""Compare the measures with numbers of Evidently 0.7.23 and NannyML 0.13.1 (`benchmarks.decisions.drift_tool_numbers`).
 
 Some rows were generated, the others are flights of January and March 2013. Where definitions differ, the test says how.
 """

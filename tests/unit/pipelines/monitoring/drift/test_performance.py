@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
-from benchmarks.losses import simulate_loss_p_values
+from benchmarks.decisions.losses import simulate_loss_p_values
 from pipelines.errors import DataError
 from pipelines.evaluation.statistics import delong
 from pipelines.monitoring.drift import performance

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks import drift
+from benchmarks.decisions import drift
 from pipelines.monitoring.drift import Policy, columns, decide_each
 
 POLICY = Policy()

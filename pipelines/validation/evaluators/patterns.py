@@ -14,7 +14,7 @@ from typing import Any
 
 import duckdb
 
-from pipelines.validation.suites.rows import Rows, to_literal
+from pipelines.validation.evaluators.rows import Rows, to_literal
 
 _SAME_OPERATIONS = {
     names.LITERAL, names.NOT_LITERAL, names.ANY, names.IN, names.RANGE, names.NEGATE, names.MAX_REPEAT,

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-from pipelines.validation.suites import arguments
-from pipelines.validation.suites.checks import RowCheck
-from pipelines.validation.suites.patterns import build_match_sql
-from pipelines.validation.suites.rows import Rows, list_literals, to_literal
+from pipelines.validation.evaluators import arguments
+from pipelines.validation.evaluators.checks import RowCheck
+from pipelines.validation.evaluators.patterns import build_match_sql
+from pipelines.validation.evaluators.rows import Rows, list_literals, to_literal
 
 MAX_EXACT_INTEGER = 2**53
 """Largest integer up to which a float can hold every integer exactly."""

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any, Protocol
 
 from pipelines.system.duckdb_session import quote_identifier
-from pipelines.validation.suites.rows import POSITION, Rows
+from pipelines.validation.evaluators.rows import POSITION, Rows
 
 MAX_EXAMPLES = 20
 """Largest number of unexpected values that a result lists, as in Great Expectations' results."""

@@ -149,7 +149,7 @@ def _measure_verdicts(kind: str, days: int, case: Case) -> dict[str, str]:
 
 def load_policy() -> Policy:
     """Return the policy of params.yaml with a threshold for McNemar's test, without checks of packages and leaks."""
-    section = yaml.safe_load((Path(__file__).parents[1] / "params.yaml").read_text("utf-8"))["gate"]["policy"]
+    section = yaml.safe_load((Path(__file__).parents[2] / "params.yaml").read_text("utf-8"))["gate"]["policy"]
     return Policy(**{**section, "threshold": THRESHOLD, "serving": None, "max_solo_auc": None})
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from pipelines.validation.suites.rows import Rows, list_literals, to_exact_literal
+from pipelines.validation.evaluators.rows import Rows, list_literals, to_exact_literal
 
 Value = int | float | str
 _OPERATORS = {"==": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}

@@ -14,10 +14,10 @@ import numpy as np
 from pipelines.dataset import Dataset
 from pipelines.lake import PARTITION
 from pipelines.system.duckdb_session import quote_identifier, quote_text
-from pipelines.validation.suites import arguments
-from pipelines.validation.suites.checks import CheckResult, TableCheck
-from pipelines.validation.suites.day_ends import EarlyEnd, find_early_end
-from pipelines.validation.suites.rows import VIEW, Rows
+from pipelines.validation.evaluators import arguments
+from pipelines.validation.evaluators.checks import CheckResult, TableCheck
+from pipelines.validation.evaluators.day_ends import EarlyEnd, find_early_end
+from pipelines.validation.evaluators.rows import VIEW, Rows
 
 BIN_MINUTES = 10
 FIRST_HOUR, LAST_HOUR = -24, 48

@@ -7,10 +7,10 @@ from itertools import zip_longest
 from statistics import median
 from typing import Any
 
-from pipelines.validation.suites import arguments
-from pipelines.validation.suites.checks import CheckResult, TableCheck
-from pipelines.validation.suites.column_checks import check_bounds
-from pipelines.validation.suites.rows import Rows
+from pipelines.validation.evaluators import arguments
+from pipelines.validation.evaluators.checks import CheckResult, TableCheck
+from pipelines.validation.evaluators.column_checks import check_bounds
+from pipelines.validation.evaluators.rows import Rows
 
 
 def make_row_count_range_check(args: arguments.CountRange, rows: Rows) -> TableCheck:

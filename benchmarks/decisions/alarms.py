@@ -12,9 +12,9 @@ from typing import Any, get_args
 
 import numpy as np
 
-from benchmarks import losses
-from benchmarks.drift import count_alarms, count_runs
-from benchmarks.scored_days import HOLDOUT_DAYS, NO_DRIFT, TRAINING_DAYS, Drift, build_record, simulate_days
+from benchmarks.decisions import losses
+from benchmarks.decisions.drift import count_alarms, count_runs
+from benchmarks.decisions.scored_days import HOLDOUT_DAYS, NO_DRIFT, TRAINING_DAYS, Drift, build_record, simulate_days
 from pipelines.monitoring.drift import Policy, WindowResult, decide_each
 from pipelines.monitoring.drift.alarms import find_breaches
 from pipelines.monitoring.drift.finding import Decisive

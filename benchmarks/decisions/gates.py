@@ -21,7 +21,7 @@ from scipy import stats
 from benchmarks.sources import read_peak_mb
 from pipelines.evaluation.statistics import bootstrap
 
-PROJECT = Path(__file__).parents[1]
+PROJECT = Path(__file__).parents[2]
 DRAWS = 5_000
 RUNS = 3
 SCIPY_DRAWS = {10_000: DRAWS, 100_000: 200, 1_000_000: 20}
@@ -51,7 +51,7 @@ def run() -> dict[str, Any]:
 
 
 def _run_child(implementation: str, metric: str, rows: int, draws: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.gates", implementation, metric, str(rows), str(draws)]
+    command = [sys.executable, "-m", "benchmarks.decisions.gates", implementation, metric, str(rows), str(draws)]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
     process = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
     if process.returncode:

@@ -11,10 +11,10 @@ from typing import Any
 
 import duckdb
 
-from pipelines.validation.suites import arguments
-from pipelines.validation.suites.checks import CheckResult, NeedsGxError, TableCheck, to_json_value
-from pipelines.validation.suites.row_checks import is_comparable
-from pipelines.validation.suites.rows import Rows, list_literals
+from pipelines.validation.evaluators import arguments
+from pipelines.validation.evaluators.checks import CheckResult, NeedsGxError, TableCheck, to_json_value
+from pipelines.validation.evaluators.row_checks import is_comparable
+from pipelines.validation.evaluators.rows import Rows, list_literals
 
 MAX_INTEGER = 2**63 - 1
 """Largest integer of 64 bits."""

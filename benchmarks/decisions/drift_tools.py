@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-UV = Path(__file__).parents[1] / ".leeway" / "uv" / "bin" / "uv"
+UV = Path(__file__).parents[2] / ".leeway" / "uv" / "bin" / "uv"
 READ_CODE = "import sys, pandas as pd\nreference, current = map(pd.read_parquet, sys.argv[1:3])\n"
 EVIDENTLY_CODE = """
 from evidently import Report

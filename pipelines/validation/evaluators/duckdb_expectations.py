@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pipelines.validation.suites import (
+from pipelines.validation.evaluators import (
     arguments,
     column_checks,
     completeness_checks,
@@ -16,8 +16,8 @@ from pipelines.validation.suites import (
     table_checks,
     unique_checks,
 )
-from pipelines.validation.suites.checks import Check
-from pipelines.validation.suites.rows import Rows
+from pipelines.validation.evaluators.checks import Check
+from pipelines.validation.evaluators.rows import Rows
 
 SHRINK = "expect_partition_not_to_shrink"
 EARLY_END = "expect_partition_not_to_end_early"
