@@ -23,7 +23,7 @@ from pipelines.monitoring.windows import compare_windows
 DAYS, WINDOW_DAYS, LABEL_DELAY_DAYS = 365, 14, 1
 YEARS = 3
 """Years that are simulated for each correlation of days."""
-DRIFT_YEARS = 3
+DRIFT_PERIODS = 3
 """Periods of `DRIFT_START + DRIFT_DAYS` days that are simulated for each kind of drift."""
 DRIFT_CORRELATION = 0.5
 """Correlation of the weather of consecutive days in these periods."""
@@ -123,7 +123,7 @@ def run() -> dict[str, Any]:
             }.items()
         }
     for name, drift in DRIFTS.items():
-        delays = [measure_delay([2, n], DRIFT_CORRELATION, drift) for n in range(DRIFT_YEARS)]
+        delays = [measure_delay([2, n], DRIFT_CORRELATION, drift) for n in range(DRIFT_PERIODS)]
         facts[f"days to the alarm, {name}, days correlated by {DRIFT_CORRELATION}"] = _describe_delays(delays)
     return {"facts": facts, "seconds": {}}
 

@@ -2,7 +2,8 @@
 
 A field's value comes from its option, else from `--spec`, else from the step's section of params.yaml, else from the
 default. Log lines go to stderr, the Result as JSON to `--out` (default: stdout). Exit codes: 0 done; 2 the request or
-the data is wrong; 75 try again; any other code is a bug, and its traceback is written (LEEWAY_DEBUG=1: of any error).
+the data is wrong; 75 try again; any other code is a bug, and its traceback is written. With LEEWAY_DEBUG=1, the
+traceback of any error is written.
 """
 
 from __future__ import annotations

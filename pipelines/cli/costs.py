@@ -149,16 +149,16 @@ def _estimate_worst_case(
     from pipelines.costs.forecast import estimate_worst_case
 
     instance_types = [instance_type] if instance_type else budget.get("instance_types", [])
-    longest_s = max_run_s or budget.get("max_run_s")
+    max_duration_s = max_run_s or budget.get("max_run_s")
     price_region = (
         region or budget.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     )
-    required_options = {"--instance-type": instance_types, "--max-run-s": longest_s, "--region": price_region}
+    required_options = {"--instance-type": instance_types, "--max-run-s": max_duration_s, "--region": price_region}
     missing_options = [option for option, value in required_options.items() if not value]
-    if missing_options or not longest_s:
+    if missing_options or not max_duration_s:
         raise SpecError(
             f"the worst case of a run of {dag} is not known.", f"To forecast it, give {', '.join(missing_options)}."
         )
     return estimate_worst_case(
-        instance_types, instance_count or int(budget.get("instance_count", 1)), longest_s, str(price_region)
+        instance_types, instance_count or int(budget.get("instance_count", 1)), max_duration_s, str(price_region)
     )

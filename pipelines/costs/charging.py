@@ -13,7 +13,7 @@ from pipelines.costs.prices import find_price
 from pipelines.system.log import log
 
 
-class Account(BaseModel):
+class JobPurpose(BaseModel):
     """What a job ran for: the columns of the ledger that do not come from SageMaker's description of the job."""
 
     model_config = ConfigDict(frozen=True)
@@ -27,12 +27,12 @@ class Account(BaseModel):
     map_index: int = -1
 
 
-def charge_jobs(jobs: Sequence[Job], account: Account) -> list[Charge]:
+def charge_jobs(jobs: Sequence[Job], purpose: JobPurpose) -> list[Charge]:
     """Write a row for each job into the ledger. Idempotent: the first row of a job stays as it is.
 
     Args:
         jobs: jobs that have ended.
-        account: what the jobs ran for; where its project is empty, the one of params.yaml is used.
+        purpose: what the jobs ran for; where its project is empty, the one of params.yaml is used.
 
     Returns:
         The charges in the ledger, in the order of `jobs`.
@@ -42,13 +42,13 @@ def charge_jobs(jobs: Sequence[Job], account: Account) -> list[Charge]:
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
         ConflictError: other writers kept changing the ledger. A retry can help.
     """
-    prices = {name: find_price(name, account.region) for name in sorted({job.instance_type for job in jobs})}
-    account_fields = account.model_dump() | {"project": find_paying_project(account.project)}
+    prices = {name: find_price(name, purpose.region) for name in sorted({job.instance_type for job in jobs})}
+    purpose_fields = purpose.model_dump() | {"project": find_paying_project(purpose.project)}
     rows = [
         job.model_dump(include={"secondary_status", "failure_reason", "created", "started", "ended"})
         | compute_charge(job, prices[job.instance_type]).model_dump()
         | {"price_source": prices[job.instance_type].source}
-        | account_fields
+        | purpose_fields
         for job in jobs
     ]
     stored_rows = Ledger.open().add(rows)

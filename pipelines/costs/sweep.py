@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from pipelines.costs import job_records
 from pipelines.costs.charges import ENDED, Charge, Job
-from pipelines.costs.charging import Account, charge_jobs
+from pipelines.costs.charging import JobPurpose, charge_jobs
 from pipelines.costs.ledger import Ledger
 from pipelines.errors import DataError, ServiceError, SpecError
 from pipelines.system.log import log
@@ -45,7 +45,7 @@ def sweep(since: dt.datetime) -> list[Charge]:
     return _charge_each(uncharged_jobs)
 
 
-def _find_uncharged_jobs(sagemaker: Any, logs: Any, since: dt.datetime) -> Iterator[tuple[Job, Account]]:
+def _find_uncharged_jobs(sagemaker: Any, logs: Any, since: dt.datetime) -> Iterator[tuple[Job, JobPurpose]]:
     charged_arns = {row["arn"] for row in Ledger.open().read_rows() if row["created"] >= since}
     for kind in job_records.KINDS:
         for summary in _list_ended_jobs(sagemaker, kind, since):
@@ -54,14 +54,14 @@ def _find_uncharged_jobs(sagemaker: Any, logs: Any, since: dt.datetime) -> Itera
                 continue
             tags = _read_tags(sagemaker, arn)
             if DAG_TAG in tags:
-                yield _describe_job(sagemaker, logs, kind, summary), _build_account(tags, sagemaker.meta.region_name)
+                yield _describe_job(sagemaker, logs, kind, summary), _build_purpose(tags, sagemaker.meta.region_name)
 
 
-def _charge_each(jobs: Sequence[tuple[Job, Account]]) -> list[Charge]:
+def _charge_each(jobs: Sequence[tuple[Job, JobPurpose]]) -> list[Charge]:
     charges, failures = [], []
-    for job, account in jobs:
+    for job, purpose in jobs:
         try:
-            charges += charge_jobs([job], account)
+            charges += charge_jobs([job], purpose)
         except DataError as error:
             failures.append(f"{job.name}: {error.message}")
             log.error("%s", error)
@@ -91,8 +91,8 @@ def _describe_job(sagemaker: Any, logs: Any, kind: str, summary: Mapping[str, An
     return Job(**job_records.to_training_record(job, job_records.list_restored_checkpoints(logs, name)))
 
 
-def _build_account(tags: Mapping[str, str], region: str) -> Account:
-    return Account(
+def _build_purpose(tags: Mapping[str, str], region: str) -> JobPurpose:
+    return JobPurpose(
         region=region,
         project=tags.get("leeway:project", ""),
         model=tags.get("leeway:model", ""),

@@ -82,7 +82,7 @@ class DriftResult(Result):
     """Columns that drifted; the one furthest over its bound comes first."""
     as_of: dt.date
     """Moment of a retraining: the day after the window."""
-    overdue: str = ""
+    overdue_reason: str = ""
     """Why the model is trained again even without drift: the last training is too old. Empty where it is not."""
     retrain: bool = False
     """Whether to request a training: on drift or where it is overdue; in a backfill only where `retrain_in_backfill`
@@ -116,7 +116,7 @@ def run(spec: DriftSpec) -> DriftResult:
         result = _build_undecided_result(spec, "", reason, [])
     else:
         result = _add_training_request(spec, _decide(spec, registry, version), version)
-    reasons = "; ".join([*result.reasons, *filter(None, [result.overdue])])
+    reasons = "; ".join([*result.reasons, *filter(None, [result.overdue_reason])])
     log.info("%s up to %s: %s: %s", spec.model_name, spec.partition, result.outcome, reasons)
     return result
 
@@ -129,10 +129,10 @@ def _add_training_request(spec: DriftSpec, result: DriftResult, version: ModelVe
 
     if result.missing:  # the decision is repeated once these profiles exist
         return result
-    overdue = explain_age(spec.model_name, load_dataset(spec.dataset), read_as_of(version), result.as_of)
-    is_requested = bool(overdue) or _requests_training(spec, result)
+    overdue_reason = explain_age(spec.model_name, load_dataset(spec.dataset), read_as_of(version), result.as_of)
+    is_requested = bool(overdue_reason) or _requests_training(spec, result)
     retrain = is_requested and (spec.retrain_in_backfill or not spec.backfill)
-    return result.model_copy(update={"overdue": overdue, "retrain": retrain})
+    return result.model_copy(update={"overdue_reason": overdue_reason, "retrain": retrain})
 
 
 def _requests_training(spec: DriftSpec, result: DriftResult) -> bool:

@@ -15,14 +15,12 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def explain_damage(file: object, remedy: str, *, is_any_error: bool = False) -> Iterator[None]:
+def explain_damage(file: object, remedy: str) -> Iterator[None]:
     """Raise an error that names `file` where the block cannot read it.
 
     Args:
         file: path or description of the file that the block reads.
         remedy: a sentence that says how the file is made again.
-        is_any_error: whether every error of the block means a damaged file; otherwise an error that is not in the table
-            of `error_translation` is a bug, and passes.
 
     Raises:
         DataError: the file does not exist, or its content is damaged. A retry cannot help.
@@ -34,9 +32,9 @@ def explain_damage(file: object, remedy: str, *, is_any_error: bool = False) -> 
         raise
     except Exception as error:
         translation = translate_known_error(error)
-        if translation is None and not is_any_error:
+        if translation is None:
             raise
-        if translation is not None and not isinstance(translation, InvalidError):
+        if not isinstance(translation, InvalidError):
             raise translation from None
         raise DataError(f"{file} cannot be read: {describe_reason(error)}.", remedy) from None
 
@@ -56,7 +54,9 @@ def read_parquet(path: Path, step: str, columns: Iterable[str] = ()) -> pd.DataF
 
     frame: pd.DataFrame = _read(path, step, pd.read_parquet)
     if missing := [name for name in columns if name not in frame]:
-        raise DataError(f"{path} lacks the column(s) {', '.join(missing[:10])}.", f"Run `{step}` again: it writes it.")
+        raise DataError(
+            f"{path} lacks the column(s) {', '.join(missing[:10])}.", f"Run `{step}` again; it writes this file."
+        )
     return frame
 
 
@@ -64,6 +64,6 @@ def _read(path: Path, step: str, read: Callable[[Path], Any]) -> Any:
     if not path.exists():
         raise DataError(f"{path} does not exist.", f"The step `{step}` writes it.")
     if not path.is_file():  # pandas would read the files of a folder
-        raise DataError(f"{path} is not a file.", f"Remove it, and run `{step}` again: it writes it.")
-    with explain_damage(path, f"Run `{step}` again: it writes it."):
+        raise DataError(f"{path} is not a file.", f"Remove it, and run `{step}` again; it writes this file.")
+    with explain_damage(path, f"Run `{step}` again; it writes this file."):
         return read(path)

@@ -112,7 +112,7 @@ def check_out(folder: Path, commit: str = "", bundle_version: str = "") -> Code:
         StorageError: the disk is full. A retry can help.
         InvalidError: git failed. A retry cannot help.
     """
-    commit, code_name = _choose_commit(settings().project, commit or _find_commit_of_bundle(bundle_version))
+    commit, code_version = _choose_commit(settings().project, commit or _find_commit_of_bundle(bundle_version))
     try:
         if commit:
             _prepare_worktree(folder, commit)
@@ -122,9 +122,9 @@ def check_out(folder: Path, commit: str = "", bundle_version: str = "") -> Code:
         if any(text in str(error) for text in NO_SPACE_TEXTS):
             raise StorageError(str(error), "Free some space and run it again.") from None
         raise InvalidError(f"git could not check out commit {commit} in {folder}: {error}.") from None
-    if not commit or code_name.endswith(DIRTY):
+    if not commit or code_version.endswith(DIRTY):
         _copy_project(folder)
-    code = Code.describe(folder, code_name)
+    code = Code.describe(folder, code_version)
     write_json(folder / CODE_FILE, asdict(code))
     log.info("workspace %s: the code is that of commit %s", folder.name, code.git_commit)
     return code

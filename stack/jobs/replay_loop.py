@@ -115,7 +115,7 @@ class ReplayLoop:
     def _found_reason_to_train(self, run: Json) -> bool:
         """Return whether the monitor run saw drift, or a training that is overdue."""
         result = self.session.client.read_result(MONITOR_DAG, run["dag_run_id"], "drift")
-        return bool(result.get("outcome") == "drift" or result.get("overdue"))
+        return bool(result.get("outcome") == "drift" or result.get("overdue_reason"))
 
     def _score_days(self, day: date, days_ahead: Sequence[date]) -> None:
         """Trigger score runs for the days ahead, and wait until `day` is scored by the current champion."""

@@ -36,7 +36,7 @@ def check_row_count(name: str, label: Array, minimum: int) -> Check:
     passed = rows >= minimum and rarer_rows >= MIN_LABEL_ROWS
     reason = f"{name} are {rows}, {_get_connective(rows >= minimum)} at least {minimum}"
     if rarer_rows < MIN_LABEL_ROWS:
-        reason += f"; of the rarer label there are {rarer_rows}, but must be at least {MIN_LABEL_ROWS}"
+        reason += f"; the rarer label has {rarer_rows} rows, but must have at least {MIN_LABEL_ROWS}"
     rows_needed = max(minimum, math.ceil(rows * MIN_LABEL_ROWS / rarer_rows) if rarer_rows < MIN_LABEL_ROWS else 0)
     return Check(
         name=name,

@@ -49,7 +49,8 @@ def _describe_days(days_needed: int | None, days: int) -> str:
         return "No number of days of holdout would decide it at the present values."
     return (
         f"About {days_needed} days of holdout would decide it at the present difference and variance, "
-        f"{days_needed - days} more than the {days} of now: set snapshot.holdout_days to {days_needed} and train again."
+        f"{days_needed - days} more than the {days} of this holdout. "
+        f"Set snapshot.holdout_days to {days_needed} and train again."
     )
 
 
@@ -61,4 +62,4 @@ def _describe_approval(needs_approval: bool) -> str:
 
 def _describe_policy(undecided: Sequence[Check]) -> str:
     names = ", ".join(check.name for check in undecided)
-    return f"Or change what the policy demands of: {names}."
+    return f"Or change the policy of these checks: {names}."

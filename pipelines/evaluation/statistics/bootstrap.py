@@ -28,7 +28,7 @@ SUBSETS = 20
 """Number of subsets in the bag of little bootstraps."""
 EXPONENT = 0.7
 """A subset has rows ** EXPONENT rows, after Kleiner et al."""
-MIN_LABEL_ROWS = 1_000
+MIN_SUBSET_LABEL_ROWS = 1_000
 """Smallest number of rows of each label in a subset, or all if there are fewer: a rare label must not vanish."""
 
 
@@ -165,7 +165,7 @@ def _sample_errors(
 
 def _count_subset_rows(label_rows: int, rows: int) -> int:
     """Return how many rows of a label with `label_rows` rows are in a subset of all `rows`."""
-    return min(label_rows, max(MIN_LABEL_ROWS, round(label_rows / math.pow(rows, 1 - EXPONENT))))
+    return min(label_rows, max(MIN_SUBSET_LABEL_ROWS, round(label_rows / math.pow(rows, 1 - EXPONENT))))
 
 
 def _compute_samples(statistic: WeightedMetric, weights: Iterable[Array]) -> Array:

@@ -102,7 +102,7 @@ def fit_reference(path: Path, kinds: Mapping[str, str], label: str, policy: Poli
     Raises:
         DataError: a feature is not in the file, or has a type that its kind does not allow. A retry cannot help.
     """
-    with explain_damage(path, "Run `preprocess` again: it writes it."):
+    with explain_damage(path, "Run `preprocess` again; it writes this file."):
         schema = pq.read_schema(path)
     missing_columns = [name for name in kinds if name not in schema.names]
     if missing_columns:
@@ -142,7 +142,7 @@ def _is_bytes(data_type: pa.DataType) -> bool:
 
 
 def _fit_column(path: Path, name: str, kind: str, policy: Policy) -> Number | Category:
-    with explain_damage(path, "Run `preprocess` again: it writes it."):
+    with explain_damage(path, "Run `preprocess` again; it writes this file."):
         values = pq.read_table(path, columns=[name])[name]
     family = get_family(values.type)
     if not is_countable(values.type):

@@ -171,7 +171,7 @@ def _build_suite(group: Sequence[tuple[int, Expectation]]) -> gx.ExpectationSuit
 def _list_columns(rows: Rows, expectation: Expectation) -> tuple[str, ...] | None:
     """List the columns that an expectation needs; None if it reads no values."""
     names, condition = tuple(rows.schema.names), expectation.kwargs.get("row_condition")
-    if own_classes.is_own(expectation.type):
+    if own_classes.is_own_class(expectation.type):
         return names
     if condition is None and expectation.type.startswith(_PREFIXES_WITHOUT_VALUES):
         return None

@@ -32,7 +32,7 @@ def require_class(kind: str, folder: Path, origin: str) -> None:
     Raises:
         DataError: there is no such class, or a file cannot be loaded. A retry cannot help.
     """
-    if kind in registry._registered_expectations and not is_own(kind):
+    if kind in registry._registered_expectations and not is_own_class(kind):
         return
     for path in sorted(folder.glob("*.py")):
         _load_file(path)
@@ -43,7 +43,7 @@ def require_class(kind: str, folder: Path, origin: str) -> None:
         )
 
 
-def is_own(kind: str) -> bool:
+def is_own_class(kind: str) -> bool:
     """Return whether a class of the project's own has this type."""
     own_class = registry._registered_expectations.get(kind)
     return own_class is not None and not own_class.__module__.startswith(_PACKAGE)

@@ -45,11 +45,11 @@ def build_failure_message(
 def _build_drift_message(result: Result) -> Message | None:
     if not result["retrain"]:
         return None
-    overdue = result.get("overdue", "")
+    overdue_reason = result.get("overdue_reason", "")
     facts = {**_build_model_facts(result), "window": f"up to {result['partition']}, {result['rows']:,} rows"}
     facts |= {"worst columns": ", ".join(result["drifted_columns"][:5]), "retraining as of": result["as_of"]}
     title = "has drifted" if result["outcome"] == "drift" else "is trained again"
-    reasons = [*result["reasons"], *filter(None, [overdue])]
+    reasons = [*result["reasons"], *filter(None, [overdue_reason])]
     return Message.create(f"{result['model_name']} {title}", facts, reasons, {"Findings": result["page"]})
 
 

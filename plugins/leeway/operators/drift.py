@@ -48,7 +48,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
 
     Returns:
         `DriftResult`: table, partition, model_name, version, outcome, reasons, drifted_columns, as_of, retrain, page,
-        rows, missing, overdue, changed.
+        rows, missing, overdue_reason, changed.
     """
 
     step = "drift"
@@ -121,8 +121,10 @@ class DriftSensor(StepOperator, BaseSensorOperator):
     def _decide(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
         """Return the decision and emit the event if a retraining follows; else skip the task."""
         metrics.count_drift_decision(result, self.model_name)
-        is_drift, overdue = result["outcome"] == "drift", result.get("overdue", "")
-        reason = "; ".join([*(result["reasons"] if is_drift or not overdue else ()), *filter(None, [overdue])])
+        is_drift, overdue_reason = result["outcome"] == "drift", result.get("overdue_reason", "")
+        reason = "; ".join(
+            [*(result["reasons"] if is_drift or not overdue_reason else ()), *filter(None, [overdue_reason])]
+        )
         if not result["retrain"]:
             context["ti"].xcom_push("return_value", result)
             outcome = "drift, which requests no training here" if is_drift else result["outcome"]

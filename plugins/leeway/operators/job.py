@@ -107,7 +107,7 @@ class SageMakerJobOperator(ResultOutputMixin, BaseOperator):
     def _defer(self, wait: JobWait, inputs: Mapping[str, Any]) -> None:
         """Raise TaskDeferred: the task leaves the worker until the trigger reports the end of the wait."""
         self.defer(
-            timeout=timedelta(seconds=wait.longest_s + 4 * MARGIN_S),
+            timeout=timedelta(seconds=wait.max_duration_s + 4 * MARGIN_S),
             trigger=JobTrigger(**dataclasses.asdict(wait)),
             method_name="execute_complete",
             kwargs={"inputs": inputs},

@@ -149,7 +149,7 @@ def test_job_that_exceeds_the_budget_is_stopped(
 
 def test_job_past_its_deadline_is_stopped(drydock, project, make_spot_task, context, start, resume, monkeypatch):
     deferral = start(make_spot_task("wait"), context)
-    deferral.trigger = JobTrigger(**{**deferral.trigger.serialize()[1], "longest_s": 1})
+    deferral.trigger = JobTrigger(**{**deferral.trigger.serialize()[1], "max_duration_s": 1})
     monkeypatch.setattr(watch, "MARGIN_S", 1)
     with pytest.raises(AirflowException, match="was stopped: it did not end within 2 s") as error:
         resume(make_spot_task("wait"), deferral)

@@ -44,7 +44,7 @@ def test_request_asks_for_spot_and_has_times_as_numbers(drydock, project, make_s
     assert job["Environment"]["MORE"] == "yes"
     assert job["Environment"]["LEEWAY_GIT_COMMIT"]
     # The task waits as long as the job may run, not half an hour as the provider's operator does.
-    assert deferral.trigger.wait.longest_s == 300
+    assert deferral.trigger.wait.max_duration_s == 300
     assert deferral.timeout.total_seconds() >= 300
 
 

@@ -40,7 +40,7 @@ def is_live(job: Mapping[str, Any]) -> bool:
     return get_job_status(job) in LIVE_STATES
 
 
-def compute_longest_s(job: Mapping[str, Any], max_wait_s: int) -> int:
+def compute_max_duration_s(job: Mapping[str, Any], max_wait_s: int) -> int:
     """Return the longest time, seconds, from the creation of a training job to its end.
 
     Args:

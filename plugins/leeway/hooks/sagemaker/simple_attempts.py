@@ -73,8 +73,8 @@ class SimpleAttempts(Attempts):
         return self._build_wait(name, None) if self.jobs.create(name, self.request) else None
 
     def _build_wait(self, name: str, attached_at: str | None) -> JobWait:
-        longest_s = MAX_WAIT_S + self.max_run_s
-        return replace(self.wait_template, job_name=name, longest_s=longest_s, attached_at=attached_at)
+        max_duration_s = MAX_WAIT_S + self.max_run_s
+        return replace(self.wait_template, job_name=name, max_duration_s=max_duration_s, attached_at=attached_at)
 
     def _build_machine(self) -> Machine:
         """Return the machine of the request, on demand and for the longest run: the worst case for the budget."""

@@ -119,7 +119,7 @@ class JobTask(ABC):
         return JobWait(
             job_name="",
             check_interval_s=self.parse_count_field("check_interval_s"),
-            longest_s=0,
+            max_duration_s=0,
             kind=self.jobs.kind,
             aws_conn_id=self.connection.aws_conn_id,
             region_name=self.connection.region_name,

@@ -48,7 +48,7 @@ class JobWait:
     Args:
         job_name: name of the job.
         check_interval_s: seconds between two requests for its state.
-        longest_s: longest time from the job's creation to the end of its run, seconds.
+        max_duration_s: longest time from the job's creation to the end of its run, seconds.
         max_run_s: longest run, seconds, if SageMaker itself does not limit it; None if SageMaker does.
         kind: kind of the job.
         attached_at: when this try found a job that it had not started, ISO 8601; None if it started the job.
@@ -64,7 +64,7 @@ class JobWait:
 
     job_name: str
     check_interval_s: int
-    longest_s: int
+    max_duration_s: int
     max_run_s: int | None = None
     kind: Kind = "training"
     attached_at: str | None = None
@@ -80,12 +80,12 @@ class JobWait:
     @property
     def deadline_s(self) -> int:
         """Age at which the wait stops the job, seconds; SageMaker should have stopped it before."""
-        return self.longest_s + MARGIN_S
+        return self.max_duration_s + MARGIN_S
 
     @property
     def give_up_s(self) -> int:
         """Age at which the wait ends even if the job does not, seconds."""
-        return self.longest_s + 2 * MARGIN_S
+        return self.max_duration_s + 2 * MARGIN_S
 
     def compute_age_s(self, job: Mapping[str, Any], now: dt.datetime) -> float:
         """Return the seconds since the job was created."""
@@ -112,7 +112,10 @@ class JobWait:
         if self.max_run_s and (start := get_start_time(job)) and (now - start).total_seconds() > self.max_run_s:
             return "overrun", f"it ran longer than max_run_s ({self.max_run_s} s)"
         if self.compute_age_s(job, now) > self.deadline_s:
-            return "deadline", f"it did not end within {self.deadline_s} s, although its limit is {self.longest_s} s"
+            return (
+                "deadline",
+                f"it did not end within {self.deadline_s} s, although its limit is {self.max_duration_s} s",
+            )
         return None
 
     @asynccontextmanager

@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from leeway.hooks.sagemaker.attempts import Attempts, Job
 from leeway.hooks.sagemaker.aws_errors import format_error_line
 from leeway.hooks.sagemaker.costs import Costs, compute_spent_usd
-from leeway.hooks.sagemaker.description import compute_longest_s
+from leeway.hooks.sagemaker.description import compute_max_duration_s
 from leeway.hooks.sagemaker.machines import Machine, choose_next_machine, get_machine_label, list_switches
 from leeway.hooks.sagemaker.named_jobs import NamedJobs
 from leeway.hooks.sagemaker.request_checks import merge_config
@@ -122,7 +122,7 @@ class TrainingAttempts(Attempts):
         return replace(
             self.wait_template,
             job_name=str(job["TrainingJobName"]),
-            longest_s=compute_longest_s(job, self.template.machines[0].max_wait_s),
+            max_duration_s=compute_max_duration_s(job, self.template.machines[0].max_wait_s),
             attached_at=attached_at,
             price_usd_h=prices[job["ResourceConfig"]["InstanceType"]] if budget_usd else None,
             budget_usd=budget_usd,

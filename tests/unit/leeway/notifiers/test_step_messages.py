@@ -26,11 +26,16 @@ def test_drift_names_the_worst_columns_the_reasons_and_the_page(make_result):
 
 
 def test_a_training_requested_by_age_is_no_drift(make_result):
-    overdue = "the last training was as of 2013-02-01, 66 days before 2013-04-08; it is due after 60 days"
-    fields = {"outcome": "none", "reasons": ["nothing drifted"], "drifted_columns": [], "overdue": overdue}
+    overdue_reason = "the last training was as of 2013-02-01, 66 days before 2013-04-08; it is due after 60 days"
+    fields = {
+        "outcome": "none",
+        "reasons": ["nothing drifted"],
+        "drifted_columns": [],
+        "overdue_reason": overdue_reason,
+    }
     message = build("drift", make_result("drift", **fields))
     assert message.title == "flights is trained again"
-    assert message.lines == ("nothing drifted", overdue)
+    assert message.lines == ("nothing drifted", overdue_reason)
 
 
 def test_verdict_names_failed_and_undecided_checks_only(make_result):

@@ -62,11 +62,16 @@ def test_drift_is_reported_in_the_asset_event(write_step: Callable[..., str], co
 def test_an_overdue_training_is_requested_without_drift(
     write_step: Callable[..., str], context: dict[str, Any]
 ) -> None:
-    overdue = "the last training was as of 2013-02-01, 66 days before 2013-04-08; it is due after 60 days"
-    fields = {"outcome": "none", "reasons": ["nothing drifted"], "drifted_columns": [], "overdue": overdue}
+    overdue_reason = "the last training was as of 2013-02-01, 66 days before 2013-04-08; it is due after 60 days"
+    fields = {
+        "outcome": "none",
+        "reasons": ["nothing drifted"],
+        "drifted_columns": [],
+        "overdue_reason": overdue_reason,
+    }
     assert make_sensor(write_step(**fields)).execute(context)["retrain"]
     extra = context["outlet_events"][DRIFT].extra
-    assert (extra["as_of"], extra["reason"], extra["drifted_columns"]) == ("2013-04-08", overdue, [])
+    assert (extra["as_of"], extra["reason"], extra["drifted_columns"]) == ("2013-04-08", overdue_reason, [])
     with pytest.raises(AirflowSkipException, match="none: the last training was"):
         make_sensor(write_step(**fields, retrain=False)).execute(context)
 

@@ -126,7 +126,9 @@ def test_scores_each_day_before_it_is_monitored(replay: Callable[[FakeAirflow], 
     assert all(list_runs_of_day(airflow, day) == ["replay", "batch"] for day in DAYS)
 
 
-@pytest.mark.parametrize("result", [{"outcome": "drift"}, {"outcome": "none", "overdue": "the last training is old"}])
+@pytest.mark.parametrize(
+    "result", [{"outcome": "drift"}, {"outcome": "none", "overdue_reason": "the last training is old"}]
+)
 def test_decides_in_order_on_each_day_that_requests_a_training(
     replay: Callable[[FakeAirflow], None], result: dict[str, str]
 ) -> None:

@@ -15,7 +15,7 @@ BUNDLE = "pipelines/datasets/flights/bundle.txt"
 SCRIPT = "pipelines/datasets/flights/training.py"
 
 
-class Bucket:
+class FakeS3Hook:
     """A fake S3Hook with the methods that S3Uploader calls. The tests in tests/integration/leeway use the real hook."""
 
     def __init__(self) -> None:
@@ -39,9 +39,9 @@ class Bucket:
 
 
 @pytest.fixture
-def bucket() -> Bucket:
+def bucket() -> FakeS3Hook:
     """Return an empty bucket."""
-    return Bucket()
+    return FakeS3Hook()
 
 
 @pytest.fixture

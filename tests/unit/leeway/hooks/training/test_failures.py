@@ -5,7 +5,7 @@ import re
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from leeway.hooks.sagemaker.description import compute_longest_s, compute_running_cost_usd, compute_running_s
+from leeway.hooks.sagemaker.description import compute_max_duration_s, compute_running_cost_usd, compute_running_s
 from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.sagemaker.wait import MARGIN_S, JobWait
 from leeway.hooks.training.failures import make_training_error
@@ -97,12 +97,12 @@ def test_waiting_for_capacity_costs_nothing():
 
 
 def test_wait_is_bounded_by_the_service_for_spot_and_by_the_task_for_on_demand():
-    assert compute_longest_s(describe_job(), 7_000) == 90
-    assert compute_longest_s(describe_job(StoppingCondition={"MaxRuntimeInSeconds": 60}), 7_000) == 7_060
+    assert compute_max_duration_s(describe_job(), 7_000) == 90
+    assert compute_max_duration_s(describe_job(StoppingCondition={"MaxRuntimeInSeconds": 60}), 7_000) == 7_060
 
 
 def make_wait(**fields):
-    return JobWait(**{"job_name": "job-1", "check_interval_s": 1, "longest_s": 900, "price_usd_h": 3.0, **fields})
+    return JobWait(**{"job_name": "job-1", "check_interval_s": 1, "max_duration_s": 900, "price_usd_h": 3.0, **fields})
 
 
 def test_budget_includes_earlier_attempts_and_is_exceeded_only_above_it():

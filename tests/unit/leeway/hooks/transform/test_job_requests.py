@@ -88,7 +88,7 @@ LIMITS = {
 @pytest.mark.parametrize("case", LIMITS)
 def test_limit_counts_the_run_without_the_wait_before_it(case):
     after_s, times, cause = LIMITS[case]
-    wait = JobWait(job_name="j-1", check_interval_s=1, longest_s=3_630, max_run_s=30, kind="transform")
+    wait = JobWait(job_name="j-1", check_interval_s=1, max_duration_s=3_630, max_run_s=30, kind="transform")
     limit = wait.find_exceeded_limit(
         {**describe_job("InProgress", CreationTime=START), **times}, START + dt.timedelta(seconds=after_s)
     )

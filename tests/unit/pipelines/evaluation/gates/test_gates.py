@@ -157,7 +157,7 @@ def test_too_few_rows_of_a_label_are_undecided() -> None:
     for labels in (label, 1 - label):
         check = check_row_count("rows of holdout", labels, 5_000)
         assert (check.outcome, check.rows_needed) == (UNDECIDED, 6_207)  # 30 / 29 of the rows have 30 of the label
-        assert "of the rarer label there are 29" in check.reason
+        assert "the rarer label has 29 rows" in check.reason
     assert check_row_count("rows of holdout", (np.arange(6_000) < 30).astype(float), 5_000).outcome == PASSED
 
 
