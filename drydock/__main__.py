@@ -63,6 +63,7 @@ def main(
     spot_interruption_probability: options.SpotInterruptionProbability = None,
     spot_notice: options.SpotNotice = None,
     spot_capacity_back_after: options.SpotCapacityBackAfter = None,
+    invented_answers: options.InventedAnswers = False,
     verbose: options.Verbose = False,
 ) -> None:
     """Serve SageMaker jobs, S3, CloudWatch Logs and the other services of moto on one port."""
@@ -78,7 +79,8 @@ def main(
     }
     try:
         _check_options(s3, (memory_gib, *timing, s3_patience))
-        settings = Settings(data.resolve(), "", cores, int(memory_gib * 1024), *timing, s3.rstrip("/"), s3_patience)
+        size, s3_settings = (cores, int(memory_gib * 1024)), (s3.rstrip("/"), s3_patience)
+        settings = Settings(data.resolve(), "", *size, *timing, *s3_settings, invented_answers)
         policy = _read_policy(context, spot_options)
         _serve(settings, _create_executor(executor, dockerfile), policy, (host, port), port_file)
     except (CannotStart, InvalidSetting) as error:

@@ -24,8 +24,8 @@ from typing import Any
 import typer
 
 SPOT_KEY = "drydock.spot"
-# The only option that is true or false.
-FLAG = "verbose"
+# The options that are true or false.
+FLAGS = ("invented_answers", "verbose")
 
 
 def load_file(context: typer.Context, path: Path | None) -> Path | None:
@@ -59,7 +59,7 @@ def load_file(context: typer.Context, path: Path | None) -> Path | None:
 def _is_valid(value: object, key: str) -> bool:
     """Return whether an option may have the value; typer would convert true to 1, and accept nan."""
     if isinstance(value, bool):
-        return key == FLAG
+        return key in FLAGS
     return isinstance(value, str) or (isinstance(value, (int, float)) and math.isfinite(value))
 
 

@@ -58,4 +58,7 @@ SpotNotice = Annotated[
 SpotCapacityBackAfter = Annotated[
     float | None, typer.Option(help="Seconds until an interrupted job gets instances again; 5 if not given.")
 ]
+InventedAnswers = Annotated[
+    bool, typer.Option(help="Let moto invent the answers of SageMaker where nothing runs, such as tuning jobs.")
+]
 Verbose = Annotated[bool, typer.Option(help="Log jobs and requests to stderr.")]

@@ -31,6 +31,7 @@ class Settings:
         shutdown_grace_s: Seconds between SIGTERM and SIGKILL for running jobs when the server itself ends.
         s3_url: URL of another server for S3; "" if this server has the buckets.
         s3_patience_s: Seconds for which a failed request to S3 is retried, if its error may be temporary.
+        has_invented_answers: Whether moto answers operations of SageMaker for which nothing runs here.
     """
 
     data: Path
@@ -42,6 +43,7 @@ class Settings:
     shutdown_grace_s: float = 5.0
     s3_url: str = ""
     s3_patience_s: float = 60.0
+    has_invented_answers: bool = False
 
     @property
     def objects_url(self) -> str:

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from moto.sagemaker.exceptions import AWSValidationException
-from moto.sagemaker.models import Model, SageMakerModelBackend
+from moto.sagemaker.models import Model
 
+from drydock.api.honest_backend import HonestBackend
 from drydock.jobs.transform import rules
 
 
-class ModelsBackend(SageMakerModelBackend):
+class ModelsBackend(HonestBackend):
     """moto's SageMaker backend of one account and region, with SageMaker's checks of models, which moto lacks."""
 
     def __init__(self, region_name: str, account_id: str) -> None:

@@ -1,7 +1,7 @@
 """The responses of SageMaker's operations: drydock's own for jobs, and moto's for all others."""
 
 import json
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sagemaker.exceptions import AWSValidationException, ResourceNotFound
@@ -9,6 +9,7 @@ from moto.sagemaker.responses import SageMakerResponse
 
 from drydock.api import listing
 from drydock.api.backend import DrydockBackend
+from drydock.api.operations import check_operation
 from drydock.api.validation import validate_request
 from drydock.jobs.job import Job
 from drydock.jobs.kinds import KINDS
@@ -27,13 +28,22 @@ OPERATIONS = tuple(
 
 
 class DrydockResponse(SageMakerResponse):
-    """Answers requests to SageMaker: drydock's operations, and all others as moto does."""
+    """Answers requests to SageMaker: drydock's operations itself, those that only store as moto does, and no others."""
+
+    has_invented_answers: ClassVar[bool] = False
+    """Whether moto also answers the operations for which nothing runs."""
 
     # With the raw body, drydock refuses a body that is not UTF-8. moto would fail while it decodes such a body.
     use_raw_body = True
 
     def parse_parameters(self, request: Any) -> None:
-        """Parse the request, except for drydock's operations, which validate the raw JSON themselves."""
+        """Parse the request, except for drydock's operations, which validate the raw JSON themselves.
+
+        Raises:
+            NotImplementedError: moto would invent the answer. A retry cannot help.
+        """
+        if not self.has_invented_answers:
+            check_operation(self._get_action())
         if self._get_action() not in OPERATIONS:
             super().parse_parameters(request)
 
@@ -124,3 +134,9 @@ class DrydockResponse(SageMakerResponse):
         except ValueError as error:
             raise AWSValidationException(f"The request body is not JSON: {error}") from error
         return validate_request(operation, content)
+
+
+class InventingResponse(DrydockResponse):
+    """Answers requests to SageMaker as `DrydockResponse` does, and with moto's invented answers where nothing runs."""
+
+    has_invented_answers = True

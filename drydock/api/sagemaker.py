@@ -9,9 +9,11 @@ from typing import Any, cast
 
 from moto.sagemaker import urls
 from moto.sagemaker.models import sagemaker_backends
+from moto.sagemakerruntime.models import sagemakerruntime_backends
 
 from drydock.api.backend import DrydockBackend
-from drydock.api.responses import DrydockResponse
+from drydock.api.responses import DrydockResponse, InventingResponse
+from drydock.api.runtime import RefusingRuntime
 from drydock.execution.queue import JobQueue
 from drydock.execution.recovery import Heartbeat
 from drydock.jobs.job import Job
@@ -32,7 +34,7 @@ class HttpBackend(DrydockBackend):
     @property
     def url_paths(self) -> dict[str, Any]:
         """The only path of SageMaker's protocol, with drydock's handler."""
-        return {"/$": DrydockResponse.dispatch}
+        return {"/$": (InventingResponse if self.has_invented_answers else DrydockResponse).dispatch}
 
 
 def install(queue: JobQueue, store: Store) -> None:
@@ -44,6 +46,9 @@ def install(queue: JobQueue, store: Store) -> None:
     """
     sagemaker_backends.clear()
     sagemaker_backends.backend = bind_arguments(HttpBackend, queue, store)
+    if not queue.settings.has_invented_answers:
+        sagemakerruntime_backends.clear()
+        sagemakerruntime_backends.backend = RefusingRuntime
     store.create_tables(SCHEMA)
     last_alive_at = Heartbeat(store).read_last()
     rows = store.query("SELECT kind, account, region, record FROM jobs ORDER BY created, name")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from xml.sax.saxutils import escape
 
-from drydock.wsgi import WsgiApplication
+from drydock.wsgi import WsgiApplication, read_signed_service
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,9 @@ class UnimplementedMiddleware:
 
 
 def _refuse(message: str, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    if "HTTP_X_AMZ_TARGET" in environ or "json" in environ.get("CONTENT_TYPE", ""):
+    # A request to SageMaker's runtime has the content type of the model's input.
+    is_sagemaker = read_signed_service(environ) == "sagemaker"
+    if is_sagemaker or "HTTP_X_AMZ_TARGET" in environ or "json" in environ.get("CONTENT_TYPE", ""):
         content_type, body = "application/x-amz-json-1.1", json.dumps({"__type": CODE, "message": message})
     else:
         details = f"<Type>Sender</Type><Code>{CODE}</Code><Message>{escape(message)}</Message>"

@@ -1,0 +1,52 @@
+"""moto's SageMaker backend, without the answers that moto invents.
+
+`api.operations` refuses the operations of the API. The methods here are also called by others: moto's CloudFormation
+creates endpoints and notebook instances without a request to SageMaker.
+"""
+
+from typing import Any
+
+from moto.sagemaker.models import SageMakerModelBackend
+
+from drydock.api.operations import refuse_operation
+
+
+class HonestBackend(SageMakerModelBackend):
+    """The SageMaker backend of one account and region. It does not report work that nobody has done."""
+
+    has_invented_answers = False
+    """Whether moto's invented answers are given nevertheless."""
+
+    def create_endpoint(self, *args: Any, **kwargs: Any) -> Any:
+        """Create an endpoint, which only moto's invented answers have.
+
+        Raises:
+            NotImplementedError: The server has no invented answers. A retry cannot help.
+        """
+        if not self.has_invented_answers:
+            refuse_operation("CreateEndpoint", "endpoints")
+        return super().create_endpoint(*args, **kwargs)
+
+    def create_notebook_instance(self, *args: Any, **kwargs: Any) -> Any:
+        """Create a notebook instance, which only moto's invented answers have.
+
+        Raises:
+            NotImplementedError: The server has no invented answers. A retry cannot help.
+        """
+        if not self.has_invented_answers:
+            refuse_operation("CreateNotebookInstance", "notebook instances")
+        return super().create_notebook_instance(*args, **kwargs)
+
+    def create_model_package(self, *args: Any, **kwargs: Any) -> str:
+        """Store a model package, and return its ARN. moto 5.2.5 would report that it was validated and scanned.
+
+        Raises:
+            NotImplementedError: The request has a ValidationSpecification, which nothing runs. A retry cannot help.
+        """
+        if self.has_invented_answers:
+            return str(super().create_model_package(*args, **kwargs))
+        if kwargs.get("validation_specification"):
+            refuse_operation("CreateModelPackage with a ValidationSpecification", "validations of model packages")
+        arn = str(super().create_model_package(*args, **kwargs))
+        self.model_packages[arn].model_package_status_details = {"ValidationStatuses": [], "ImageScanStatuses": []}
+        return arn

@@ -1,0 +1,196 @@
+"""What drydock does with each operation of SageMaker: run it, store what it says, or refuse it.
+
+moto answers more operations than it can do: a tuning job is Completed as soon as it is created, and an endpoint that
+does not exist predicts a constant. Such an answer is invented, so drydock refuses the operation, unless a person asks
+for moto's answers. An operation that is not listed is refused too: a new version of moto adds no invented answer.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NoReturn
+
+from moto.core.utils import camelcase_to_underscores
+
+
+class Answer(StrEnum):
+    """What drydock does with an operation."""
+
+    RUN = "run"
+    """drydock does what the operation says."""
+    STORED = "stored"
+    """moto keeps what it is given and gives it back. Nothing has to run for that."""
+    REFUSED = "refused"
+    """The operation needs something that does not run here; the request fails with the code NotImplemented."""
+
+
+@dataclass(frozen=True)
+class OperationGroup:
+    """The operations of one kind of resource, with the same answer.
+
+    Attributes:
+        resources: The resources, in the plural, for messages and the documentation.
+        answer: What drydock does with the operations.
+        operations: The operations' names in the API.
+    """
+
+    resources: str
+    answer: Answer
+    operations: Sequence[str]
+
+
+def _name_operations(verbs: str, resource: str, plural: str | None = None) -> list[str]:
+    """Return names such as CreateModel and ListModels.
+
+    Args:
+        verbs: The verbs, separated by spaces.
+        resource: The resource's name in the API.
+        plural: Its plural; the name with an s if None.
+    """
+    names = {verb: plural or f"{resource}s" if verb == "List" else resource for verb in verbs.split()}
+    return [f"{verb}{name}" for verb, name in names.items()]
+
+
+_JOB, _DEFINITION = "Create Describe Stop List", "Create Describe Delete List"
+
+OPERATION_GROUPS = (
+    OperationGroup("training jobs", Answer.RUN, _name_operations(_JOB, "TrainingJob")),
+    OperationGroup("processing jobs", Answer.RUN, _name_operations(_JOB, "ProcessingJob")),
+    OperationGroup("transform jobs", Answer.RUN, _name_operations(_JOB, "TransformJob")),
+    OperationGroup("tags and searches", Answer.STORED, ("AddTags", "DeleteTags", "ListTags", "Search")),
+    OperationGroup("models", Answer.STORED, _name_operations(_DEFINITION, "Model")),
+    OperationGroup("endpoint configurations", Answer.STORED, _name_operations(_DEFINITION, "EndpointConfig")),
+    OperationGroup(
+        "model packages",
+        Answer.STORED,
+        (
+            *_name_operations("Create Describe Update List", "ModelPackage"),
+            *_name_operations("Create Describe List", "ModelPackageGroup"),
+        ),
+    ),
+    OperationGroup(
+        "model cards",
+        Answer.STORED,
+        (*_name_operations("Create Describe Update Delete List", "ModelCard"), "ListModelCardVersions"),
+    ),
+    OperationGroup(
+        "definitions of pipelines", Answer.STORED, _name_operations("Create Describe Update Delete List", "Pipeline")
+    ),
+    OperationGroup(
+        "experiments and trials",
+        Answer.STORED,
+        (
+            *_name_operations(_DEFINITION, "Experiment"),
+            *_name_operations(_DEFINITION, "Trial"),
+            *_name_operations("Create Describe Update Delete List Associate Disassociate", "TrialComponent"),
+        ),
+    ),
+    OperationGroup("metrics of trial components", Answer.STORED, ("BatchPutMetrics",)),
+    OperationGroup(
+        "definitions of monitoring jobs",
+        Answer.STORED,
+        [
+            name
+            for kind in ("DataQuality", "ModelBias", "ModelExplainability", "ModelQuality")
+            for name in _name_operations(_DEFINITION, f"{kind}JobDefinition")
+        ],
+    ),
+    OperationGroup(
+        "lifecycle configurations of notebooks",
+        Answer.STORED,
+        _name_operations("Create Describe Delete", "NotebookInstanceLifecycleConfig"),
+    ),
+    OperationGroup(
+        "executions of pipelines",
+        Answer.REFUSED,
+        (
+            *_name_operations("Start Describe List", "PipelineExecution"),
+            "DescribePipelineDefinitionForExecution",
+            "ListPipelineParametersForExecution",
+        ),
+    ),
+    OperationGroup("tuning jobs", Answer.REFUSED, _name_operations(_DEFINITION, "HyperParameterTuningJob")),
+    OperationGroup(
+        "AutoML jobs",
+        Answer.REFUSED,
+        ("CreateAutoMLJobV2", "DescribeAutoMLJobV2", "StopAutoMLJob", "ListAutoMLJobs"),
+    ),
+    OperationGroup("compilation jobs", Answer.REFUSED, _name_operations(_DEFINITION, "CompilationJob")),
+    OperationGroup(
+        "endpoints",
+        Answer.REFUSED,
+        (
+            *_name_operations(_DEFINITION, "Endpoint"),
+            "UpdateEndpointWeightsAndCapacities",
+            "InvokeEndpoint",
+            "InvokeEndpointAsync",
+        ),
+    ),
+    OperationGroup(
+        "notebook instances",
+        Answer.REFUSED,
+        _name_operations("Create Describe Start Stop Delete List", "NotebookInstance"),
+    ),
+    OperationGroup(
+        "clusters",
+        Answer.REFUSED,
+        (*_name_operations(_DEFINITION, "Cluster"), *_name_operations("Describe List", "ClusterNode")),
+    ),
+    OperationGroup("Studio domains", Answer.REFUSED, _name_operations(_DEFINITION, "Domain")),
+    OperationGroup("feature groups", Answer.REFUSED, _name_operations("Create Describe", "FeatureGroup")),
+)
+"""The operations that moto or drydock implements. All others of SageMaker are refused."""
+
+
+def iter_operations() -> Iterator[tuple[str, OperationGroup]]:
+    """Yield the name of each operation that moto or drydock implements, and its group."""
+    for group in OPERATION_GROUPS:
+        for operation in group.operations:
+            yield operation, group
+
+
+# By moto's method names: moto accepts "create_endpoint" as the name of an operation, too.
+_GROUPS_BY_METHOD = {camelcase_to_underscores(operation): group for operation, group in iter_operations()}
+
+
+def check_operation(name: str) -> None:
+    """Check that the answer to an operation of SageMaker is not invented.
+
+    Args:
+        name: The operation's name, as the request spells it.
+
+    Raises:
+        NotImplementedError: The operation is refused. A retry cannot help.
+    """
+    group = _GROUPS_BY_METHOD.get(camelcase_to_underscores(name))
+    if group is None:
+        raise NotImplementedError(f"SageMaker's operation {name} is not implemented by drydock.")
+    if group.answer is Answer.REFUSED:
+        refuse_operation(name, group.resources)
+
+
+def refuse_operation(name: str, resources: str) -> NoReturn:
+    """Refuse an operation whose answer moto would invent.
+
+    Args:
+        name: The operation's name.
+        resources: The resources that do not run here, in the plural.
+
+    Raises:
+        NotImplementedError: Always. A retry cannot help.
+    """
+    raise NotImplementedError(
+        f"{name} is refused, since {resources} do not run in drydock. "
+        "Start drydock with --invented-answers to get the answers that moto invents."
+    )
+
+
+def format_operations_table() -> str:
+    """Return the table of the documentation: each kind of resource, what drydock does, and the operations."""
+    rows = [
+        f"| {group.resources} | {group.answer} | {', '.join(group.operations)} |\n"
+        for answer in Answer
+        for group in OPERATION_GROUPS
+        if group.answer is answer
+    ]
+    return "| resources | answer | operations |\n|---|---|---|\n" + "".join(rows)
