@@ -1,13 +1,16 @@
 """The responses of SageMaker's operations: drydock's own for jobs, and moto's for all others."""
 
 import json
+from http import HTTPStatus
 from typing import Any, ClassVar, cast
 
+from moto.core.common_types import TYPE_RESPONSE
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sagemaker.exceptions import AWSValidationException, ResourceNotFound
 from moto.sagemaker.responses import SageMakerResponse
 
 from drydock.api import listing
+from drydock.api.absent_structures import remove_absent_structures
 from drydock.api.backend import DrydockBackend
 from drydock.api.operations import check_operation
 from drydock.api.validation import validate_request
@@ -46,6 +49,14 @@ class DrydockResponse(SageMakerResponse):
             check_operation(self._get_action())
         if self._get_action() not in OPERATIONS:
             super().parse_parameters(request)
+
+    def serialized(self, action_result: ActionResult) -> TYPE_RESPONSE:
+        """Return the status, the headers and the body of a response; moto's empty structures are left out."""
+        status, headers, body = super().serialized(action_result)
+        operation = self._get_action()
+        if status == HTTPStatus.OK and operation not in OPERATIONS:
+            body = remove_absent_structures(operation, body)
+        return status, headers, body
 
     def create_training_job(self) -> ActionResult:
         """Answer CreateTrainingJob."""
