@@ -122,7 +122,7 @@ class Run:
             for tail in self._tails:
                 tail.send_new_lines(is_final=True)
         if run_end.cause is Cause.INTERRUPTION and supervision.notice_s > 0:
-            self._work.save_progress()
+            self._work.save_progress(run_end.exit_code)
         return run_end
 
     def _plan_host(self, tree: HostTree, command: Sequence[str]) -> HostPlan:
@@ -154,12 +154,12 @@ class Run:
         if cause is Cause.INTERRUPTION:
             return job.enter_phase(Phase.INTERRUPTED)
         if cause is Cause.SHUTDOWN:
-            return self._end_at_shutdown()
+            return self._end_at_shutdown(run_end.exit_code)
         job.record_exit(cause, run_end.exit_code)
         job.enter_phase(Phase.UPLOADING)
         if cause is Cause.EXIT and run_end.exit_code != 0:
             raise JobFailed(self._work.handle_failure(run_end.exit_code, self._read_last_lines(), command))
-        for line in self._work.upload_results():
+        for line in self._work.upload_results(run_end.exit_code):
             self._tails[0].write_line(line)
         if cause in PHASE_OF_LIMIT:
             job.end(Status.STOPPED, PHASE_OF_LIMIT[cause])
@@ -170,10 +170,10 @@ class Run:
         # If an earlier server has read the lines of the log, they are only in the file.
         return lines or [read_log_end(self._trees[0].log)]
 
-    def _end_at_shutdown(self) -> None:
+    def _end_at_shutdown(self, exit_code: int) -> None:
         if not self._job.is_spot:
             raise JobFailed("InternalServerError: drydock was shut down while the job ran")
-        self._work.save_progress()
+        self._work.save_progress(exit_code)
         self._job.enter_phase(Phase.INTERRUPTED)
 
 

@@ -52,11 +52,18 @@ class Work(Protocol):
     def sync(self) -> None:
         """Upload what is due while the job runs. Called about ten times a second. Raises nothing."""
 
-    def save_progress(self) -> None:
-        """Upload what must survive the loss of the instances. Errors of S3 are logged, not raised."""
+    def save_progress(self, exit_code: int) -> None:
+        """Upload what must survive the loss of the instances. Errors of S3 are logged, not raised.
 
-    def upload_results(self) -> Sequence[str]:
+        Args:
+            exit_code: How the command ended, as a shell reports it.
+        """
+
+    def upload_results(self, exit_code: int) -> Sequence[str]:
         """Upload what the job produced.
+
+        Args:
+            exit_code: How the command ended, as a shell reports it.
 
         Returns:
             Lines to add to the job's log.

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from drydock.transfer.file_names import find_invalid_names
 from drydock.transfer.objects import ObjectStore, join_uri, split_uri
@@ -17,12 +17,23 @@ from drydock.transfer.walk import EntryKind, walk_folder
 log = logging.getLogger(__name__)
 
 KEY_MAX_BYTES = 1024
+# A file that a process keeps open for writing, such as a log, is copied once it has not changed for so many seconds.
+QUIET_S = 5.0
 # SageMaker puts marker files with these endings next to a file while it copies the file. It does not copy them.
 MARKER_ENDINGS = (".sagemaker-uploading", ".sagemaker-uploaded")
 
-# Modification time and change time in nanoseconds, size in bytes, inode: a changed file has another signature.
-Signature = tuple[int, int, int, int]
-Opener = Callable[[Path], BinaryIO | None]
+
+class Signature(NamedTuple):
+    """What the file system says about a file: a changed file has another signature. The oldest file sorts first."""
+
+    modified_ns: int
+    changed_ns: int
+    size_bytes: int
+    inode: int
+
+
+# Opens a file, given its name, path and signature; None if the file is being written.
+Opener = Callable[[str, Path, Signature], BinaryIO | None]
 
 
 @dataclass(frozen=True)
@@ -37,8 +48,8 @@ class CheckpointSync:
     """Mirrors a folder to S3: uploads new and changed files, and deletes objects whose file the job has deleted.
 
     Several hosts may share one place in S3. A host deletes only objects that it has uploaded or downloaded itself and
-    that no other host has overwritten since. A file that cannot be read, or whose name cannot be a key, is skipped with
-    a warning.
+    that no other host has overwritten since. A file that is being written is uploaded later, and S3 keeps its last
+    whole copy until then. A file that cannot be read, or whose name cannot be a key, is skipped with a warning.
 
     Args:
         folder: The job's checkpoint folder.
@@ -53,6 +64,8 @@ class CheckpointSync:
         self._interval_s = interval_s
         self._due_at = 0.0
         self._uploads: dict[str, _Upload] = {}
+        # Files that the last upload left out, since they were being written.
+        self._skipped_files: dict[str, Signature] = {}
         self._warned_names: set[str] = set()
 
     def download(self) -> int:
@@ -94,46 +107,84 @@ class CheckpointSync:
             finally:
                 self._due_at = time.monotonic() + self._interval_s
 
-    def upload(self, is_final: bool = False) -> None:
+    def upload(self) -> None:
         """Upload what has changed since the last upload, and delete what the job has deleted. Idempotent.
-
-        Args:
-            is_final: Whether the job has ended. Then the files are sent without a copy, since a full disk has no room
-                for a copy.
 
         Raises:
             ClientError: S3 failed. A retry can help: the next call uploads what is missing.
         """
-        self._upload_changes(self._object_store, open_regular_file if is_final else self._copy_stable)
+        self._upload_changes(self._object_store, self._copy_stable)
 
-    def _upload_changes(self, object_store: ObjectStore, opener: Opener) -> None:
+    def upload_last_changes(self, was_killed: bool) -> None:
+        """Upload what has changed since the last upload, after the end of the job. Idempotent.
+
+        The files are sent without a copy, since a full disk has no room for a copy.
+
+        Args:
+            was_killed: Whether a signal ended the job. Then a file that it was writing is not sent, and nothing is
+                deleted if there is such a file: the last whole copies stay.
+
+        Raises:
+            ClientError: S3 failed. A retry can help: the next call uploads what is missing.
+        """
+        opener = self._open_if_whole if was_killed else _open
+        self._upload_changes(self._object_store, opener, deletes_beside_skipped_files=False)
+
+    def _upload_changes(
+        self, object_store: ObjectStore, opener: Opener, *, deletes_beside_skipped_files: bool = True
+    ) -> None:
         files, is_complete = self._scan()
+        skipped_files = {}
         for name, (path, signature) in files.items():
             if name not in self._uploads or self._uploads[name].signature != signature:
-                # The signature is from before the upload. So the next call uploads a file that changed meanwhile.
-                self._upload_file(object_store, name, self._open_file(name, path, opener), signature)
+                stream = self._open_file(name, path, signature, opener)
+                if stream is None:
+                    skipped_files[name] = signature
+                else:
+                    # The signature is from before the upload. So the next call uploads a file that changed meanwhile.
+                    self._upload_file(object_store, name, stream, signature)
+        self._skipped_files = skipped_files
         # If a folder cannot be read, a missing file is not necessarily deleted.
-        for name in self._uploads.keys() - files.keys() if is_complete else ():
-            self._delete(object_store, name)
+        if is_complete and (deletes_beside_skipped_files or not skipped_files):
+            for name in self._uploads.keys() - files.keys():
+                self._delete(object_store, name)
 
-    def _copy_stable(self, path: Path) -> BinaryIO | None:
-        return copy_stable(path, folder=self._folder.parent)
+    def _copy_stable(self, name: str, path: Path, signature: Signature) -> BinaryIO | None:
+        is_quiet = time.time_ns() - signature.modified_ns >= QUIET_S * 1e9
+        # Even a quiet file may be about to be filled again if it is shorter than before.
+        ignore_writers = is_quiet and not self._is_shorter_than_copy(name, signature)
+        return copy_stable(path, self._folder.parent, ignore_writers=ignore_writers)
 
-    def _open_file(self, name: str, path: Path, opener: Opener) -> BinaryIO | None:
+    def _open_if_whole(self, name: str, path: Path, signature: Signature) -> BinaryIO | None:
+        """Open a file of a job that a signal has ended; None if the job was writing it.
+
+        That is known of a file that was being written at the last upload and has not changed since. It is assumed of a
+        file that is shorter than its copy, since most scripts truncate a file before they write it again.
+        """
+        was_being_written = self._skipped_files.get(name) == signature
+        return None if was_being_written or self._is_shorter_than_copy(name, signature) else open_regular_file(path)
+
+    def _is_shorter_than_copy(self, name: str, signature: Signature) -> bool:
+        """Return whether a file was truncated since its last upload, or is new and empty."""
+        if name not in self._uploads:
+            return not signature.size_bytes
+        copied = self._uploads[name].signature
+        return signature.inode == copied.inode and signature.size_bytes < copied.size_bytes
+
+    def _open_file(self, name: str, path: Path, signature: Signature, opener: Opener) -> BinaryIO | None:
         try:
-            return opener(path)  # None if the file changes all the time; the next upload tries again
+            return opener(name, path, signature)
         except FileNotFoundError:  # the job has renamed or deleted it since the scan
             return None
         except OSError as error:
             self._warn(name, f"cannot be read: {error.strerror}")
             return None
 
-    def _upload_file(self, object_store: ObjectStore, name: str, stream: BinaryIO | None, signature: Signature) -> None:
-        if stream is not None:
-            with stream:
-                uri = join_uri(self._uri, name)
-                object_store.write(stream, uri)
-                self._uploads[name] = _Upload(signature, object_store.read_etag(uri))
+    def _upload_file(self, object_store: ObjectStore, name: str, stream: BinaryIO, signature: Signature) -> None:
+        with stream:
+            uri = join_uri(self._uri, name)
+            object_store.write(stream, uri)
+            self._uploads[name] = _Upload(signature, object_store.read_etag(uri))
 
     def _delete(self, object_store: ObjectStore, name: str) -> None:
         uri = join_uri(self._uri, name)
@@ -155,10 +206,10 @@ class CheckpointSync:
                 and self._is_valid_key(entry.name)
             ):
                 with contextlib.suppress(FileNotFoundError):
-                    file_stat = entry.path.lstat()
+                    status = entry.path.lstat()
                     files[entry.name] = (
                         entry.path,
-                        (file_stat.st_mtime_ns, file_stat.st_ctime_ns, file_stat.st_size, file_stat.st_ino),
+                        Signature(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino),
                     )
         for error in errors:
             self._warn(str(error.filename), f"cannot be read: {error.strerror}")
@@ -176,6 +227,10 @@ class CheckpointSync:
         if name not in self._warned_names:  # once per file: the folder is scanned every few seconds
             self._warned_names.add(name)
             log.warning("checkpoint %.200r of %s is skipped: it %s", name, self._uri, reason)
+
+
+def _open(name: str, path: Path, signature: Signature) -> BinaryIO:
+    return open_regular_file(path)
 
 
 def _is_utf8(name: bytes) -> bool:

@@ -92,10 +92,10 @@ class ProcessingWork:
             with contextlib.suppress(*TRANSFER_ERRORS):  # the next upload includes what is missing
                 sync.upload_if_due()
 
-    def save_progress(self) -> None:
+    def save_progress(self, exit_code: int) -> None:
         """Do nothing: an unfinished processing job leaves no results."""
 
-    def upload_results(self) -> Sequence[str]:
+    def upload_results(self, exit_code: int) -> Sequence[str]:
         """Upload the outputs.
 
         Raises:

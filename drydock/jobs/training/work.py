@@ -26,6 +26,9 @@ from drydock.transfer.objects import ObjectStore, join_uri
 
 log = logging.getLogger(__name__)
 
+# The exit code of a command that signal N ended is 128 + N.
+SIGNAL_EXIT_CODE = 128
+
 
 class TrainingWork:
     """The work of one run of a training job; `jobs.work.Work` describes the methods.
@@ -110,17 +113,17 @@ class TrainingWork:
         """Upload new checkpoints, if an upload is due."""
         self._upload_checkpoints(lambda sync: sync.upload_if_due())
 
-    def save_progress(self) -> None:
-        """Upload the checkpoints."""
-        self._upload_checkpoints(lambda sync: sync.upload(is_final=True))
+    def save_progress(self, exit_code: int) -> None:
+        """Upload the checkpoints, except files that the script was writing when a signal ended it."""
+        self._upload_checkpoints(lambda sync: sync.upload_last_changes(was_killed=exit_code > SIGNAL_EXIT_CODE))
 
-    def upload_results(self) -> Sequence[str]:
+    def upload_results(self, exit_code: int) -> Sequence[str]:
         """Upload the checkpoints, the output and the model. Return lines to add to the job's log.
 
         Raises:
             JobFailed: S3 does not accept the output or the model.
         """
-        self.save_progress()
+        self.save_progress(exit_code)
         lines = self._upload_output()
         model = self._merge_folders("model")
         if archive.is_empty(model):
@@ -130,7 +133,7 @@ class TrainingWork:
 
     def handle_failure(self, exit_code: int, last_lines: Sequence[str], command: Sequence[str]) -> str:
         """Upload the checkpoints and the output, and return why the script failed, even if the upload fails too."""
-        self.save_progress()
+        self.save_progress(exit_code)
         with contextlib.suppress(JobFailed):
             self._upload_output()
         failure_files = [tree.output / "failure" for tree in self._trees]

@@ -91,10 +91,10 @@ class TransformWork:
     def sync(self) -> None:
         """Do nothing: nothing is uploaded before the job's end."""
 
-    def save_progress(self) -> None:
+    def save_progress(self, exit_code: int) -> None:
         """Do nothing: an unfinished transform job leaves no results."""
 
-    def upload_results(self) -> Sequence[str]:
+    def upload_results(self, exit_code: int) -> Sequence[str]:
         """Upload the model's responses. A job that was stopped uploads none, as on SageMaker.
 
         Raises:

@@ -26,6 +26,18 @@ while count < int(os.environ["GOAL"]):
         time.sleep(0.05)  # the first run waits here until it is killed
 pathlib.Path(os.environ["SM_MODEL_DIR"], "count").write_text(str(count))
 """
+# Truncates its checkpoint and fills it again, as plain code does. A run that finds a checkpoint reads it and ends.
+REWRITER = """
+import json, os, pathlib, time
+state = pathlib.Path(os.environ["SM_CHECKPOINT_DIR"], "state.json")
+if state.exists():
+    raise SystemExit(json.loads(state.read_text())["exit_code"])
+while True:
+    with state.open("w") as file:
+        time.sleep(0.04)
+        file.write(json.dumps({"exit_code": 0}))
+    time.sleep(0.04)
+"""
 # Appends the job's name to a file: a job that ran twice is there twice.
 ONCE = """
 import os, pathlib, time
@@ -92,6 +104,24 @@ time.sleep(600)
         assert waited_job["TrainingJobStatus"] == "Completed" and server.read_full_log("waiting") == ["line", NO_MODEL]
         tags = server.client("sagemaker").list_tags(ResourceArn=arn)["Tags"]
         assert {tag["Key"] for tag in tags} == {"a", "b"}
+
+
+def test_a_checkpoint_that_is_written_in_place_is_never_restored_in_part(tmp_path: Path, run_drydock: Any) -> None:
+    names = [f"rewriter-{number}" for number in range(4)]
+    keys = [f"checkpoints/{name}/state.json" for name in names]
+    with run_drydock(tmp_path, "--cores", "8", *OPTIONS[2:]) as server:
+        for name in names:
+            server.create_job(name, REWRITER, **server.build_spot_fields(name))
+        server.wait_until("all checkpoints", lambda: set(keys) <= set(server.list_keys("checkpoints/")))
+        copies = [server.get(f"s3://bucket/{key}") for _ in range(8) for key in keys]
+        assert set(copies) == {b'{"exit_code": 0}'}
+        for name in names[:2]:  # SIGTERM ends the script at any place
+            server.send_command("interrupt", job=name, capacity_back_after_s=0)
+        jobs = [server.wait_for_end(name) for name in names[:2]]
+        kill(server, tmp_path)
+    with run_drydock(tmp_path, *OPTIONS) as server:
+        jobs += [server.wait_for_end(name) for name in names[2:]]
+    assert [job["TrainingJobStatus"] for job in jobs] == ["Completed"] * 4, jobs
 
 
 NO_MODEL = "No model artifact is saved under path /opt/ml/model."

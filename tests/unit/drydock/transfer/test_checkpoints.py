@@ -3,6 +3,8 @@
 import logging
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -155,8 +157,95 @@ def test_upload_waits_for_a_slow_s3(s3: Any, host: Host, final: bool) -> None:
     folder, sync = host()
     (folder / "a").write_text("1")
     s3.app.failures_left = 5
-    sync.upload(is_final=final)
+    sync.upload_last_changes(was_killed=False) if final else sync.upload()
     assert s3.app.failure_count == 5 and s3.get("run-1/a") == b"1"
+
+
+def test_file_that_is_being_written_keeps_its_last_whole_copy(s3: Any, host: Host) -> None:
+    folder, sync = host()
+    (folder / "state").write_text("first")
+    sync.upload()
+    for stop_after in ("", "sec"):
+        with (folder / "state").open("w") as file:  # a script that truncates a file and fills it again
+            file.write(stop_after)
+            file.flush()
+            sync.upload()
+            assert s3.get("run-1/state") == b"first"
+    with (folder / "new").open("w") as file:
+        file.write("a part")
+        file.flush()
+        sync.upload_if_due()
+        assert "run-1/new" not in s3.list_keys()
+    (folder / "state").write_text("second")
+    sync.upload()
+    assert (s3.get("run-1/state"), s3.get("run-1/new")) == (b"second", b"a part")
+
+
+def test_file_that_another_process_writes_is_copied_once_it_is_closed(s3: Any, host: Host) -> None:
+    folder, sync = host()
+    code = "import sys; file = open(sys.argv[1], 'w'); print(flush=True); input(); file.write('whole'); file.close()"
+    command = [sys.executable, "-c", f"{code}; print(flush=True); input()", str(folder / "state")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as writer:
+        assert writer.stdin is not None and writer.stdout is not None
+        writer.stdout.readline()
+        sync.upload()
+        assert s3.list_keys() == []
+        writer.stdin.write(b"\n")
+        writer.stdout.readline()
+        sync.upload()
+        assert s3.get("run-1/state") == b"whole"
+        writer.kill()
+
+
+def test_file_that_stays_open_is_copied_while_nobody_writes(
+    s3: Any, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log or a database may be open during the whole job."""
+    folder, sync = host()
+    with (folder / "log").open("a") as file:
+        for line in ("one", "two"):
+            file.write(line)
+            file.flush()
+            sync.upload()
+            monkeypatch.setattr("drydock.transfer.checkpoints.QUIET_S", 0.0)
+            sync.upload()
+            assert s3.get("run-1/log").endswith(line.encode())
+        # But a file that is shorter than its copy is about to be filled again.
+        file.truncate(0)
+        sync.upload()
+        assert s3.get("run-1/log") == b"onetwo"
+
+
+@pytest.mark.parametrize("was_killed", [True, False])
+def test_file_that_a_killed_command_was_writing_keeps_its_last_whole_copy(
+    s3: Any, host: Host, was_killed: bool
+) -> None:
+    folder, sync = host()
+    for name in ("seen", "unseen", "kept", "replaced", "deleted"):
+        (folder / name).write_text("whole")
+    sync.upload()
+    with (folder / "seen").open("w") as seen, (folder / "part").open("w") as part:
+        for file in (seen, part):
+            file.write("half, but longer")
+            file.flush()
+        sync.upload()
+    # What happens between the last look at the folder and the death of the command.
+    (folder / "unseen").write_text("")
+    (folder / "empty").write_text("")
+    (folder / "kept").write_text("whole, and more")
+    (folder / "new").write_text("1")
+    os.replace(folder / "new", folder / "replaced")
+    (folder / "deleted").unlink()
+    sync.upload_last_changes(was_killed)
+    contents = {name: s3.get(f"run-1/{name}") for name in ("seen", "unseen", "kept", "replaced")}
+    assert (contents["kept"], contents["replaced"]) == (b"whole, and more", b"1")
+    names = {key.removeprefix("run-1/") for key in s3.list_keys()}
+    if was_killed:
+        assert (contents["seen"], contents["unseen"]) == (b"whole", b"whole")
+        assert names == {*contents, "deleted"}  # what the skipped files replace may be all that is left
+    else:
+        assert (contents["seen"], contents["unseen"]) == (b"half, but longer", b"")
+        assert names == {*contents, "part", "empty"}
 
 
 def test_links_out_of_the_folder_are_not_followed(s3: Any, host: Host) -> None:
@@ -173,7 +262,7 @@ def test_links_out_of_the_folder_are_not_followed(s3: Any, host: Host) -> None:
     (folder / "last").unlink()
     (folder / "sub" / "epoch-3").write_text("3")
     (folder / "last").symlink_to("sub/epoch-3")
-    sync.upload(is_final=True)
+    sync.upload_last_changes(was_killed=False)
     assert s3.get("run-1/last") == b"3"
 
 
@@ -240,7 +329,7 @@ def test_final_upload_needs_no_disk_space(
     monkeypatch.setattr("drydock.transfer.stable_read.shutil.copyfileobj", raise_no_space)
     sync.upload()
     assert s3.list_keys() == [] and "No space left" in caplog.text
-    sync.upload(is_final=True)
+    sync.upload_last_changes(was_killed=False)
     assert s3.get("run-1/a") == b"1"
 
 

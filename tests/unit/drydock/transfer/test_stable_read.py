@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from drydock.transfer.stable_read import copy_stable, open_regular_file
+from drydock.transfer.stable_read import copy_stable, has_writer, open_regular_file
 
 # Rewrites a file in place for ever; each state is a megabyte of one byte. Prints a line at its start.
 WRITER = """
@@ -63,13 +63,45 @@ def test_reads_again_after_a_change(
     assert os.listdir(tmp_path) == ["it"]
 
 
+def test_reads_again_after_a_write_of_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer that truncates and fills a file between the two reads leaves only its time as a trace."""
+    path, copy, calls = tmp_path / "it", shutil.copyfileobj, []
+    path.write_bytes(b"0")
+
+    def copy_and_write(*args: Any) -> None:
+        copy(*args)
+        calls.append(path.stat().st_mtime_ns)
+        os.utime(path, ns=(calls[0], calls[0] + min(len(calls), 2)))
+
+    monkeypatch.setattr("drydock.transfer.stable_read.shutil.copyfileobj", copy_and_write)
+    copied = copy_stable(path, tmp_path)
+    assert copied is not None
+    copied.close()
+    assert len(calls) == 3
+
+
+@pytest.mark.parametrize("mode", ["wb", "ab", "r+b"])
+def test_finds_a_file_that_is_open_for_writing(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "it"
+    path.write_bytes(b"0")
+    with path.open("rb") as reader:
+        with path.open(mode):
+            assert has_writer(reader)
+            assert copy_stable(path, tmp_path) is None
+            copied = copy_stable(path, tmp_path, ignore_writers=True)
+            assert copied is not None
+            copied.close()
+        with path.open("rb"):
+            assert not has_writer(reader)
+
+
 def test_never_copies_an_inconsistent_file(tmp_path: Path) -> None:
     path = tmp_path / "it"
     path.write_bytes(bytes(1 << 20))
     with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None and writer.stdout.readline()
         for _ in range(100):
-            if (copied := copy_stable(path, tmp_path)) is not None:
+            if (copied := copy_stable(path, tmp_path, ignore_writers=True)) is not None:
                 with copied:
                     copied.seek(0)
                     # The writer goes from start to end: at any moment the bytes change at most once in the file.
