@@ -123,17 +123,19 @@ class DrydockResponse(SageMakerResponse):
         )
 
     def _find_job(self, kind: type[Job], verb: str) -> Job:
-        """Return the job that a request names, or raise SageMaker's error if it does not exist."""
+        """Return the job that a request names.
+
+        Raises:
+            AWSValidationException: It does not exist, and the request describes it.
+            ResourceNotFound: It does not exist, and the request stops it.
+        """
         name = self._read_request(f"{verb}{kind.api_name}Job")[f"{kind.api_name}JobName"]
         if job := self._backend.find_job(kind, name):
             return job
-        if kind is TrainingJob:
-            message = "Requested resource not found."
-            raise ResourceNotFound(message) if verb == "Stop" else AWSValidationException(message)
-        kind_name, region_and_account = kind.api_name.lower(), f"{self._backend.region_name}:{self._backend.account_id}"
-        raise AWSValidationException(
-            f"Could not find {kind_name} job 'arn:aws:sagemaker:{region_and_account}:{kind_name}-job/{name}'."
-        )
+        # The API's documentation says ResourceNotFound for Describe too, but SageMaker's clients rely on what it does.
+        is_training = kind is TrainingJob
+        message = "Requested resource not found." if is_training else f"Could not find requested job with name: {name}"
+        raise ResourceNotFound(message) if verb == "Stop" else AWSValidationException(message)
 
     @property
     def _backend(self) -> DrydockBackend:

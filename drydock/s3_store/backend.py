@@ -5,7 +5,6 @@ checksums. It does not have incomplete multipart uploads, moto's table buckets, 
 make to a bucket outside of a request.
 """
 
-import functools
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from drydock.moto_registry import bind_arguments
 from drydock.s3_store.blobs import BlobFolder
 from drydock.s3_store.keys import StoredKey
 from drydock.s3_store.middleware import S3Middleware
+from drydock.s3_store.presigned import PresignedMiddleware
 from drydock.s3_store.tables import S3Tables
 from drydock.store import Store
 from drydock.wsgi import WsgiApplication
@@ -87,4 +87,4 @@ def install(store: Store, folder: Path) -> Callable[[WsgiApplication], S3Middlew
     for model in model_data["s3"].values():
         cast(Any, model).instances_tracked = deque(maxlen=0)
     tables.restore()
-    return functools.partial(S3Middleware, tables)
+    return lambda application: S3Middleware(tables, PresignedMiddleware(application))

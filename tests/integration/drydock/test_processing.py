@@ -139,8 +139,11 @@ def test_invalid_request_is_refused(drydock: Any, change: dict[str, Any], messag
     assert message in error.value.response["Error"]["Message"]
 
 
-@pytest.mark.parametrize("operation", ["describe_processing_job", "stop_processing_job"])
-def test_unknown_job_is_refused(drydock: Any, operation: str) -> None:
-    with pytest.raises(ClientError, match="Could not find processing job") as error:
+@pytest.mark.parametrize(
+    ("operation", "code"),
+    [("describe_processing_job", "ValidationException"), ("stop_processing_job", "ResourceNotFound")],
+)
+def test_unknown_job_is_refused(drydock: Any, operation: str, code: str) -> None:
+    with pytest.raises(ClientError, match="Could not find requested job with name: unknown") as error:
         getattr(drydock.client("sagemaker"), operation)(ProcessingJobName="unknown")
-    assert error.value.response["Error"]["Code"] == "ValidationException"
+    assert error.value.response["Error"]["Code"] == code

@@ -406,11 +406,14 @@ def test_model_that_drydock_cannot_run_is_refused(case: str, drydock: Any) -> No
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("operation", ["describe_transform_job", "stop_transform_job"])
-def test_unknown_job_is_refused(operation: str, drydock: Any) -> None:
-    with pytest.raises(ClientError, match="Could not find transform job") as error:
+@pytest.mark.parametrize(
+    ("operation", "code"),
+    [("describe_transform_job", "ValidationException"), ("stop_transform_job", "ResourceNotFound")],
+)
+def test_unknown_job_is_refused(operation: str, code: str, drydock: Any) -> None:
+    with pytest.raises(ClientError, match="Could not find requested job with name: unknown") as error:
         getattr(drydock.client("sagemaker"), operation)(TransformJobName="unknown")
-    assert error.value.response["Error"]["Code"] == "ValidationException"
+    assert error.value.response["Error"]["Code"] == code
 
 
 def kill(server: Any, folder: Path) -> None:

@@ -192,7 +192,7 @@ def test_processing_jobs_are_created_awaited_and_listed(
     pages = sagemaker.get_paginator("list_processing_jobs").paginate(PaginationConfig={"PageSize": 1})
     names = [summary["ProcessingJobName"] for page in pages for summary in page["ProcessingJobSummaries"]]
     assert sorted(names) == ["breaks", "reports", "waits"]
-    with pytest.raises(ClientError, match="Could not find processing job"):
+    with pytest.raises(ClientError, match="Could not find requested job with name: nobody"):
         sagemaker.describe_processing_job(ProcessingJobName="nobody")
 
 

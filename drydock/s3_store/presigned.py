@@ -1,0 +1,192 @@
+"""Presigned requests to S3: one that has expired is refused, as by S3. Signatures are not checked, here as elsewhere.
+
+The rules are those of S3's documentation: "Authenticating Requests: Using Query Parameters" (Signature Version 4, the
+parameters X-Amz-*), the older Signature Version 2 (AWSAccessKeyId, Expires and Signature), and the policy of
+browser-based uploads by POST.
+"""
+
+import base64
+import binascii
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NoReturn
+from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
+
+from werkzeug.wrappers import Request, Response
+
+from drydock.wsgi import WsgiApplication
+
+MAX_EXPIRES_S = 604_800
+MAX_CLOCK_SKEW = timedelta(minutes=15)
+DATE_FORMAT = "%Y%m%dT%H%M%SZ"
+V4_NAMES = frozenset(
+    f"x-amz-{name}" for name in ("algorithm", "credential", "signature", "date", "signedheaders", "expires")
+)
+V2_NAMES = frozenset({"awsaccesskeyid", "expires", "signature"})
+NOT_A_DATE = """X-Amz-Date must be in the ISO8601 Long Format "yyyyMMdd'T'HHmmss'Z'\""""
+TOO_LONG = (
+    "X-Amz-Expires must be less than a week (in seconds); "
+    f"that is, the given X-Amz-Expires must be less than {MAX_EXPIRES_S} seconds"
+)
+
+
+class Refusal(Exception):
+    """A presigned request is refused. A retry cannot help.
+
+    Args:
+        code: S3's error code.
+        message: S3's message.
+        details: More elements of the error.
+    """
+
+    def __init__(self, code: str, message: str, **details: str) -> None:
+        super().__init__(code, message)
+        self.code, self.details = code, {"Code": code, "Message": message, **details}
+
+    def build_response(self) -> Response:
+        """Return the HTTP response."""
+        elements = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in self.details.items())
+        body = f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{elements}</Error>'
+        return Response(body, status=403 if self.code == "AccessDenied" else 400, content_type="application/xml")
+
+
+class PresignedMiddleware:
+    """WSGI middleware around S3: refuse presigned requests outside their time.
+
+    Args:
+        application: Answers all other requests. S3Middleware has read the body of an upload into memory.
+    """
+
+    def __init__(self, application: WsgiApplication) -> None:
+        self._application = application
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Answer one request."""
+        try:
+            check_request(environ, datetime.now(UTC))
+        except Refusal as refusal:
+            return refusal.build_response()(environ, start_response)
+        return self._application(environ, start_response)
+
+
+def check_request(environ: dict[str, Any], now: datetime) -> None:
+    """Check that a presigned request is within its time. Other requests pass.
+
+    Args:
+        environ: The request, as WSGI describes it.
+        now: The current time, with a time zone.
+
+    Raises:
+        Refusal: The request has expired, is not valid yet, or its times are malformed.
+    """
+    pairs = parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True)
+    query = {name.lower(): value for name, value in pairs}
+    if "x-amz-signature" in query or "x-amz-algorithm" in query:
+        check_v4_query(query, now)
+    elif query.keys() >= V2_NAMES and "signatureversion" not in query:  # other services have that
+        check_v2_query(query, now)
+    elif environ["REQUEST_METHOD"] == "POST" and environ.get("CONTENT_TYPE", "").startswith("multipart/form-data"):
+        check_policy(_read_policy(environ), now)
+
+
+def check_v4_query(query: Mapping[str, str], now: datetime) -> None:
+    """Check the times of a URL that is presigned by Signature Version 4.
+
+    Args:
+        query: The query parameters, by their names in lower case.
+        now: The current time, with a time zone.
+
+    Raises:
+        Refusal: The request is outside its time, or its times are malformed. Other services' requests pass.
+    """
+    if query.get("x-amz-credential", "").split("/")[-2:-1] not in ([], ["s3"]):
+        return
+    if not query.keys() >= V4_NAMES:
+        names = "X-Amz-Algorithm, X-Amz-Credential, X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and X-Amz-Expires"
+        _refuse_query(f"Query-string authentication version 4 requires the {names} parameters.")
+    try:
+        signed_at = datetime.strptime(query["x-amz-date"], DATE_FORMAT).replace(tzinfo=UTC)
+    except ValueError:
+        _refuse_query(NOT_A_DATE)
+    expires_s = _parse_expires(query["x-amz-expires"])
+    if signed_at > now + MAX_CLOCK_SKEW:
+        raise Refusal("AccessDenied", "Request is not valid yet", ServerTime=_format_time(now))
+    if now > signed_at + timedelta(seconds=expires_s):
+        _refuse_expired(signed_at + timedelta(seconds=expires_s), now, {"X-Amz-Expires": str(expires_s)})
+
+
+def check_v2_query(query: Mapping[str, str], now: datetime) -> None:
+    """Check the time of a URL that is presigned by Signature Version 2; the arguments are those of `check_v4_query`.
+
+    Raises:
+        Refusal: The request has expired, or its time is malformed.
+    """
+    try:
+        expires_at = datetime.fromtimestamp(int(query["expires"]), UTC)
+    except (ValueError, OverflowError, OSError):
+        raise Refusal("AccessDenied", f"Invalid date (should be seconds since epoch): {query['expires']}") from None
+    if now > expires_at:
+        _refuse_expired(expires_at, now, {})
+
+
+def check_policy(policy: str, now: datetime) -> None:
+    """Check the expiration of the policy of an upload by POST.
+
+    Args:
+        policy: The policy, a JSON object encoded as base64; "" for an upload without a policy, which passes.
+        now: The current time, with a time zone.
+
+    Raises:
+        Refusal: The policy has expired, or cannot be read.
+    """
+    if not policy:
+        return
+    try:
+        expiration = datetime.fromisoformat(json.loads(base64.b64decode(policy))["expiration"])
+        expires_at = expiration if expiration.tzinfo else expiration.replace(tzinfo=UTC)
+    except (ValueError, TypeError, KeyError, RecursionError, binascii.Error):
+        raise Refusal("InvalidPolicyDocument", "Invalid Policy: it has no valid expiration.") from None
+    if now > expires_at:
+        raise Refusal("AccessDenied", "Invalid according to Policy: Policy expired.")
+
+
+def _parse_expires(text: str) -> int:
+    """Return X-Amz-Expires in seconds.
+
+    Raises:
+        Refusal: It is not a number from 0 to a week.
+    """
+    try:
+        expires_s = int(text)
+    except ValueError:
+        _refuse_query("X-Amz-Expires should be a number")
+    if expires_s < 0:
+        _refuse_query("X-Amz-Expires must be non-negative")
+    if expires_s > MAX_EXPIRES_S:
+        _refuse_query(TOO_LONG)
+    return expires_s
+
+
+def _read_policy(environ: dict[str, Any]) -> str:
+    """Return the field `policy` of a form, "" if it has none, and leave the body as it was."""
+    if not isinstance(environ["wsgi.input"], io.BytesIO):
+        return ""  # a request that names no bucket: S3Middleware has not read its body
+    names = {name.lower(): value for name, value in Request(environ, populate_request=False).form.items()}
+    environ["wsgi.input"].seek(0)
+    return names.get("policy", "")
+
+
+def _refuse_query(message: str) -> NoReturn:
+    raise Refusal("AuthorizationQueryParametersError", message)
+
+
+def _refuse_expired(expires_at: datetime, now: datetime, details: Mapping[str, str]) -> None:
+    times = {"Expires": _format_time(expires_at), "ServerTime": _format_time(now)}
+    raise Refusal("AccessDenied", "Request has expired", **details, **times)
+
+
+def _format_time(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
