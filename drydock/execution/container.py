@@ -4,10 +4,12 @@ import contextlib
 import json
 import logging
 import os
+import re
 import secrets
 import subprocess
 import tempfile
 import time
+from datetime import datetime
 from pathlib import Path
 
 from drydock.errors import JobFailed
@@ -20,6 +22,8 @@ log = logging.getLogger(__name__)
 
 TREE_LABEL = "drydock.tree"
 START_TIMEOUT_S = 120.0
+# The exit code of a command that has not ended by itself.
+EXIT_CODE_SIGKILL = 137
 # Maximum seconds to wait until the last output of a container is in the log.
 OUTPUT_TIMEOUT_S = 30.0
 # --env-file cannot read lines of 64 KiB or more. A character has at most 4 bytes.
@@ -65,10 +69,13 @@ class ContainerExecutor:
             JobFailed: The engine does not answer; the file is kept. A retry can help.
         """
         try:
-            container = str(json.loads(process_file.read_text(encoding="utf-8"))["container"])
+            content = json.loads(process_file.read_text(encoding="utf-8"))
+            container, exit_file = str(content["container"]), Path(content.get("exit_file", os.devnull))
         except (OSError, ValueError, TypeError, KeyError):
-            container = ""
-        was_running = bool(container) and _remove_if_present(container)
+            was_running = False
+        else:
+            _record_exit(container, exit_file)
+            was_running = _remove_if_present(container)
         process_file.unlink(missing_ok=True)
         return was_running
 
@@ -106,7 +113,8 @@ class Container:
         self._plan, self._exit_code = plan, -1
         self._id = _create_container(plan, image)
         try:
-            plan.process_file.write_text(json.dumps({"container": self._id}), encoding="utf-8")
+            content = {"container": self._id, "exit_file": str(plan.exit_file)}
+            plan.process_file.write_text(json.dumps(content), encoding="utf-8")
             self._docker_process = _start_container(self._id, plan.log)
         except OSError as error:
             _remove_if_present(self._id)
@@ -128,6 +136,9 @@ class Container:
 
     def terminate(self) -> None:
         """Send SIGTERM to the container's command."""
+        # Another server must not take what follows for an end of the command by itself.
+        content = {"container": self._id, "exit_file": os.devnull}
+        self._plan.process_file.write_text(json.dumps(content), encoding="utf-8")
         self._send_signal("TERM")
 
     def kill(self) -> None:
@@ -202,6 +213,25 @@ def _start_container(container: str, log_file: Path) -> subprocess.Popen[bytes]:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+
+
+def _record_exit(container: str, exit_file: Path) -> None:
+    """Write the exit code of a container that has ended to a file, as the launcher of the process executor does.
+
+    Raises:
+        JobFailed: The engine does not answer. A retry can help.
+    """
+    try:
+        state = read_state(container)
+    except JobFailed as error:
+        if "no such container" not in error.reason.lower():
+            raise
+        return
+    if state["Status"] == "exited" and state["ExitCode"] != EXIT_CODE_SIGKILL:
+        # The engine's times have nanoseconds, which Python does not read.
+        ended_at = datetime.fromisoformat(re.sub(r"(\.\d{6})\d*", r"\1", state["FinishedAt"])).timestamp()
+        content = {"exit_code": int(state["ExitCode"]), "ended_at": ended_at}
+        exit_file.write_text(json.dumps(content), encoding="utf-8")
 
 
 def _remove_if_present(container: str) -> bool:

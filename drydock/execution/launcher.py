@@ -1,4 +1,4 @@
-"""The first program of a job's process: give the process its own /opt/ml and host name, then execute the command.
+"""The first program of a job's process: give it its own /opt/ml and host name, run the command, and record its exit.
 
 A stand-alone program (`python -I -S launcher.py ...`). It imports as little of the standard library as possible, since
 every start of a job waits for it. Its arguments, in this order:
@@ -9,20 +9,26 @@ every start of a job waits for it. Its arguments, in this order:
     HOST     name of this host
     HOSTS    lines to append to /etc/hosts
     LOCALE   the command's LC_CTYPE, "" for none; this Python sets another (PEP 538), which the job must not inherit
+    EXIT     file to write the command's exit code to
     COMMAND  the command to execute, with its arguments
+
+The launcher stays as the command's parent, in the same process group. So a command that ends while the server is down
+leaves its exit code, which only a parent gets from the system. It is not recorded after SIGKILL, or if the group got
+another signal that ends processes: then the command has not ended by itself. The launcher exits with the same code.
 
 The socket guarantees two things. First, the command does not start before the server has stored the process's id: the
 launcher waits for one byte, and ends if the server is killed before that. Second, the server learns whether the command
 started: the socket is closed without data if it did, and otherwise carries the error.
 """
 
-# The import of pathlib would take as long as all other imports together.
-# ruff: noqa: PTH102, PTH108, PTH115, PTH123, PTH211
+# The imports of pathlib and contextlib would take longer than all other imports together.
+# ruff: noqa: PTH102, PTH108, PTH115, PTH119, PTH120, PTH123, PTH211, SIM105
 
 import os
 import signal
 import stat
 import sys
+import time
 
 TREE_LINK_NAME = ".drydock-tree"
 TREE_LINK = f"/opt/{TREE_LINK_NAME}"
@@ -33,13 +39,17 @@ CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER = 0x20000, 0x4000000, 0x10000000
 MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 0x2, 0x4, 0x1000, 0x4000, 0x40000
 
 
+END_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
+
+
 def main(arguments: list[str]) -> None:
-    """Replace this process with the command, or report to the server why that fails."""
-    descriptor, root, cwd, host, hosts, locale, *command = arguments
+    """Run the command, or report to the server why that fails."""
+    descriptor, root, cwd, host, hosts, locale, exit_file, *command = arguments
     channel, problem = int(descriptor), "InternalServerError: cannot prepare /opt/ml"
     os.set_inheritable(channel, False)
     try:
-        reset_signals()
+        # Opened before the mounts, which may hide the folder.
+        exit_folder = os.open(os.path.dirname(exit_file), os.O_RDONLY | os.O_DIRECTORY)
         os.environ.pop("LC_CTYPE", None)
         if locale:
             os.environ["LC_CTYPE"] = locale
@@ -49,11 +59,57 @@ def main(arguments: list[str]) -> None:
             os._exit(1)
         problem = f"InternalServerError: cannot enter {cwd}"
         os.chdir(cwd)
+        problem = "InternalServerError: cannot start a process"
+        # Blocked, so that no signal arrives before parent and child have their own handlers.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        if child := os.fork():
+            os.close(channel)
+            os._exit(wait_for_exit(child, exit_folder, os.path.basename(exit_file)))
         problem = f"AlgorithmError: cannot execute {command[0]!r}"
+        reset_signals()
         os.execvp(command[0], command)  # noqa: S606
     except OSError as error:
         os.write(channel, f"{problem}: {error}".encode(errors="replace"))
         os._exit(127)
+
+
+def wait_for_exit(child: int, folder: int, name: str) -> int:
+    """Wait for the end of the command, and return its exit code, which is 128 + N if signal N ended it.
+
+    The exit code is recorded in a file if the command ended by itself.
+
+    Args:
+        child: The command's process id.
+        folder: Descriptor of the file's folder.
+        name: The file's name.
+    """
+    signals = []
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
+        signal.signal(number, (lambda *_: signals.append(1)) if number in END_SIGNALS else signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    result = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = result if result >= 0 else 128 - result
+    if not signals and result != -signal.SIGKILL:
+        try:
+            record_exit(code, folder, name)
+        except OSError:
+            pass  # the disk is full: a server that is alive gets the code anyway
+    return code
+
+
+def record_exit(code: int, folder: int, name: str) -> None:
+    """Write the exit code and the time to a file, which is never incomplete.
+
+    Raises:
+        OSError: The disk is full or not writable. A retry can help.
+    """
+    new_name = f"{name}.new"
+    file = os.open(new_name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600, dir_fd=folder)
+    try:
+        os.write(file, f'{{"exit_code": {code}, "ended_at": {time.time()}}}'.encode())
+    finally:
+        os.close(file)
+    os.rename(new_name, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def reset_signals() -> None:

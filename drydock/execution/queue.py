@@ -9,8 +9,9 @@ from collections.abc import Callable
 from datetime import datetime
 
 from drydock.errors import FAILURE_REASON_MAX_CHARS, truncate
+from drydock.execution.exits import read_command_exit
 from drydock.execution.recovery import Heartbeat, recover_job
-from drydock.execution.run import Run
+from drydock.execution.run import Run, list_host_trees
 from drydock.faults.spot_market import SpotMarket
 from drydock.host.executor import Executor
 from drydock.host.machines import MachineSize
@@ -67,7 +68,8 @@ class JobQueue:
             job: The job, which has not ended.
             last_alive_at: When the earlier server was last alive.
         """
-        run_end = recover_job(job, last_alive_at)
+        command_exit = read_command_exit(list_host_trees(job, self.settings.data))
+        run_end = recover_job(job, last_alive_at, command_exit)
         if run_end is not None:
             with self._condition:
                 self._start_thread(job, lambda run: run.finish(run_end))

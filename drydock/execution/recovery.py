@@ -3,6 +3,7 @@
 import time
 from datetime import datetime
 
+from drydock.execution.exits import CommandExit
 from drydock.execution.supervise import Cause, RunEnd
 from drydock.jobs.job import Job
 from drydock.jobs.record import get_now
@@ -38,7 +39,7 @@ class Heartbeat:
         return datetime.fromisoformat(rows[0][0]) if rows else get_now()
 
 
-def recover_job(job: Job, last_alive_at: datetime) -> RunEnd | None:
+def recover_job(job: Job, last_alive_at: datetime, command_exit: CommandExit | None = None) -> RunEnd | None:
     """Bring a job of an earlier server into a consistent state. All of its processes must have ended.
 
     Running spot jobs become Interrupted, and other running jobs fail. If the job's command had ended, only the upload
@@ -47,6 +48,7 @@ def recover_job(job: Job, last_alive_at: datetime) -> RunEnd | None:
     Args:
         job: The job, which has not ended.
         last_alive_at: When the earlier server was last alive.
+        command_exit: How the command ended by itself after that; None if it did not.
 
     Returns:
         How the job's command ended, if its results must still be uploaded. None if the job has ended now, or waits for
@@ -61,6 +63,8 @@ def recover_job(job: Job, last_alive_at: datetime) -> RunEnd | None:
         job.complete()
     elif job.phase in (Phase.STARTING, Phase.INTERRUPTED):
         pass  # the job was waiting, and waits again
+    elif job.phase is Phase.TRAINING and command_exit is not None:
+        return _end_command(job, command_exit)
     elif job.is_spot:
         job.enter_phase(Phase.INTERRUPTED, since=max(last_alive_at, job.record.transitions[-1].start))
     elif job.phase is Phase.DOWNLOADING:
@@ -68,3 +72,11 @@ def recover_job(job: Job, last_alive_at: datetime) -> RunEnd | None:
     else:
         job.end(Status.FAILED, Phase.FAILED, LOST_JOB_REASON)
     return None
+
+
+def _end_command(job: Job, command_exit: CommandExit) -> RunEnd:
+    """Set when the command of a running job ended, and return how the run ended."""
+    started_at = job.record.transitions[-1].start
+    job.set_phase_end(min(max(command_exit.ended_at, started_at), get_now()))
+    # The earlier server would have stopped the command at this limit.
+    return RunEnd(Cause.RUNTIME if job.runtime_left_s < 0 else Cause.EXIT, command_exit.exit_code)

@@ -77,7 +77,8 @@ def format_hosts(addresses: Mapping[str, str]) -> str:
 def find_opt_ml_problem() -> str:
     """Return why this kernel does not let this user's processes have /opt/ml of their own; "" if it does."""
     with tempfile.TemporaryDirectory(prefix="drydock-probe-") as folder:
-        root = Path(folder)
+        root = Path(folder) / "tree"
+        root.mkdir()
         (root / "probe").touch()
         plan = HostPlan(
             name="probe",
@@ -114,5 +115,6 @@ def _build_launch_command(plan: HostPlan, socket_fd: int, *, has_opt_ml: bool) -
     cwd = CONTAINER_BASE / plan.cwd.resolve().relative_to(root) if has_opt_ml else plan.cwd
     hosts, locale = format_hosts(plan.addresses), plan.env.get("LC_CTYPE", "")
     launcher_arguments = [str(root) if has_opt_ml else "", str(cwd), plan.host, hosts, locale]
+    launcher_arguments.append(str(plan.exit_file.resolve()))
     # -I -S: the launcher ignores the job's PYTHON* variables, and does not load site-packages, which takes 3 ms.
     return [sys.executable, "-I", "-S", launcher.__file__, str(socket_fd), *launcher_arguments, *plan.command]

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from drydock.host.tree import HostTree
+
 
 @dataclass(frozen=True)
 class HostPlan:
@@ -39,6 +41,11 @@ class HostPlan:
     cores: int
     memory_mib: int
     arguments: Sequence[str] = ()
+
+    @property
+    def exit_file(self) -> Path:
+        """The file for the command's exit code, beside the tree."""
+        return HostTree(self.root).exit_file
 
 
 class RunningHost(Protocol):
@@ -91,6 +98,8 @@ class Executor(Protocol):
 
     def kill_leftover_host(self, process_file: Path) -> bool:
         """Kill the processes of one host that an earlier server left running, and delete the process file. Idempotent.
+
+        If the command had ended by itself, its exit code is in the host's exit file afterwards.
 
         Args:
             process_file: The host's process file. It need not exist.

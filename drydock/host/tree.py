@@ -59,6 +59,11 @@ class HostTree:
         """File that identifies the running process or container; it exists only while the host runs."""
         return self.root.with_name(f"{self.root.name}.process.json")
 
+    @property
+    def exit_file(self) -> Path:
+        """File with the exit code of the command, for a server that did not see its end; see `execution.exits`."""
+        return self.root.with_name(f"{self.root.name}.exit.json")
+
     def get_channel_folder(self, name: str) -> Path:
         """Return the folder of one input channel."""
         return self.root / "input" / "data" / name
@@ -68,13 +73,14 @@ class HostTree:
         return self.root / PurePosixPath(container_path).relative_to(CONTAINER_BASE)
 
     def create(self, folders: Iterable[Path]) -> None:
-        """Create the tree with these folders only. The tree and the log of an earlier run are deleted.
+        """Create the tree with these folders only. What an earlier run has left is deleted: tree, log and exit code.
 
         Raises:
             OSError: The disk is full or not writable. A retry can help.
         """
         shutil.rmtree(self.root, ignore_errors=True)
         self.log.unlink(missing_ok=True)
+        self.exit_file.unlink(missing_ok=True)
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
 

@@ -161,6 +161,12 @@ class Job(ABC):
                 self._change_phase(phase, text, since or get_now())
                 self.save()
 
+    def set_phase_end(self, moment: datetime) -> None:
+        """Set when the current phase ended, before the next one begins. The time in between belongs to no phase."""
+        with self._lock:
+            self.record.transitions[-1].end = moment
+            self.save()
+
     def advance_to(self, phase: Phase) -> bool:
         """Begin a phase, unless the job is being stopped. Return whether the phase began."""
         with self._lock:
@@ -280,5 +286,5 @@ class Job(ABC):
         if phase is self.phase:
             record.transitions[-1].message = message
         else:
-            record.transitions[-1].end = since
+            record.transitions[-1].end = record.transitions[-1].end or since
             record.transitions.append(Transition(phase, since, message))

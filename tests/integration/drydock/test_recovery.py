@@ -81,6 +81,43 @@ def test_killed_server_resumes_spot_jobs_and_fails_others(tmp_path: Path, run_dr
             server.create_job("ended", "print('again')")
 
 
+# Waits until the server is gone, then works and ends by itself, as the environment says.
+ENDS_LATER = """
+import os, pathlib, sys, time
+print("begin", flush=True)
+while not os.path.exists(os.environ["GO"]):
+    time.sleep(0.02)
+pathlib.Path(os.environ["SM_MODEL_DIR"], "model").write_text("whole")
+print("loss=0.25", flush=True)
+sys.exit(int(os.environ.get("CODE", "0")))
+"""
+
+
+def test_job_whose_script_ended_without_a_server_is_completed(tmp_path: Path, run_drydock: Any) -> None:
+    go = {"GO": str(tmp_path / "go")}
+    with run_drydock(tmp_path, *OPTIONS) as server:
+        server.create_job("plain", ENDS_LATER, Environment=go)
+        server.create_job("spot", ENDS_LATER, Environment=go, **server.build_spot_fields("spot"))
+        server.create_job("breaks", ENDS_LATER, Environment={**go, "CODE": "7"})
+        server.create_job("runs", ENDS_LATER, Environment={"GO": str(tmp_path / "never")})
+        folders = [server.get_job_folder(name) for name in ("plain", "spot", "breaks")]
+        for name in ("plain", "spot", "breaks", "runs"):
+            server.wait_for_line(name, "begin")
+        kill(server, tmp_path)
+        (tmp_path / "go").touch()
+        exits = [folder.with_name("algo-1.exit.json") for folder in folders]
+        server.wait_until("the ends of the scripts", lambda: all(path.exists() for path in exits))
+    with run_drydock(tmp_path, *OPTIONS) as server:
+        for name in ("plain", "spot"):
+            job = server.wait_for_end(name)
+            assert job["TrainingJobStatus"] == "Completed", job
+            assert server.read_archive(job["ModelArtifacts"]["S3ModelArtifacts"]) == {"model": b"whole"}
+            assert "Interrupted" not in [entry["Status"] for entry in job["SecondaryStatusTransitions"]]
+        failed_job, lost_job = server.wait_for_end("breaks"), server.wait_for_end("runs")
+        assert "ExitCode 7" in failed_job["FailureReason"]
+        assert lost_job["FailureReason"].startswith("InternalServerError: drydock ended while the job ran")
+
+
 def test_waiting_and_stopping_jobs_are_recovered(tmp_path: Path, run_drydock: Any) -> None:
     ignores_sigterm = """
 import os, pathlib, signal, time

@@ -241,7 +241,7 @@ def test_only_hosts_of_the_data_folder_are_killed(executor: ProcessExecutor, tmp
     other = executor.start(make_plan(tmp_path / "data-of-another", SLEEP))
     for job in jobs:
         job.process_file.unlink()
-    assert executor.kill_all_hosts(tmp_path / "data") == 2
+    assert executor.kill_all_hosts(tmp_path / "data") == 4  # each command and its launcher
     assert not any(is_alive(group.pid) for group in groups)
     assert is_alive(other.pid)
     assert executor.kill_all_hosts(tmp_path / "data") == 0

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from drydock.execution.exits import CommandExit
 from drydock.execution.recovery import LOST_JOB_REASON, Heartbeat, recover_job
 from drydock.execution.supervise import Cause, RunEnd
 from drydock.jobs.job import Job
@@ -91,3 +92,33 @@ def test_heartbeat_is_written_once_a_second(store: Store, monkeypatch: pytest.Mo
     clock[0] += 0.5
     heart.write_if_due()
     assert Heartbeat(store).read_last() > beat
+
+
+def test_command_that_ended_without_a_server_is_finished(make_job: Make) -> None:
+    job = make_job()
+    job.enter_phase(Phase.TRAINING, since=job.created_at)
+    future = job.created_at + timedelta(days=1)
+    assert recover_job(job, job.created_at, CommandExit(0, future)) == RunEnd(Cause.EXIT, 0)
+    job.enter_phase(Phase.UPLOADING)
+    assert job.record.transitions[-2].end <= job.record.transitions[-1].start
+
+
+@pytest.mark.parametrize(("limit_s", "cause"), [(29, Cause.RUNTIME), (31, Cause.EXIT)])
+def test_time_after_the_end_of_the_command_is_not_billed(make_job: Make, limit_s: int, cause: Cause) -> None:
+    job = make_job(StoppingCondition={"MaxRuntimeInSeconds": limit_s})
+    job.record.transitions[-1].start -= timedelta(seconds=1000)
+    job.enter_phase(Phase.DOWNLOADING, since=job.created_at)
+    job.enter_phase(Phase.TRAINING, since=job.created_at)
+    ended_at = job.created_at + timedelta(seconds=30)
+    assert recover_job(job, job.created_at, CommandExit(3, ended_at)) == RunEnd(cause, 3)
+    job.enter_phase(Phase.UPLOADING)
+    job.complete()
+    assert job.record.transitions[-3].end == ended_at
+    assert job.measure_seconds() in {(30, 30), (31, 31)}
+
+
+@pytest.mark.parametrize("phase", [Phase.STARTING, Phase.DOWNLOADING, Phase.INTERRUPTED])
+def test_exit_code_of_an_earlier_run_is_ignored(make_job: Make, phase: Phase) -> None:
+    job = make_job(EnableManagedSpotTraining=True)
+    job.enter_phase(phase)
+    assert recover_job(job, get_now(), CommandExit(0, get_now())) is None

@@ -1,0 +1,47 @@
+"""The exit codes of commands that ended while no server was there to see it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from drydock.host.tree import HostTree
+from drydock.transfer.stable_read import open_regular_file
+
+MAX_BYTES = 1024
+
+
+@dataclass(frozen=True)
+class CommandExit:
+    """The end of a job's command: its exit code as a shell reports it, and when it ended."""
+
+    exit_code: int
+    ended_at: datetime
+
+
+def read_command_exit(trees: Sequence[HostTree]) -> CommandExit | None:
+    """Return how the command of a job ended by itself.
+
+    Args:
+        trees: The trees of the job's hosts.
+
+    Returns:
+        The end of the first host that failed, or else the last end of all hosts. None if no host has failed, and one of
+        them did not end by itself.
+    """
+    exits = [_read_exit_file(tree.exit_file) for tree in trees]
+    if failed_exits := [host_exit for host_exit in exits if host_exit and host_exit.exit_code]:
+        return min(failed_exits, key=lambda host_exit: host_exit.ended_at)
+    ends = [host_exit for host_exit in exits if host_exit]
+    return max(ends, key=lambda host_exit: host_exit.ended_at) if ends and len(ends) == len(trees) else None
+
+
+def _read_exit_file(path: Path) -> CommandExit | None:
+    """Return what a launcher or an executor has recorded; None if there is nothing, or it is no such record."""
+    try:
+        with open_regular_file(path) as file:
+            content = json.loads(file.read(MAX_BYTES))
+        return CommandExit(int(content["exit_code"]), datetime.fromtimestamp(content["ended_at"], UTC))
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return None
