@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import typer
 
 from drydock import configuration, options
+from drydock.api.own_hosts import parse_host_names
 from drydock.api.server import lock_data_folder, open_listener, run_server
 from drydock.errors import CannotStart, InvalidSetting
 from drydock.execution.container import ContainerExecutor
@@ -47,6 +48,7 @@ def main(
     context: typer.Context,
     host: options.Host = "127.0.0.1",
     port: options.Port = 5005,
+    own_hosts: options.OwnHosts = "",
     data: options.Data = Path(".leeway/drydock"),
     port_file: options.PortFile = None,
     config: options.Config = None,
@@ -80,7 +82,8 @@ def main(
     try:
         _check_options(s3, (memory_gib, *timing, s3_patience))
         size, s3_settings = (cores, int(memory_gib * 1024)), (s3.rstrip("/"), s3_patience)
-        settings = Settings(data.resolve(), "", *size, *timing, *s3_settings, invented_answers)
+        hosts = (host, *parse_host_names(own_hosts))
+        settings = Settings(data.resolve(), "", *size, *timing, *s3_settings, invented_answers, hosts)
         policy = _read_policy(context, spot_options)
         _serve(settings, _create_executor(executor, dockerfile), policy, (host, port), port_file)
     except (CannotStart, InvalidSetting) as error:

@@ -23,6 +23,13 @@ Host = Annotated[
     str, typer.Option(help="Address to bind. Every client that can reach it can run code on this machine.")
 ]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to bind; 0 for any free port.")]
+OwnHosts = Annotated[
+    str,
+    typer.Option(
+        metavar="NAMES",
+        help="Host names that clients call this server by, separated by commas. Requests for others are refused.",
+    ),
+]
 Data = Annotated[Path, typer.Option(help="Folder for everything the server stores; one server per folder.")]
 PortFile = Annotated[Path | None, typer.Option(help="File to write the port to once the server answers.")]
 Config = Annotated[

@@ -1,16 +1,87 @@
-"""What the WSGI middlewares share: their type, and the service that a request is signed for."""
+"""What the WSGI middlewares share: their type, the service that a request is signed for, and AWS's error responses."""
 
+import functools
+import json
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from http.client import responses as HTTP_PHRASES
+from typing import Any, NamedTuple
+from xml.sax.saxutils import escape
+
+from botocore.exceptions import UnknownServiceError
+from botocore.model import ServiceModel
+from moto.core.utils import get_service_model
 
 WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 # The credential scope of Signature Version 4: key, date, region, service.
-_CREDENTIAL_SCOPE = re.compile(r"Credential=[^/]+/\d+/[^/]*/([^/]+)/aws4_request")
+_CREDENTIAL_SCOPE = re.compile(r"Credential=[^/]+/\d+/([^/]*)/([^/]+)/aws4_request")
+
+
+class Refusal(NamedTuple):
+    """An error response: its HTTP status, AWS's error code, and the message."""
+
+    status: int
+    code: str
+    message: str
 
 
 def read_signed_service(environ: dict[str, Any]) -> str:
     """Return the service that a request is signed for, such as s3; "" for an unsigned request."""
     scope = _CREDENTIAL_SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
+    return scope.group(2) if scope else ""
+
+
+def read_signed_region(environ: dict[str, Any]) -> str:
+    """Return the region that a request is signed for; "" for an unsigned request."""
+    scope = _CREDENTIAL_SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
     return scope.group(1) if scope else ""
+
+
+@functools.lru_cache(maxsize=64)
+def find_service_model(service: str) -> ServiceModel | None:
+    """Return botocore's model of a service; None if it has none of this name."""
+    try:
+        return get_service_model(service)
+    except UnknownServiceError:
+        return None
+
+
+def answer_error(
+    environ: dict[str, Any], start_response: Callable[..., Any], refusal: Refusal, **headers: str
+) -> Iterable[bytes]:
+    """Answer a request with an error, in the format of the service that it is for: JSON, S3's XML or the other XML.
+
+    Args:
+        environ: The request.
+        start_response: Called with the status and the headers.
+        refusal: The error.
+        headers: More headers of the response.
+    """
+    content_type, body = _serialize(environ, refusal)
+    all_headers = {
+        "Content-Type": content_type,
+        "Content-Length": str(len(body)),
+        "x-amzn-ErrorType": refusal.code,
+        **headers,
+    }
+    start_response(f"{refusal.status} {HTTP_PHRASES.get(refusal.status, 'Error')}", list(all_headers.items()))
+    return [b""] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
+
+
+def _serialize(environ: dict[str, Any], refusal: Refusal) -> tuple[str, bytes]:
+    """Return the content type and the body of an error response."""
+    service, content_type = read_signed_service(environ), environ.get("CONTENT_TYPE", "")
+    model = find_service_model(service) if service else None
+    # A request to SageMaker's runtime has the content type of the model's input, so the service decides first.
+    is_json = (
+        "json" in model.metadata["protocol"] if model else "HTTP_X_AMZ_TARGET" in environ or "json" in content_type
+    )
+    if is_json:
+        return "application/x-amz-json-1.1", json.dumps({"__type": refusal.code, "message": refusal.message}).encode()
+    details = f"<Code>{escape(refusal.code)}</Code><Message>{escape(refusal.message)}</Message>"
+    is_s3 = service == "s3" or not (service or content_type.startswith("application/x-www-form-urlencoded"))
+    xml = f"<Error>{details}</Error>"
+    if not is_s3:
+        xml = f"<ErrorResponse><Error><Type>Sender</Type>{details}</Error></ErrorResponse>"
+    return "application/xml", f'<?xml version="1.0" encoding="UTF-8"?>\n{xml}'.encode()

@@ -14,6 +14,7 @@ from drydock.jobs.kinds import KINDS, find_kind
 from drydock.jobs.processing import rules as processing_rules
 from drydock.jobs.processing.job import ProcessingJob
 from drydock.jobs.record import Record
+from drydock.jobs.rules import check_owner
 from drydock.jobs.training import rules as training_rules
 from drydock.jobs.training.job import TrainingJob
 from drydock.jobs.transform import rules as transform_rules
@@ -135,6 +136,7 @@ class DrydockBackend(ModelsBackend):
 
     def _add_job(self, job: J) -> J:
         """Store a new job and add it to the queue, if its name is not in use."""
+        check_owner(self.account_id, self.region_name)
         jobs_of_kind = self.jobs[type(job)]
         with self._create_lock:
             if job.name in jobs_of_kind:

@@ -122,7 +122,7 @@ def _read_body(request: Request) -> Body:
         raise BadRequest("the body is too long")
     try:
         content = json.loads(request.get_data() or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BadRequest("the body must be a JSON object") from None
     if not isinstance(content, dict):
         raise BadRequest("the body must be a JSON object")

@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
-from werkzeug.serving import BaseWSGIServer, make_server
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
 from drydock.api import sagemaker
+from drydock.api.connections import LimitedServer
 from drydock.api.control import CONTROL_PREFIX, ControlEndpoints
-from drydock.api.unimplemented import UnimplementedMiddleware
+from drydock.api.error_answers import ErrorAnswers
+from drydock.api.own_hosts import OwnHosts
+from drydock.api.request_checks import RequestChecks
 from drydock.errors import CannotStart, JobFailed
 from drydock.execution.queue import JobQueue
 from drydock.execution.recovery import Heartbeat
@@ -28,7 +30,7 @@ from drydock.s3_store import backend as s3_backend
 from drydock.s3_store.external_s3 import ExternalS3Middleware
 from drydock.settings import Settings
 from drydock.store import Store
-from drydock.wsgi import WsgiApplication
+from drydock.wsgi import WsgiApplication, answer_error
 
 log = logging.getLogger(__name__)
 
@@ -43,18 +45,18 @@ class Application:
     Args:
         services: Answers requests to AWS's services.
         control_endpoints: Answers requests to drydock's own endpoints.
-        url: URL of the server.
+        request_checks: Checks each request first.
     """
 
-    def __init__(self, services: WsgiApplication, control_endpoints: ControlEndpoints, url: str) -> None:
-        self._services, self._control_endpoints, self._url = services, control_endpoints, url
+    def __init__(
+        self, services: WsgiApplication, control_endpoints: ControlEndpoints, request_checks: RequestChecks
+    ) -> None:
+        self._services, self._control_endpoints, self._request_checks = services, control_endpoints, request_checks
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
-        # Only browsers send an Origin. moto would answer any web page, but no web page may run code on this machine.
-        if environ.get("HTTP_ORIGIN", self._url) != self._url:
-            start_response("403 Forbidden", [("Content-Type", "text/plain")])
-            return [b"drydock refuses requests from web pages of other sites\n"]
+        if refusal := self._request_checks.find_refusal(environ):
+            return answer_error(environ, start_response, refusal)
         # A signed request under this path is for an object in an S3 bucket that is called drydock.
         is_control = environ.get("PATH_INFO", "").startswith(CONTROL_PREFIX) and "HTTP_AUTHORIZATION" not in environ
         return (self._control_endpoints if is_control else self._services)(environ, start_response)
@@ -117,7 +119,7 @@ def run_server(settings: Settings, executor: Executor, policy: Policy, listener:
     kill_leftover_hosts(settings.data, executor)
     store = _open_store(settings.data)
     queue = JobQueue(settings, executor, SpotMarket(policy), Heartbeat(store))
-    server = _create_server(listener, _build_application(settings, store, queue))
+    server = LimitedServer(listener, _build_application(settings, store, queue))
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="http", daemon=True)
     thread.start()
     queue.start()
@@ -156,7 +158,8 @@ def _build_application(settings: Settings, store: Store, queue: JobQueue) -> App
     outages = Outages(ExternalS3Middleware(add_s3_middleware(moto_application), settings.s3_url))
     logs_backend.install(store)
     sagemaker.install(queue, store)
-    return Application(UnimplementedMiddleware(outages), ControlEndpoints(queue, outages), settings.url)
+    request_checks = RequestChecks(settings.url, OwnHosts(settings.own_hosts))
+    return Application(ErrorAnswers(outages), ControlEndpoints(queue, outages), request_checks)
 
 
 def _open_store(data: Path) -> Store:
@@ -164,8 +167,3 @@ def _open_store(data: Path) -> Store:
         return Store(data / "drydock.sqlite")
     except sqlite3.Error as error:
         raise CannotStart(f"cannot open the database in the data folder {data}: {error}") from None
-
-
-def _create_server(listener: socket.socket, application: Application) -> BaseWSGIServer:
-    host, port = listener.getsockname()[:2]
-    return make_server(host, port, application, threaded=True, request_handler=MotoRequestHandler, fd=listener.fileno())

@@ -1,15 +1,12 @@
 """Simulated outages: for a while, a service of this server answers with an error, as an AWS service may."""
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any
-from xml.sax.saxutils import escape
 
-from drydock.wsgi import WsgiApplication, read_signed_service
+from drydock.wsgi import Refusal, WsgiApplication, answer_error, read_signed_service
 
 
 @dataclass
@@ -55,13 +52,8 @@ class Outages:
         outage = self._find_outage(environ) if self._outages else None
         if outage is None:
             return self._application(environ, start_response)
-        is_xml = outage.service == "s3"
-        body = (
-            _build_xml_error(outage.code) if is_xml else json.dumps({"__type": outage.code, "message": "Rate exceeded"})
-        )
-        content_type = "application/xml" if is_xml else "application/x-amz-json-1.1"
-        start_response(f"{outage.status} {HTTPStatus(outage.status).phrase}", [("Content-Type", content_type)])
-        return [body.encode()]
+        message = "Please reduce your request rate." if outage.service == "s3" else "Rate exceeded"
+        return answer_error(environ, start_response, Refusal(outage.status, outage.code, message))
 
     def _find_outage(self, environ: dict[str, Any]) -> Outage | None:
         """Return the outage that affects the request, and count the response that it causes; None if there is none."""
@@ -75,8 +67,3 @@ class Outages:
                     outage.remaining -= 1
                     return outage
         return None
-
-
-def _build_xml_error(code: str) -> str:
-    message = "<Message>Please reduce your request rate.</Message>"
-    return f"<?xml version='1.0'?><Error><Code>{escape(code)}</Code>{message}</Error>"

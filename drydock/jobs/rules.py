@@ -1,5 +1,6 @@
 """Rules that the requests of several kinds of jobs share."""
 
+import re
 from typing import NoReturn
 
 from moto.sagemaker.exceptions import AWSValidationException
@@ -29,3 +30,17 @@ def check_s3_uri(uri: str, member: str) -> None:
     """
     if not uri.startswith("s3://"):
         refuse(f"{member}: {uri} is not an s3:// URI.")
+
+
+def check_owner(account_id: str, region: str) -> None:
+    """Check the account and the region of a new job. Both are part of the path of its folder.
+
+    moto takes an account from the ARN of any role that a client assumes.
+
+    Raises:
+        AWSValidationException: One of them is not as AWS writes it. A retry cannot help.
+    """
+    if not re.fullmatch("[0-9]{12}", account_id):
+        refuse(f"{account_id[:60]!r} is not an account id, which has 12 digits.")
+    if not re.fullmatch("[a-z0-9-]+", region):
+        refuse(f"{region[:60]!r} is not a region.")

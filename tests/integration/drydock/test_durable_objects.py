@@ -314,7 +314,7 @@ def test_damaged_file_gives_an_error_response(server: Server) -> None:
 def test_aborted_upload_stores_nothing_and_blocks_no_other_request(server: Server) -> None:
     host, port = server.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as connection:
-        connection.sendall(f"PUT /{BUCKET}/key HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf".encode())
+        connection.sendall(f"PUT /{BUCKET}/key HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf".encode())
         server.s3.put_object(Bucket=BUCKET, Key="key", Body=b"whole")
         server.s3.create_bucket(Bucket="another")
     assert read(server.s3, "key") == b"whole"

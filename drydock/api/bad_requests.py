@@ -1,0 +1,217 @@
+"""What is wrong with a request: AWS's error for a request that moto cannot answer.
+
+moto does not validate most requests, so a malformed one fails somewhere in its code. `find_refusal` refuses what must
+not reach moto. `explain_failure` looks for the reason after moto has failed.
+"""
+
+import gzip
+import io
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from boto3.session import Session
+from botocore.model import OperationModel, ServiceModel
+from botocore.validate import ParamValidator
+from moto.backend_index import backend_url_patterns
+from moto.core.parse import PROTOCOL_PARSERS
+from moto.moto_server.werkzeug_app import SIGNING_ALIASES, UNSIGNED_REQUESTS
+from werkzeug.datastructures import MultiDict
+
+from drydock.errors import truncate
+from drydock.wsgi import Refusal, find_service_model, read_signed_region, read_signed_service
+
+JSON_MAX_DEPTH = 128
+MESSAGE_MAX_CHARS = 2000
+# Services whose signed names moto uses for several host names.
+_SERVICES_OF_MANY_HOSTS = ("sagemaker", "dynamodb", "mediastore", "timestream", "bedrock", "s3")
+MALFORMED_XML = Refusal(
+    400, "MalformedXML", "The XML you provided was not well-formed or did not validate against our published schema."
+)
+
+
+def find_refusal(environ: dict[str, Any]) -> Refusal | None:
+    """Return the error for a request that must not reach moto; None for any other request."""
+    length, target = environ.get("CONTENT_LENGTH") or "0", environ.get("HTTP_X_AMZ_TARGET")
+    if not re.fullmatch("[0-9]{1,18}", length):
+        return Refusal(400, "InvalidArgument", f"Content-Length is not a number: {length[:20]}")
+    if environ.get("PATH_INFO", "/") in ("", "/"):
+        _buffer_body(environ)  # the S3 middleware does this for all other paths
+    if target is None:
+        return None
+    # moto would take an unsigned request for one to S3.
+    if "HTTP_AUTHORIZATION" not in environ and target.partition(".")[0] not in UNSIGNED_REQUESTS:
+        return _refuse_operation(target)
+    if _is_too_deep(_get_body(environ)):
+        return Refusal(400, "SerializationException", f"The JSON is nested more than {JSON_MAX_DEPTH} levels deep.")
+    return None
+
+
+def explain_failure(environ: dict[str, Any], error: Exception) -> Refusal:
+    """Return the error for a request that moto failed to answer.
+
+    Args:
+        environ: The request.
+        error: What moto raised.
+    """
+    service = read_signed_service(environ)
+    model = find_service_model(service or "s3")
+    operation = _read_operation(environ)
+    return (
+        _check_signature(environ, service)
+        or _check_operation(model, operation, error)
+        or _check_encoding(environ, error)
+        or _check_body(environ, model, operation)
+        or _check_parameters(model, error)
+        or Refusal(500, "InternalFailure", f"moto failed to answer the request: {type(error).__name__}")
+    )
+
+
+def _check_signature(environ: dict[str, Any], service: str) -> Refusal | None:
+    authorization, region = environ.get("HTTP_AUTHORIZATION", ""), read_signed_region(environ)
+    if authorization and not service and not authorization.startswith("AWS "):
+        return Refusal(403, "IncompleteSignature", "The Authorization header has no credential scope of AWS.")
+    if service and not _has_service(service):
+        return Refusal(400, "UnknownService", f"drydock has no service {truncate(service, 60)!r}.")
+    if service and service != "s3" and region not in _list_regions():
+        message = f"Credential should be scoped to a valid region, not {truncate(region, 60)!r}."
+        return Refusal(403, "SignatureDoesNotMatch", message)
+    return None
+
+
+def _has_service(service: str) -> bool:
+    name = SIGNING_ALIASES.get(service.lower(), service.lower())
+    url = f"http://{name}.us-east-1.amazonaws.com"
+    return name in _SERVICES_OF_MANY_HOSTS or any(pattern.match(url) for _, pattern in backend_url_patterns)
+
+
+def _list_regions() -> set[str]:
+    session = Session()
+    partitions = session.get_available_partitions()
+    regions = (session.get_available_regions("ec2", partition_name=partition) for partition in partitions)
+    return {"aws-global", *(region for partition_regions in regions for region in partition_regions)}
+
+
+def _read_operation(environ: dict[str, Any]) -> str | None:
+    """Return the operation that a request names in a header or a parameter; None if its path and method name it."""
+    if "HTTP_X_AMZ_TARGET" in environ:
+        return str(environ["HTTP_X_AMZ_TARGET"]).rpartition(".")[2]
+    parameters = dict(parse_qsl(environ.get("QUERY_STRING", "")))
+    if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
+        parameters |= dict(parse_qsl(_get_body(environ).decode(errors="replace")))
+    return parameters.get("Action")
+
+
+def _check_operation(model: ServiceModel | None, operation: str | None, error: Exception) -> Refusal | None:
+    """Return the error for an operation that AWS or moto does not have; None for any other operation."""
+    is_unimplemented = isinstance(error, NotImplementedError)
+    protocol = model.metadata["protocol"] if model else ""
+    is_unknown = model is not None and not protocol.startswith("rest-") and operation not in model.operation_names
+    # The path can name the operation, too, and drydock may refuse that one.
+    if is_unimplemented and (operation is None or not is_unknown):
+        # AWS clients retry a 500, but not a 501.
+        return Refusal(501, "NotImplemented", str(error) or "moto does not implement this operation")
+    if not is_unknown:
+        return None
+    if protocol == "json":
+        return _refuse_operation(operation or "")
+    if operation is None:
+        return Refusal(400, "MissingAction", "The request names no Action.")
+    return Refusal(400, "InvalidAction", f"The action {truncate(operation, 100)} is not valid for this web service.")
+
+
+def _refuse_operation(target: str) -> Refusal:
+    message = f"There is no operation {truncate(target, 100)!r}." if target else "The request names no operation."
+    return Refusal(400, "UnknownOperationException", message)
+
+
+def _check_encoding(environ: dict[str, Any], error: Exception) -> Refusal | None:
+    if isinstance(error, RecursionError):
+        return Refusal(400, "SerializationException", "The request is nested too deeply.")
+    if isinstance(error, (gzip.BadGzipFile, EOFError, zlib.error)) and "HTTP_CONTENT_ENCODING" in environ:
+        return Refusal(400, "SerializationException", "The body is not compressed as Content-Encoding says.")
+    return None
+
+
+def _check_parameters(model: ServiceModel | None, error: Exception) -> Refusal | None:
+    if isinstance(error, ValueError) and model and model.metadata["protocol"] == "rest-xml":
+        return Refusal(400, "InvalidArgument", f"A parameter or a header is malformed: {truncate(str(error), 200)}")
+    return None
+
+
+def _check_body(environ: dict[str, Any], model: ServiceModel | None, operation: str | None) -> Refusal | None:
+    """Return the error for a body that is malformed or lacks what the operation requires; None for any other body."""
+    if model is None:
+        return None
+    body, protocol = _get_body(environ), model.metadata["protocol"]
+    if protocol == "rest-xml":
+        return _check_xml(environ, body)
+    request: Any = None
+    if "json" in protocol and (body or protocol == "json"):
+        try:
+            request = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            return Refusal(400, "SerializationException", f"The body is not JSON: {truncate(str(error), 200)}")
+        if not isinstance(request, Mapping):
+            return Refusal(400, "SerializationException", "The body is not a JSON object.")
+    if operation is None:
+        return None
+    operation_model = model.operation_model(operation)
+    if protocol in ("query", "ec2"):
+        request = _parse_query(environ, operation_model)
+    return _check_members(request, operation_model)
+
+
+def _check_xml(environ: dict[str, Any], body: bytes) -> Refusal | None:
+    """Return the error for a request that configures a bucket or an object; None for one that stores an object."""
+    is_bucket = "/" not in str(environ.get("PATH_INFO", "")).strip("/")
+    if environ["REQUEST_METHOD"] not in ("PUT", "POST") or not (is_bucket or environ.get("QUERY_STRING")):
+        return None
+    if not body:
+        return Refusal(400, "MissingRequestBodyError", "Request Body is empty")
+    # If the body is well-formed XML, moto did not find in it what it needs: S3 has one error for both.
+    return MALFORMED_XML
+
+
+def _parse_query(environ: dict[str, Any], operation: OperationModel) -> Any:
+    pairs = parse_qsl(environ.get("QUERY_STRING", "")) + parse_qsl(_get_body(environ).decode(errors="replace"))
+    parser = PROTOCOL_PARSERS["query"](operation, map_type=dict)
+    return parser.parse({"values": MultiDict(pairs), "headers": {}, "body": b"", "method": "POST", "url_path": "/"})
+
+
+def _check_members(request: Any, operation: OperationModel) -> Refusal | None:
+    if not isinstance(request, Mapping) or operation.input_shape is None:
+        return None
+    members = {name: value for name, value in request.items() if value is not None}
+    report = ParamValidator().validate(members, operation.input_shape)
+    if not report.has_errors():
+        return None
+    return Refusal(400, "ValidationException", truncate(report.generate_report(), MESSAGE_MAX_CHARS))
+
+
+def _is_too_deep(body: bytes) -> bool:
+    """Return whether a JSON text has more than JSON_MAX_DEPTH levels. A malformed text may have any answer."""
+    if body.count(b"[") + body.count(b"{") <= JSON_MAX_DEPTH:
+        return False
+    depth = deepest = 0
+    for part in re.findall(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', body, re.DOTALL):
+        depth += (part in (b"[", b"{")) - (part in (b"]", b"}"))
+        deepest = max(deepest, depth)
+    return deepest > JSON_MAX_DEPTH
+
+
+def _buffer_body(environ: dict[str, Any]) -> None:
+    """Read the body into memory, as moto does, so that it can be read again after moto has failed."""
+    stream = environ["wsgi.input"]
+    is_terminated = environ.get("wsgi.input_terminated")
+    body = stream.read() if is_terminated else stream.read(int(environ.get("CONTENT_LENGTH") or 0))
+    environ.update({"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))})
+
+
+def _get_body(environ: dict[str, Any]) -> bytes:
+    """Return the request's body; b"" if it is not in memory."""
+    stream = environ["wsgi.input"]
+    return stream.getvalue() if isinstance(stream, io.BytesIO) else b""

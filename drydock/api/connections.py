@@ -1,0 +1,174 @@
+"""The HTTP server's connections: a bounded number at a time, and an end for each client that is silent or too slow.
+
+Each connection has a thread, and carries one request. Without these limits, clients that send nothing, or a byte a
+minute, would keep threads for ever.
+"""
+
+import contextlib
+import functools
+import io
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from moto.moto_server.werkzeug_app import MotoRequestHandler
+from werkzeug.serving import ThreadedWSGIServer
+
+# The shortest wait for a socket: data that has arrived is always read, however slow this machine is.
+_MIN_WAIT_S = 0.001
+_SEND_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class ConnectionLimits:
+    """The limits of a server's connections.
+
+    Attributes:
+        max_connections: How many connections the server has at a time. If there are more, those that have not sent the
+            head of a request yet are closed, the oldest first. If there are none of these, new ones wait.
+        patience_s: Seconds that a client may let the server wait in all, while it sends or reads.
+        min_bytes_per_s: For each so many bytes that a client sends or reads, it has one more second.
+    """
+
+    max_connections: int = 256
+    patience_s: float = 20.0
+    min_bytes_per_s: float = 4096.0
+
+
+class LimitedSocket(io.RawIOBase):
+    """A socket as a file whose reads and writes end with a TimeoutError if the client lets them wait too long.
+
+    Only the time in which the server waits for the client counts.
+
+    Args:
+        connection: The socket.
+        limits: The limits.
+    """
+
+    def __init__(self, connection: socket.socket, limits: ConnectionLimits) -> None:
+        super().__init__()
+        self._connection, self._min_bytes_per_s = connection, limits.min_bytes_per_s
+        self._left_s = limits.patience_s
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read into a buffer what the client has sent. Return the number of bytes; 0 at the end."""
+        return self._measure(lambda: self._connection.recv_into(buffer))
+
+    def write(self, data: Any) -> int:
+        """Send all of the data, and return the number of bytes."""
+        view = memoryview(data).cast("B")
+        sent = 0
+        while sent < len(view):
+            part = view[sent : sent + _SEND_BYTES]
+            sent += self._measure(functools.partial(self._connection.send, part))
+        return sent
+
+    def _measure(self, transfer: Callable[[], int]) -> int:
+        started_at = time.monotonic()
+        self._connection.settimeout(max(self._left_s, _MIN_WAIT_S))
+        count = transfer()
+        self._left_s += count / self._min_bytes_per_s - (time.monotonic() - started_at)
+        return count
+
+
+class LimitedRequestHandler(MotoRequestHandler):
+    """Handles the request of one connection, within the server's limits."""
+
+    server: "LimitedServer"
+    error_content_type = "application/xml"
+    error_message_format = "<Error><Code>%(message)s</Code><Message>%(explain)s</Message></Error>\n"
+
+    def setup(self) -> None:
+        """Prepare the streams of the connection."""
+        self.connection = self.request
+        stream = LimitedSocket(self.connection, self.server.limits)
+        self.rfile, self.wfile = io.BufferedReader(stream), stream
+
+    def finish(self) -> None:
+        """Release the streams. The server closes the socket."""
+
+    def run_wsgi(self) -> None:
+        """Answer the request, whose head has arrived."""
+        if self.server.mark_busy(self.connection):
+            super().run_wsgi()
+
+
+class LimitedServer(ThreadedWSGIServer):
+    """A WSGI server on a listening socket, with limits for its connections.
+
+    Args:
+        listener: The listening socket.
+        application: Answers the requests.
+        limits: The limits.
+    """
+
+    request_queue_size = 128
+
+    def __init__(self, listener: socket.socket, application: Any, limits: ConnectionLimits | None = None) -> None:
+        host, port = listener.getsockname()[:2]
+        super().__init__(host, port, application, LimitedRequestHandler, fd=listener.fileno())
+        self.limits = limits or ConnectionLimits()
+        self._condition = threading.Condition()
+        # The sockets of all connections, the oldest first, and whether the head of their request has arrived.
+        self._is_busy: dict[socket.socket, bool] = {}
+        self._is_stopping = False
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start the thread of a new connection, once there are fewer connections than the limit."""
+        with self._condition:
+            while len(self._is_busy) >= self.limits.max_connections and not self._is_stopping:
+                if not self._close_oldest_silent():
+                    self._condition.wait()
+            self._is_busy[request] = False
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started
+            self._forget(request)
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Handle a connection, in its own thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._forget(request)
+
+    def mark_busy(self, request: socket.socket) -> bool:
+        """Keep a connection whose request has arrived from being closed. Return False if it is closed already."""
+        with self._condition:
+            if request in self._is_busy:
+                self._is_busy[request] = True
+            return request in self._is_busy
+
+    def shutdown(self) -> None:
+        """Stop the loop that accepts connections."""
+        with self._condition:
+            self._is_stopping = True
+            self._condition.notify_all()
+        super().shutdown()
+
+    def _close_oldest_silent(self) -> bool:
+        """Close the oldest connection without a request. Return False if each has one."""
+        silent = next((request for request, is_busy in self._is_busy.items() if not is_busy), None)
+        if silent is None:
+            return False
+        del self._is_busy[silent]
+        with contextlib.suppress(OSError):  # the client has closed it
+            silent.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and closes it
+        return True
+
+    def _forget(self, request: socket.socket) -> None:
+        with self._condition:
+            self._is_busy.pop(request, None)
+            self._condition.notify_all()

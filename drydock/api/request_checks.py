@@ -1,0 +1,36 @@
+"""The checks of each request, before anything reads it: who sends it, to which host, and for which account."""
+
+import re
+from typing import Any
+
+from drydock.api.own_hosts import OwnHosts
+from drydock.wsgi import Refusal
+
+ACCOUNT_ID = re.compile("[0-9]{12}")
+
+
+class RequestChecks:
+    """Refuses requests of web pages, for other hosts, and for accounts that cannot exist.
+
+    Args:
+        url: URL of the server.
+        own_hosts: The server's host names.
+    """
+
+    def __init__(self, url: str, own_hosts: OwnHosts) -> None:
+        self._url, self._own_hosts = url, own_hosts
+
+    def find_refusal(self, environ: dict[str, Any]) -> Refusal | None:
+        """Return the error for a request that is refused; None for any other request."""
+        # Only browsers send an Origin. moto would answer any web page, but no web page may run code on this machine.
+        if environ.get("HTTP_ORIGIN", self._url) != self._url:
+            return Refusal(403, "AccessDenied", "drydock refuses requests from web pages of other sites")
+        host = environ.get("HTTP_HOST", "")
+        if not self._own_hosts.includes(host):
+            advice = "if it is, start drydock with --own-hosts"
+            return Refusal(403, "AccessDenied", f"{host[:100]!r} is not a host name of this drydock; {advice}")
+        # moto takes any text, and the account's id is part of a job's path on the disk.
+        account_id = environ.get("HTTP_X_MOTO_ACCOUNT_ID")
+        if account_id is not None and not ACCOUNT_ID.fullmatch(account_id):
+            return Refusal(400, "ValidationException", "x-moto-account-id must be an account id, which has 12 digits")
+        return None
