@@ -137,8 +137,8 @@ class Container:
     def terminate(self) -> None:
         """Send SIGTERM to the container's command."""
         # Another server must not take what follows for an end of the command by itself.
-        content = {"container": self._id, "exit_file": os.devnull}
-        self._plan.process_file.write_text(json.dumps(content), encoding="utf-8")
+        with contextlib.suppress(OSError):
+            self._plan.process_file.write_text(json.dumps({"container": self._id}), encoding="utf-8")
         self._send_signal("TERM")
 
     def kill(self) -> None:
