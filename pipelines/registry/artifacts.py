@@ -6,6 +6,8 @@ Functions without a parameter `registry` use the server that `Registry.open` con
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import mlflow
@@ -15,9 +17,9 @@ from mlflow.exceptions import MlflowException
 from pipelines.errors import DataError, ServiceError
 from pipelines.evaluation.tables import read_importance
 from pipelines.registry.mlflow_errors import is_transient, translate_mlflow_errors
+from pipelines.registry.package_digest import check_package, compute_package_digest
 from pipelines.registry.versions import Registry
 from pipelines.system.error_translation import describe_reason
-from pipelines.system.files import sha256
 
 PROVENANCE = "provenance.json"
 """Artifact of a version's run: what the version was made of; see `pipelines.registry.lineage.build_provenance`."""
@@ -77,18 +79,36 @@ def find_model_files(package: Path) -> Path:
     return next(iter((package / "artifacts").iterdir()))
 
 
-def download_model(version: ModelVersion, folder: Path) -> Path:
-    """Download the packaged model; return the folder of the files that the training wrote, below `folder`.
+def download_package(version: ModelVersion, folder: Path) -> Path:
+    """Download the packaged model, the files that a server gets, and check that they are those that were judged.
+
+    Load and pack the returned folder, not MLflow's address: what is loaded must be what was checked.
+
+    Args:
+        version: version of the package.
+        folder: existing folder that only this user can write to, such as a `tempfile.TemporaryDirectory`.
+
+    Returns:
+        The folder of the package, below `folder`.
 
     Raises:
-        DataError: the files are gone. A retry cannot help.
+        DataError: the files are gone, or others than those that were judged. A retry cannot help.
         ServiceError: MLflow failed. A retry can help.
     """
-    return find_model_files(download_complete_package(version, folder))
+    package = download_unchecked_package(version, folder)
+    check_package(version, package)
+    return package
 
 
-def download_complete_package(version: ModelVersion, folder: Path) -> Path:
-    """Download the packaged model, the files that a server gets; return their folder, below `folder`.
+@contextmanager
+def open_package(version: ModelVersion) -> Iterator[Path]:
+    """Yield the folder of the checked package; remove it when the block ends. Errors: see `download_package`."""
+    with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
+        yield download_package(version, Path(folder))
+
+
+def download_unchecked_package(version: ModelVersion, folder: Path) -> Path:
+    """Download the packaged model without a check of its files: the caller checks them before it loads any.
 
     Raises:
         DataError: the files are gone. A retry cannot help.
@@ -101,19 +121,22 @@ def download_complete_package(version: ModelVersion, folder: Path) -> Path:
         if is_transient(error):
             raise ServiceError(f"MLflow failed: {error}.") from None
         reason = "its package is empty" if isinstance(error, StopIteration) else describe_reason(error)
-        raise DataError(f"{version.name} version {version.version} has no model files: {reason}.") from None
+        raise DataError(
+            f"{version.name} version {version.version} has no model files: {reason}.",
+            "If it is champion, `python -m pipelines rollback` to a version that can be loaded.",
+        ) from None
     return package
 
 
-def compute_model_digest(version: ModelVersion) -> str:
-    """Compute the SHA-256 of the files that the training wrote, as the registry has them now.
+def compute_stored_digest(version: ModelVersion) -> str:
+    """Compute the digest of the version's package, as the registry has it now.
 
     Raises:
         DataError: the files are gone. A retry cannot help.
         ServiceError: MLflow failed. A retry can help.
     """
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
-        return sha256(find_model_files(download_complete_package(version, Path(folder))))
+        return compute_package_digest(download_unchecked_package(version, Path(folder)))
 
 
 def download_importance(registry: Registry, version: ModelVersion) -> dict[str, float]:

@@ -21,6 +21,8 @@ class Candidate:
     dataset: Dataset
     folder: Path
     """Folder of the model's files."""
+    model_digest: str
+    """SHA-256 of the model's files, as they were evaluated."""
     digest: str
     """SHA-256 that identifies the candidate; see `compute_candidate_digest`."""
     training_job: str

@@ -12,7 +12,8 @@ from pathlib import Path
 from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.errors import DataError
-from pipelines.registry.artifacts import download_complete_package, find_model_files
+from pipelines.registry.artifacts import download_unchecked_package, find_model_files
+from pipelines.registry.package_digest import check_package
 from pipelines.registry.versions import Registry, read_as_of
 from pipelines.system.files import sha256
 
@@ -30,7 +31,11 @@ class RegisteredCandidate:
     is_champion: bool
     """Whether the version is champion now. False in a backfill, which does not look at today's champion."""
     package: Path
-    """Folder of the version's packaged model."""
+    """Folder of the version's packaged model, whose files were checked."""
+    package_digest: str
+    """SHA-256 of all files of the package, the code included."""
+    model_digest: str
+    """SHA-256 of the files in it that the training wrote."""
 
     @cached_property
     def days_newer(self) -> int | None:
@@ -41,25 +46,10 @@ class RegisteredCandidate:
         """
         return (read_as_of(self.version) - read_as_of(self.champion)).days if self.champion else None
 
-    def compute_verified_digest(self) -> str:
-        """Compute the SHA-256 of the model's files, and check that these files were evaluated.
-
-        Raises:
-            DataError: other files were evaluated. A retry cannot help.
-        """
-        digest, version = sha256(find_model_files(self.package)), self.version
-        if digest != version.tags.get("leeway.model_digest", digest):
-            raise DataError(
-                f"the files of {version.name} version {version.version} are not those that were evaluated: "
-                f"digest {digest[:12]}.",
-                "Register it again: `evaluate`.",
-            )
-        return digest
-
 
 @contextmanager
 def open_registered_candidate(model: str, number: str, *, backfill: bool) -> Iterator[RegisteredCandidate]:
-    """Read a version, its package and the champion to compare it with; remove the package when the block ends.
+    """Read a version, its checked package and its champion; remove the package when the block ends.
 
     Args:
         model: registered model.
@@ -68,7 +58,8 @@ def open_registered_candidate(model: str, number: str, *, backfill: bool) -> Ite
 
     Raises:
         InvalidError: there is no registry. A retry cannot help.
-        DataError: there is no such version, or its files are gone. A retry cannot help.
+        DataError: there is no such version, or its files are gone or others than those that were judged or evaluated.
+            A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     registry = Registry.open()
@@ -80,5 +71,23 @@ def open_registered_candidate(model: str, number: str, *, backfill: bool) -> Ite
         champion = registry.find_champion(model)
         is_champion = champion is not None and str(champion.version) == number
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
-        package = download_complete_package(version, Path(folder))
-        yield RegisteredCandidate(registry, version, None if is_champion else champion, is_champion, package)
+        package = download_unchecked_package(version, Path(folder))
+        # Before anything is loaded: loading also adds files to the folder.
+        digests = check_package(version, package, is_first_verdict=True), _compute_evaluated_digest(version, package)
+        yield RegisteredCandidate(registry, version, None if is_champion else champion, is_champion, package, *digests)
+
+
+def _compute_evaluated_digest(version: ModelVersion, package: Path) -> str:
+    """Compute the SHA-256 of the files that the training wrote, and check that these files were evaluated.
+
+    Raises:
+        DataError: other files were evaluated. A retry cannot help.
+    """
+    digest = sha256(find_model_files(package))
+    if digest != version.tags.get("leeway.model_digest", digest):
+        raise DataError(
+            f"the files of {version.name} version {version.version} are not those that were evaluated: "
+            f"digest {digest[:12]}.",
+            "Register it again: `evaluate`.",
+        )
+    return digest

@@ -11,11 +11,14 @@ import mlflow
 from mlflow.entities import Metric, RunTag
 from mlflow.entities.model_registry import ModelVersion
 
-from pipelines.registry.artifacts import PROVENANCE
+from pipelines.errors import ConflictError
+from pipelines.registry.artifacts import PROVENANCE, find_model_files
 from pipelines.registry.candidate import Candidate
 from pipelines.registry.mlflow_errors import translate_mlflow_errors
+from pipelines.registry.package_digest import PACKAGE_TAG, compute_package_digest
 from pipelines.registry.packaging import log_package
 from pipelines.registry.versions import Registry
+from pipelines.system.files import sha256
 from pipelines.system.mlflow_server import JOB_TAG
 
 CANDIDATE_TAG = "leeway.candidate"
@@ -28,6 +31,7 @@ def register_candidate(registry: Registry, candidate: Candidate, name: str) -> M
     Idempotent: a candidate whose digest is registered already keeps its version.
 
     Raises:
+        ConflictError: the model's files changed since they were evaluated. A retry evaluates them again.
         ServiceError: MLflow failed. A retry can help.
     """
     with translate_mlflow_errors():
@@ -41,6 +45,7 @@ def register_candidate(registry: Registry, candidate: Candidate, name: str) -> M
             mlflow.log_dict(dict(candidate.provenance), PROVENANCE)
             uri = log_package(candidate)
         tags = {**candidate.tags, CANDIDATE_TAG: candidate.digest, JOB_TAG: candidate.training_job}
+        tags[PACKAGE_TAG] = _compute_logged_digest(candidate, uri)
         return mlflow.register_model(uri, name, tags=tags)
 
 
@@ -58,6 +63,16 @@ def log_costs(registry: Registry, version: ModelVersion, metrics: dict[str, floa
     if run_metrics or run_tags:
         with translate_mlflow_errors():
             registry.client.log_batch(version.run_id, run_metrics, tags=run_tags)
+
+
+def _compute_logged_digest(candidate: Candidate, uri: str) -> str:
+    """Compute the digest of the package that was logged, and check that it has the files that were evaluated."""
+    with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
+        package = Path(mlflow.artifacts.download_artifacts(uri, dst_path=folder))
+        digest = compute_package_digest(package)
+        if sha256(find_model_files(package)) != candidate.model_digest:
+            raise ConflictError(f"the model's files changed while {candidate.training_job} was registered.")
+    return digest
 
 
 def _log_artifacts(artifacts: Mapping[str, Path]) -> None:

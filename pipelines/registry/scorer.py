@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pandas as pd
 from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.errors import DataError, ServiceError
-from pipelines.registry.artifacts import get_model_uri
+from pipelines.registry.artifacts import download_package
 from pipelines.registry.mlflow_errors import is_transient, translate_mlflow_errors
 from pipelines.system.error_translation import describe_reason
 
@@ -24,14 +25,19 @@ def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:
 
     Args:
         version: version to load.
-        package: folder of its package, where it was downloaded already; None: the package is downloaded.
+        package: folder of its package, where it was downloaded and checked already; None: the package is downloaded,
+            and checked before anything of it is loaded.
 
     Raises:
-        DataError: the model cannot be loaded, because files are gone or broken. A retry cannot help.
+        DataError: the model cannot be loaded, because files are gone or broken, or others than those that were judged.
+            A retry cannot help.
         ServiceError: MLflow failed. A retry can help.
     """
+    # The folder lives as long as the function: a model may import a module of its package when it scores.
+    folder = None if package else tempfile.TemporaryDirectory(prefix="leeway-")
+    package = package or download_package(version, Path(folder.name if folder else ""))
     try:
-        model = mlflow.pyfunc.load_model(str(package) if package else get_model_uri(version))
+        model = mlflow.pyfunc.load_model(str(package))
         columns = [column.name for column in model.metadata.get_input_schema().inputs]
     except Exception as error:  # a broken package can raise anything
         if is_transient(error):
@@ -41,7 +47,7 @@ def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:
             "If it is champion, `python -m pipelines rollback` to a version that can be loaded.",
         ) from None
 
-    def score(rows: pd.DataFrame) -> Any:
+    def score(rows: pd.DataFrame, _folder: object = folder) -> Any:
         with translate_mlflow_errors():
             return model.predict(rows[columns])
 

@@ -8,7 +8,6 @@ import itertools
 import json
 import shutil
 import tarfile
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,9 @@ from typing import Any
 import mlflow
 import numpy as np
 import pandas as pd
-from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.container import inference
 from pipelines.errors import ConflictError, DataError
-from pipelines.registry.artifacts import download_complete_package
-from pipelines.registry.mlflow_errors import translate_mlflow_errors
 
 PART_ROWS = 250_000
 """Largest number of rows in one file of a request. The machines of a job share the files."""
@@ -29,23 +25,21 @@ RESPONSE_SUFFIX = ".out"
 """Suffix that Batch Transform appends to the name of an input file, to name the file with its scores."""
 
 
-def list_features(version: ModelVersion) -> list[str]:
-    """List the features of a version, in the order of its signature."""
-    with translate_mlflow_errors():
-        info = mlflow.models.get_model_info(f"models:/{version.name}/{version.version}")
-    return [str(column.name) for column in info.signature.inputs.inputs]
+def list_features(package: Path) -> list[str]:
+    """List the features of a packaged model, in the order of its signature."""
+    signature = mlflow.models.get_model_info(str(package)).signature
+    return [str(column.name) for column in signature.inputs.inputs]
 
 
-def pack_model(version: ModelVersion, archive: Path) -> None:
-    """Write the version's model.tar.gz, in the form that a SageMaker container takes.
+def pack_model(folder: Path, archive: Path) -> None:
+    """Write the model.tar.gz of a package, in the form that a SageMaker container takes.
 
-    Equal packages give byte-identical archives.
+    Equal packages give byte-identical archives. The file code/inference.py is added to the folder.
+
+    Args:
+        folder: folder of the checked package; see `pipelines.registry.artifacts.open_package`.
+        archive: file to write.
     """
-    with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
-        _write_archive(download_complete_package(version, Path(folder)), archive)
-
-
-def _write_archive(folder: Path, archive: Path) -> None:
     (folder / "code").mkdir(exist_ok=True)
     shutil.copyfile(inference.__file__, folder / "code" / "inference.py")
     shutil.copyfile(folder / "requirements.txt", folder / "code" / "requirements.txt")

@@ -41,11 +41,12 @@ def run(spec: BatchSpec) -> BatchResult:
     """Write the model and the rows of a Batch Transform job to `spec.folder`, if a version can score the partition.
 
     Raises:
-        DataError: the partition is not published, the version does not exist, or it needs features that the rows do
-            not have. A retry cannot help.
+        DataError: the partition is not published, the version does not exist, its files are not those that were
+            judged, or it needs features that the rows do not have. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     from pipelines.lake import Lake
+    from pipelines.registry.artifacts import open_package
     from pipelines.registry.versions import Registry
     from pipelines.scoring import batch, scores
     from pipelines.scoring.predictions import require_published
@@ -57,11 +58,15 @@ def run(spec: BatchSpec) -> BatchResult:
     version = scores.choose_version(registry, spec.model_name, spec.version, spec.partition)
     if version is None:
         return BatchResult()
-    with replace_folder(spec.folder) as folder, scores.read_features(lake, dataset, spec.partition) as frames:
+    with (
+        open_package(version) as package,
+        replace_folder(spec.folder) as folder,
+        scores.read_features(lake, dataset, spec.partition) as frames,
+    ):
         (folder / "model").mkdir()
-        batch.pack_model(version, folder / "model" / "model.tar.gz")
+        batch.pack_model(package, folder / "model" / "model.tar.gz")
         with scores.report_missing_features(dataset):
-            request = batch.write_request(frames, batch.list_features(version), folder / "rows")
+            request = batch.write_request(frames, batch.list_features(package), folder / "rows")
     rows = request.partition("-")[0]  # a request's name begins with its number of rows
     log.info("%s %s: %s rows for %s version %s", dataset.name, spec.partition, rows, version.name, version.version)
     return BatchResult(version=str(version.version), request=request)

@@ -80,12 +80,12 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
     dataset = load_dataset(spec.dataset)
     holdout, train = (_read_rows(spec.features, split, dataset) for split in ("holdout", "train"))
     with s3.open_folder(spec.model, "model") as folder, replace_folder(spec.evaluation) as output:
+        digest = sha256(folder)
         model = dataset.load_model(folder)
         scored_rows = holdout.assign(score=_score(model, holdout))
         metrics = _write_metrics(spec, dataset, model, scored_rows, float(train[dataset.label].mean()), output)
         scored_rows[[*dataset.key, dataset.label, "score"]].to_parquet(output / "predictions.parquet")
         _write_reference(spec, dataset, scored_rows, output / "reference.json")
-        digest = sha256(folder)
     values = (metrics[name] for name in ("rows", "auc", "pr_auc", "brier"))
     log.info("holdout of %d rows: AUC %.4f, PR-AUC %.4f, Brier %.4f", *values)
     result = EvaluateResult(evaluation=spec.evaluation, metrics=metrics, model_digest=digest)
@@ -165,6 +165,7 @@ def _register_candidate(
         candidate = Candidate(
             dataset=dataset,
             folder=folder,
+            model_digest=result.model_digest,
             tags=lineage.build_tags(origin, {"train": rows_train, "holdout": len(holdout)}, spec.lineage),
             digest=compute_candidate_digest(result.model_digest, spec.features, spec.snapshot),
             training_job=spec.training_job or _read_job_name(record),

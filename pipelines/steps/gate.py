@@ -77,7 +77,9 @@ class GateResult(Result):
     approval_default: Literal["approve", "reject"] = "reject"
     """Decision when nobody answers in that time."""
     model_digest: str = ""
-    """SHA-256 of the model's files as they were judged; empty for a model that is not registered."""
+    """SHA-256 of the files that the training wrote, as they were judged; empty for a model that is not registered."""
+    package_digest: str = ""
+    """SHA-256 of the whole package as it was judged, its code included; empty for a model that is not registered."""
     facts: dict[str, str] = Field(default_factory=dict)
     """Description of the candidate: name to value."""
     differences: dict[str, list[str]] = Field(default_factory=dict)
@@ -154,7 +156,8 @@ def _make_result(
         days_needed=remedy.days_needed,
         next_steps=remedy.next_steps,
         needs_approval=needs_approval,
-        model_digest=candidate.compute_verified_digest() if candidate else "",
+        model_digest=candidate.model_digest if candidate else "",
+        package_digest=candidate.package_digest if candidate else "",
         approval_timeout_h=spec.approval_timeout_h,
         approval_default=spec.approval_default,
         facts=_describe_candidate(candidate, holdout),
@@ -228,5 +231,6 @@ def _record_verdict(spec: GateSpec, candidate: RegisteredCandidate, result: Gate
         reason=result.reason,
         champion=result.champion,
         digest=digest,
+        package_digest=result.package_digest,
         backfill=spec.backfill,
     )

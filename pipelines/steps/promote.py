@@ -223,10 +223,10 @@ def _read_passing_verdict(spec: PromoteSpec, version: ModelVersion) -> dict[str,
 
 def _check_files(version: ModelVersion, verdict: Mapping[str, Any]) -> None:
     """Refuse a version whose files are not those that were judged."""
-    from pipelines.registry.artifacts import compute_model_digest
+    from pipelines.registry.artifacts import compute_stored_digest
 
-    digest = verdict.get("model_digest")
-    if digest and compute_model_digest(version) != digest:
+    digest = verdict.get("package_digest")
+    if digest and compute_stored_digest(version) != digest:
         raise PromotionError(
             f"version {version.version} of {version.name} is not promoted: its files are not those that were judged.",
             "Train it again.",

@@ -70,8 +70,9 @@ def run(spec: ScoreSpec) -> ScoreResult:
     """Replace the partition's predictions by those of the champion, for the rows that are published now.
 
     Raises:
-        DataError: the partition is not published, the version does not exist or cannot be loaded, or it needs features
-            that the rows do not have. Earlier predictions stay as they are. A retry cannot help.
+        DataError: the partition is not published, the version does not exist, its files are not those that were judged
+            or cannot be loaded, or it needs features that the rows do not have. Earlier predictions stay as they are.
+            A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
         ConflictError: the catalog stayed locked, or the response belongs to other rows than those that are published.
             A retry can help.
@@ -108,14 +109,20 @@ def _make_score_function(
     spec: ScoreSpec, dataset: Dataset, lake: Lake, version: ModelVersion
 ) -> Callable[[], tuple[Commit, Path]]:
     """Return a function that scores the partition as it is now and stores the scores. The model is loaded once."""
+    from pipelines.registry.artifacts import open_package
     from pipelines.registry.scorer import load_scorer
     from pipelines.scoring import scores
     from pipelines.scoring.batch import Response, list_features
 
-    local_scorer = None if spec.response else load_scorer(version)
+    local_scorer, features = None, list[str]()
+    if spec.response:
+        with open_package(version) as package:
+            features = list_features(package)
+    else:
+        local_scorer = load_scorer(version)
 
     def score_and_store() -> tuple[Commit, Path]:
-        scorer = local_scorer or Response(Path(spec.response), spec.request, list_features(version))
+        scorer = local_scorer or Response(Path(spec.response), spec.request, features)
         with scores.score_day(lake, dataset, spec.partition, scorer) as file:
             if isinstance(scorer, Response):
                 scorer.check_rows()

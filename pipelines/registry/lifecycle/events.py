@@ -12,6 +12,9 @@ from typing import Any, Self
 
 from pipelines.settings import get_actor, settings
 
+PACKAGE_DIGEST = "package_digest"
+"""Key in the evidence of a verdict: SHA-256 of the package that was judged. Only these files are loaded afterwards."""
+
 
 class Kind(StrEnum):
     """What can happen to a version."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.errors import PromotionError
 from pipelines.registry.lifecycle.aliases import sync_aliases
-from pipelines.registry.lifecycle.events import Event, Kind, State
+from pipelines.registry.lifecycle.events import PACKAGE_DIGEST, Event, Kind, State
 from pipelines.registry.lifecycle.journal import Journal
 from pipelines.registry.versions import CHALLENGER, Registry
 
@@ -27,6 +27,7 @@ def record_verdict(
     reason: str,
     champion: str,
     digest: str,
+    package_digest: str = "",
     backfill: bool,
 ) -> None:
     """Record the gate's verdict on a version, and update alias `challenger`. Idempotent.
@@ -41,6 +42,7 @@ def record_verdict(
         reason: reason of the verdict, in words.
         champion: version that it was compared with; empty where there was none.
         digest: SHA-256 of the verdict's file.
+        package_digest: SHA-256 of the package that was judged; see `PACKAGE_DIGEST`.
         backfill: whether a backfill runs the gate; then no alias is updated.
 
     Raises:
@@ -48,6 +50,8 @@ def record_verdict(
     """
     journal = Journal.open()
     evidence = {"verdict": outcome, "verdict_digest": digest, "champion": champion, "backfill": backfill}
+    if package_digest:
+        evidence[PACKAGE_DIGEST] = package_digest
 
     def decide(state: State) -> Event | None:
         verdicts = [event for event in state.events if event.kind is Kind.JUDGED and event.version == version]

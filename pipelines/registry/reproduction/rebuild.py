@@ -45,7 +45,7 @@ def rebuild_version(name: str, selector: str, *, retrain: bool) -> Comparison:
         record = Record.download(version, Path(folder))
         # If no commit contains the code, the project may still contain it: `_compare_code` compares the digests.
         with workspaces.open_workspace(f"reproduce.{name}.{version.version}", None, record.commit) as workspace:
-            comparison.workspace, comparison.git_commit = workspace.folder, record.provenance["code"]["git_commit"]
+            comparison.workspace, comparison.git_commit = workspace.folder, record.git_commit
             _rebuild(comparison, record, workspace, retrain=retrain)
     return comparison
 
@@ -82,7 +82,7 @@ def _describe_environment_changes(recorded_code: Mapping[str, Any], code: Mappin
 def _compare_code(comparison: Comparison, record: Record, workspace: Workspace) -> bool:
     code, note = record.provenance["code"], ""
     if not record.commit:
-        note = f"it was {code['git_commit']}, so no commit has it; the project has changed since then"
+        note = f"it was {record.git_commit}, so no commit has it; the project has changed since then"
     return comparison.compare("the code", code["digest"], workspace.code.digest, note)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.errors import DataError
-from pipelines.registry.artifacts import PROVENANCE, download_model, download_run
+from pipelines.registry.artifacts import PROVENANCE, download_package, download_run, find_model_files
 from pipelines.settings import PARAMS_FILE
 from pipelines.system.files import read_json
 from pipelines.versioning.git import DIRTY
@@ -27,17 +27,22 @@ class Record:
     folder: Path
     """Folder of the run's artifacts."""
     model: Path
-    """Folder of the model's files."""
+    """Folder of the model's files, which are those that were judged."""
+    git_commit: str
+    """Commit of the version's code, as a tag of the version names it; empty where there is none."""
 
     @classmethod
     def download(cls, version: ModelVersion, folder: Path) -> Record:
-        """Download the record of a version to `folder`.
+        """Download the record of a version to `folder`, and check the model's files.
 
         Raises:
-            DataError: the run lacks what rebuilding the version needs. A retry cannot help.
+            DataError: the run lacks what rebuilding the version needs, or the model's files are not those that were
+                judged. A retry cannot help.
             ServiceError: MLflow failed. A retry can help.
         """
-        record = cls(download_run(version, folder / "run"), download_model(version, folder / "model"))
+        package = download_package(version, folder / "model")
+        commit = version.tags.get("leeway.git_commit", "")
+        record = cls(download_run(version, folder / "run"), find_model_files(package), commit)
         missing_files = [name for name in REQUIRED if not (record.folder / name).is_file()]
         if missing_files:
             raise DataError(
@@ -56,5 +61,5 @@ class Record:
     @property
     def commit(self) -> str:
         """The commit that contains all of the version's code; empty where no commit does."""
-        commit = str(self.provenance["code"]["git_commit"])
-        return "" if commit == "unknown" or commit.endswith(DIRTY) else commit
+        # Not the commit in the provenance: whoever can write to the run's artifacts must not choose the code to run.
+        return "" if self.git_commit == "unknown" or self.git_commit.endswith(DIRTY) else self.git_commit

@@ -8,12 +8,17 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from pipelines.errors import PromotionError
+from pipelines.errors import ConflictError, DataError, PromotionError
 from pipelines.evaluation.gates import FAILED, PASSED, UNDECIDED, Check
+from pipelines.registry import artifacts
+from pipelines.registry.package_digest import PACKAGE_TAG
+from pipelines.registry.scorer import load_scorer
 from pipelines.registry.versions import Registry
+from pipelines.steps import evaluate as evaluating
 from pipelines.steps import gate as gating
 from pipelines.steps import promote as promoting
 from tests.tools.candidates import register
+from tests.tools.packages import append_code, change_package
 from tests.tools.policies import EASY_POLICY
 
 SCORES = Path("data/training/scores.parquet")
@@ -35,19 +40,6 @@ def find_skew(result: gating.GateResult) -> Check:
     return check
 
 
-def change_package(name: str, version: str, file: str, change: Callable[[str], str], tmp_path: Path) -> None:
-    """Replace a file of the registered package by a changed copy."""
-    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-
-    repository = get_artifact_repository(Registry.open().client.get_model_version_download_uri(name, version))
-    text = Path(repository.download_artifacts(file)).read_text()
-    changed_copy = tmp_path / "changed" / Path(file).name
-    changed_copy.parent.mkdir()
-    changed_copy.write_text(change(text))
-    assert changed_copy.read_text() != text
-    repository.log_artifact(str(changed_copy), str(Path(file).parent) if "/" in file else None)
-
-
 def test_a_package_that_gives_the_scores_of_the_training_passes(data: Path, model: str) -> None:
     result = run_gate(model, register(model))
     check = find_skew(result)
@@ -55,14 +47,15 @@ def test_a_package_that_gives_the_scores_of_the_training_passes(data: Path, mode
     assert check.value is not None and check.value <= 1e-6
 
 
-def test_refuses_a_package_that_rounds_the_scores(data: Path, model: str, tmp_path: Path) -> None:
+def test_refuses_a_package_that_rounds_the_scores(data: Path, model: str) -> None:
     """The model's files are those that were evaluated. Only the code of the package around them is changed."""
     version = register_alone(model)
     score_line = "return self.model.score(pd.DataFrame(model_input))"
-    change_package(
-        model, version, "serving.py", lambda text: text.replace(score_line, f"{score_line}.round(2)"), tmp_path
-    )
-    result = run_gate(model, version)
+    with change_package(model, version, "serving.py", lambda text: text.replace(score_line, f"{score_line}.round(2)")):
+        # The package counts as registered like this.
+        digest = artifacts.compute_stored_digest(Registry.open().get_version(model, version))
+        Registry.open().set_tags(model, version, {PACKAGE_TAG: digest})
+        result = run_gate(model, version)
     check = find_skew(result)
     assert (check.outcome, result.outcome) == (FAILED, FAILED)
     assert check.value == pytest.approx(0.005, abs=0.001)
@@ -104,3 +97,74 @@ def test_the_folders_of_the_evidence_may_have_any_name(data: Path, model: str) -
     assert {"evaluation", "training", "snapshot.json", "dvc.lock", "params.yaml"} <= {
         artifact.path for artifact in Registry.open().client.list_artifacts(run_id)
     }
+
+
+def test_the_gate_loads_no_package_that_changed_after_the_evaluation(data: Path, model: str, tmp_path: Path) -> None:
+    version, marker = register_alone(model), tmp_path / "ran"
+    with (
+        change_package(model, version, "serving.py", append_code(marker)),
+        pytest.raises(DataError, match="are not those that were registered"),
+    ):
+        run_gate(model, version)
+    assert not marker.exists()
+    assert run_gate(model, version).passed
+
+
+def test_the_digest_of_the_verdict_counts_more_than_the_tag(data: Path, model: str, tmp_path: Path) -> None:
+    """Whoever can write to MLflow can change a version's files and its tags, but not the events in the lake."""
+    number, marker = register_alone(model), tmp_path / "ran"
+    run_gate(model, number)
+    promoting.run(promoting.PromoteSpec(model_name=model, version=number, verdict="data/verdict.json"))
+    with change_package(model, number, "serving.py", append_code(marker)):
+        digest = artifacts.compute_stored_digest(Registry.open().get_version(model, number))
+        Registry.open().set_tags(model, number, {PACKAGE_TAG: digest})
+        with pytest.raises(DataError, match="are not those that were judged"):
+            load_scorer(Registry.open().get_version(model, number))
+    assert not marker.exists()
+    Registry.open().set_tags(model, number, {PACKAGE_TAG: "0" * 64})
+    load_scorer(Registry.open().get_version(model, number))
+
+
+def test_the_gate_loads_no_champion_whose_files_changed(data: Path, model: str, tmp_path: Path) -> None:
+    first, marker = register_alone(model), tmp_path / "ran"
+    run_gate(model, first)
+    promoting.run(promoting.PromoteSpec(model_name=model, version=first, verdict="data/verdict.json"))
+    snapshot = data / "snapshot.json"
+    snapshot.write_text(json.dumps({**json.loads(snapshot.read_text()), "as_of": "2013-02-01"}))
+    second = register(model)
+    before = (data / "verdict.json").read_bytes()
+    with (
+        change_package(model, first, "serving.py", append_code(marker)),
+        pytest.raises(DataError, match=f"the files of {model} version {first} are not those that were judged"),
+    ):
+        run_gate(model, second)
+    assert not marker.exists()
+    assert (data / "verdict.json").read_bytes() == before
+    assert run_gate(model, second).champion == first
+
+
+def test_a_version_of_which_nothing_was_recorded_is_loaded_by_the_gate_alone(data: Path, model: str) -> None:
+    """A version that was registered by hand has no digest before its first verdict."""
+    number = register_alone(model)
+    Registry.open().client.delete_model_version_tag(model, number, PACKAGE_TAG)
+    with pytest.raises(DataError, match="nobody recorded which files"):
+        load_scorer(Registry.open().get_version(model, number))
+    assert run_gate(model, number).package_digest
+    load_scorer(Registry.open().get_version(model, number))
+
+
+def test_registers_no_model_that_changed_since_it_was_evaluated(
+    data: Path, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pipelines.registry import registration
+
+    log_package = registration.log_package
+
+    def change_and_log(candidate: Any) -> str:
+        (data / "model/more.json").write_text("{}")
+        return log_package(candidate)
+
+    monkeypatch.setattr(registration, "log_package", change_and_log)
+    with pytest.raises(ConflictError, match="files changed"):
+        evaluating.run(evaluating.EvaluateSpec(register_as=model))
+    assert not Registry.open().client.search_model_versions(f"name = '{model}'")

@@ -301,7 +301,7 @@ def test_refuses_files_that_changed_after_the_verdict(data: Path, model: str, wi
     repository.log_artifact(str(tmp_path / "schema.json"), folder)
     with pytest.raises(PromotionError, match="its files are not those that were judged"):
         promote(model, version)
-    with pytest.raises(DataError, match="not those that were evaluated"):
+    with pytest.raises(DataError, match="not those that were judged"):
         run_gate(model, version)
     assert "champion" not in open_client(with_mlflow).get_registered_model(model).aliases
     repository.log_artifact(str(copy / "schema.json"), folder)
@@ -314,7 +314,7 @@ def test_refuses_to_judge_a_version_without_files(data: Path, model: str, with_m
     version = register(model, has_own_package=True)
     get_artifact_repository(open_client(with_mlflow).get_model_version_download_uri(model, version)).delete_artifacts()
     with pytest.raises(DataError, match=r"has no model files: \S+"):
-        artifacts.download_model(Registry.open().get_version(model, version), data / "downloaded")
+        artifacts.download_package(Registry.open().get_version(model, version), data / "downloaded")
     with pytest.raises(DataError, match="has no model files"):
         run_gate(model, version)
 
@@ -328,7 +328,7 @@ def test_names_a_champion_that_cannot_be_loaded_and_judges_nothing(data: Path, m
     get_artifact_repository(open_client(with_mlflow).get_model_version_download_uri(model, first)).delete_artifacts()
     set_as_of("2013-02-01")
     second, before = register(model), (data / "verdict.json").read_bytes()
-    with pytest.raises(DataError, match=f"version {first} cannot be loaded"):
+    with pytest.raises(DataError, match=f"version {first} has no model files"):
         run_gate(model, second)
     assert (data / "verdict.json").read_bytes() == before
     assert "leeway.verdict" not in open_client(with_mlflow).get_model_version(model, second).tags
@@ -565,7 +565,8 @@ def test_the_gate_reads_each_thing_of_the_registry_once(
             ("download_artifacts", f"models:/{model}/{second}"),
             ("download_artifacts", "training/scores.parquet"),
             ("load_model", "a folder"),
-            ("load_model", f"models:/{model}/{first}"),
+            ("download_artifacts", f"models:/{model}/{first}"),
+            ("load_model", "a folder"),
         ]
     )
     assert {read[1] for read in reads_before_event if read[0] == "get_run"} == runs

@@ -21,6 +21,7 @@ from pipelines.scoring import batch as batch_files
 from pipelines.steps import batch, score
 from pipelines.system.files import sha256
 from tests.tools import untar
+from tests.tools.packages import append_code, change_package
 
 DAY = dt.date(2013, 2, 1)
 Publish = Callable[..., pa.Table]
@@ -156,3 +157,14 @@ def test_refuses_a_request_of_another_content_type() -> None:
         0.1,
         1 / 3,
     ]
+
+
+def test_packs_no_package_that_is_not_the_registered_one(publish: Publish, champion: str, tmp_path: Path) -> None:
+    """A Batch Transform job runs the package in another place, where nothing is checked."""
+    publish()
+    with (
+        change_package("scored", champion, "serving.py", append_code(tmp_path / "ran")),
+        pytest.raises(DataError, match="are not those that were registered"),
+    ):
+        prepare_job(tmp_path / "job")
+    assert not (tmp_path / "job").exists() and not (tmp_path / "ran").exists()

@@ -2,7 +2,9 @@
 
 import datetime as dt
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from pipelines.errors import DataError, ServiceError, SpecError
 from pipelines.lake import Lake
 from pipelines.steps import preprocess, score, snapshot
 from pipelines.system.files import sha256
+from tests.tools.packages import append_code, change_package
 
 FLIGHTS = load_dataset("flights")
 DAY, NEXT = dt.date(2013, 2, 1), dt.date(2013, 2, 2)
@@ -197,9 +200,54 @@ def test_refuses_a_champion_that_cannot_be_loaded(
     broken_version = make_champion("2013-01-31")  # no other test uses this version
     uri = Registry.open().client.get_model_version_download_uri("scored", broken_version)
     get_artifact_repository(uri).delete_artifacts()
-    with pytest.raises(DataError, match=f"scored version {broken_version} cannot be loaded: .* rollback"):
+    with pytest.raises(DataError, match=f"scored version {broken_version} has no model files: .* rollback"):
         run()
     assert read_predictions().equals(before)
+
+
+def count_lines(text: str) -> str:
+    return f"{text}# one more line\n"
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["serving.py", "MLmodel", "requirements.txt", "code/pipelines/datasets/flights/model.py", "code/sitecustomize.py",
+     "artifacts/model/more.py", "more.py"],
+)  # fmt: skip
+def test_runs_nothing_of_a_package_that_is_not_the_registered_one(
+    publish: Publish, champion: str, tmp_path: Path, file: str
+) -> None:
+    publish()
+    marker = tmp_path / "ran"
+    change = append_code(marker) if file.endswith(".py") else count_lines
+    with (
+        change_package("scored", champion, file, change),
+        pytest.raises(DataError, match=f"the files of scored version {champion} are not those that were registered"),
+    ):
+        run()
+    assert not marker.exists()
+    assert Lake.open().count_rows_by_day("flights_predictions") == {}
+    assert run().version == champion
+
+
+def test_scores_with_the_files_that_were_checked(
+    publish: Publish, champion: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that change in MLflow after the check, and before the model is loaded, are not loaded."""
+    from pipelines.registry import artifacts
+
+    publish()
+    marker, check_package = tmp_path / "ran", artifacts.check_package
+    with ExitStack() as changes:
+
+        def check_and_change(*arguments: Any) -> str:
+            digest = check_package(*arguments)
+            changes.enter_context(change_package("scored", champion, "serving.py", append_code(marker)))
+            return digest
+
+        monkeypatch.setattr(artifacts, "check_package", check_and_change)
+        assert run().version == champion
+    assert not marker.exists()
 
 
 def test_refuses_a_dataset_without_a_feature_of_the_model(

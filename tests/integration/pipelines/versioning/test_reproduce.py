@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from tests.tools import forking
+from tests.tools.packages import change_package
 
 ROOT = Path(__file__).parents[4]
 SMALL = {"as_of": "2013-01-20", "train_days": 8, "holdout_days": 4, "min_train_days": 4, "missing": "fail"}
@@ -232,6 +233,18 @@ def test_other_metrics_libraries_and_code_are_reported(
     result = project.run_step("reproduce", f"{model}@1")
     assert result.code == 2, result.err[-3_000:]
     assert "the code was 000000000000…, is " in read_error(result)
+
+
+def test_a_model_that_is_not_the_registered_one_is_not_loaded(
+    project: Project, model: str, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", project.env["MLFLOW_TRACKING_URI"])
+    fresh_settings()
+    with change_package(model, "1", "artifacts/model/more.json", lambda text: f"{text}{{}}"):
+        result = project.run_step("reproduce", f"{model}@1")
+    assert result.code == 2, result.err[-3_000:]
+    assert f"the files of {model} version 1 are not those that were registered" in result.err.splitlines()[-1]
+    assert "building the features" not in result.err
 
 
 def test_uncommitted_code_is_reproduced_while_it_exists(project: Project) -> None:
