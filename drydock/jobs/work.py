@@ -9,6 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from drydock.errors import JobFailed
 from drydock.host.tree import HostTree
+from drydock.transfer.objects import is_outage
 
 T = TypeVar("T")
 
@@ -80,16 +81,18 @@ def run_transfer(description: str, transfer: Callable[[], T]) -> T:
     """Run a transfer between S3 and the disk, and return its result.
 
     Args:
-        description: What is transferred; the FailureReason begins with it.
+        description: What is transferred, for the FailureReason.
         transfer: The function to call.
 
     Raises:
-        JobFailed: The transfer failed.
+        JobFailed: The transfer failed: InternalServerError during an outage of S3, otherwise ClientError. A retry
+            can help only after an InternalServerError.
     """
     try:
         return transfer()
     except TRANSFER_ERRORS as error:
-        raise JobFailed(f"ClientError: {description}: {_describe_error(error)}") from error
+        kind = "InternalServerError" if is_outage(error) else "ClientError"
+        raise JobFailed(f"{kind}: {description}: {_describe_error(error)}") from error
 
 
 def _describe_error(error: Exception) -> str:

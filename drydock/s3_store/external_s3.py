@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Iterable
 from typing import Any
-from xml.sax.saxutils import escape
 
-from drydock.wsgi import WsgiApplication, read_signed_service
+from drydock.wsgi import Refusal, WsgiApplication, answer_error, read_signed_service
 
 
 class ExternalS3Middleware:
@@ -24,6 +23,4 @@ class ExternalS3Middleware:
             return self._application(environ, start_response)
         message = f"this drydock stores no S3 objects: set AWS_ENDPOINT_URL_S3 to {self._s3_url}"
         # Clients do not retry a 400.
-        start_response("400 Bad Request", [("Content-Type", "application/xml")])
-        error_xml = f"<Code>InvalidRequest</Code><Message>{escape(message)}</Message>"
-        return [f"<?xml version='1.0'?><Error>{error_xml}</Error>".encode()]
+        return answer_error(environ, start_response, Refusal(400, "InvalidRequest", message))

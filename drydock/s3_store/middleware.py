@@ -15,12 +15,13 @@ from moto.s3.responses import S3Response
 from drydock.s3_store.keys import StorageFault
 from drydock.s3_store.tables import S3Tables
 from drydock.s3_store.transaction import Transaction
-from drydock.wsgi import WsgiApplication
+from drydock.wsgi import Refusal, WsgiApplication, answer_error
 
 log = logging.getLogger(__name__)
 
 LOCK_COUNT = 64
 READ_METHODS = ("GET", "HEAD", "OPTIONS")
+INCOMPLETE_BODY = Refusal(400, "IncompleteBody", "The body ended before its Content-Length.")
 
 
 class S3Middleware:
@@ -44,7 +45,7 @@ class S3Middleware:
         lock_numbers = find_lock_numbers(environ)
         # The body is read first, since a client that sends slowly must not hold a lock.
         if lock_numbers and not _read_body(environ):
-            return _answer_incomplete_body(start_response)
+            return answer_error(environ, start_response, INCOMPLETE_BODY)
         with self._hold_locks(lock_numbers), self._tables.begin_transaction() as transaction:
             start_calls: list[tuple[Any, ...]] = []
             response = self._application(environ, lambda *arguments: start_calls.append(arguments))
@@ -102,8 +103,3 @@ def _read_body(environ: dict[str, Any]) -> bool:
     body = stream.read(int(length)) if length else stream.read() if environ.get("wsgi.input_terminated") else b""
     environ.update({"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))})
     return not length or len(body) == int(length)
-
-
-def _answer_incomplete_body(start_response: Callable[..., Any]) -> Iterable[bytes]:
-    start_response("400 Bad Request", [("Content-Type", "application/xml")])
-    return [b"<Error><Code>IncompleteBody</Code><Message>The body ended before its Content-Length.</Message></Error>"]

@@ -10,13 +10,8 @@ from typing import BinaryIO, TypeVar
 
 from boto3.exceptions import RetriesExceededError
 from boto3.s3.transfer import TransferConfig
-from botocore.exceptions import (
-    ClientError,
-    ConnectionClosedError,
-    ConnectTimeoutError,
-    ReadTimeoutError,
-    ResponseStreamingError,
-)
+from botocore.exceptions import ClientError, HTTPClientError
+from botocore.exceptions import ConnectionError as BotoConnectionError
 
 from drydock.transfer.clients import get_shared_client
 from drydock.transfer.walk import EntryKind, walk_folder
@@ -28,15 +23,8 @@ CONCURRENT_TRANSFERS = 8
 
 # One thread per object, since up to CONCURRENT_TRANSFERS objects are transferred at the same time.
 _SINGLE_THREAD = TransferConfig(use_threads=False)
-# Errors after which a retry can help. A refused connection is not one of them: this process is the server, and it is
-# shutting down.
-_TEMPORARY_ERRORS = (
-    RetriesExceededError,
-    ConnectionClosedError,
-    ConnectTimeoutError,
-    ReadTimeoutError,
-    ResponseStreamingError,
-)
+# Errors without a response. Another S3 server may restart, so a refused connection is one of them.
+_NO_RESPONSE_ERRORS = (RetriesExceededError, HTTPClientError, BotoConnectionError)
 _THROTTLED = 429
 _MAX_PAUSE_S = 4.0
 
@@ -209,8 +197,8 @@ class ObjectStore:
         while True:
             try:
                 return call()
-            except (ClientError, *_TEMPORARY_ERRORS) as error:
-                if not _is_temporary(error) or time.monotonic() + pause_s > deadline:
+            except (ClientError, *_NO_RESPONSE_ERRORS) as error:
+                if not is_outage(error) or time.monotonic() + pause_s > deadline:
                     raise
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _MAX_PAUSE_S)
@@ -220,8 +208,11 @@ def _get_http_status(error: ClientError) -> int:
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
-def _is_temporary(error: Exception) -> bool:
-    return not isinstance(error, ClientError) or _get_http_status(error) >= 500 or _get_http_status(error) == _THROTTLED
+def is_outage(error: Exception) -> bool:
+    """Return whether S3 did not answer, or answered that it cannot answer now, so that a retry can help."""
+    if isinstance(error, ClientError):
+        return _get_http_status(error) >= 500 or _get_http_status(error) == _THROTTLED
+    return isinstance(error, _NO_RESPONSE_ERRORS)
 
 
 def _run_concurrently(action: Callable[[T], None], items: Iterable[T]) -> None:

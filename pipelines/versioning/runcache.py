@@ -70,7 +70,8 @@ def fetch_entries() -> int:
         ServiceError: the remote does not answer. A retry can help.
     """
     with _connect_remote() as (remote, root):
-        paths = remote.find(f"{root}/{RUNS}") if remote and remote.exists(f"{root}/{RUNS}") else []
+        # Not `exists`: for most stores, fsspec answers "no" after any error.
+        paths = remote.find(f"{root}/{RUNS}") if remote else []
         remote_paths = {_get_runs_folder() / _get_entry_name(path): path for path in paths}
         missing_paths = {file: path for file, path in remote_paths.items() if _is_entry(file) and not file.exists()}
         for file, path in missing_paths.items():

@@ -178,3 +178,21 @@ def test_reset_of_moto_stops_running_jobs(drydock: Any) -> None:
 def test_request_of_a_web_page_is_refused(drydock: Any, origin: str | None, status: int) -> None:
     headers = {} if origin is None else {"Origin": drydock.url if origin == "own" else origin}
     assert drydock.send_raw("CreateTrainingJob", b"{}", **headers)[0] == status
+
+
+def test_error_response_to_head_ends_with_its_headers(drydock: Any) -> None:
+    """A client takes what follows for the next response: DVC reported "Data after Connection: close"."""
+    host, port = drydock.url.removeprefix("http://").split(":")
+    drydock.send_command("outage", service="s3", operation="HEAD", times=1)
+    scope = "Credential=x/20250101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
+    for status in (b"503", b"404"):  # the outage's response and moto's
+        with socket.create_connection((host, int(port))) as connection:
+            head = (
+                f"HEAD /bucket/none HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: AWS4-HMAC-SHA256 {scope}\r\n\r\n"
+            )
+            connection.sendall(head.encode())
+            with connection.makefile("rb") as stream:
+                response = stream.read()
+        assert status in response.split(b"\r\n")[0]
+        assert b"content-length: " in response.lower() and response.endswith(b"\r\n\r\n")
+        assert response.count(b"\r\n\r\n") == 1

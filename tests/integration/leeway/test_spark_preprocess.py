@@ -2,12 +2,14 @@
 
 import asyncio
 import datetime as dt
+import json
 import os
 import shutil
 import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.request import Request, urlopen
 
 import pytest
 from airflow.sdk import DAG
@@ -103,6 +105,20 @@ def test_job_writes_features_to_s3_and_the_task_downloads_them(
     result = make_task().execute(context)
     assert result["features"] == f"{uri}/features"
     assert list_jobs(drydock, name) == [name], "the next try collects the completed job"
+
+
+def test_features_are_downloaded_after_an_outage_of_s3(
+    drydock, project, make_task, context, start, finish, tmp_path, capsys
+):
+    finish(make_task(), start(make_task(), context))
+    one_attempt = {"retries": {"total_max_attempts": 1}}  # more attempts of the client would hide the outage
+    for operation in ("HEAD", "GET"):
+        outage = {"service": "s3", "operation": operation, "for_s": 600, "times": 2}
+        urlopen(Request(f"{drydock.url}/drydock/outage", json.dumps(outage).encode())).close()
+        folder = tmp_path / operation
+        make_task(folder=str(folder), botocore_config=one_attempt).execute(context)
+        assert (folder / "train/data.parquet").read_text() == f"{tmp_path.name} train"
+    assert capsys.readouterr().out.count("S3 answers again") == 2
 
 
 def test_refuses_features_that_were_changed_in_s3(drydock, project, make_task, context, start, finish, tmp_path):

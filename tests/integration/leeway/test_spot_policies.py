@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 import requests
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferralTimeout, TaskDeferred
+from botocore.exceptions import ClientError
 from leeway.hooks.sagemaker import job_log, wait_for_job
 from leeway.hooks.sagemaker import wait as watch
 from leeway.triggers.job import JobTrigger
@@ -19,6 +20,13 @@ from pipelines.costs import job_records
 def post_to_drydock(drydock, endpoint, **body):
     """Send a request to one of drydock's own endpoints, which simulate failures."""
     requests.post(f"{drydock.url}/drydock/{endpoint}", json=body, timeout=30).raise_for_status()
+
+
+def has_s3(drydock):
+    """Return whether drydock's S3 answers without an error."""
+    with contextlib.suppress(ClientError):
+        return bool(drydock.client("s3").list_buckets())
+    return False
 
 
 @pytest.fixture
@@ -259,14 +267,13 @@ def test_outage_is_logged_once_and_the_task_continues_after_it(
     code,
     status,
 ):
-    one_attempt = {"retries": {"total_max_attempts": 1}}  # more attempts of the client would hide the outage
-    task, results = make_spot_task("wait", deferrable=deferrable, botocore_config=one_attempt), []
+    task, results = make_spot_task("wait", deferrable=deferrable, botocore_config=ONE_ATTEMPT), []
 
     def run() -> None:
         try:
             results.append(task.execute(context))
         except TaskDeferred as deferral:
-            results.append(finish(make_spot_task("wait", botocore_config=one_attempt), deferral))
+            results.append(finish(make_spot_task("wait", botocore_config=ONE_ATTEMPT), deferral))
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -282,6 +289,54 @@ def test_outage_is_logged_once_and_the_task_continues_after_it(
     log = read_whole_log()
     assert log.count("does not answer") == 1
     assert log.count("answers again") == 1
+
+
+ONE_ATTEMPT = {"retries": {"total_max_attempts": 1}}
+"""Configuration of clients that do not retry: more attempts of the client would hide an outage from the task."""
+
+
+@pytest.mark.parametrize("operation", ["GET", "HEAD", "PUT"])
+def test_task_starts_its_job_after_an_outage_of_s3(
+    drydock, project, make_spot_task, context, start, finish, read_whole_log, operation
+):
+    post_to_drydock(drydock, "outage", service="s3", operation=operation, status=503, for_s=600, times=2)
+    deferral = start(make_spot_task(botocore_config=ONE_ATTEMPT), context)
+    assert "S3 does not answer" in read_whole_log() and "S3 answers again" in read_whole_log()
+    assert finish(make_spot_task(), deferral)["status"] == "Completed"
+
+
+@pytest.mark.parametrize(("status", "code"), [(503, "SlowDown"), (500, "InternalError"), (429, "Busy")])
+def test_long_outage_of_s3_is_retried_by_airflow_and_named(
+    drydock, project, make_spot_task, context, monkeypatch, until, status, code
+):
+    monkeypatch.setattr("leeway.hooks.sagemaker.aws_errors.RETRY_TIMEOUT_S", 0.5)
+    post_to_drydock(drydock, "outage", service="s3", status=status, code=code, for_s=600, times=9)
+    with pytest.raises(AirflowException, match=code) as error:
+        make_spot_task(botocore_config=ONE_ATTEMPT).execute(context)
+    until(lambda: has_s3(drydock))
+    assert type(error.value) is AirflowException
+    assert "does not exist" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"bucket": "nobody-has-it"}, "the bucket nobody-has-it does not exist"),
+        ({"channels": {"train": "s3://nobody-has-it/rows"}}, "the bucket nobody-has-it does not exist"),
+        ({"channels": {"train": "s3://leeway/nothing-there"}}, "the channel s3://leeway/nothing-there is empty"),
+    ],
+)
+def test_missing_bucket_or_channel_fails_the_task_without_a_retry(
+    drydock, project, make_spot_task, context, fields, text
+):
+    with pytest.raises(AirflowFailException, match=text):
+        make_spot_task(**fields).execute(context)
+
+
+def test_refused_bucket_fails_the_task_without_a_retry(drydock, project, make_spot_task, context):
+    post_to_drydock(drydock, "outage", service="s3", operation="GET", status=403, code="AccessDenied", times=1)
+    with pytest.raises(AirflowFailException, match=r"the bucket leeway cannot be used: .*AccessDenied"):
+        make_spot_task().execute(context)
 
 
 def test_restored_checkpoints_are_read_from_the_log(drydock, project, make_spot_task, context, start, finish):

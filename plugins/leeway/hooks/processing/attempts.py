@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from leeway.hooks.processing.inputs import get_output_uri, has_same_inputs
 from leeway.hooks.sagemaker.attempts import Job
+from leeway.hooks.sagemaker.aws_errors import call_with_retries
 from leeway.hooks.sagemaker.simple_attempts import SimpleAttempts
 from pipelines.contract import SCHEMA_VERSION
 from pipelines.system.files import replace_folder, sha256
 
+T = TypeVar("T")
 CHANNELS = ("train", "validation")
 """Folders of the features that a training reads, each as a channel."""
 
@@ -50,9 +53,9 @@ class ProcessingAttempts(SimpleAttempts):
             AirflowFailException: it does not exist, or has another version of the step contract. A retry cannot help.
         """
         bucket, _, key = uri.removeprefix("s3://").partition("/")
-        if not self.s3.check_for_key(key, bucket):
+        if not self._call(lambda: self.s3.check_for_key(key, bucket)):
             raise AirflowFailException(f"the job completed, but {uri} does not exist: was its output deleted?")
-        result = json.loads(self.s3.read_key(key, bucket))
+        result = json.loads(self._call(lambda: self.s3.read_key(key, bucket)))
         if result.get("schema_version") != SCHEMA_VERSION:
             raise AirflowFailException(
                 f"{uri} has version {result.get('schema_version')} of the step contract, but this Airflow reads "
@@ -75,12 +78,18 @@ class ProcessingAttempts(SimpleAttempts):
             return
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")
         with replace_folder(folder) as temporary_folder:
-            for key in self.s3.list_keys(bucket, prefix) or ():
+            for key in self._call(lambda: self.s3.list_keys(bucket, prefix)) or ():
                 target = temporary_folder / key.removeprefix(prefix)
                 target.parent.mkdir(parents=True, exist_ok=True)
-                self.s3.get_conn().download_file(bucket, key, str(target))
+                self._download_file(bucket, key, target)
             if (actual_digest := sha256(temporary_folder)) != digest:
                 raise AirflowException(
                     f"{uri} has the digest {actual_digest}, but the job wrote {digest}: the files were changed."
                 )
         self.log.info("downloaded %s to %s", uri, folder)
+
+    def _download_file(self, bucket: str, key: str, target: Path) -> None:
+        self._call(lambda: self.s3.get_conn().download_file(bucket, key, str(target)))
+
+    def _call(self, call: Callable[[], T]) -> T:
+        return call_with_retries(call, self.log, "S3")

@@ -106,7 +106,7 @@ class ProcessingTask(JobTask):
         arguments, placeholder = self._build_arguments(), f"s3://{bucket}/{self.fields.prefix}/data/"
         image = self.fields.image_uri
         self._check_request(bucket, job_inputs.build_inputs(image, placeholder, placeholder, arguments))
-        uploader = S3Uploader(self.connection.create_hook(S3Hook), bucket, self.fields.prefix)
+        uploader = S3Uploader(self.connection.create_hook(S3Hook), bucket, self.fields.prefix, self.log)
         code, window = self._upload_code_and_window(uploader)
         return job_inputs.build_inputs(image, code, window, arguments)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import TypeVar
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from boto3.exceptions import Boto3Error
+from boto3.exceptions import Boto3Error, RetriesExceededError, S3UploadFailedError
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, ParamValidationError
 from botocore.exceptions import ConnectionError as BotoConnectionError
 from botocore.parsers import ResponseParserError
@@ -38,11 +39,21 @@ LONGEST_DELAY_S = 30.0
 
 def is_transient(error: BaseException) -> bool:
     """Return whether the same call may work later: it was throttled, the server failed, or there was no response."""
+    if isinstance(error, S3UploadFailedError):  # it wraps the ClientError of S3
+        return error.__context__ is not None and is_transient(error.__context__)
     if isinstance(error, ClientError):
-        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        return status >= 500 or get_error_code(error).startswith((*THROTTLING_PREFIXES, *EXPIRY_PREFIXES))
+        status = get_http_status(error)
+        codes = (*THROTTLING_PREFIXES, *EXPIRY_PREFIXES)
+        return status >= 500 or status == HTTPStatus.TOO_MANY_REQUESTS or get_error_code(error).startswith(codes)
+    if isinstance(error, RetriesExceededError):
+        return True
     # aiobotocore raises some errors of sockets as they are, not as errors of botocore.
     return isinstance(error, (HTTPClientError, BotoConnectionError, ResponseParserError, OSError, TimeoutError))
+
+
+def get_http_status(error: ClientError) -> int:
+    """Return the HTTP status of the response; 0 if there was none."""
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
 def get_error_code(error: ClientError) -> str:
@@ -78,13 +89,18 @@ class Outage:
         self._start, self._delay_s = None, 0.5
 
 
-def call_with_retries(call: Callable[[], T], log: Logger) -> T:
+def call_with_retries(call: Callable[[], T], log: Logger, service: str = "SageMaker") -> T:
     """Return the response of `call`; while its error is transient, retry it for at most `RETRY_TIMEOUT_S` seconds.
+
+    Args:
+        call: an idempotent call.
+        log: log of the task.
+        service: the endpoint that is called, for the log.
 
     Raises:
         Exception: the last error of `call`.
     """
-    deadline, outage = time.monotonic() + RETRY_TIMEOUT_S, Outage(log, "SageMaker")
+    deadline, outage = time.monotonic() + RETRY_TIMEOUT_S, Outage(log, service)
     while True:
         try:
             response = call()
@@ -110,6 +126,10 @@ def raise_airflow_errors() -> Iterator[None]:
     """
     try:
         yield
+    except S3UploadFailedError as error:
+        permanent = isinstance(error.__context__, ClientError) and get_error_code(error.__context__) in PERMANENT_CODES
+        text = f"S3 refused: {format_error_line(error)}"
+        raise (AirflowFailException if permanent else AirflowException)(text) from None
     except ClientError as error:
         text = f"SageMaker or S3 refused: {format_error_line(error)}"
         raise (AirflowFailException if get_error_code(error) in PERMANENT_CODES else AirflowException)(text) from None

@@ -5,42 +5,55 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import logging
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow.sdk.exceptions import AirflowFailException
+from botocore.exceptions import ClientError
+
+from leeway.hooks.sagemaker.aws_errors import call_with_retries, format_error_line, get_http_status, is_transient
+from leeway.hooks.step.hook import Logger
+
+T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
 
 
 class S3Uploader:
     """Upload channels and source bundles to one bucket. Idempotent: what S3 already has is not uploaded again.
 
+    While S3 does not answer, every request is retried, as `call_with_retries` does it.
+
     Args:
         s3: the Amazon provider's hook of S3.
         bucket: name of the bucket.
         prefix: key prefix in the bucket.
+        log: log of the task.
     """
 
-    def __init__(self, s3: S3Hook, bucket: str, prefix: str) -> None:
-        self.s3, self.bucket, self.prefix = s3, bucket, prefix
+    def __init__(self, s3: S3Hook, bucket: str, prefix: str, log: Logger = _LOG) -> None:
+        self.s3, self.bucket, self.prefix, self.log = s3, bucket, prefix, log
 
     def check_channels(self, channels: Iterable[str]) -> None:
-        """Check, with one call each, that the bucket and every channel exist and that no channel is empty.
+        """Check, with one request each, that the bucket and every channel exist and that no channel is empty.
 
         Args:
             channels: folders or s3:// prefixes.
 
         Raises:
-            AirflowFailException: the bucket or a channel does not exist, or a channel is empty. A retry cannot help.
+            AirflowFailException: the bucket or a channel does not exist or may not be used, or a channel is empty. A
+                retry cannot help.
+            ClientError: S3 does not answer. A retry can help.
         """
-        if not self.s3.check_for_bucket(self.bucket):
-            raise AirflowFailException(f"the bucket {self.bucket} does not exist, or this account may not use it.")
+        self._has_objects(self.bucket, self.prefix)
         for channel in channels:
             bucket, _, prefix = channel.removeprefix("s3://").partition("/")
             if not channel.startswith("s3://"):
                 _list_files(channel)
-            elif not self.s3.get_conn().list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1).get("KeyCount"):
+            elif not self._has_objects(bucket, prefix):
                 raise AirflowFailException(f"the channel {channel} is empty.")
 
     def upload_channel(self, channel: str) -> str:
@@ -56,7 +69,7 @@ class S3Uploader:
         sizes = self._list_sizes(prefix)
         for name, path in files.items():
             if sizes.get(f"{prefix}{name}") != path.stat().st_size:
-                self.s3.load_file(str(path), f"{prefix}{name}", self.bucket, replace=True)
+                self._upload_file(path, f"{prefix}{name}")
         return f"s3://{self.bucket}/{prefix}"
 
     def upload_bundle(self, project: Path, entry_point: str, listing: str) -> str:
@@ -82,8 +95,8 @@ class S3Uploader:
             raise AirflowFailException(f"source files of the training do not exist: {', '.join(missing_paths)}.")
         archive = _build_archive(members)
         key = f"{self.prefix}/code/{hashlib.sha256(archive).hexdigest()[:20]}/sourcedir.tar.gz"
-        if not self.s3.check_for_key(key, self.bucket):
-            self.s3.load_bytes(archive, key, self.bucket, replace=True)
+        if not self._call(lambda: self.s3.check_for_key(key, self.bucket)):
+            self._call(lambda: self.s3.load_bytes(archive, key, self.bucket, replace=True))
         return f"s3://{self.bucket}/{key}"
 
     def _list_sizes(self, prefix: str) -> dict[str, int]:
@@ -93,8 +106,30 @@ class S3Uploader:
         and contents, and S3 lists an object only after its upload is complete. An extra object that marks a complete
         upload cannot be used instead, because SageMaker would read it as data.
         """
-        objects = self.s3.get_file_metadata(prefix, self.bucket)
+        objects = self._call(lambda: self.s3.get_file_metadata(prefix, self.bucket))
         return {str(entry["Key"]): int(entry["Size"]) for entry in objects}
+
+    def _has_objects(self, bucket: str, prefix: str) -> bool:
+        """Return whether a bucket has objects below a prefix; raise an error if the bucket cannot be used.
+
+        The provider's `check_for_bucket` is not used: its answer is "no" after any error, also during an outage.
+        """
+        client = self.s3.get_conn()
+        try:
+            response = self._call(lambda: client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1))
+        except ClientError as error:
+            if is_transient(error):
+                raise
+            if get_http_status(error) == 404:
+                raise AirflowFailException(f"the bucket {bucket} does not exist.") from None
+            raise AirflowFailException(f"the bucket {bucket} cannot be used: {format_error_line(error)}") from None
+        return bool(response.get("KeyCount"))
+
+    def _upload_file(self, path: Path, key: str) -> None:
+        self._call(lambda: self.s3.load_file(str(path), key, self.bucket, replace=True))
+
+    def _call(self, call: Callable[[], T]) -> T:
+        return call_with_retries(call, self.log, "S3")
 
 
 def _list_files(folder: str) -> list[Path]:

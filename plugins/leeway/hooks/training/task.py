@@ -78,7 +78,7 @@ class TrainingTask(JobTask):
     def _upload_inputs(self, bucket: str, machines: Sequence[Machine]) -> dict[str, Any]:
         """Check the inputs that decide the model, upload them, and return them."""
         fields = self.fields
-        uploader = S3Uploader(self.connection.create_hook(S3Hook), bucket, fields.prefix)
+        uploader = S3Uploader(self.connection.create_hook(S3Hook), bucket, fields.prefix, self.log)
         image, hyperparameters = self._get_image(), {**self._load_hyperparameters(), **(fields.hyperparameters or {})}
         program, placeholder = Path(fields.entry_point).name, f"s3://{bucket}/{fields.prefix}/features/"
         draft_channels = {

@@ -12,6 +12,7 @@ from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow.sdk.exceptions import AirflowException
 
 from leeway.hooks.sagemaker.attempts import Job
+from leeway.hooks.sagemaker.aws_errors import call_with_retries
 from leeway.hooks.sagemaker.description import get_job_name
 from leeway.hooks.sagemaker.simple_attempts import SimpleAttempts
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
@@ -95,12 +96,16 @@ class TransformAttempts(SimpleAttempts):
         bucket = uri.removeprefix("s3://").partition("/")[0]
         for key in self._list_keys(uri):
             if key.endswith(SCORES_SUFFIX):
-                self.s3.get_conn().download_file(bucket, key, str(folder / Path(key).name))
+                self._download_file(bucket, key, folder / Path(key).name)
+
+    def _download_file(self, bucket: str, key: str, target: Path) -> None:
+        call_with_retries(lambda: self.s3.get_conn().download_file(bucket, key, str(target)), self.log, "S3")
 
     def _list_keys(self, uri: str) -> list[str]:
         """List the keys of the objects below an s3:// prefix."""
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")
-        return list(self.s3.list_keys(bucket, f"{prefix.rstrip('/')}/") or ())
+        keys = call_with_retries(lambda: self.s3.list_keys(bucket, f"{prefix.rstrip('/')}/"), self.log, "S3")
+        return list(keys or ())
 
 
 def _get_output_uri(job: Job) -> str:

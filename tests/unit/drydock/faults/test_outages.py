@@ -61,6 +61,24 @@ def test_outage_ends_by_time_or_by_number(outages: Outages, for_s: float, remain
     assert answers == ["503 Service Unavailable"] * hits + ["200 OK"] * (5 - hits)
 
 
+@pytest.mark.parametrize(("service", "method"), [("s3", "GET"), ("s3", "HEAD"), ("sagemaker", "POST")])
+@pytest.mark.parametrize("status", [503, 429, 499])
+def test_response_has_a_length_and_that_of_head_has_no_body(service: str, method: str, status: int) -> None:
+    """A client may keep the connection: what follows the response on it would be taken for the next one."""
+    outages = Outages(Service())
+    outages.add(Outage(service, "", status, "Slow", time.monotonic() + 60, 1))
+    environ = {
+        "REQUEST_METHOD": method,
+        "HTTP_AUTHORIZATION": f"AWS4-HMAC-SHA256 Credential=x/20250101/us-east-1/{service}/aws4_request, ...",
+    }
+    responses: list[tuple[str, dict[str, str]]] = []
+    body = b"".join(outages(environ, lambda status, headers: responses.append((status, dict(headers)))))
+    ((status_line, headers),) = responses
+    assert status_line.startswith(str(status))
+    assert int(headers["Content-Length"]) > 0
+    assert len(body) == (0 if method == "HEAD" else int(headers["Content-Length"]))
+
+
 def test_error_code_is_escaped(outages: Outages) -> None:
     outages.add(build_outage("s3", code="<a&b>"))
     assert b"<Code>&lt;a&amp;b&gt;</Code>" in send(outages, "s3")[1]

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError, ReadTimeoutError
 
 from drydock.transfer.clients import get_shared_client
-from drydock.transfer.objects import ObjectStore, join_uri, split_uri
+from drydock.transfer.objects import ObjectStore, is_outage, join_uri, split_uri
 
 
 def test_splits_and_joins_uris() -> None:
@@ -106,3 +106,26 @@ def test_the_first_error_cancels_the_other_transfers(s3: Any, objects: ObjectSto
         objects.download_all(files)
     objects.download_all({uri: files[uri] for uri in uris})
     assert len(os.listdir(tmp_path)) == 20
+
+
+def make_client_error(status: int) -> ClientError:
+    """Return S3's error with an HTTP status."""
+    response: Any = {"Error": {"Code": "x"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(response, "GetObject")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (make_client_error(503), True),
+        (make_client_error(429), True),
+        (EndpointConnectionError(endpoint_url="http://s3"), True),
+        (ReadTimeoutError(endpoint_url="http://s3"), True),
+        (make_client_error(404), False),
+        (make_client_error(403), False),
+        (ParamValidationError(report="Invalid bucket name"), False),
+        (OSError(28, "No space left on device"), False),
+    ],
+)
+def test_tells_an_outage_from_a_wrong_request(error: Exception, expected: bool) -> None:
+    assert is_outage(error) == expected
