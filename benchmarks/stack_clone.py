@@ -10,7 +10,7 @@ import sys
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -18,15 +18,14 @@ import psutil
 
 from stack.layout import Layout
 from stack.services import environment, processes
-from stack.services.commands import list_services, write_secrets
+from stack.services.commands import API_SERVER, SCHEDULER, list_services, write_secrets
 from stack.services.health import build_health_checks
 from stack.services.ports import ANY_PORTS, choose_ports
 from stack.services.readiness import create_bucket
 from stack.services.record import Stack
 
 PROJECT = Path(__file__).parents[1]
-SCHEDULER = "airflow-scheduler"
-INGEST_SERVICES = ("airflow-migrate", SCHEDULER, "airflow-dag-processor", "airflow-api-server")
+INGEST_SERVICES = ("airflow-migrate", API_SERVER, "airflow-dag-processor", SCHEDULER)
 """The services that flights_ingest needs."""
 ALL_SERVICES = ("drydock", "mlflow", *INGEST_SERVICES, "airflow-triggerer")
 """The services that flights_train needs."""
@@ -89,11 +88,13 @@ def run_stack(folder: Path, names: Sequence[str] = INGEST_SERVICES) -> Iterator[
     write_secrets(clone.layout)
     clone.stack.save(clone.layout)
     try:
+        checks = build_health_checks(clone.stack)
         for name in names:
+            if needed_service := clone.services[name].starts_after:
+                _wait_until(checks[needed_service])
             clone.start(name)
-        checks = [check for name, check in build_health_checks(clone.stack).items() if name in names]
-        while not all(check() for check in checks):
-            time.sleep(0.2)
+        for name in checks.keys() & set(names):
+            _wait_until(checks[name])
         if "drydock" in names:
             create_bucket(clone.stack)
         yield clone
@@ -101,6 +102,11 @@ def run_stack(folder: Path, names: Sequence[str] = INGEST_SERVICES) -> Iterator[
         processes.stop_processes(clone.layout.home)
         for child in clone.children.values():
             child.wait()
+
+
+def _wait_until(is_healthy: Callable[[], bool]) -> None:
+    while not is_healthy():
+        time.sleep(0.2)
 
 
 class Killer:

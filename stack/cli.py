@@ -22,6 +22,8 @@ from stack.jobs.request import LAST_DAY, Request
 from stack.layout import Layout
 from stack.services.health import build_health_checks
 from stack.services.ports import PREFERRED_PORTS
+from stack.services.readiness import raise_if_dead
+from stack.services.record import Stack
 from stack.services.start_stop import find_running_stack, start_stack, stop_stack
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -69,7 +71,7 @@ def status() -> None:
         stack = find_running_stack(layout)
         console = display.open_console()
         if stack is None:
-            console.print("The stack is not running; `make up` starts it.")
+            console.print(f"The stack is not running; `make up` starts it.{_explain_end(layout)}", soft_wrap=True)
             raise typer.Exit(UnavailableError.exit_code)
         unhealthy_names = [name for name, is_healthy in build_health_checks(stack).items() if not is_healthy()]
         console.print(display.build_url_table(layout, stack))
@@ -77,7 +79,22 @@ def status() -> None:
         console.print(
             f"Not answering: {', '.join(unhealthy_names)}; see {logs}." if unhealthy_names else "All services answer."
         )
+        if stack.restarts:
+            log = layout.log_file("supervisor")
+            console.print(f"Ended and started again: {display.format_restarts(stack)}; see {log}.", soft_wrap=True)
         raise typer.Exit(UnavailableError.exit_code if unhealthy_names else 0)
+
+
+def _explain_end(layout: Layout) -> str:
+    """Return why the last stack ended, if `down` did not stop it."""
+    stack = Stack.load(layout)
+    if stack is None:
+        return ""
+    try:
+        raise_if_dead(layout, stack)
+    except UnavailableError as error:
+        return f" {error.message}"
+    return ""
 
 
 @app.command()

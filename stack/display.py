@@ -89,6 +89,11 @@ def build_url_table(layout: Layout, stack: Stack) -> Table:
     return table
 
 
+def format_restarts(stack: Stack) -> str:
+    """Return which services the supervisor has restarted, and how often; empty where it restarted none."""
+    return ", ".join(f"{name} ({count} times)" for name, count in sorted(stack.restarts.items()))
+
+
 def print_error(error: StackError) -> None:
     """Print an error to stderr: its details, such as the end of a log, then the line that says what is wrong."""
     console = open_console(stderr=True)

@@ -38,7 +38,7 @@ class Backfill:
     days: Sequence[date]
     max_active_runs: int
     stack_started_at: datetime
-    check: Callable[[], None] = lambda: None
+    check: Callable[[], object] = lambda: None
     conf: Mapping[str, Any] = field(default_factory=dict)
     _is_requested: bool = field(default=False, init=False)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from types import MappingProxyType
@@ -17,6 +18,9 @@ from stack.errors import RequestError, UnavailableError
 _PAGE_SIZE = 100
 _TIMEOUT_S = 120.0
 """The request for a backfill of a year can take this long: Airflow writes a row for each day before it answers."""
+PATIENCE_S = 300.0
+"""How long a request is repeated while Airflow does not answer: its API server may be restarted meanwhile."""
+_PAUSE_S = 1.0
 _TRANSIENT_STATUSES = (500, 502, 503, 504)
 
 Json = dict[str, Any]
@@ -40,10 +44,17 @@ class AirflowClient:
 
     Every method raises UnavailableError where Airflow does not answer or has an error of its own (a retry can help),
     and RequestError where Airflow refuses the request (a retry cannot help). Both quote Airflow's answer, if any.
+
+    Args:
+        url: the URL of Airflow.
+        user: the name of the user.
+        password: the password of the user.
+        check: called before a request is repeated because Airflow does not answer; raises an error where waiting cannot
+            help. Without it, such a request is not repeated.
     """
 
-    def __init__(self, url: str, user: str, password: str) -> None:
-        self.url = url
+    def __init__(self, url: str, user: str, password: str, check: Callable[[], object] | None = None) -> None:
+        self.url, self.check = url, check
         self.session = requests.Session()
         self.session.trust_env = False  # a proxy cannot reach this machine's loopback addresses
         # SQLite has one writer, so Airflow sometimes answers 500 because of a lock. All calls can be repeated safely.
@@ -164,15 +175,24 @@ class AirflowClient:
                 return
 
     def _send(self, method: str, path: str, **options: Any) -> Json:
-        try:
-            response = self.session.request(method, f"{self.url}{path}", timeout=_TIMEOUT_S, **options)
-        except requests.RequestException as error:
-            raise UnavailableError(f"Airflow at {self.url} does not answer ({type(error).__name__}).") from None
+        response = self._wait_for_response(method, path, **options)
         if response.ok:
             body: Json = response.json()
             return body
         error_type = _choose_error(response)
         raise error_type(f"Airflow refused {method} {path} (HTTP {response.status_code}): {response.text[:300]}")
+
+    def _wait_for_response(self, method: str, path: str, **options: Any) -> requests.Response:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return self.session.request(method, f"{self.url}{path}", timeout=_TIMEOUT_S, **options)
+            except requests.RequestException as error:
+                if self.check is None or time.monotonic() > deadline:
+                    name = type(error).__name__
+                    raise UnavailableError(f"Airflow at {self.url} does not answer ({name}).") from None
+            self.check()
+            time.sleep(_PAUSE_S)
 
 
 def _format_log_entry(entry: str | Json) -> list[str]:

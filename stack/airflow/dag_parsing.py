@@ -16,7 +16,7 @@ _POLL_S = 0.5
 
 
 def wait_until_parsed(
-    client: AirflowClient, dag_ids: Sequence[str], started_at: datetime, check: Callable[[], None]
+    client: AirflowClient, dag_ids: Sequence[str], started_at: datetime, check: Callable[[], object]
 ) -> None:
     """Wait until Airflow has parsed the DAGs, then unpause those that are paused. Idempotent.
 

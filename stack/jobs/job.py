@@ -47,7 +47,7 @@ class Session:
 
     stack: Stack
     client: AirflowClient
-    check: Callable[[], None]
+    check: Callable[[], object]
 
     def unpause_dags(self, *dag_ids: str) -> None:
         """Wait until Airflow has parsed the DAGs, and unpause them. Idempotent."""
@@ -133,7 +133,7 @@ class Job(ABC):
             raise_if_dead(self.layout, stack)
 
         try:
-            client = AirflowClient(stack.airflow_url, USER, read_password(self.layout))
+            client = AirflowClient(stack.airflow_url, USER, read_password(self.layout), check)
             session = Session(stack, client, check)
             with self.measure_phase("parse"):
                 session.unpause_dags(WEATHER_DAG, INGEST_DAG, TRAIN_DAG)

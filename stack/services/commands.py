@@ -14,6 +14,7 @@ from stack.layout import Layout
 from stack.services.record import Stack
 
 USER = "admin"
+API_SERVER, SCHEDULER = "airflow-api-server", "airflow-scheduler"
 
 
 class Service(BaseModel):
@@ -23,6 +24,8 @@ class Service(BaseModel):
     argv: list[str]
     runs_once: bool = False
     """Whether the command ends by itself, with exit code 0, before the next service starts."""
+    starts_after: str = ""
+    """Name of a service that has to answer before each start of this one; empty where there is none."""
 
 
 def list_services(layout: Layout, stack: Stack) -> list[Service]:
@@ -35,11 +38,16 @@ def list_services(layout: Layout, stack: Stack) -> list[Service]:
         Service(name="mlflow", argv=_build_mlflow_command(layout, stack)),
         Service(name="docs", argv=_build_docs_command(layout, stack)),
         Service(name="airflow-migrate", argv=_build_command("airflow", "db", "migrate"), runs_once=True),
-        # Airflow's log servers would listen on all interfaces. The API server reads the log files itself.
-        Service(name="airflow-scheduler", argv=_build_command("airflow", "scheduler", "--skip-serve-logs")),
+        Service(name=API_SERVER, argv=_build_command("airflow", "api-server")),
         Service(name="airflow-dag-processor", argv=_build_command("airflow", "dag-processor")),
-        Service(name="airflow-api-server", argv=_build_command("airflow", "api-server")),
+        # Airflow's log servers would listen on all interfaces. The API server reads the log files itself.
         Service(name="airflow-triggerer", argv=_build_command("airflow", "triggerer", "--skip-serve-logs")),
+        # Each task asks the API server for permission to start. Without an answer, the task would fail.
+        Service(
+            name=SCHEDULER,
+            argv=_build_command("airflow", "scheduler", "--skip-serve-logs"),
+            starts_after=API_SERVER,
+        ),
     ]
 
 

@@ -52,7 +52,8 @@ def build_environment(layout: Layout, stack: Stack, caller_variables: Mapping[st
 
 
 def _build_leeway_variables(layout: Layout, stack: Stack, caller_variables: Mapping[str, str]) -> dict[str, str]:
-    import_folders = dict.fromkeys([layout.project, layout.project / "plugins", CODE])
+    # The last folder holds Airflow's executor, which a project without Leeway's operators needs too.
+    import_folders = dict.fromkeys([layout.project, layout.project / "plugins", CODE, CODE / "plugins"])
     program_folder = str(Path(sys.executable).parent)
     return {
         "LEEWAY_HOME": str(layout.home),
@@ -103,7 +104,7 @@ def _list_airflow_options(layout: Layout, stack: Stack) -> dict[str, dict[str, o
             "dags_folder": layout.project / "dags",
             "plugins_folder": layout.project / "plugins",
             "load_examples": False,
-            "executor": "LocalExecutor",
+            "executor": "leeway.executor.RestartableLocalExecutor",
             "execution_api_server_url": f"{stack.airflow_url}/execution/",
             "dags_are_paused_at_creation": False,
             "parallelism": _count_task_slots(),
@@ -124,6 +125,14 @@ def _list_airflow_options(layout: Layout, stack: Stack) -> dict[str, dict[str, o
             "scheduler_idle_sleep_time": 0.5,
             # After a crash, the tasks of the dead scheduler are adopted within seconds. The default is 5 minutes.
             "orphaned_tasks_check_interval": 15,
+        },
+        "workers": {
+            # A task waits five minutes for an API server that is restarted, and as often for one that answers slowly:
+            # so long Airflow counts it as alive without a heartbeat. By default it fails after half a minute, and that
+            # costs it a try, also if it had not started.
+            "execution_api_retries": 60,
+            "execution_api_retry_wait_max": 10,
+            "execution_api_timeout": 60,
         },
         "dag_processor": {"refresh_interval": 30, "min_file_process_interval": 60},
         "logging": {"colored_console_log": False},

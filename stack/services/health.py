@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import requests
@@ -12,6 +13,8 @@ from stack.services.record import Stack
 
 AIRFLOW_COMPONENTS = {"scheduler": "scheduler", "dag_processor": "dag-processor", "triggerer": "triggerer"}
 """The command of each component, by the component's name in Airflow's health report."""
+_AIRFLOW_PATHS = ("/api/v2/monitor/health", "/execution/health")
+"""Paths of the two APIs of Airflow's API server: the one for users, and the one for tasks."""
 _TIMEOUT_S = 5.0
 
 
@@ -21,25 +24,31 @@ def build_health_checks(stack: Stack) -> dict[str, Callable[[], bool]]:
         "drydock": lambda: _get(f"{stack.drydock_url}/drydock/health") is not None,
         "mlflow": lambda: _get(f"{stack.mlflow_url}/health") is not None,
         "docs": lambda: _get(stack.docs_url) is not None,
-        "airflow-api-server": lambda: _read_airflow_health(stack) is not None,
+        "airflow-api-server": lambda: all(_get(f"{stack.airflow_url}{path}") is not None for path in _AIRFLOW_PATHS),
     }
     for component, command in AIRFLOW_COMPONENTS.items():
-        checks[f"airflow-{command}"] = lambda component=component: _is_component_healthy(stack, component)  # type: ignore[misc]
+        service = f"airflow-{command}"
+        checks[service] = partial(_is_component_healthy, stack, component, service)
     return checks
 
 
-def _is_component_healthy(stack: Stack, component: str) -> bool:
-    report = (_read_airflow_health(stack) or {}).get(component) or {}
+def _is_component_healthy(stack: Stack, component: str, service: str) -> bool:
+    report = _read_airflow_health(stack).get(component) or {}
     heartbeat = report.get(f"latest_{component}_heartbeat")
     if report.get("status") != "healthy" or not heartbeat:
         return False
-    # For half a minute, Airflow reports the last heartbeat of a stack that has ended as healthy.
-    return datetime.fromisoformat(heartbeat) >= stack.started_at
+    # For half a minute, Airflow reports the last heartbeat of a process that has ended as healthy.
+    return datetime.fromisoformat(heartbeat) >= stack.get_start_time(service)
 
 
-def _read_airflow_health(stack: Stack) -> dict[str, Any] | None:
-    response = _get(f"{stack.airflow_url}/api/v2/monitor/health")
-    return response.json() if response is not None else None
+def _read_airflow_health(stack: Stack) -> dict[str, Any]:
+    """Return Airflow's health report by component; an empty dict where there is none."""
+    response = _get(f"{stack.airflow_url}{_AIRFLOW_PATHS[0]}")
+    try:
+        report = response.json() if response is not None else {}
+    except requests.RequestException:  # another program answers
+        return {}
+    return report if isinstance(report, dict) else {}
 
 
 def _get(url: str) -> requests.Response | None:

@@ -10,6 +10,7 @@ from stack.services.record import Ports
 PREFERRED_PORTS = Ports(airflow=8080, mlflow=5000, drydock=4566, docs=8090)
 """The ports that users expect. `up` takes them where they are free."""
 ANY_PORTS = Ports(airflow=0, mlflow=0, drydock=0, docs=0)
+_CONNECT_TIMEOUT_S = 1.0
 
 
 def choose_ports(preferred: Ports) -> Ports:
@@ -17,6 +18,18 @@ def choose_ports(preferred: Ports) -> Ports:
     with ExitStack() as listeners:
         # All ports stay bound until all are chosen. Otherwise the same port could be chosen twice.
         return Ports(**{name: _bind_port(port, listeners) for name, port in preferred.model_dump().items()})
+
+
+def is_listening(port: int) -> bool:
+    """Return whether a program listens on the port."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as client:
+        client.settimeout(_CONNECT_TIMEOUT_S)
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def are_free(ports: Ports) -> bool:
+    """Return whether each of the ports can be taken."""
+    return choose_ports(ports) == ports
 
 
 def _bind_port(port: int, listeners: ExitStack) -> int:

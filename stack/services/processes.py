@@ -18,6 +18,8 @@ import psutil
 
 from stack.errors import UnavailableError
 
+SERVICE_VARIABLE = "LEEWAY_STACK_SERVICE"
+"""The variable that names the service to which a process belongs. Children of the service inherit it."""
 GRACE_S = 8.0
 """Seconds between SIGTERM and SIGKILL."""
 KILL_TIMEOUT_S = 10.0
@@ -25,11 +27,14 @@ KILL_TIMEOUT_S = 10.0
 _POLL_S = 0.1
 
 
-def find_processes(home: Path, excluded_pids: Iterable[int] = ()) -> list[psutil.Process]:
-    """Return the living processes of the stack, without this process, its ancestors, and `excluded_pids`."""
+def find_processes(home: Path, excluded_pids: Iterable[int] = (), service: str = "") -> list[psutil.Process]:
+    """Return the living processes of the stack, without this process, its ancestors, and `excluded_pids`.
+
+    With `service`, only the processes of that service are returned.
+    """
     all_excluded_pids = {os.getpid(), *excluded_pids, *(parent.pid for parent in psutil.Process().parents())}
     living_processes = [process for process in psutil.process_iter() if _is_living(process)]
-    pids = {process.pid for process in living_processes if _is_marked(process, home)}
+    pids = {process.pid for process in living_processes if _is_marked(process, home, service)}
     parent_pids = {process.pid: _read_parent(process) for process in living_processes}
     for pid in parent_pids:
         if any(ancestor in pids for ancestor in _list_ancestors(pid, parent_pids)):
@@ -37,8 +42,10 @@ def find_processes(home: Path, excluded_pids: Iterable[int] = ()) -> list[psutil
     return [process for process in living_processes if process.pid in pids - all_excluded_pids]
 
 
-def stop_processes(home: Path, excluded_pids: Iterable[int] = (), grace_s: float = GRACE_S) -> int:
+def stop_processes(home: Path, excluded_pids: Iterable[int] = (), grace_s: float = GRACE_S, service: str = "") -> int:
     """Stop the processes of the stack: send SIGTERM, wait `grace_s` seconds, send SIGKILL. Idempotent.
+
+    With `service`, only the processes of that service are stopped. With `grace_s` 0, there is no SIGTERM.
 
     Returns:
         the number of processes that were stopped; 0 where none ran.
@@ -50,13 +57,13 @@ def stop_processes(home: Path, excluded_pids: Iterable[int] = (), grace_s: float
     signalled_processes: set[psutil.Process] = set()
     grace_end = time.monotonic() + grace_s
     # Processes are searched for again each time, because a parent that ends may have started another one.
-    while remaining_processes := find_processes(home, excluded_pids):
+    while remaining_processes := find_processes(home, excluded_pids, service):
         now = time.monotonic()
         if now > grace_end + KILL_TIMEOUT_S:
             pids = [process.pid for process in remaining_processes]
             raise UnavailableError(f"Processes {pids} did not end after SIGKILL; try again.")
         for process in remaining_processes:
-            if now > grace_end:
+            if now >= grace_end:
                 _send_signal(process, kill=True)
             elif process not in signalled_processes:
                 _send_signal(process, kill=False)
@@ -104,13 +111,15 @@ def _list_ancestors(pid: int, parent_pids: dict[int, int]) -> list[int]:
     return ancestors
 
 
-def _is_marked(process: psutil.Process, home: Path) -> bool:
+def _is_marked(process: psutil.Process, home: Path, service: str) -> bool:
     try:
         environment = process.environ()
     except (psutil.Error, OSError):
         return False
     if environment.get("LEEWAY_STACK_ID") and environment.get("LEEWAY_HOME") == str(home):
-        return True
+        return not service or environment.get(SERVICE_VARIABLE) == service
+    if service:
+        return False  # drydock decides on its jobs, also on those of a drydock that has ended
     tree = environment.get("DRYDOCK_TREE", "")
     return bool(tree) and Path(tree).is_relative_to(home / "drydock") and not _has_drydock_parent(process)
 

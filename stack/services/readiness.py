@@ -14,15 +14,21 @@ from stack.errors import UnavailableError
 from stack.layout import Layout
 from stack.services.environment import ACCESS_KEY_ID, BUCKET, REGION
 from stack.services.health import build_health_checks
-from stack.services.record import Stack
+from stack.services.ports import is_listening
+from stack.services.processes import find_unserved_ports
+from stack.services.record import Stack, describe_exit_code
 
-START_TIMEOUT_S = 240.0
-"""Longest wait for a start; 13 s is usual on two idle cores."""
+START_TIMEOUT_S = 300.0
+"""Longest wait for a start; 20 s is usual on two idle cores."""
 LOG_LINES = 15
 _POLL_S = 0.2
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called when a service becomes ready, with its name, the number of ready services, and the number of all services."""
+
+
+class StackStoppedError(UnavailableError):
+    """The stack has stopped or is stopping. A new start can help."""
 
 
 def wait_until_ready(layout: Layout, stack: Stack, report_progress: Progress) -> None:
@@ -34,42 +40,65 @@ def wait_until_ready(layout: Layout, stack: Stack, report_progress: Progress) ->
         report_progress: called for each service that becomes ready.
 
     Raises:
-        UnavailableError: a service ended, another command stopped the stack, or a service did not answer in
-            time. A retry can help.
+        StackStoppedError: a service ended too often, or another command stopped the stack. A retry can help.
+        UnavailableError: another program has a port of the stack, or a service did not answer in time. A retry can
+            help.
     """
-    checks = build_health_checks(stack)
-    total, deadline = len(checks), time.monotonic() + START_TIMEOUT_S
-    while checks:
-        raise_if_dead(layout, stack)
+    missing_names = list(build_health_checks(stack))
+    total, deadline = len(missing_names), time.monotonic() + START_TIMEOUT_S
+    while missing_names:
+        current = raise_if_dead(layout, stack)
+        if current.restarts:
+            raise_if_port_is_taken(layout, current)
         if time.monotonic() > deadline:
-            log = layout.log_file(next(iter(checks)))
+            log = layout.log_file(missing_names[0])
             raise UnavailableError(
-                f"{', '.join(checks)} did not answer in {START_TIMEOUT_S:.0f} s; see {log}.", read_log_end(log)
+                f"{', '.join(missing_names)} did not answer in {START_TIMEOUT_S:.0f} s; see {log}.", read_log_end(log)
             )
-        for name in [name for name, is_healthy in checks.items() if is_healthy()]:
-            del checks[name]
-            report_progress(name, total - len(checks), total)
-        time.sleep(_POLL_S if checks else 0)
+        checks = build_health_checks(current)
+        for name in [name for name in missing_names if checks[name]()]:
+            missing_names.remove(name)
+            report_progress(name, total - len(missing_names), total)
+        time.sleep(_POLL_S if missing_names else 0)
     create_bucket(stack)
 
 
-def raise_if_dead(layout: Layout, stack: Stack) -> None:
-    """Raise an error where the stack has ended. Do nothing where it runs or is still starting.
+def raise_if_dead(layout: Layout, stack: Stack) -> Stack:
+    """Return the record of the stack as it is now. A stack that starts, or restarts a service, is not dead.
 
     Raises:
-        UnavailableError: a service ended by itself, or another command stopped the stack. A retry can help.
+        StackStoppedError: a service ended too often, or another command stopped the stack. A retry can help.
     """
     current = Stack.load(layout)
     if current is None or current.id != stack.id:
-        raise UnavailableError("The stack was stopped by another command; start it again.")
+        raise StackStoppedError("The stack was stopped by another command; start it again.")
     if current.failed_service is not None:
-        code, log = current.services[current.failed_service].exit_code, layout.log_file(current.failed_service)
-        raise UnavailableError(
-            f"{current.failed_service} ended by itself (exit code {code}); see {log}.", read_log_end(log)
-        )
+        log, name = layout.log_file(current.failed_service), current.failed_service
+        process = current.services.get(name)
+        end = f"ended by itself ({describe_exit_code(process.exit_code)})" if process else "cannot be started"
+        count = current.restarts.get(name, 0) + 1
+        message = f"{name} {end}, {count} times in all; see {log}." if count > 1 else f"{name} {end}; see {log}."
+        raise StackStoppedError(message, read_log_end(log))
+    if current.is_stopping:
+        raise StackStoppedError("The stack was stopped by another command; start it again.")
     if current.supervisor is not None and not current.supervisor.is_alive():
         log = layout.log_file("supervisor")
-        raise UnavailableError("The stack's supervisor was killed; start the stack again.", read_log_end(log))
+        raise StackStoppedError("The stack's supervisor was killed; start the stack again.", read_log_end(log))
+    return current
+
+
+def raise_if_port_is_taken(layout: Layout, stack: Stack) -> None:
+    """Raise an error where another program listens on a port of the stack.
+
+    That program may answer health checks as our service would: it can be the stack of another home.
+
+    Raises:
+        UnavailableError: another program listens on a port. A start on other ports can help.
+    """
+    # First the listeners, then their owners: a service that starts between the two is not taken for another program.
+    used_ports = [port for port in stack.ports.model_dump().values() if is_listening(port)]
+    if ports := find_unserved_ports(layout.home, used_ports):
+        raise UnavailableError(f"Another program took port {', '.join(map(str, ports))} meanwhile; start again.")
 
 
 def read_log_end(log: Path, lines: int = LOG_LINES) -> str:

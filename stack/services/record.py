@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import signal
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
@@ -57,8 +58,12 @@ class Stack(BaseModel):
     supervisor: Process | None = None
     """The leader of the session and process group of all services. Its pid is the id of the group."""
     services: dict[str, Process] = {}
+    restarts: dict[str, int] = {}
+    """How often the supervisor has restarted each service that ended by itself."""
     failed_service: str | None = None
-    """The service that ended by itself, after which the supervisor stopped the others."""
+    """The service that ended too often, after which the supervisor stopped the others."""
+    is_stopping: bool = False
+    """Whether the supervisor stops the services, or has stopped them."""
 
     @property
     def airflow_url(self) -> str:
@@ -84,6 +89,11 @@ class Stack(BaseModel):
         """Return whether the supervisor runs. Either all services run with it, or none."""
         return self.supervisor is not None and self.supervisor.is_alive()
 
+    def get_start_time(self, service: str) -> datetime:
+        """Return when the service was last started; when the stack was started if the service was not yet."""
+        process = self.services.get(service)
+        return datetime.fromtimestamp(process.created, UTC) if process is not None else self.started_at
+
     def save(self, layout: Layout) -> None:
         """Replace the record in stack.json atomically."""
         write_atomically(layout.record_file, self.model_dump_json(indent=2))
@@ -95,3 +105,13 @@ class Stack(BaseModel):
             return cls.model_validate_json(layout.record_file.read_text())
         except (FileNotFoundError, ValidationError):
             return None
+
+
+def describe_exit_code(code: int | None) -> str:
+    """Return how a process ended, in words: its exit code, or the signal that ended it."""
+    if code is None or code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:  # a real-time signal has a number only
+        return f"signal {-code}"

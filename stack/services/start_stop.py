@@ -19,17 +19,27 @@ from stack.layout import CODE, Layout
 from stack.services.commands import list_services, write_secrets
 from stack.services.environment import build_environment
 from stack.services.locks import Holder, LockedError, hold_lock, read_holder
-from stack.services.ports import choose_ports
-from stack.services.processes import find_unserved_ports, stop_processes
-from stack.services.readiness import Progress, read_log_end, wait_until_ready
+from stack.services.ports import are_free, choose_ports
+from stack.services.processes import GRACE_S, KILL_TIMEOUT_S
+from stack.services.readiness import (
+    Progress,
+    StackStoppedError,
+    raise_if_port_is_taken,
+    read_log_end,
+    wait_until_ready,
+)
 from stack.services.record import Ports, Stack
+from stack.services.shutdown import stop_services
 from stack.services.supervisor import Plan
 
 LOCK = "stack"
 """The name of the lock that commands hold while they start or stop the stack."""
 INTERRUPT_TIMEOUT_S = 60.0
 """Longest time that `stop_stack` waits until a command that is starting the stack has ended."""
+MAX_PORT_CHOICES = 3
+"""How often a start chooses ports. Another program can take a port between its choice and the start of the service."""
 
+_POLL_S = 0.1
 _supervisors: list[subprocess.Popen[bytes]] = []
 # A supervisor outlives this process. Python would warn of a Popen object that is deleted while its process runs.
 
@@ -48,28 +58,22 @@ def start_stack(layout: Layout, preferred: Ports, report_progress: Progress) -> 
     Raises:
         RequestError: the project has no dags folder, or the running stack belongs to another project. A retry cannot
             help.
-        UnavailableError: a service ended or did not answer (all services are stopped again), another command is
-            changing the stack, or the disk is full. A retry can help.
+        UnavailableError: a service ended too often or did not answer (all services are stopped again), another
+            command is changing the stack, or the disk is full. A retry can help.
     """
     layout.create_folders()
     with hold_lock(layout.lock_file(LOCK), "stack up"):
-        stack = find_running_stack(layout)
+        stack = join_running_stack(layout, report_progress)
         if stack is not None:
-            _check_project(layout, stack)
-            wait_until_ready(layout, stack, report_progress)
             return stack, False
-        stop_processes(layout.home)
-        ports = choose_ports(preferred)
-        stack = Stack(id=uuid.uuid4().hex, project=layout.project, started_at=datetime.now(UTC), ports=ports)
-        try:
-            _start_supervisor(layout, stack)
-            wait_until_ready(layout, stack, report_progress)
-            _check_ports(layout, stack)
-        except BaseException:
-            with ignore_interrupts():
-                _stop(layout)
-            raise
-        return stack, True
+        for choice in range(1, MAX_PORT_CHOICES + 1):
+            ports = choose_ports(preferred)
+            try:
+                return _start_new_stack(layout, ports, report_progress), True
+            except UnavailableError:
+                if choice == MAX_PORT_CHOICES or are_free(ports):
+                    raise
+        raise AssertionError("the last choice of ports returns or raises")
 
 
 def stop_stack(layout: Layout) -> int:
@@ -105,19 +109,40 @@ def find_running_stack(layout: Layout) -> Stack | None:
     return stack if stack is not None and stack.is_alive() else None
 
 
+def join_running_stack(layout: Layout, report_progress: Progress) -> Stack | None:
+    """Wait until the running stack answers, and return it. Return None where none runs, or where it stops meanwhile."""
+    stack = find_running_stack(layout)
+    if stack is None:
+        return None
+    _check_project(layout, stack)
+    try:
+        wait_until_ready(layout, stack, report_progress)
+    except StackStoppedError:
+        deadline = time.monotonic() + GRACE_S + KILL_TIMEOUT_S
+        while stack.is_alive() and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        return None
+    return stack
+
+
+def _start_new_stack(layout: Layout, ports: Ports, report_progress: Progress) -> Stack:
+    """Start a stack on these ports, and wait until all services answer. On an error, stop what was started."""
+    stop_services(layout.home, Stack.load(layout))
+    stack = Stack(id=uuid.uuid4().hex, project=layout.project, started_at=datetime.now(UTC), ports=ports)
+    try:
+        _start_supervisor(layout, stack)
+        wait_until_ready(layout, stack, report_progress)
+        raise_if_port_is_taken(layout, stack)
+    except BaseException:
+        with ignore_interrupts():
+            _stop(layout)
+        raise
+    return stack
+
+
 def _check_project(layout: Layout, stack: Stack) -> None:
     if stack.project != layout.project:
         raise RequestError(f"The stack in {layout.home} runs {stack.project}; `make down` there stops it.")
-
-
-def _check_ports(layout: Layout, stack: Stack) -> None:
-    """Raise an error where another program took a port between its choice and the start of the service.
-
-    That program may answer health checks as our service would: it can be the stack of another home.
-    """
-    ports = find_unserved_ports(layout.home, stack.ports.model_dump().values())
-    if ports:
-        raise UnavailableError(f"Another program took port {', '.join(map(str, ports))} meanwhile; start again.")
 
 
 def _start_supervisor(layout: Layout, stack: Stack) -> None:
@@ -156,7 +181,7 @@ def _stop(layout: Layout) -> int:
     if stack is not None and stack.supervisor is not None and stack.supervisor.is_alive():
         # The supervisor gets its signal first. Otherwise it would record the end of its services as a crash.
         os.kill(stack.supervisor.pid, signal.SIGTERM)
-    count = stop_processes(layout.home)
+    count = stop_services(layout.home, stack)
     layout.record_file.unlink(missing_ok=True)
     layout.stay_up_file.unlink(missing_ok=True)
     return count

@@ -1,4 +1,4 @@
-"""Start the services of a stack, watch them, and stop them all when one of them ends.
+"""Start the services of a stack, start each one again that ends, and stop them all when one cannot work.
 
 `stack.services.start_stop` runs this module as `python -m stack.services.supervisor` and writes a `Plan` to its
 standard input. The process outlives its starter, so that `make up` can return. `make down` ends it. While it runs, no
@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from pydantic import BaseModel
 
+from stack.errors import UnavailableError
 from stack.layout import Layout
 from stack.services.commands import Service
+from stack.services.health import build_health_checks
 from stack.services.processes import stop_processes
-from stack.services.record import Process, Stack
+from stack.services.record import Process, Stack, describe_exit_code
+from stack.services.service_process import ServiceProcess
+from stack.services.shutdown import stop_services
 
 _POLL_S = 0.2
 
@@ -35,66 +41,113 @@ class Plan(BaseModel):
 
 
 class Supervisor:
-    """Start the services of one plan, watch them, and stop them together."""
+    """Start the services of one plan, restart those that end, and stop them together."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.layout = Layout(home=plan.home, project=plan.project)
         self.stack = plan.stack
         self.stack.supervisor = Process.from_pid(os.getpid())
-        self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.stop_requested = threading.Event()
+        self.processes = {
+            service.name: ServiceProcess(
+                service,
+                self.layout.log_file(service.name),
+                plan.environment,
+                plan.project,
+                partial(self._is_answering, service.name),
+            )
+            for service in plan.services
+        }
 
     def run(self) -> int:
-        """Run the services until a signal arrives (returns 0), or until one ends by itself (returns 1)."""
+        """Run the services until a signal arrives (returns 0), or until one ended too often (returns 1)."""
         self.stack.save(self.layout)
-        for service in self.plan.services:
-            self._start(service)
-            # `_has_to_stop` removes each service that has ended from `running`.
-            while service.runs_once and service.name in self.running and not self._has_to_stop():
-                self.stop_requested.wait(_POLL_S / 4)
-            if self._has_to_stop():
-                break
         while not self._has_to_stop():
+            for process in self.processes.values():
+                self._advance(process)
             self.stop_requested.wait(_POLL_S)
-        stop_processes(self.plan.home, excluded_pids=[os.getpid()])
+        self.stack.is_stopping = True
+        self._save()
+        stop_services(self.plan.home, self.stack, excluded_pids=[os.getpid()])
         return 1 if self.stack.failed_service else 0
 
-    def _start(self, service: Service) -> None:
-        log = self.layout.log_file(service.name)
-        if log.exists():
-            log.replace(log.with_suffix(".log.1"))
-        with log.open("wb") as output:
-            child = subprocess.Popen(
-                service.argv,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=self.plan.environment,
-                cwd=self.plan.project,
-            )
-        self.running[service.name] = child
-        self.stack.services[service.name] = Process.from_pid(child.pid)
-        self.stack.save(self.layout)
-
     def _has_to_stop(self) -> bool:
-        """Record which services have ended; return whether all services have to stop."""
-        if self.stop_requested.is_set():
-            return True
-        for name, child in list(self.running.items()):
-            code = child.poll()
-            if code is None:
-                continue
-            del self.running[name]
-            self.stack.services[name].exit_code = code
-            if not self._is_expected_end(name, code):
-                self.stack.failed_service = name
-            self.stack.save(self.layout)
-        return self.stack.failed_service is not None
+        return self.stop_requested.is_set() or self.stack.failed_service is not None
 
-    def _is_expected_end(self, name: str, code: int) -> bool:
-        one_time_services = {service.name for service in self.plan.services if service.runs_once}
-        return name in one_time_services and code == 0
+    def _advance(self, process: ServiceProcess) -> None:
+        """Do what is next for a service: handle its end, start it, or check its health."""
+        if self._has_to_stop():
+            return
+        code = process.take_exit_code()
+        if code is not None:
+            self._handle_end(process, code)
+        elif process.is_due and self._may_start(process):
+            self._start(process)
+        else:
+            process.check_health()
+
+    def _may_start(self, process: ServiceProcess) -> bool:
+        """Return whether all commands before the service are done, and the service that it needs has answered."""
+        for earlier in self.processes.values():
+            if earlier is process:
+                break
+            if earlier.service.runs_once and not earlier.is_done:
+                return False
+        needed_service = process.service.starts_after
+        return not needed_service or self.processes[needed_service].has_answered
+
+    def _start(self, process: ServiceProcess) -> None:
+        try:
+            self.stack.services[process.service.name] = Process.from_pid(process.start())
+        except OSError as error:
+            # The machine has no memory or no process left, for example.
+            self._plan_restart(process, f"cannot be started ({error.strerror})", code=1)
+        self._save()
+
+    def _handle_end(self, process: ServiceProcess, code: int) -> None:
+        self.stack.services[process.service.name].exit_code = code
+        if not process.is_done:
+            self._stop_leftovers(process.service.name)
+            self._plan_restart(process, f"ended ({describe_exit_code(code)})", code)
+        self._save()
+
+    def _plan_restart(self, process: ServiceProcess, reason: str, code: int) -> None:
+        name, pause_s = process.service.name, process.plan_restart(code)
+        if pause_s is None:
+            self.stack.failed_service = name
+            _log(f"{name} {reason} and cannot work: all services are stopped")
+            return
+        self.stack.restarts[name] = self.stack.restarts.get(name, 0) + 1
+        _log(f"{name} {reason}: it starts again in {pause_s:g} s (restart {self.stack.restarts[name]})")
+
+    def _save(self) -> None:
+        """Save the record. While the disk is full, the services are watched all the same."""
+        try:
+            self.stack.save(self.layout)
+        except OSError as error:
+            _log(f"cannot write {self.layout.record_file}: {error.strerror}")
+
+    def _stop_leftovers(self, name: str) -> None:
+        """Kill the processes that a service has left: they can hold its port, or do its work a second time.
+
+        They get no SIGTERM: a task of Airflow would report that as its own failure, which would cost it a try.
+        """
+        try:
+            stop_processes(self.plan.home, excluded_pids=[os.getpid()], grace_s=0.0, service=name)
+        except UnavailableError as error:
+            _log(f"{name}: {error}")
+
+    def _is_answering(self, name: str) -> bool:
+        """Return whether a service answers its health check. A service that has none always does."""
+        check = build_health_checks(self.stack).get(name)
+        return check is None or check()
+
+
+def _log(text: str) -> None:
+    with suppress(OSError):  # the disk is full
+        sys.stdout.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC {text}\n")
+        sys.stdout.flush()
 
 
 def main() -> int:

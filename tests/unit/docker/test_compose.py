@@ -158,12 +158,15 @@ def test_limits_of_drydock_follow_the_resources_of_its_jobs(env):
     assert drydock["deploy"]["resources"]["limits"] == {"cpus": "3", "memory": "12G"}
 
 
-@pytest.mark.parametrize(("profile", "executor"), [("celery", "CeleryExecutor"), ("local", "LocalExecutor")])
+@pytest.mark.parametrize(
+    ("profile", "executor"), [("celery", "CeleryExecutor"), ("local", "leeway.executor.RestartableLocalExecutor")]
+)
 def test_each_profile_has_one_scheduler_of_its_executor(content, env, profile, executor):
     services = compose.load(env)["services"].values()
     members = [service for service in services if profile in service.get("profiles", [profile])]
     (scheduler,) = [service for service in members if service["command"][:2] == ["airflow", "scheduler"]]
     assert scheduler["environment"]["AIRFLOW__CORE__EXECUTOR"] == executor
+    assert scheduler["depends_on"]["api-server"] == {"condition": "service_healthy"}
 
 
 def test_init_writes_every_variable_without_a_default(env):

@@ -1,7 +1,10 @@
 """Test the requests that the client sends to Airflow, and their order."""
 
 import contextlib
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ import requests
 
 from stack.airflow.client import AirflowClient
 from stack.errors import UnavailableError
+from stack.services.ports import ANY_PORTS, choose_ports
 
 DAY = datetime(2013, 3, 1, tzinfo=UTC)
 PAUSE = ("PATCH", "/api/v2/dags/monitor", {"is_paused": True})
@@ -52,3 +56,48 @@ def test_dag_is_paused_while_a_backfill_is_created(
     _, before, request, after = sent
     assert (before, after) == (PAUSE, UNPAUSE)
     assert request[:2] == ("POST", "/api/v2/backfills")
+
+
+class TokenServer(BaseHTTPRequestHandler):
+    """An API server that gives each user a token."""
+
+    def do_POST(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"access_token": "t"}')
+
+    def log_message(self, *_: Any) -> None:
+        """Log nothing."""
+
+
+@pytest.fixture
+def servers() -> Iterator[list[HTTPServer]]:
+    """A list for servers, which are stopped after the test."""
+    started_servers: list[HTTPServer] = []
+    yield started_servers
+    for server in started_servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_request_waits_for_an_api_server_that_is_restarted(servers: list[HTTPServer]) -> None:
+    port = choose_ports(ANY_PORTS).airflow
+
+    def check() -> None:
+        if not servers:
+            servers.append(HTTPServer(("127.0.0.1", port), TokenServer))
+            Thread(target=servers[0].serve_forever, daemon=True).start()
+
+    client = AirflowClient(f"http://127.0.0.1:{port}", "u", "p", check)
+    assert client.session.headers["Authorization"] == "Bearer t"
+
+
+def test_request_does_not_wait_for_a_stack_that_has_stopped() -> None:
+    def check() -> None:
+        raise UnavailableError("mlflow ended by itself")
+
+    url = f"http://127.0.0.1:{choose_ports(ANY_PORTS).airflow}"
+    with pytest.raises(UnavailableError, match="mlflow ended by itself"):
+        AirflowClient(url, "u", "p", check)
+    with pytest.raises(UnavailableError, match="does not answer"):
+        AirflowClient(url, "u", "p")

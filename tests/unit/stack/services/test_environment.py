@@ -40,7 +40,7 @@ def test_does_not_inherit_settings_of_another_installation(layout, stack):
     assert "PYICEBERG_CATALOG__LEEWAY__TYPE" not in variables, (
         "the variables of a shell that is set up for AWS do not reach the stack"
     )
-    assert variables["AIRFLOW__CORE__EXECUTOR"] == "LocalExecutor"
+    assert variables["AIRFLOW__CORE__EXECUTOR"] == "leeway.executor.RestartableLocalExecutor"
     assert variables["HOME"] == "/h"
 
 

@@ -1,0 +1,25 @@
+"""Airflow's LocalExecutor, for a scheduler that may be restarted at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from airflow.executors.local_executor import LocalExecutor
+
+if TYPE_CHECKING:
+    from airflow.models.taskinstance import TaskInstance
+
+
+class RestartableLocalExecutor(LocalExecutor):
+    """Run tasks as LocalExecutor does. The end of a scheduler costs no task a try.
+
+    The processes of a task end with their scheduler. Airflow 3.3.2 then starts the task again under the next try
+    number, and a task whose retries are used up fails, though neither of its tries did.
+    """
+
+    def try_adopt_task_instances(self, tis: Sequence[TaskInstance]) -> Sequence[TaskInstance]:
+        """Allow each task of a scheduler that has ended one more try. Returns all of them: none runs any more."""
+        for ti in tis:
+            ti.max_tries += 1
+        return super().try_adopt_task_instances(tis)
