@@ -11,6 +11,9 @@ def bind_arguments(backend: type[B], *arguments: Any) -> type[B]:
     The result is a class, not a functools.partial: moto 5.2.5 ignores a backend that is not a class in its Resource
     Groups Tagging API.
 
+    A deep copy of a backend is the backend itself: moto's Lambda 5.2.5 copies a function that it publishes, with all
+    that the function refers to, and a store cannot be copied.
+
     Args:
         backend: The backend's class. Its constructor takes the arguments, then the region's name and the account's id.
         arguments: The arguments to pass first.
@@ -19,4 +22,8 @@ def bind_arguments(backend: type[B], *arguments: Any) -> type[B]:
     def construct(self: B, region_name: str, account_id: str) -> None:
         backend.__init__(self, *arguments, region_name, account_id)  # type: ignore[call-arg]
 
-    return type(backend.__name__, (backend,), {"__init__": construct, "__module__": backend.__module__})
+    def return_itself(self: B, _: dict[int, Any]) -> B:
+        return self
+
+    members = {"__init__": construct, "__deepcopy__": return_itself, "__module__": backend.__module__}
+    return type(backend.__name__, (backend,), members)

@@ -9,6 +9,7 @@ from typing import Any
 from moto.sagemaker.models import SageMakerModelBackend
 
 from drydock.api.operations import refuse_operation
+from drydock.jobs.rules import refuse
 
 
 class HonestBackend(SageMakerModelBackend):
@@ -36,6 +37,23 @@ class HonestBackend(SageMakerModelBackend):
         if not self.has_invented_answers:
             refuse_operation("CreateNotebookInstance", "notebook instances")
         return super().create_notebook_instance(*args, **kwargs)
+
+    def create_auto_ml_job_v2(self, *args: Any, **kwargs: Any) -> str:
+        """Create an AutoML job, which only moto's invented answers have, and return its ARN.
+
+        moto 5.2.5 needs members that are optional: CompletionCriteria, and the ProblemType of tabular data.
+
+        Raises:
+            AWSValidationException: AutoMLProblemTypeConfig is missing or empty. A retry cannot help.
+        """
+        config = kwargs["auto_ml_problem_type_config"]
+        if not config:
+            refuse("Value null at 'autoMLProblemTypeConfig' failed to satisfy constraint: Member must not be null")
+        defaults = {"CompletionCriteria": {}, "ProblemType": ""}
+        full_config = {name: {**defaults, **members} for name, members in config.items()}
+        arn = str(super().create_auto_ml_job_v2(*args, **{**kwargs, "auto_ml_problem_type_config": full_config}))
+        self.auto_ml_jobs[kwargs["auto_ml_job_name"]].auto_ml_problem_type_config = config
+        return arn
 
     def create_model_package(self, *args: Any, **kwargs: Any) -> str:
         """Store a model package, and return its ARN. moto 5.2.5 would report that it was validated and scanned.

@@ -72,7 +72,7 @@ class StoredStream(LogStream):
         now_ms = int(unix_time_millis(utcnow()))
         # JSON can contain half of a surrogate pair, which UTF-8 cannot encode.
         messages = [event["message"].encode(errors="replace") for event in log_events]
-        times = [event["timestamp"] for event in log_events]
+        times = [int(event["timestamp"]) for event in log_events]  # a fraction, from moto's own Lambda
         with self._store.transaction() as db:
             first_id = db.execute("SELECT coalesce(max(id), 0) + 1 FROM log_events").fetchone()[0]
             rows = [

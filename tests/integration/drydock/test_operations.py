@@ -13,6 +13,13 @@ ROLE = "arn:aws:iam::123456789012:role/drydock"
 VARIANT = {"VariantName": "v", "ModelName": "m", "InstanceType": "ml.m5.large", "InitialInstanceCount": 1}
 TUNING = {"Strategy": "Random", "ResourceLimits": {"MaxParallelTrainingJobs": 1}}
 DATA_SOURCE = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://bucket/x"}}
+# Without the optional ProblemType and CompletionCriteria.
+AUTO_ML: list[dict[str, Any]] = [
+    {"TabularJobConfig": {"TargetAttributeName": "y"}},
+    {"TabularJobConfig": {"TargetAttributeName": "y", "ProblemType": "Regression"}},
+    {"TextClassificationJobConfig": {"ContentColumn": "c", "TargetLabelColumn": "y"}},
+    {"ImageClassificationJobConfig": {}},
+]
 REFUSED = [
     name for name, group in iter_operations() if group.answer is Answer.REFUSED and not name.startswith("Invoke")
 ]
@@ -23,6 +30,18 @@ def create_endpoint_config(server: Any) -> None:
     sagemaker = server.client("sagemaker")
     sagemaker.create_model(ModelName="m", ExecutionRoleArn=ROLE, PrimaryContainer={"Image": "image"})
     sagemaker.create_endpoint_config(EndpointConfigName="c", ProductionVariants=[VARIANT])
+
+
+def check_auto_ml(sagemaker: Any, name: str, config: dict[str, Any]) -> None:
+    """Create an AutoML job, and check that its description has its configuration."""
+    sagemaker.create_auto_ml_job_v2(
+        AutoMLJobName=name,
+        AutoMLJobInputDataConfig=[{"DataSource": DATA_SOURCE}],
+        OutputDataConfig={"S3OutputPath": "s3://bucket/o"},
+        AutoMLProblemTypeConfig=config,
+        RoleArn=ROLE,
+    )
+    assert sagemaker.describe_auto_ml_job_v2(AutoMLJobName=name)["AutoMLProblemTypeConfig"] == config
 
 
 @pytest.mark.parametrize("operation", REFUSED)
@@ -88,6 +107,8 @@ def test_model_package_is_stored_without_invented_checks(drydock: Any) -> None:
 def test_invented_answers_are_given_on_request(tmp_path: Path, run_drydock: Any) -> None:
     with run_drydock(tmp_path, "--invented-answers") as server:
         sagemaker = server.client("sagemaker")
+        for number, config in enumerate(AUTO_ML):
+            check_auto_ml(sagemaker, f"a-{number}", config)
         create_endpoint_config(server)
         sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="c")
         assert sagemaker.describe_endpoint(EndpointName="e")["EndpointStatus"] == "InService"
