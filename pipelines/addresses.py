@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import entry_points
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 """Schemes of MLflow's databases; a driver may follow, as in `postgresql+psycopg`."""
+SAGEMAKER_ARN = re.compile(r"arn:[\w-]+:sagemaker:[\w-]+:\d{12}:[\w-]+/.+")
+"""ARN of an MLflow in SageMaker, the address that the plugin sagemaker-mlflow takes."""
 BUILT_IN_STORES = ("databricks", "databricks-uc", "uc")
 """Names and schemes of the stores of Databricks, which are part of MLflow."""
 
@@ -24,12 +27,7 @@ def check_http_address(address: str) -> str:
     parts = urlsplit(address)  # raises ValueError where the bracket of an IPv6 address is not closed
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("the address must have the form http://HOST:PORT or https://HOST")
-    try:
-        is_valid_port = parts.port != 0
-    except ValueError:
-        is_valid_port = False
-    if not is_valid_port or parts.netloc.endswith(":"):
-        raise ValueError("the port of the address must be a number from 1 to 65535")
+    _check_port(parts)
     return address
 
 
@@ -41,10 +39,22 @@ def check_mlflow_address(address: str) -> str:
     """
     scheme = address.partition(":")[0].lower()
     if scheme.partition("+")[0] in DATABASES and "://" in address:
+        _check_port(urlsplit(f"//{address.partition('://')[2].rpartition('@')[2]}"))  # a password may contain a slash
         return address
+    if scheme == "arn" and not SAGEMAKER_ARN.fullmatch(address):
+        raise ValueError("the ARN must have the form arn:aws:sagemaker:REGION:ACCOUNT:mlflow-tracking-server/NAME")
     if scheme in ("", "http", "https") or scheme not in (*BUILT_IN_STORES, *_list_plugin_schemes()):
         return check_http_address(address)
     return address
+
+
+def _check_port(parts: SplitResult) -> None:
+    try:
+        is_valid_port = parts.port != 0
+    except ValueError:
+        is_valid_port = False
+    if not is_valid_port or parts.netloc.endswith(":"):
+        raise ValueError("the port of the address must be a number from 1 to 65535")
 
 
 def _list_plugin_schemes() -> list[str]:

@@ -1,13 +1,13 @@
 """The errors that a step raises, in one tree; the branch decides the exit code.
 
 LeewayError                 exit code
-├── InvalidError            2    the request or the data is wrong: a retry cannot help
+├── InvalidError            2    refused, mostly because the request or the data is wrong: a retry cannot help
 │   ├── SpecError                a spec, an option or params.yaml is not valid
 │   ├── DataError                the data is not as it should be (columns, partition, rows)
 │   ├── ValidationError          a critical expectation failed, so nothing was published
 │   ├── TrainingError            the training script crashed
-│   └── PromotionError           the registry's rules forbid this promotion
-├── EnginesDifferError      1    DuckDB and Great Expectations judge the same rows differently: a bug of one of them
+│   ├── PromotionError           the registry's rules forbid this promotion
+│   └── EnginesDifferError       DuckDB and Great Expectations judge the same rows differently
 └── TryAgainError           75   something outside failed: the same request may work later
     ├── ServiceError             MLflow, S3, SageMaker or the catalog does not answer
     ├── ConflictError            another process writes the same thing
@@ -18,12 +18,18 @@ Any other exception that leaves a step is a bug, and the exit code is 1.
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Mapping
 from typing import ClassVar
 
 MAX_CHARS = 1_500
 """Longest text of an error, whatever the data holds: it is written to logs, XCom and the terminal."""
 MAX_HINT_CHARS = 400
 """Part of `MAX_CHARS` that the hint may use."""
+MAX_NAMED_REFUSALS = 5
+"""Refusals that the error about several of them names."""
+MAX_REFUSAL_CHARS = 900
+"""Characters that these refusals share."""
 
 
 class LeewayError(Exception):
@@ -67,11 +73,8 @@ class PromotionError(InvalidError):
     """The registry's rules forbid this promotion."""
 
 
-class EnginesDifferError(LeewayError):
-    """DuckDB and Great Expectations judge the same rows differently: a bug of one of them. Nothing was published.
-
-    Neither a retry nor other data is the cure, so the exit code is that of a bug.
-    """
+class EnginesDifferError(InvalidError):
+    """DuckDB and Great Expectations judge the same rows differently: a bug of one of them. Nothing was published."""
 
 
 class TryAgainError(LeewayError):
@@ -90,6 +93,13 @@ class ConflictError(TryAgainError):
 
 class StorageError(TryAgainError):
     """No space left, or the disk refuses the write."""
+
+
+def describe_refusals(refusals: Mapping[dt.date, LeewayError]) -> str:
+    """Describe the errors of the first refused days. One error has more room than five."""
+    limit = MAX_REFUSAL_CHARS // min(len(refusals), MAX_NAMED_REFUSALS)
+    texts = [f"{day}: {_format_one_line(error.message, limit)}" for day, error in refusals.items()]
+    return " / ".join(texts[:MAX_NAMED_REFUSALS])
 
 
 def _format_one_line(text: str, limit: int) -> str:

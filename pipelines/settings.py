@@ -43,6 +43,8 @@ class Settings(BaseSettings):
     """Address at which the data docs are served; the folder LEEWAY_HOME/docs where it is empty."""
     workspace_days: int = Field(default=30, ge=1, le=MAX_DAYS)
     """Days without use after which a DVC workspace is removed."""
+    memory_mib: int = Field(default=768, ge=16, le=1 << 30)
+    """Most memory, MiB, that DuckDB may use in a process; what does not fit is spilled to LEEWAY_HOME/tmp."""
     dvc_remote: str = ""
     """Second copy of DVC's data, outside of LEEWAY_HOME: a folder, or s3://BUCKET/PREFIX. Empty: no second copy."""
     actor: str = ""
@@ -129,7 +131,7 @@ def _name_variable(location: tuple[int | str, ...]) -> str:
 
 def _describe_problem(problem: Any) -> str:
     text = problem["msg"].removeprefix("Value error, ")
-    value = re.sub("//[^/@]*@", "//***@", str(problem["input"]))  # without a password
+    value = re.sub("//.*@", "//***@", str(problem["input"]))  # without a password
     return f"{text[:1].lower()}{text[1:]} (got {value[:MAX_VALUE_CHARS]!r})"
 
 

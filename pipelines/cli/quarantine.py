@@ -15,7 +15,7 @@ from pipelines import params
 from pipelines.cli.options import FirstOption, JsonOption, LastOption, parse_days
 from pipelines.cli.terminal import write_json, write_line
 from pipelines.dataset import load_dataset
-from pipelines.errors import DataError, InvalidError
+from pipelines.errors import DataError, InvalidError, describe_refusals
 from pipelines.settings import settings
 from pipelines.system.log import log
 from pipelines.system.progress import track_progress
@@ -23,7 +23,6 @@ from pipelines.system.progress import track_progress
 app = typer.Typer(
     no_args_is_help=True, help="Show the rows that the step `validate` quarantined, and publish those that pass now."
 )
-MAX_NAMED_FAILURES = 5
 
 DatasetOption = Annotated[str, typer.Option("--dataset", help="Dataset.")]
 
@@ -71,22 +70,19 @@ def release_rows(dataset: DatasetOption = "flights", first: FirstOption = "", la
     Every staged partition that has rows in quarantine is validated again. A partition that is refused does not stop the
     others.
     """
-    rows_by_day, failures = _count_rows_by_day(dataset, first, last), []
+    rows_by_day, refusals = _count_rows_by_day(dataset, first, last), dict[dt.date, InvalidError]()
     for day in track_progress(sorted(rows_by_day), len(rows_by_day), "releasing days"):
         try:
             remaining_rows = _validate(dataset, day)
         except InvalidError as error:
-            failures.append(f"{day}: {error.message[:200]}")
+            refusals[day] = error
             log.error("%s", error)
             continue
         published_rows = rows_by_day[day] - remaining_rows
         write_line(f"{day}  {published_rows} of {rows_by_day[day]} rows published, {remaining_rows} stay in quarantine")
-    if failures:
-        first_failures = " / ".join(failures[:MAX_NAMED_FAILURES])
-        raise DataError(
-            f"{len(failures)} of {len(rows_by_day)} partitions were refused: {first_failures}",
-            "The refused partitions did not change.",
-        )
+    if refusals:
+        count = f"{len(refusals)} of {len(rows_by_day)} partitions were refused"
+        raise DataError(f"{count}: {describe_refusals(refusals)}", "The refused partitions did not change.")
     if not rows_by_day:
         write_line(f"No row of {dataset} is in quarantine{_format_range(first, last)}.")
 

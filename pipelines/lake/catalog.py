@@ -10,10 +10,10 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.table import Table
-from pyiceberg.utils.config import Config
 from sqlalchemy.exc import DatabaseError
 
 from pipelines.errors import DataError
+from pipelines.lake import configured_catalog
 from pipelines.lake.commits import NAMESPACE, PARTITION, TABLE_PROPERTIES, retry_conflicts
 from pipelines.settings import settings
 from pipelines.system.error_translation import RESTORE_LAKE, describe_reason, translate_known_error
@@ -25,6 +25,8 @@ def open_catalog() -> Catalog:
     Raises:
         ConflictError: the SQLite catalog stayed locked. A retry can help.
         DataError: the catalog's database is damaged, or is gone while its tables are there. A retry cannot help.
+        SpecError: the configuration of another catalog is wrong. A retry cannot help.
+        ServiceError: the configured catalog does not answer. A retry can help.
     """
     properties = _build_embedded_properties()
     for attempt in retry_conflicts():
@@ -83,7 +85,8 @@ def create_table(catalog: Catalog, name: str, schema: pa.Schema, partition_colum
 
 def _build_embedded_properties() -> dict[str, str]:
     """Return the properties of the SQLite catalog under LEEWAY_HOME; none where pyiceberg has a configured catalog."""
-    if Config().get_catalog_config(NAMESPACE):
+    if configuration := configured_catalog.read_configuration():
+        configured_catalog.check_configuration(configuration)
         return {}
     path = _get_embedded_file()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -110,12 +113,16 @@ def _is_empty(path: Path) -> bool:
 
 @contextmanager
 def _explain_damaged_catalog() -> Iterator[None]:
-    """Name the embedded catalog's file in the error where SQLite cannot read it. Other errors pass."""
+    """Name the catalog in the error where its database cannot be read. Other errors pass."""
+    if configured_catalog.read_configuration():
+        with configured_catalog.explain_errors():
+            yield
+        return
     try:
         yield
     except DatabaseError as error:  # SQLAlchemy also raises it for a conflict
         translation = translate_known_error(error)
-        if type(translation) is not DataError or Config().get_catalog_config(NAMESPACE):
+        if type(translation) is not DataError:
             raise
         reason = describe_reason(error.orig or error)
         raise DataError(f"{_get_embedded_file()} cannot be read: {reason}.", RESTORE_LAKE) from None

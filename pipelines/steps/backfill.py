@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pipelines import params
 from pipelines.contract import Result, Spec
 from pipelines.dataset import Dataset, load_dataset
-from pipelines.errors import DataError, InvalidError, SpecError
+from pipelines.errors import DataError, InvalidError, SpecError, describe_refusals
 from pipelines.settings import settings
 from pipelines.steps import ingest, validate
 from pipelines.system.log import log
@@ -23,9 +23,6 @@ from pipelines.window import Days
 
 if TYPE_CHECKING:
     from pipelines.source import Source
-
-MAX_REPORTED = 5
-"""How many refused partitions the error names at most."""
 
 
 class BackfillSpec(Spec):
@@ -96,18 +93,17 @@ def _validate_day(values: dict[str, Any]) -> bool:
 
 def _publish_days(dataset: Dataset, source: Source, days: Sequence[dt.date], allow_shrink: bool | None) -> int:
     """Ingest and validate the days; return for how many of them the published rows changed."""
-    changed, refusals, values = 0, [], params.load_section(settings().project, "validate")
+    changed, refusals = 0, dict[dt.date, InvalidError]()
+    values = params.load_section(settings().project, "validate")
     values |= {} if allow_shrink is None else {"allow_shrink": allow_shrink}
     for day in track_progress(days, len(days), f"{dataset.name}: ingest, validate"):
         try:
             ingest.stage_partition(dataset, source, day)
             changed += _validate_day(values | {"dataset": dataset.name, "partition": day})
         except InvalidError as error:
-            refusals.append(f"{day}: {error.message[:200]}")
+            refusals[day] = error
             log.error("%s", error)
     if refusals:
-        reasons = " / ".join(refusals[:MAX_REPORTED])
-        raise DataError(
-            f"{len(refusals)} of {len(days)} partitions were not published: {reasons}", "The others were published."
-        )
+        count = f"{len(refusals)} of {len(days)} partitions were not published"
+        raise DataError(f"{count}: {describe_refusals(refusals)}", "The others were published.")
     return changed

@@ -94,13 +94,16 @@ def run(spec: ReproSpec) -> ReproResult:
         InvalidError, TryAgainError: a stage failed; its exit code says whether a retry can help.
     """
     from pipelines.system.files import sha256
-    from pipelines.versioning import dvc_calls, runcache
+    from pipelines.versioning import cached_outputs, dvc_calls, runcache
 
     with _open_workspace(spec) as workspace:
+        runcache.remove_damaged_entries()
         runcache.fetch_entries()
         ran = [name for stage in spec.refresh for name in dvc_calls.run_repro(workspace, [stage], force=True)]
         with runcache.hold_stage_lock(workspace, spec.targets, spec.refresh):
             ran += dvc_calls.run_repro(workspace, spec.targets)
+            if cached_outputs.remove_damaged(workspace, spec.targets, ran):
+                ran += dvc_calls.run_repro(workspace, spec.targets)
         if spec.push and settings().dvc_remote:
             dvc_calls.push(workspace, spec.targets)
             runcache.push_entries(workspace)

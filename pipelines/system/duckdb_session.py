@@ -19,8 +19,6 @@ from pipelines.settings import settings
 from pipelines.system.data_files import explain_damage
 from pipelines.system.error_translation import RESTORE_DAY
 
-MEMORY_MIB = 768
-"""Memory limit of DuckDB, MiB; what does not fit is spilled to the disk."""
 LOW_MEMORY_MIB = 128
 """Memory limit, MiB, where all rows of a partition are sorted, grouped or joined. DuckDB spills only when it
 reaches the limit, so the memory of a process grows with the partition up to the limit."""
@@ -28,12 +26,13 @@ T = TypeVar("T")
 
 
 @contextmanager
-def connect(memory_mib: int = MEMORY_MIB) -> Iterator[duckdb.DuckDBPyConnection]:
+def connect(memory_mib: int = 0) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a connection to an empty database in memory; when the block ends, remove the files that it spilled.
 
     Args:
-        memory_mib: memory limit, MiB.
+        memory_mib: memory limit, MiB; 0: LEEWAY_MEMORY_MIB.
     """
+    memory_mib = memory_mib or settings().memory_mib
     with make_spill_folder() as folder:
         config = {
             "memory_limit": f"{memory_mib}MiB",
@@ -60,9 +59,9 @@ def retry_with_more_memory(connection: duckdb.DuckDBPyConnection, query: Callabl
         query: function that runs a query; it is called up to three times.
 
     Raises:
-        duckdb.OutOfMemoryException: the query needs more than `MEMORY_MIB`. A retry cannot help.
+        duckdb.OutOfMemoryException: the query needs more than LEEWAY_MEMORY_MIB. A retry cannot help.
     """
-    for setting in ("debug_force_external = true", f"memory_limit = '{MEMORY_MIB}MiB'"):
+    for setting in ("debug_force_external = true", f"memory_limit = '{settings().memory_mib}MiB'"):
         try:
             return query()
         except duckdb.OutOfMemoryException:

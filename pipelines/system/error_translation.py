@@ -16,16 +16,37 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pipelines.errors import ConflictError, DataError, LeewayError, ServiceError, SpecError, StorageError, TryAgainError
+from pipelines.errors import (
+    ConflictError,
+    DataError,
+    InvalidError,
+    LeewayError,
+    ServiceError,
+    SpecError,
+    StorageError,
+    TryAgainError,
+)
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 """Codes of a full disk; `NO_SPACE_TEXTS` are the texts of libraries that hide the code."""
-NO_SPACE_TEXTS = ("No space left on device", "database or disk is full", "Disk quota exceeded")
+NO_SPACE_TEXTS = (
+    *("No space left on device", "database or disk is full", "Disk quota exceeded"),
+    "max_temp_directory_size",  # DuckDB 2.0: 90 % of the space that is free where it spills
+)
 DISK_ERRORS = (errno.EIO, errno.EROFS)
 """Codes of a disk that fails or is read-only; `DISK_ERROR_TEXTS` are the texts of libraries that hide the code."""
 DISK_ERROR_TEXTS = ("disk I/O error", "Read-only file system", "readonly database")
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 """Codes of a machine without free file descriptors, memory or processes."""
+MEMORY_TEXT = "Out of Memory Error:"
+"""Begin of the text of DuckDB's error; pyarrow raises an error with this text where it reads DuckDB's rows."""
+AWS_ERROR = re.compile(r"AWS Error ([A-Z_]+) during")
+"""Code of an error of S3 in the text of pyarrow's error, whose class says nothing about it."""
+PERMANENT_AWS_ERRORS = re.compile(
+    r"ACCESS_DENIED|NO_SUCH_(BUCKET|KEY)|RESOURCE_NOT_FOUND|INVALID_\w+|MISSING_\w+|\w*SIGNATURE\w*|UNRECOGNIZED_CLIENT|"
+    r"NOT_INITIALIZED|OPT_IN_REQUIRED|VALIDATION|MALFORMED_\w+"
+)
+"""Codes for which a retry cannot help."""
 CPP_PLACE = re.compile(r"\[[\d:]+\] \S+:\d+: ")
 """Time and line of the C++ source with which the text of an error of xgboost 3 begins."""
 LOCKED_TEXTS = ("database is locked", "database table is locked", "database schema is locked")
@@ -74,6 +95,13 @@ def translate_known_error(error: BaseException) -> LeewayError | None:
     if _is_caused_by(error, DISK_ERRORS, DISK_ERROR_TEXTS):
         reason = describe_reason(error)
         return StorageError(f"a file cannot be read or written: {reason}.", "Is the disk read-only, or failing?")
+    if isinstance(error, OSError) and (match := AWS_ERROR.search(str(error))):
+        return _translate_aws_error(match[1], describe_reason(error))
+    if _is_caused_by(error, (), (MEMORY_TEXT,)):
+        reason = describe_reason(error).partition(MEMORY_TEXT)[2].strip()
+        return InvalidError(
+            f"DuckDB needs more memory than it may use: {reason}.", "Set LEEWAY_MEMORY_MIB higher (MiB; default: 768)."
+        )
     translation = next(filter(None, _translate_by_table(error)), None)
     if isinstance(translation, TryAgainError):
         return translation
@@ -90,7 +118,7 @@ def describe_reason(error: BaseException) -> str:
     text = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
     if isinstance(error, ValidationError):
         text = "; ".join(problem["msg"] for problem in error.errors()[:3])
-    for addition in ("\n[SQL:", "\n(Background on"):
+    for addition in ("\n[SQL:", "\n(Background on", "\n\nPossible solutions:"):
         text = text.split(addition)[0]
     if place := CPP_PLACE.match(text):  # the lines after the first are a part of the file, and a stack of C++
         text = text[place.end() :].partition("\n")[0]
@@ -151,6 +179,12 @@ def _translate_service_error(error: BaseException) -> LeewayError:
     )
 
 
+def _translate_aws_error(code: str, reason: str) -> LeewayError:
+    if PERMANENT_AWS_ERRORS.fullmatch(code):
+        return DataError(f"S3 refuses a request: {reason}.", "Are the bucket, the address and the credentials right?")
+    return ServiceError(f"S3 does not answer: {reason}.", "Is its address right, and is it up?")
+
+
 def _translate_address_error(error: BaseException) -> LeewayError:
     return SpecError(f"an address is not valid: {describe_reason(error)}.", "Correct the setting that has it.")
 
@@ -168,6 +202,10 @@ def _translate_os_error(error: OSError) -> LeewayError | None:
     # For damaged content, pyarrow sets neither errno nor filename; for a missing file, only its text names the file.
     has_only_text = error.errno is None or isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError))
     return DataError(f"a file cannot be read: {error}.", CREATE_AGAIN) if has_only_text else None
+
+
+def _translate_memory_error(_: MemoryError) -> LeewayError:
+    return StorageError("the machine has no free memory.", "Run it again when less runs beside it.")
 
 
 def _translate_content_error(error: BaseException) -> LeewayError:
@@ -217,6 +255,7 @@ TABLE: tuple[tuple[str, tuple[str, ...], Translate], ...] = (
     ("builtins", ("ModuleNotFoundError",), _translate_module_error),
     ("builtins", ("ConnectionError", "TimeoutError"), _translate_service_error),
     ("socket", ("gaierror",), _translate_service_error),
+    ("builtins", ("MemoryError",), _translate_memory_error),
     ("builtins", ("OSError",), _translate_os_error),
     ("builtins", ("UnicodeDecodeError", "EOFError"), _translate_content_error),
     ("json", ("JSONDecodeError",), _translate_content_error),

@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -22,11 +23,14 @@ from pipelines.errors import ServiceError
 from pipelines.settings import PARAMS_FILE, settings
 from pipelines.system.files import digest_files, replace_file, sha256
 from pipelines.system.locks import hold_lock
+from pipelines.system.log import log
 from pipelines.versioning import stages
 from pipelines.versioning.workspaces import Workspace
 
 RUNS = "runs"
 """Folder of the entries, in DVC's cache and at its remote."""
+WRITE_S = 1.0
+"""Longest time, in seconds, in which DVC writes an entry into a new folder."""
 BYTECODE_FOLDER = "__pycache__"
 ENTRY_FILE_NAME = re.compile(r"[0-9a-f]{64}")
 """Name of an entry's file. Any other file in the folder is incomplete: DVC was killed while it wrote it."""
@@ -61,6 +65,33 @@ def digest_inputs(folder: Path, targets: Sequence[str], finished_stages: Sequenc
     for path in sorted(stages.list_source_inputs(pending_stages)):
         inputs.append([path, _digest_source(folder / path)])
     return hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def remove_damaged_entries() -> None:
+    """Remove entries that are not UTF-8, and folders without an entry: every run that needs one of them would fail.
+
+    Other damaged entries are removed by DVC 3.67 itself. It leaves such a folder where it is killed before it has
+    written the entry.
+    """
+    for path in filter(_is_entry, _get_runs_folder().glob("*/*/*")):
+        try:
+            path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            log.warning("removed a damaged entry of DVC's run cache: %s", path)
+            path.unlink(missing_ok=True)
+            _remove_if_empty(path.parent)
+        except FileNotFoundError:  # another process removed it
+            continue
+    earliest_write = time.time() - WRITE_S
+    for folder in _get_runs_folder().glob("*/*"):
+        with suppress(FileNotFoundError):  # another process removed it
+            if folder.stat().st_mtime < earliest_write:
+                _remove_if_empty(folder)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):  # the folder has an entry, or is gone
+        folder.rmdir()
 
 
 def fetch_entries() -> int:

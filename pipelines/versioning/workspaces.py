@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
+from pydantic import BaseModel, ConfigDict, Field
 
 from pipelines import params
 from pipelines.errors import ConflictError
@@ -27,6 +28,29 @@ REMOTE = "leeway"
 DAY_S = 86_400
 LOCK_BACKUP = ".dvc/lock.before"
 """Copy of dvc.lock as it was before DVC started; it exists while DVC runs."""
+
+
+class _LockedData(BaseModel):
+    path: str
+
+
+class _LockedStage(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    cmd: str | list[str]
+    deps: list[_LockedData] = []
+    params: dict[str, dict[str, Any]] = {}
+    outs: list[_LockedData] = []
+
+
+class _LockFile(BaseModel):
+    """The content of a dvc.lock, as far as DVC 3.67 checks it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    version: Literal["2.0"] = Field(alias="schema")
+    stages: dict[str, _LockedStage] = {}
+    datasets: Any = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +93,7 @@ def open_workspace(
             _override_params(folder, overrides)
         _configure_dvc(folder)
         _recover_from_kill(folder)
+        _remove_damaged_lock_file(folder / "dvc.lock")
         yield Workspace(folder, code, handle)
 
 
@@ -161,3 +186,14 @@ def _recover_from_kill(folder: Path) -> None:
         (folder / LOCK_BACKUP).replace(folder / "dvc.lock")
         if not (folder / "dvc.lock").stat().st_size:
             (folder / "dvc.lock").unlink()
+
+
+def _remove_damaged_lock_file(path: Path) -> None:
+    """Remove a dvc.lock that DVC would refuse. The outputs then come from the run cache."""
+    if not path.is_file():
+        return
+    try:
+        _LockFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (ValueError, yaml.YAMLError):
+        log.warning("workspace %s: removed a damaged dvc.lock", path.parent.name)
+        path.unlink()

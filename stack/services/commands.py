@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 import secrets
 import sys
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from configparser import ConfigParser
+from configparser import Error as ConfigParserError
+from pathlib import Path
 
 from pydantic import BaseModel
 
+from stack.errors import RequestError
 from stack.files import write_atomically
 from stack.layout import Layout
 from stack.services.record import Stack
 
 USER = "admin"
 API_SERVER, SCHEDULER = "airflow-api-server", "airflow-scheduler"
+_KEYS = (("core", "fernet_key"), ("api", "secret_key"), ("api_auth", "jwt_secret"))
+"""Section and option of each of Airflow's keys in airflow.cfg."""
+_FERNET_BYTES = 32
 
 
 class Service(BaseModel):
@@ -52,21 +59,60 @@ def list_services(layout: Layout, stack: Stack) -> list[Service]:
 
 
 def write_secrets(layout: Layout) -> None:
-    """Generate Airflow's keys and the admin password, in files of mode 0600. Existing files stay. Idempotent."""
+    """Generate Airflow's keys and the admin password, in files of mode 0600. Existing files stay. Idempotent.
+
+    A damaged file of the password is replaced; damaged keys are not, because Airflow's connections need them.
+
+    Raises:
+        RequestError: airflow.cfg has not all keys any more. A retry cannot help.
+    """
     config = layout.airflow / "airflow.cfg"
-    if not config.exists():
-        fernet_key = urlsafe_b64encode(secrets.token_bytes(32)).decode()
+    if config.exists():
+        _check_keys(config)
+    else:
+        fernet_key = urlsafe_b64encode(secrets.token_bytes(_FERNET_BYTES)).decode()
         api_key, jwt_key = secrets.token_hex(32), secrets.token_hex(32)
         text = f"[core]\nfernet_key = {fernet_key}\n[api]\nsecret_key = {api_key}\n[api_auth]\njwt_secret = {jwt_key}\n"
         write_atomically(config, text)
-    passwords = layout.airflow / "passwords.json"
-    if not passwords.exists():
-        write_atomically(passwords, json.dumps({USER: secrets.token_urlsafe(12)}))
+    if not _find_password(layout):
+        write_atomically(layout.airflow / "passwords.json", json.dumps({USER: secrets.token_urlsafe(12)}))
 
 
 def read_password(layout: Layout) -> str:
-    """Return the password of Airflow's user `admin`."""
-    return str(json.loads((layout.airflow / "passwords.json").read_text())[USER])
+    """Return the password of Airflow's user `admin`.
+
+    Raises:
+        RequestError: the file of the password is gone or damaged. A retry cannot help.
+    """
+    password = _find_password(layout)
+    if not password:
+        path = layout.airflow / "passwords.json"
+        raise RequestError(f"{path} has no password of {USER}; `make down` and `make up` create another.")
+    return password
+
+
+def _find_password(layout: Layout) -> str:
+    """Return the password of Airflow's user `admin`; empty where its file is gone or damaged."""
+    try:
+        password = json.loads((layout.airflow / "passwords.json").read_text())[USER]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return ""
+    return password if isinstance(password, str) else ""
+
+
+def _check_keys(config: Path) -> None:
+    parser = ConfigParser(interpolation=None)
+    try:
+        parser.read_string(config.read_text())
+        is_complete = all(parser.get(section, option) for section, option in _KEYS)
+        is_complete = is_complete and len(urlsafe_b64decode(parser.get("core", "fernet_key"))) == _FERNET_BYTES
+    except (ConfigParserError, ValueError):  # ValueError: not UTF-8, or the key is cut
+        is_complete = False
+    if not is_complete:
+        raise RequestError(
+            f"{config} is damaged: it has not all of Airflow's keys. Restore it (`make restore`); or remove it to get "
+            "new keys, with which Airflow cannot read its connections."
+        )
 
 
 def _build_command(module: str, *arguments: str) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from stack.errors import UnavailableError
 from stack.services.record import Process
@@ -51,7 +51,7 @@ def read_holder(path: Path) -> Holder | None:
     """Return the process that took the lock last, or None where it has ended."""
     try:
         holder = Holder.model_validate_json(path.read_text())
-    except (FileNotFoundError, ValidationError):
+    except (OSError, ValueError):  # not UTF-8, or not a holder
         return None
     return holder if holder.process.is_alive() else None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 import psutil
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from stack.files import write_atomically
 from stack.layout import Layout
@@ -17,7 +17,7 @@ from stack.layout import Layout
 class Process(BaseModel):
     """One process. Its creation time distinguishes it from a later process with the same pid."""
 
-    pid: int
+    pid: int = Field(gt=0, lt=1 << 31)
     created: float
     """Seconds since 1970."""
     exit_code: int | None = None
@@ -103,7 +103,7 @@ class Stack(BaseModel):
         """Return the record in stack.json, or None where no record can be read."""
         try:
             return cls.model_validate_json(layout.record_file.read_text())
-        except (FileNotFoundError, ValidationError):
+        except (OSError, ValueError):  # not UTF-8, or not a record
             return None
 
 

@@ -72,7 +72,7 @@ def _write_run(run: Run) -> Path:
     earlier_folder = folder / run.partition
     previous = _read_summary(summary_path)
     if previous and page.exists() and previous["at"] != run.summarize()["at"]:
-        outdated = pages.mark_outdated(page.read_text(encoding="utf-8"), page.name)
+        outdated = pages.mark_outdated(page.read_text(encoding="utf-8", errors="replace"), page.name)
         _write(earlier_folder / f"{_format_stamp(previous['at'])}-{previous['verdict']}.html", outdated)
     earlier_pages = sorted(earlier_folder.glob("*.html"), reverse=True)
     for path in earlier_pages[MAX_EARLIER_RUNS:]:
@@ -103,7 +103,9 @@ def _read_summary(path: Path) -> dict[str, Any]:
         summary = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    is_summary = isinstance(summary, dict) and {"partition", "at", "verdict", "failures"} <= summary.keys()
+    texts = ("partition", "at", "verdict")
+    is_summary = isinstance(summary, dict) and all(isinstance(summary.get(name), str) for name in texts)
+    is_summary = is_summary and isinstance(summary.get("failures"), list)
     return summary if is_summary else {}
 
 

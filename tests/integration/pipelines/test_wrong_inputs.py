@@ -56,6 +56,12 @@ def test_a_wrong_window_is_refused_before_days_are_ingested(commands: Any, tmp_p
     assert not list(tmp_path.glob("home/lake/leeway/*")), "a day was ingested"
 
 
+def test_too_little_memory_is_one_line_that_says_what_to_set(commands: Any, tmp_path: Path) -> None:
+    process = commands.run_step("ingest", "--partition", "2013-01-01", env={"LEEWAY_MEMORY_MIB": "16"})
+    check_refusal(process, "DuckDB needs more memory", "Set LEEWAY_MEMORY_MIB higher")
+    assert not list(tmp_path.glob("home/lake/leeway/*/data/*")), "nothing was staged"
+
+
 @pytest.mark.parametrize(
     ("command", "variable", "value"),
     [

@@ -13,6 +13,7 @@ from pipelines.settings import settings
     ("variable", "value"),
     [
         *(("LEEWAY_WORKSPACE_DAYS", value) for value in ("abc", "0", "-1", "1.5", "true", "99999999999999", "nan")),
+        *(("LEEWAY_MEMORY_MIB", value) for value in ("0", "15", "1.5", "768MiB", "99999999999")),
         *(("MLFLOW_TRACKING_URI", value) for value in ("notaurl", "ftp://host", "http://host:8080extra")),
         *(("AWS_ENDPOINT_URL", value) for value in ("notaurl", "ftp://host", "sqlite:///x")),
         ("AWS_ENDPOINT_URL_S3", "http://host:x"),
@@ -29,6 +30,16 @@ def test_a_wrong_value_is_an_error_that_names_the_variable(
     assert str(error.value).startswith(f"{variable}: ")
     assert f"(got {value!r})" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("password", ["s3cret", "s3cret/x", "s3cret@x", "s3cret:x"])
+def test_a_password_is_not_shown(
+    password: str, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"postgresql://user:{password}@host:80x/mlflow")
+    with pytest.raises(SpecError, match=r"^MLFLOW_TRACKING_URI: the port.*//\*\*\*@") as error:
+        settings()
+    assert "s3cret" not in str(error.value)
 
 
 def test_all_wrong_values_are_named(monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> None:

@@ -19,7 +19,17 @@ SOURCES = ("pipelines", "plugins/leeway", "drydock", "stack")
 FOREIGN = {"expected <block end>", "No such option"}
 """Parts of messages of PyYAML and typer."""
 PLACEHOLDER = re.compile(r"\.\.\.|'?\b[A-Z][A-Z_]*\b'?(?!_)")
-LITERALS = {"LEEWAY_RUN", "MLFLOW_TRACKING_URI", "AWS_ENDPOINT_URL", "LEEWAY_PRICES", "YAML", "MLflow", "USD", "S"}
+LITERALS = {
+    "LEEWAY_RUN",
+    "LEEWAY_MEMORY_MIB",
+    "MLFLOW_TRACKING_URI",
+    "AWS_ENDPOINT_URL",
+    "LEEWAY_PRICES",
+    "YAML",
+    "MLflow",
+    "USD",
+    "S",
+}
 """Words in capitals that are in the code."""
 MIN_LENGTH = 4
 

@@ -57,21 +57,21 @@ def count_lines(day: dt.date, rows: int) -> int:
     return 1 + sum(DAY_SIZES[: (day - FIRST_DAY).days]) + rows
 
 
-@pytest.mark.parametrize("rows", [942, 500])
+@pytest.mark.parametrize(("rows", "engine"), [(942, "duckdb"), (500, "duckdb"), (500, "gx")])
 def test_a_file_that_is_cut_at_the_end_of_a_row_does_not_replace_a_good_day(
-    rows: int, home: Path, tmp_path: Path, flight_lines: list[bytes]
+    rows: int, engine: str, home: Path, tmp_path: Path, flight_lines: list[bytes]
 ) -> None:
     folder = write_source(tmp_path / "source", flight_lines)
     first_result = publish(folder, SECOND_DAY)
     assert first_result.rows == 943
     write_source(folder, flight_lines[: count_lines(SECOND_DAY, rows)])
     with pytest.raises(ValidationError, match=f"{rows} rows; the published version has 943") as error:
-        publish(folder, SECOND_DAY)
+        publish(folder, SECOND_DAY, engine=engine)
     assert error.value.exit_code == 2 and "--allow-shrink" in error.value.hint
     lake = Lake.open()
     assert lake.pin_window("flights", SECOND_DAY, SECOND_DAY) == first_result.snapshot_id
     assert lake.read_partition("flights", SECOND_DAY).num_rows == 943
-    allowed_result = publish(folder, SECOND_DAY, allow_shrink=True)
+    allowed_result = publish(folder, SECOND_DAY, allow_shrink=True, engine=engine)
     assert (allowed_result.rows, allowed_result.changes.removed) == (rows, 943 - rows)
     assert [failure["severity"] for failure in allowed_result.warnings if "shrink" in failure["expectation"]] == [
         "info"
@@ -93,10 +93,14 @@ def test_an_equal_a_changed_and_a_larger_version_are_published(
     assert publish(folder, SECOND_DAY).changes.added >= 13
 
 
-@pytest.mark.parametrize(("share", "known_days"), [(0.25, 1), (0.75, 8)])
+@pytest.mark.parametrize(
+    ("share", "known_days", "fields"),
+    [(0.25, 1, {}), (0.75, 8, {}), (0.25, 1, {"engine": "gx"}), (0.25, 1, {"engine": "gx", "verify_share": 1})],
+)
 def test_a_day_that_ends_early_is_not_published_for_the_first_time(
     share: float,
     known_days: int,
+    fields: dict[str, Any],
     home: Path,
     day_rows: Callable[[str], pa.Table],
     flight_lines: list[bytes],
@@ -109,11 +113,11 @@ def test_a_day_that_ends_early_is_not_published_for_the_first_time(
     rows = int(DAY_SIZES[known_days] * share)
     write_source(folder, flight_lines[: count_lines(day, rows)])
     with pytest.raises(ValidationError, match=f"expect_partition_not_to_end_early.*: {rows} rows") as error:
-        publish(folder, day)
+        publish(folder, day, **fields)
     assert "--allow-shrink" in error.value.hint
     assert day not in Lake.open().count_rows_by_day("flights")
     write_source(folder, flight_lines)
-    assert publish(folder, day).rows == DAY_SIZES[known_days], "the whole day is published"
+    assert publish(folder, day, **fields).rows == DAY_SIZES[known_days], "the whole day is published"
 
 
 def test_a_short_day_that_was_allowed_is_not_refused_again_and_does_not_lower_the_bound(

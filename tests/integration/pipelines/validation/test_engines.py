@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipelines.errors import EnginesDifferError, ValidationError
+from pipelines.errors import DataError, EnginesDifferError, ValidationError
 from pipelines.lake import Lake
-from pipelines.steps import validate
+from pipelines.steps import backfill, validate
 from pipelines.validation import verification
 from pipelines.validation.evaluators import arguments, duckdb_expectations, row_checks
 from pipelines.validation.evaluators.checks import RowCheck
@@ -107,7 +107,7 @@ def test_a_difference_fails_the_day_with_both_answers_and_publishes_nothing(stag
         run("duckdb", 1)
     answers = f"{NOT_NULL} of carrier (success): DuckDB holds (0 of 842 rows); Great Expectations fails (2 of 842 rows"
     assert answers in str(error.value)
-    assert error.value.exit_code == 1
+    assert error.value.exit_code == 2
     assert Lake.open().count_rows_by_day("flights") == {}
     evidence = read_evidence(home)
     assert evidence["meta"]["verdict"] == "blocked"
@@ -121,6 +121,28 @@ def test_a_difference_fails_the_day_with_both_answers_and_publishes_nothing(stag
     assert "judge these rows differently" in page and "DuckDB: holds" in page
     with pytest.raises(ValidationError, match="2 of 842"):
         run("gx", 0)
+
+
+def test_a_backfill_publishes_the_other_days_and_its_error_has_both_answers(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
+) -> None:
+    def make_check(args: arguments.ValueArguments, rows: Rows) -> RowCheck:
+        unexpected_sql = "TRUE" if rows.day == DAY else "FALSE"
+        return RowCheck([args.column], "TRUE", unexpected_sql, args.mostly, is_about_missing=True)
+
+    evaluator = (arguments.ValueArguments, make_check)
+    monkeypatch.setitem(duckdb_expectations.DUCKDB_EXPECTATIONS, NOT_NULL, evaluator)
+    (tmp_path / "expectations").mkdir()
+    expectation = {"type": NOT_NULL, "kwargs": {"column": "carrier"}}
+    (tmp_path / "expectations/flights.json").write_text(json.dumps({"expectations": [expectation]}))
+    (tmp_path / "params.yaml").write_text("validate: {verify_share: 1}\n")
+    monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
+    fresh_settings()
+    with pytest.raises(DataError, match=r"^1 of 2 partitions were not published: 2013-01-01: ") as error:
+        backfill.run(backfill.BackfillSpec(first=DAY, last=DAY + dt.timedelta(1)))
+    answers = "DuckDB fails (842 of 842 rows", "Great Expectations holds (0 of 842 rows"
+    assert all(answer in str(error.value) for answer in answers), str(error.value)
+    assert Lake.open().count_rows_by_day("flights") == {DAY + dt.timedelta(1): 943}
 
 
 @pytest.mark.usefixtures("wrong_evaluator")
@@ -167,7 +189,7 @@ def test_the_share_of_drawn_days_is_the_one_that_was_asked_for_and_always_the_sa
 
 
 @pytest.mark.usefixtures("wrong_evaluator")
-def test_the_command_ends_with_one_line_and_the_code_of_a_bug(
+def test_the_command_ends_with_one_line_and_a_code_that_airflow_does_not_retry(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from pipelines.cli import app
@@ -177,6 +199,6 @@ def test_the_command_ends_with_one_line_and_the_code_of_a_bug(
     with pytest.raises(SystemExit) as end:
         app.main()
     errors = [line for line in capsys.readouterr().err.splitlines() if not line.startswith(("INFO", "WARNING"))]
-    assert end.value.code == 1
+    assert end.value.code == 2
     assert errors[-1].startswith("error: flights 2013-01-01 was not published: DuckDB and Great Expectations")
     assert not any("Traceback" in line for line in errors)

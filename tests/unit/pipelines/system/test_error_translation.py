@@ -50,6 +50,8 @@ def raise_from(cause: Exception) -> Exception:
         sqlite3.OperationalError("disk I/O error"),
         RuntimeError("[Errno 28] Error writing bytes. Detail: [errno 28] No space left on device"),
         raise_from(OSError(errno.ENOSPC, "No space left on device")),
+        MemoryError(),
+        pa.lib.ArrowMemoryError("malloc of size 64 failed"),
     ],
 )
 def test_an_error_of_the_disk_can_be_retried(error: Exception) -> None:
@@ -171,6 +173,15 @@ def test_damaged_content_of_a_parquet_file_is_wrong_data(tmp_path: Path) -> None
 )
 def test_what_may_work_later_can_be_retried(error: Exception) -> None:
     assert translate_error(error).exit_code == 75
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code"),
+    [("NETWORK_CONNECTION", 75), ("SLOW_DOWN", 75), ("UNKNOWN", 75), ("ACCESS_DENIED", 2), ("NO_SUCH_BUCKET", 2)],
+)
+def test_the_code_of_s3_says_whether_a_retry_can_help(code: str, exit_code: int) -> None:
+    text = f"When reading information for key 'a' in bucket 'b': AWS Error {code} during HeadObject operation: no"
+    assert translate_error(OSError(text)).exit_code == exit_code
 
 
 @pytest.mark.parametrize(

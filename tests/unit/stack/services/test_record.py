@@ -27,10 +27,20 @@ def test_loads_the_record_that_was_saved(layout):
     assert stack.is_alive()
 
 
-@pytest.mark.parametrize("text", [None, "", '{"id": "one"', "[]"])
-def test_record_that_cannot_be_read_counts_as_none(layout, text):
-    if text is not None:
-        layout.record_file.write_text(text)
+@pytest.mark.parametrize("content", [None, b"", b'{"id": "one"', b"[]", b"\xff\xfe\x00" * 40])
+def test_record_that_cannot_be_read_counts_as_none(layout, content):
+    if content is not None:
+        layout.record_file.write_bytes(content)
+    assert Stack.load(layout) is None
+
+
+@pytest.mark.parametrize("pid", [-1, 0, 10**30])
+def test_record_with_an_impossible_pid_counts_as_none(layout, pid):
+    """Signals to these pids would reach a group of processes."""
+    stack = build_stack(layout, Process.from_pid(os.getpid()))
+    stack.save(layout)
+    text = layout.record_file.read_text()
+    layout.record_file.write_text(text.replace(f'"pid": {os.getpid()}', f'"pid": {pid}'))
     assert Stack.load(layout) is None
 
 

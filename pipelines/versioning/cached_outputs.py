@@ -1,0 +1,78 @@
+"""Find outputs that DVC copied from a damaged file of its cache, and remove both, so that the stage is computed again.
+
+DVC 3.67 takes a read-only file of the cache as undamaged, without reading it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pipelines.settings import settings
+from pipelines.system.log import log
+from pipelines.versioning import stages
+from pipelines.versioning.workspaces import Workspace
+
+FOLDER_SUFFIX = ".dir"
+"""End of DVC's digest of a folder. The file of this name in the cache lists the folder's files, as JSON."""
+
+
+def remove_damaged(workspace: Workspace, targets: Iterable[str], written: Iterable[str]) -> list[str]:
+    """Remove the outputs whose files are not those that dvc.lock names, and the files of the cache that are damaged.
+
+    Args:
+        workspace: an open workspace, in which the targets are up to date.
+        targets: names of stages; the stages that they depend on are examined, too.
+        written: names of stages whose outputs were written just now. They are not examined.
+
+    Returns:
+        The paths of the outputs.
+    """
+    needed_stages = stages.select_with_dependencies(stages.load_stages(workspace.folder / "dvc.yaml"), targets)
+    names = {stage.name for stage in needed_stages} - set(written)
+    locked_stages = yaml.safe_load((workspace.folder / "dvc.lock").read_text(encoding="utf-8")).get("stages", {})
+    outputs = [out for name in sorted(names & set(locked_stages)) for out in locked_stages[name].get("outs", [])]
+    return [out["path"] for out in outputs if _remove_if_damaged(workspace.folder, out)]
+
+
+def _remove_if_damaged(folder: Path, out: Mapping[str, Any]) -> bool:
+    path = folder / out["path"]
+    digests = _list_files(path, str(out.get("md5", "")))
+    damaged_files = [file for file, digest in digests.items() if file.is_file() and _compute_md5(file) != digest]
+    if not damaged_files:
+        return False
+    log.warning("%s: %d file(s) from DVC's cache are damaged: computing them again", out["path"], len(damaged_files))
+    for file in damaged_files:
+        cached_file = _get_cached_file(digests[file])
+        if cached_file.is_file() and _compute_md5(cached_file) != digests[file]:
+            cached_file.unlink()
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return True
+
+
+def _list_files(path: Path, digest: str) -> dict[Path, str]:
+    """Return the files of an output with their MD5; empty where the cache lacks the list of a folder's files."""
+    if not digest.endswith(FOLDER_SUFFIX):
+        return {path: digest} if digest else {}
+    try:
+        content = _get_cached_file(digest).read_bytes()
+    except OSError:
+        return {}
+    if hashlib.md5(content).hexdigest() != digest.removesuffix(FOLDER_SUFFIX):  # noqa: S324  DVC's digest
+        return {}
+    return {path / entry["relpath"]: entry["md5"] for entry in json.loads(content)}
+
+
+def _get_cached_file(digest: str) -> Path:
+    return settings().home / "dvc" / "cache" / "files" / "md5" / digest[:2] / digest[2:]
+
+
+def _compute_md5(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "md5").hexdigest()
