@@ -22,6 +22,8 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import ClassVar
 
+from pipelines.printable import escape
+
 MAX_CHARS = 1_500
 """Longest text of an error, whatever the data holds: it is written to logs, XCom and the terminal."""
 MAX_HINT_CHARS = 400
@@ -104,9 +106,7 @@ def describe_refusals(refusals: Mapping[dt.date, LeewayError]) -> str:
 
 def _format_one_line(text: str, limit: int) -> str:
     """Put the printable text on one line, and cut out its middle where it is longer than `limit` characters."""
-    # Control characters in data must not reach a terminal.
-    printable_text = "".join(character if character.isprintable() else " " for character in str(text))
-    line = " ".join(printable_text.split())
+    line = escape(" ".join(str(text).split()))
     if len(line) <= limit:
         return line
     half_chars = (limit - 5) // 2

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from pipelines.printable import escape, escape_lines
 from stack.errors import StackError
 from stack.layout import Layout
 from stack.services import readiness
@@ -23,9 +24,10 @@ _LOG_INTERVAL_S = 10.0
 
 
 def open_console(*, stderr: bool = False) -> Console:
-    """Return a console for stdout or stderr. If that is a file, the console is wide enough for a table's rows."""
+    """Return a console for stdout or stderr; it takes no markup. To a file, it is wide enough for a table's rows."""
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else _LOG_WIDTH)
+    width = None if stream.isatty() else _LOG_WIDTH
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
 
 
 class ProgressBar(Protocol):
@@ -43,15 +45,17 @@ def show_progress(title: str) -> Iterator[ProgressBar]:
         yield _ProgressLines(console, title)
         return
     columns = (
-        TextColumn("{task.description:<24}"),
+        TextColumn("{task.description:<24}", markup=False),
         BarColumn(),
         TextColumn("{task.completed:.0f}/{task.total:.0f}"),
     )
-    with Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[note]}"), console=console) as progress:
+    with Progress(
+        *columns, TimeElapsedColumn(), TextColumn("{task.fields[note]}", markup=False), console=console
+    ) as progress:
         task = progress.add_task(title, total=1, note="")
 
         def show(done: int, total: int, note: str = "") -> None:
-            progress.update(task, completed=done, total=total, note=note)
+            progress.update(task, completed=done, total=total, note=escape(note))
 
         yield show
 
@@ -75,7 +79,7 @@ class _ProgressLines:
         line = f"{self.title}: {done}/{total} {note}".rstrip()
         is_due = time.monotonic() - self.last_time > _LOG_INTERVAL_S or done == total
         if is_due and line != self.last_line:
-            self.console.print(line, markup=False)
+            self.console.print(escape(line))
             self.last_time, self.last_line = time.monotonic(), line
 
 
@@ -98,5 +102,5 @@ def print_error(error: StackError) -> None:
     """Print an error to stderr: its details, such as the end of a log, then the line that says what is wrong."""
     console = open_console(stderr=True)
     if error.details:
-        console.print(error.details, markup=False, style="dim")
-    console.print(f"error: {error.message}", markup=False, style="bold red", soft_wrap=True)
+        console.print(escape_lines(error.details), style="dim")
+    console.print(f"error: {escape(error.message)}", style="bold red", soft_wrap=True)

@@ -30,6 +30,7 @@ from typer.exceptions import Abort, TyperException
 from pipelines import params
 from pipelines.contract import Report
 from pipelines.errors import LeewayError, SpecError
+from pipelines.printable import escape
 from pipelines.settings import settings
 from pipelines.steps import STEPS, load_result_class, load_run_function, load_spec_class, read_summary
 from pipelines.system.error_translation import translate_error
@@ -61,7 +62,7 @@ def main() -> None:
     except TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         if message:  # empty where typer has shown the help
-            sys.stderr.write(f"error: {message} See python -m pipelines --help.\n")
+            sys.stderr.write(f"error: {escape(message)} See python -m pipelines --help.\n")
         raise SystemExit(2) from None
     except (Abort, KeyboardInterrupt):
         raise SystemExit(130) from None
@@ -191,7 +192,7 @@ def _fail(error: Exception, out: str) -> NoReturn:
         if out:
             _write(out, Report.from_error(leeway_error).model_dump_json(indent=2))
     except OSError as write_error:
-        sys.stderr.write(f"error: the report could not be written to {out}: {write_error.strerror}\n")
+        sys.stderr.write(f"error: the report could not be written to {escape(out)}: {write_error.strerror}\n")
     raise SystemExit(leeway_error.exit_code)
 
 

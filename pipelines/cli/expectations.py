@@ -15,6 +15,7 @@ from pipelines.cli.options import FirstOption, JsonOption, LastOption, parse_ran
 from pipelines.cli.terminal import make_console, write_json
 from pipelines.dataset import load_dataset
 from pipelines.errors import SpecError
+from pipelines.printable import escape
 from pipelines.settings import settings
 from pipelines.system.log import log
 from pipelines.system.progress import track_progress
@@ -97,9 +98,9 @@ def _print_differences(partitions: Sequence[ReplayedPartition], totals: dict[str
             before = partition.last_run.verdict if partition.last_run else "not validated"
             reason = _name_failures(partition.failures)
             outcome = partition.outcome
-            table.add_row(
-                str(partition.day), f"{outcome.rows:,}", before, partition.verdict, f"{outcome.bad_rows:,}", reason
-            )
+            verdicts = before, partition.verdict
+            cells = str(partition.day), f"{outcome.rows:,}", *verdicts, f"{outcome.bad_rows:,}", reason
+            table.add_row(*map(escape, cells))
     if totals["differ"]:
         console.print(table)
     now, before = totals["now"], totals["before"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ import typer
 
 from pipelines import params
 from pipelines.cli.options import FirstOption, JsonOption, LastOption, parse_days
-from pipelines.cli.terminal import write_json, write_line
+from pipelines.cli.terminal import format_json, write_json, write_line
 from pipelines.dataset import load_dataset
 from pipelines.errors import DataError, InvalidError, describe_refusals
 from pipelines.settings import settings
@@ -60,7 +59,7 @@ def show_rows(
         with connect() as connection, lake.create_view(connection, "quarantined", table, day, day):
             rows = connection.sql(f"FROM quarantined LIMIT {limit}").to_arrow_table().to_pylist()
         for row in rows:
-            sys.stdout.write(json.dumps(row, default=str, ensure_ascii=False) + "\n")
+            sys.stdout.write(f"{format_json(row)}\n")
 
 
 @app.command("release")

@@ -6,23 +6,35 @@ import json
 import sys
 from typing import Any
 
+from pipelines.printable import escape, is_visible
+
 WIDTH = 150
 """Width of a table where the output is not a terminal."""
 
 
 def write_line(line: str) -> None:
-    """Write one line to stdout. Control characters become spaces: data must not control a terminal or add lines."""
-    sys.stdout.write(f"{''.join(character if character.isprintable() else ' ' for character in line)}\n")
+    """Write one line to stdout, escaped: text in it adds no line and does not command the terminal."""
+    sys.stdout.write(f"{escape(line)}\n")
 
 
 def make_console(*, stderr: bool = False) -> Any:
-    """Make a rich console for stdout or stderr."""
+    """Make a rich console for stdout or stderr. It takes text as it is, without markup."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else WIDTH)
+    width = None if stream.isatty() else WIDTH
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
 
 
 def write_json(value: Any) -> None:
     """Write a value to stdout as indented JSON, for programs; a value of a type that JSON lacks is written as text."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+    sys.stdout.write(f"{format_json(value, indent=2)}\n")
+
+
+def format_json(value: Any, indent: int | None = None) -> str:
+    """Format a value as JSON whose every character can be seen. Whoever parses it gets the value unchanged."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
+    # JSON has already escaped the newlines in strings: those that are left separate the lines of the indented form.
+    return "".join(
+        character if character == "\n" or is_visible(character) else json.dumps(character)[1:-1] for character in text
+    )

@@ -13,6 +13,7 @@ from rich.table import Table
 from pipelines.costs.charges import HOUR_S, format_usd
 from pipelines.errors import SpecError
 from pipelines.lake import PARTITION
+from pipelines.printable import escape
 
 KEYS = ("month", "project", "model", "instance_type", "dag_id")
 """Columns by which the report can be grouped."""
@@ -92,7 +93,7 @@ def build_table(groups: Sequence[Row], keys: Sequence[str], total: Row, caption:
         table.add_column(name, justify="right")
     digits = 2 if total["on_demand_usd"] >= 10 else 4
     for group in groups:
-        table.add_row(*(group[name] or "-" for name in keys), *_format_cells(group, digits))
+        table.add_row(*(escape(group[name] or "-") for name in keys), *_format_cells(group, digits))
     table.add_section()
     table.add_row("all", *([""] * (len(keys) - 1)), *_format_cells(total, digits), style="bold")
     return table

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
+from pipelines.printable import escape
 from pipelines.registry.lifecycle import Journal, State
 from pipelines.registry.versions import Registry
 from pipelines.system.mlflow_server import JOB_TAG
@@ -63,7 +64,7 @@ def build_tree(version: ModelVersion, metrics: Mapping[str, float], params: Mapp
         state: state of its model.
     """
     number = str(version.version)
-    root = Tree(Text(f"{version.name} version {number}{_describe_status(number, state)}"))
+    root = Tree(Text(escape(f"{version.name} version {number}{_describe_status(number, state)}")))
     tags = {JOB_TAG.removeprefix(TAG_PREFIX): version.tags.get(JOB_TAG, "")}
     tags |= {name.removeprefix(TAG_PREFIX): value for name, value in version.tags.items()}
     for branch, names in BRANCHES.items():
@@ -121,7 +122,7 @@ def _add_branch(root: Tree, name: str, leaves: Sequence[tuple[str, str]]) -> Non
     if leaves:
         branch = root.add(Text(name))
         for key, value in leaves:
-            branch.add(Text(f"{key}: {value}"))
+            branch.add(Text(escape(f"{key}: {value}")))
 
 
 def _describe_tag(name: str, value: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from pipelines.printable import escape
 from stack.jobs.training_runs import TrainingRun
 
 _COLUMNS = ("as of", "train | holdout", "rows", "data", "job", "AUC", "PR-AUC", "Brier", "verdict", "version")
@@ -20,19 +21,19 @@ def build_results_table(training_runs: Sequence[TrainingRun]) -> Table:
     for run in training_runs:
         table.add_row(
             run.as_of.isoformat(),
-            run.window.replace(" | ", "\n") or _EMPTY,
+            "\n".join(map(escape, run.window.split(" | "))) or _EMPTY,
             _format_counts(run.rows_train, run.rows_holdout),
-            run.data_version[:12] or _EMPTY,
-            run.training_job or _EMPTY,
+            escape(run.data_version[:12]) or _EMPTY,
+            escape(run.training_job) or _EMPTY,
             *(_format_metric(run, name) for name in ("holdout_auc", "holdout_pr_auc", "holdout_brier")),
-            run.verdict or "no model",
-            " ".join([run.version, *run.aliases]).strip() or _EMPTY,
+            escape(run.verdict) or "no model",
+            escape(" ".join([run.version, *run.aliases]).strip()) or _EMPTY,
         )
     return table
 
 
 def _format_counts(*counts: str) -> str:
-    return "\n".join(f"{int(count):,}" if count.isdigit() else count for count in counts if count) or _EMPTY
+    return "\n".join(f"{int(count):,}" if count.isdigit() else escape(count) for count in counts if count) or _EMPTY
 
 
 def _format_metric(run: TrainingRun, name: str) -> str:

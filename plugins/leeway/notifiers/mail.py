@@ -12,6 +12,7 @@ from urllib.request import url2pathname
 from airflow.sdk import Connection
 
 from leeway.notifiers.message import Message, is_web_address
+from pipelines.printable import escape
 from pipelines.settings import settings
 
 MAX_ATTACHED_BYTES = 5_000_000
@@ -80,7 +81,7 @@ def render_html(message: Message, conn_id: str) -> str:
 
     template = Path(__file__).with_name("mail.html").read_text(encoding="utf-8")
     return (
-        Environment(autoescape=True)
+        Environment(autoescape=True, finalize=lambda value: escape(value) if type(value) is str else value)
         .from_string(template)
         .render(message=message, conn_id=conn_id, is_web_address=is_web_address)
     )

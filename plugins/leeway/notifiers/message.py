@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from airflow.providers.common.compat.sdk import redact
+
+from pipelines.printable import escape
 
 MAX_TITLE_CHARS = 120
 """Longest title: Slack accepts 150 characters, and a mail's subject should be short."""
@@ -41,17 +43,26 @@ class Message:
         more = [f"and {len(clean_lines) - MAX_LINES} more"] * (len(clean_lines) > MAX_LINES)
         return cls(
             title=clean(title, MAX_TITLE_CHARS),
-            facts={name: clean(value, MAX_LINE_CHARS) for name, value in facts.items() if value not in (None, "")},
+            facts={
+                clean(name, MAX_LINE_CHARS): clean(value, MAX_LINE_CHARS)
+                for name, value in facts.items()
+                if value not in (None, "")
+            },
             lines=(*clean_lines[:MAX_LINES], *more),
-            links={name: mask_secrets(address) for name, address in (links or {}).items() if address},
-        )
+        ).add_links(links or {})
+
+    def add_links(self, links: Mapping[str, str]) -> Message:
+        """Return the message with further links, label to address; those without an address are left out."""
+        shown_links = {
+            clean(label, MAX_LINE_CHARS): escape(mask_secrets(address)) for label, address in links.items() if address
+        }
+        return replace(self, links={**self.links, **shown_links})
 
 
 def clean(value: object, max_chars: int) -> str:
-    """Return the value as one line of at most `max_chars` characters, without secrets or control characters."""
+    """Return the value as one line of at most `max_chars` characters, escaped and without secrets."""
     # Secrets are masked before the text is cut, because a part of a secret would not be recognised.
-    line = " ".join(mask_secrets(value).split())
-    text = "".join(character for character in line if character.isprintable())
+    text = escape(mask_secrets(value).strip())
     return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
 

@@ -49,7 +49,8 @@ def _build_markdown_text(text: str) -> dict[str, Any]:
 
 
 def _render_link(label: str, address: str) -> str:
-    return f"<{_escape(address).replace('|', '%7C')}|{label}>"
+    # A label may have no character that ends it, so those become characters that look alike.
+    return f"<{_escape(address).replace('|', '%7C')}|{_escape(label).replace('|', '¦')}>"
 
 
 def _escape(text: str) -> str:

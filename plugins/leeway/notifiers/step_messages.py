@@ -25,7 +25,7 @@ def build_step_message(step: str, result: Result, *, is_backfill: bool, log_url:
     message = MESSAGE_BUILDERS[step](result) if may_have_message else None
     if message is None or not log_url:
         return message
-    return Message(message.title, message.facts, message.lines, {**message.links, "Log": log_url})
+    return message.add_links({"Log": log_url})
 
 
 def build_failure_message(

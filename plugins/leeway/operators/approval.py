@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
@@ -12,6 +14,7 @@ from airflow.sdk.definitions.context import Context
 
 from leeway.hooks.step.hook import StepHook
 from leeway.operators.output import ResultOutputMixin
+from pipelines.printable import escape
 
 ANSWERS = {"approve": ApprovalOperator.APPROVE, "reject": ApprovalOperator.REJECT}
 """Option of the form, by decision."""
@@ -64,7 +67,7 @@ class PromotionApprovalOperator(ResultOutputMixin, ApprovalOperator):
         if not verdict["needs_approval"]:
             self.log.info("nobody has to approve: %s", verdict["reason"])
             return {"approval_required": False}
-        self.subject = f"Promote {verdict['model_name']} version {verdict['version']}? ({verdict['outcome']})"
+        self.subject = escape(f"Promote {verdict['model_name']} version {verdict['version']}? ({verdict['outcome']})")
         self.body = render_body(verdict)
         self.defaults = [ANSWERS[verdict["approval_default"]]]
         self.response_timeout = dt.timedelta(hours=verdict["approval_timeout_h"])
@@ -100,7 +103,7 @@ def render_body(verdict: Mapping[str, Any]) -> str:
         for check in verdict["checks"]
     ]
     parts = [
-        ". ".join([verdict["reason"], *verdict["next_steps"]]),
+        _quote(". ".join([verdict["reason"], *verdict["next_steps"]])),
         _render_links(verdict["report"]),
         _render_table(["", "check", "value", "interval", "bound"], checks),
     ]
@@ -113,14 +116,20 @@ def render_body(verdict: Mapping[str, Any]) -> str:
 
 def _render_links(report: str) -> str:
     """Render links to the report and to the plots in the report's folder."""
-    folder = report.rpartition("/")[0]
+    address = quote(report, safe="/:?#@!$&'*+,;=%~")
+    folder = address.rpartition("/")[0]
     plots = ", ".join(f"[{name}]({folder}/{file})" for name, file in PLOTS.items())
-    return f"[The report]({report}): {plots}."
+    return f"[The report]({address}): {plots}."
 
 
 def _render_table(headers: list[str], rows: list[list[str]]) -> str:
     all_rows = [headers, ["---"] * len(headers), *rows]
-    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in all_rows)
+    return "\n".join("| " + " | ".join(map(_quote, row)) + " |" for row in all_rows)
+
+
+def _quote(text: object) -> str:
+    """Return the text as one line of Markdown that shows it, without links, HTML or columns of its own."""
+    return re.sub(r"([\\`|<>\[\]])", r"\\\1", escape(text))
 
 
 def _format_number(value: float | None) -> str:

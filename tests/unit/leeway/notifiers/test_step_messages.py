@@ -138,9 +138,9 @@ def test_huge_text_is_cut_and_counted(make_result):
     assert (len(message.lines), message.lines[-1]) == (MAX_LINES + 1, f"and {300 - MAX_LINES} more")
 
 
-def test_line_breaks_and_direction_marks_are_removed():
+def test_line_breaks_and_direction_marks_are_escaped():
     message = Message.create("a\r\nBcc: all@example.com\u202e\ud800", {"model": "b\x00\nc"})
-    assert (message.title, message.facts["model"]) == ("a Bcc: all@example.com", "b c")
+    assert (message.title, message.facts["model"]) == (r"a\r\nBcc: all@example.com\u202e\ud800", r"b\x00\nc")
 
 
 SECRETS = {"of a line": "the parrot knows the map", "of two lines": "dig where the\ntwo palms cross"}

@@ -1,0 +1,45 @@
+"""Escape the characters of free text that a person cannot see, before the text is shown.
+
+Free text comes from people, data and other programs. A newline in it would forge a line of a table, a control character
+would command the terminal, and a direction mark or a character without width would make two texts look alike. Whatever
+shows text to people (tables, log lines, messages, forms, pages) escapes it here. JSON for programs keeps it.
+"""
+
+from __future__ import annotations
+
+import re
+
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Characters without a shape that `str.isprintable` counts as printable, since they are letters or marks.
+
+Source: Unicode's property Default_Ignorable_Code_Point, and the blank Braille pattern. `str.isprintable` covers the
+rest of the property, which has the categories Cf and Cn.
+"""
+
+
+def escape(value: object) -> str:
+    """Return the value as one line in which every character can be seen; others are shown as Python writes them.
+
+    A newline becomes a backslash and an n. Idempotent. A backslash of the text stays as it is: a text may look like an
+    escape, which does no harm.
+    """
+    text = str(value)
+    if is_visible(text):  # nearly all texts
+        return text
+    return "".join(character if is_visible(character) else _escape_character(character) for character in text)
+
+
+def is_visible(text: str) -> bool:
+    """Return whether a person can see every character of the text."""
+    return text.isprintable() and not _INVISIBLE.search(text)
+
+
+def escape_lines(text: str) -> str:
+    """Escape each line of a text that may have several lines, such as the end of a log."""
+    return "\n".join(map(escape, text.splitlines()))
+
+
+def _escape_character(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
