@@ -21,7 +21,6 @@ from benchmarks import (
     cases,
     completeness,
     drydock,
-    interruptions,
     memory,
     preprocess,
     profile,
@@ -32,6 +31,7 @@ from benchmarks import (
     year,
 )
 from benchmarks.decisions import alarms, coverage, decide, drift, gates, losses
+from benchmarks.spot import interruptions
 
 RESULTS = Path(__file__).parent / "results"
 BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {

@@ -1,32 +1,32 @@
 """Interrupt trainings at random times: check that they finish, and measure lost work and the operator's overhead.
 
 The runs use the embedded stack (Airflow's scheduler and triggerer, drydock), the flights script on real flights, and
-SpotTrainingOperator. Drydock interrupts each job at random times: half of the interruptions with a notice, half without
-(SIGKILL, and no last copy of the checkpoints).
+SpotTrainingOperator. Drydock interrupts each job at random times of the script's whole duration: before the script has
+started, before its first checkpoint, between a checkpoint and its upload, and at its end. Half of the interruptions
+come with a notice, half without (SIGKILL, and no last copy of the checkpoints). An interruption that comes after the
+end of the script has no effect.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import itertools
 import json
 import os
-import random
-import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import boto3
 
+from benchmarks.spot.interrupter import Interrupter, list_jobs
+from benchmarks.spot.timeline import Moment, measure_losses, parse_starts
 from stack.airflow.client import AirflowClient
 from stack.airflow.dag_parsing import wait_until_parsed
 from stack.layout import Layout
@@ -35,13 +35,11 @@ from stack.services.commands import USER, read_password
 from stack.services.ports import ANY_PORTS
 from stack.services.readiness import raise_if_dead
 
-PROJECT = Path(__file__).parents[1]
+PROJECT = Path(__file__).parents[2]
 RUNS = int(os.environ.get("LEEWAY_BENCH_RUNS", "100"))
 MAX_ACTIVE_RUNS = 2
 UNINTERRUPTED_RUNS = 5
 CHECKPOINT_S = 1.0
-SEED = 13
-RESTORED_PATTERN = re.compile(r"checkpoint restored: (?:none|name=\S+ saved_at=(\S+))")
 HYPERPARAMETERS = {
     "num_round": 700,
     "early_stopping_rounds": 700,
@@ -73,15 +71,17 @@ def run() -> dict[str, Any]:
             uninterrupted_s = [
                 _read_result(stack, run_id)["seconds"] for run_id in _run_one_by_one(stack, UNINTERRUPTED_RUNS)
             ]
-            results = _run_with_interruptions(stack)
+            results = _run_with_interruptions(stack, statistics.median(script_s))
     median_s = statistics.median(script_s)
     overhead_s = statistics.median(uninterrupted_s) - median_s
+    losses = [loss for result in results for loss in result["losses"]]
+    moments = [loss.moment for loss in losses]
     return {
         "seconds": {
             "the training script without Airflow": script_s,
             "a DAG run of the operator, not interrupted": uninterrupted_s,
-            "work lost by an interruption": [lost for result in results for lost in result["lost_s"]],
-            "a DAG run, interrupted 1 to 5 times": [result["seconds"] for result in results],
+            "work lost by an interruption": [loss.lost_s for loss in losses],
+            "a DAG run, interrupted at most 5 times": [result["seconds"] for result in results],
         },
         "facts": {
             "overhead_s": round(overhead_s, 2),
@@ -90,10 +90,12 @@ def run() -> dict[str, Any]:
             "finished": sum(result["state"] == "success" for result in results),
             "runs_interrupted": sum(bool(result["interruptions"]) for result in results),
             "interruptions": sum(result["interruptions"] for result in results),
-            "checkpoints_restored": sum(result["restored"] for result in results),
-            "runs_that_restored_a_checkpoint": sum(bool(result["restored"]) for result in results),
+            "interruptions_before_the_script_began": moments.count(Moment.BEFORE_START),
+            "interruptions_before_a_checkpoint": moments.count(Moment.BEFORE_CHECKPOINT),
+            "interruptions_planned": sum(result["planned"] for result in results),
+            "interruptions_after_a_checkpoint": moments.count(Moment.AFTER_CHECKPOINT),
             "checkpoint_s": CHECKPOINT_S,
-            "max_lost_s": round(max(lost for result in results for lost in result["lost_s"]), 2),
+            "max_lost_s": round(max(loss.lost_s for loss in losses), 2),
             "distinct_models": len({result["model"] for result in results}),
             "savings_that_differ_from_describe": sum(
                 result["saving"] != result["saving_described"] for result in results
@@ -121,7 +123,9 @@ def _create_project(folder: Path) -> Path:
 
 
 def _build_environment(project: Path) -> dict[str, str]:
-    return {**os.environ, "LEEWAY_PROJECT": str(project), "LEEWAY_HOME": str(project / ".leeway"), "PYTHONPATH": "."}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # DVC's stages call `python`
+    home = {"LEEWAY_PROJECT": str(project), "LEEWAY_HOME": str(project / ".leeway")}
+    return {**os.environ, **home, "PYTHONPATH": ".", "PATH": path}
 
 
 def _run_module(project: Path, *module: str, **env: str) -> str:
@@ -181,43 +185,21 @@ def _read_state(stack: dict[str, Any], run_id: str) -> str:
     return str(stack["api"].request("GET", f"/dags/bench/dagRuns/{run_id}")["state"])
 
 
-def _run_with_interruptions(stack: dict[str, Any]) -> list[dict[str, Any]]:
-    """Start all runs, and request interruptions of each job when it appears. Return the results of the runs."""
-    generator, interrupted_jobs, results = random.Random(SEED), set(_list_jobs(stack)), []
-    run_ids = [_trigger_run(stack) for _ in range(RUNS)]
-    unfinished_run_ids = set(run_ids)
+def _run_with_interruptions(stack: dict[str, Any], duration_s: float) -> list[dict[str, Any]]:
+    """Start all runs, and interrupt their jobs. Return the results of the runs."""
+    ignored_jobs = list_jobs(stack["sagemaker"])
+    interrupter, results = Interrupter(stack["sagemaker"], stack["url"], duration_s, ignored_jobs), []
+    unfinished_run_ids = {_trigger_run(stack) for _ in range(RUNS)}
     while unfinished_run_ids:
-        for job in set(_list_jobs(stack)) - interrupted_jobs:
-            _request_interruptions(stack["url"], job, generator)
-            interrupted_jobs.add(job)
+        interrupter.request_next_interruptions()
         candidates = sorted(unfinished_run_ids)[: 2 * MAX_ACTIVE_RUNS]
         for run_id in [id_ for id_ in candidates if _read_state(stack, id_) in ("success", "failed")]:
             unfinished_run_ids.discard(run_id)
-            results.append(_read_result(stack, run_id))
-            print(
-                f"{len(results)} of {RUNS}: {results[-1]['state']}, {results[-1]['interruptions']} interruptions",
-                flush=True,
-            )
+            result = _read_result(stack, run_id)
+            results.append({**result, "planned": len(interrupter.plans[result["job"]])})
+            print(f"{len(results)} of {RUNS}: {result['state']}, {result['interruptions']} interruptions", flush=True)
         time.sleep(0.2)
     return results
-
-
-def _list_jobs(stack: dict[str, Any]) -> list[str]:
-    page = stack["sagemaker"].list_training_jobs(
-        NameContains="bench", SortBy="CreationTime", SortOrder="Descending", MaxResults=20
-    )
-    return [job["TrainingJobName"] for job in page["TrainingJobSummaries"]]
-
-
-def _request_interruptions(url: str, job: str, generator: random.Random) -> None:
-    """Request 1 to 5 interruptions of a job. Their times increase, so each of them interrupts another attempt."""
-    # The script needs 2 s to start, and writes its first checkpoint a second later.
-    after_s = 3.4
-    for _ in range(generator.randint(1, 5)):
-        after_s += generator.uniform(0.2, 0.6)
-        body = {"job": job, "after_s": after_s, "capacity_back_after_s": 0.2, "notice_s": generator.choice([0, 30])}
-        with urllib.request.urlopen(f"{url}/drydock/interrupt", json.dumps(body).encode()):
-            pass
 
 
 def _read_result(stack: dict[str, Any], run_id: str) -> dict[str, Any]:
@@ -229,53 +211,25 @@ def _read_result(stack: dict[str, Any], run_id: str) -> dict[str, Any]:
     job = stack["sagemaker"].describe_training_job(TrainingJobName=result["training_job"])
     bucket, _, key = job["ModelArtifacts"]["S3ModelArtifacts"].removeprefix("s3://").partition("/")
     model = stack["s3"].get_object(Bucket=bucket, Key=key)["Body"].read()
-    starts = _list_starts(stack, result["training_job"])
     stops = [item["StartTime"] for item in job["SecondaryStatusTransitions"] if item["Status"] == "Interrupted"]
+    starts = parse_starts(list(_iter_log_events(stack["logs"], result["training_job"])))
     return {
+        "job": result["training_job"],
         "state": dag_run["state"],
         "seconds": _parse_time(dag_run["end_date"]) - _parse_time(dag_run["start_date"]),
         "interruptions": result["interruptions"],
-        "restored": sum(saved_at is not None for _, saved_at in starts[1:]),
-        "lost_s": [
-            _measure_lost_s(stop, previous_stop, starts)
-            for previous_stop, stop in itertools.pairwise([job["CreationTime"], *stops])
-        ],
+        "losses": measure_losses(job["CreationTime"], stops, starts),
         "saving": round(result["saving"], 6),
         "saving_described": round(1 - job["BillableTimeInSeconds"] / job["TrainingTimeInSeconds"], 6),
         "model": hashlib.sha256(model).hexdigest(),
     }
 
 
-def _measure_lost_s(
-    stop: dt.datetime, previous_stop: dt.datetime, starts: list[tuple[dt.datetime, str | None]]
-) -> float:
-    """Return the seconds of work that an interruption lost.
-
-    The work is lost from the last checkpoint (the one that the next attempt restored), or from the start of the work if
-    there was none. The result is 0 where the attempt, which began after `previous_stop`, had not started its work.
-    """
-    work_start = next((moment for moment, _ in starts if previous_stop <= moment < stop), None)
-    saved_at = next((saved_at for moment, saved_at in starts if moment >= stop), None)
-    if work_start is None:
-        return 0.0
-    return max(
-        0.0, (stop - max(work_start, dt.datetime.fromisoformat(saved_at) if saved_at else work_start)).total_seconds()
-    )
-
-
-def _list_starts(stack: dict[str, Any], job: str) -> list[tuple[dt.datetime, str | None]]:
-    """Return when each attempt of a job began to work, and the time of the checkpoint that it restored, in order."""
-    group, starts = "/aws/sagemaker/TrainingJobs", []
-    for stream in stack["logs"].describe_log_streams(logGroupName=group, logStreamNamePrefix=f"{job}/")["logStreams"]:
+def _iter_log_events(logs: Any, job: str) -> Iterator[Mapping[str, Any]]:
+    group = "/aws/sagemaker/TrainingJobs"
+    for stream in logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=f"{job}/")["logStreams"]:
         query = {"logGroupName": group, "logStreamName": stream["logStreamName"], "startFromHead": True}
-        events = stack["logs"].get_log_events(**query)["events"]
-        starts += [
-            (event["timestamp"], match.group(1))
-            for event in events
-            if (match := RESTORED_PATTERN.search(event["message"]))
-        ]
-    starts.sort(key=lambda start: start[0])
-    return [(dt.datetime.fromtimestamp(moment / 1000, dt.UTC), saved_at) for moment, saved_at in starts]
+        yield from logs.get_log_events(**query)["events"]
 
 
 def _parse_time(text: str) -> float:

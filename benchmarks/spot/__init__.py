@@ -1,0 +1,1 @@
+"""Benchmarks of spot trainings that are interrupted."""

@@ -1,0 +1,65 @@
+"""Interrupt each attempt of the jobs of a benchmark at a random time of the script's duration."""
+
+from __future__ import annotations
+
+import json
+import random
+import urllib.error
+import urllib.request
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any
+
+SEED = 13
+
+
+class Interrupter:
+    """Interrupts each attempt of a job at a random time.
+
+    Args:
+        sagemaker: client of SageMaker.
+        url: address of drydock.
+        duration_s: duration of the script without interruption; an attempt is interrupted at a time from 0 to this.
+        ignored_jobs: names of jobs that are not interrupted.
+    """
+
+    def __init__(self, sagemaker: Any, url: str, duration_s: float, ignored_jobs: Iterable[str]) -> None:
+        self._sagemaker, self._url, self._ignored_jobs = sagemaker, url, set(ignored_jobs)
+        self._generator, self._duration_s = random.Random(SEED), duration_s
+        self.plans: dict[str, list[float]] = {}
+        """For each job, the seconds after which its first, second, ... attempt is interrupted."""
+        self._requests: dict[str, int] = {}
+
+    def request_next_interruptions(self) -> None:
+        """Request the interruption of each attempt that has begun, or waits for capacity, since the last call."""
+        for job in list_jobs(self._sagemaker):
+            if job in self._ignored_jobs:
+                continue
+            plan = self.plans.setdefault(job, self._draw_plan())
+            description = self._sagemaker.describe_training_job(TrainingJobName=job)
+            attempt = sum(item["Status"] == "Interrupted" for item in description["SecondaryStatusTransitions"])
+            has_ended = description["TrainingJobStatus"] in ("Completed", "Failed", "Stopped")
+            if not has_ended and self._requests.get(job, 0) == attempt < len(plan):
+                self._request(job, plan[attempt])
+                self._requests[job] = attempt + 1
+
+    def _draw_plan(self) -> list[float]:
+        return [self._generator.uniform(0, self._duration_s) for _ in range(self._generator.randint(1, 5))]
+
+    def _request(self, job: str, after_s: float) -> None:
+        notice_s = self._generator.choice([0, 30])
+        body = {"job": job, "after_s": after_s, "capacity_back_after_s": 0.2, "notice_s": notice_s}
+        try:
+            with urllib.request.urlopen(f"{self._url}/drydock/interrupt", json.dumps(body).encode()):
+                pass
+        except urllib.error.HTTPError as error:
+            if error.code != HTTPStatus.CONFLICT:  # the job has ended meanwhile
+                raise
+
+
+def list_jobs(sagemaker: Any) -> list[str]:
+    """Return the names of the newest 20 jobs of the benchmark, the newest first."""
+    page = sagemaker.list_training_jobs(
+        NameContains="bench", SortBy="CreationTime", SortOrder="Descending", MaxResults=20
+    )
+    return [job["TrainingJobName"] for job in page["TrainingJobSummaries"]]
