@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pipelines.evaluation.gates.estimates import find_groups
 from pipelines.evaluation.gates.holdout import Holdout
 from pipelines.evaluation.gates.judge import Judgement
 from pipelines.evaluation.gates.policy import Policy
@@ -40,7 +41,7 @@ def write_report(
         policy: threshold of the confusion matrix, and column of the groups that the bootstrap draws.
         importance: feature to its share of the gain.
     """
-    groups = holdout.get_column(policy.draw_by).astype(str).to_numpy() if policy.draw_by else None
+    groups = find_groups(holdout, policy)
     threshold = policy.threshold or _choose_threshold(holdout)
     label, score, champion_score = holdout.label, holdout.candidate_score, holdout.champion_score
     content = Content(

@@ -16,15 +16,27 @@ import xgboost as xgb
 from pipelines.dataset import Dataset
 from pipelines.datasets.flights import model as flights_model
 from pipelines.evaluation.gates import Check
+from pipelines.lake import Lake
 from pipelines.monitoring import drift, windows
 from pipelines.monitoring.profiles.counting import count_days
 from pipelines.monitoring.profiles.record import ReferenceRecord
-from pipelines.steps import evaluate, gate
+from pipelines.steps import evaluate, gate, preprocess, snapshot, train
 
 NUMBERS = ("NA", "nan", "2013", "None", "a $b$ \\frac{", "Größe m²", "it's", 'a "b", c', "missing", "rows")
 CATEGORIES = ("null", "N/A", "with space", "column", "運ぶ")
 VALUES = ["NA", "nan", "None", "null", "N/A", "", "missing", "2013", "Île", 'a "b", c', "it's", "$x^$", "<b>", None]
-DATASET = Dataset(
+
+
+class OddDataset(Dataset):
+    """A dataset whose training script is that of flights."""
+
+    @property
+    def package(self) -> Path:
+        """Folder of the script and of its bundle.txt."""
+        return Path(flights_model.__file__).parent
+
+
+DATASET = OddDataset(
     name="odd",
     key=("date", "row"),
     label="true",
@@ -65,6 +77,9 @@ def odd_dataset(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package.DATASET = DATASET  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pipelines.datasets.odd", package)
     monkeypatch.setitem(sys.modules, "pipelines.datasets.odd.model", flights_model)
+    feature_module = ModuleType("pipelines.datasets.odd.features")
+    feature_module.features = lambda rows: rows  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pipelines.datasets.odd.features", feature_module)
 
 
 @pytest.fixture
@@ -72,6 +87,28 @@ def evaluation(folder: Path, odd_dataset: None) -> Path:
     """Evaluate the model; return the folder of the evidence."""
     fields = {"features": folder / "features", "model": str(folder / "model"), "evaluation": Path("evaluation")}
     return evaluate.run(evaluate.EvaluateSpec.parse({"dataset": "odd", **fields}, "test")).evaluation
+
+
+def test_rows_of_the_lake_are_trained_on_as_they_are(home: Path) -> None:
+    """The steps snapshot, preprocess, train and evaluate run on the lake, with the training script in a process."""
+    rows = build_rows("2013-01-01", 20, 1)
+    for day, rows_of_day in rows.groupby("date"):
+        Lake.open().write_partition("odd", day, pa.Table.from_pandas(rows_of_day, preserve_index=False))  # type: ignore[arg-type]
+    window = {"as_of": "2013-01-21", "train_days": 14, "holdout_days": 6, "min_train_days": 4}
+    snapshot.run(snapshot.SnapshotSpec.parse({"dataset": "odd", **window}, "test"))
+    features = preprocess.run(preprocess.PreprocessSpec(validation_days=2))
+    tables = [pq.read_table(features.features / split / "data.parquet") for split in ("train", "validation", "holdout")]
+    written = pa.concat_tables(tables).sort_by("row")
+    expected = pa.Table.from_pandas(rows, preserve_index=False).take(written["row"])
+    assert written.num_rows == 18 * 400
+    for name in (*NUMBERS, *CATEGORIES, "true"):
+        assert written[name].to_pylist() == expected[name].to_pylist(), name
+    result = train.run(train.TrainSpec(dataset="odd", hyperparameters={"num_round": 30, "eta": 0.3}))
+    model = flights_model.load(result.model)
+    assert model.schema.categories["null"] == sorted(value for value in VALUES if value is not None)
+    assert set(list(model.importance())[:3]) == {"NA", "nan", "null"}, "the features by which the label was made"
+    auc = evaluate.run(evaluate.EvaluateSpec(dataset="odd")).metrics["auc"]
+    assert auc > 0.75
 
 
 def run_gate(folder: Path, evaluation: Path, **policy: object) -> list[Check]:
