@@ -18,7 +18,7 @@ def put_orders(orders: Any, state: str, first_cursor: int) -> None:
     """Write all orders of both days with a state; each has a larger cursor than before."""
     orders.execute(
         "DELETE FROM orders",
-        f"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {2 * ROWS - 1}) "  # noqa: S608
+        f"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {2 * ROWS - 1}) "
         f"INSERT INTO orders SELECT CASE WHEN i < {ROWS} THEN '{DAYS[0]}' ELSE '{DAYS[1]}' END, i, '{state}', "
         f"i + {first_cursor} FROM n",
     )
