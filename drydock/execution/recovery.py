@@ -4,7 +4,7 @@ import time
 from datetime import datetime
 
 from drydock.execution.exits import CommandExit
-from drydock.execution.supervise import Cause, RunEnd
+from drydock.execution.supervise import EXIT_CODE_SIGTERM, Cause, RunEnd
 from drydock.jobs.job import Job
 from drydock.jobs.record import get_now
 from drydock.jobs.states import Phase, Status
@@ -12,8 +12,6 @@ from drydock.store import Store
 
 LOST_JOB_REASON = "InternalServerError: drydock ended while the job ran, and only spot jobs resume after that"
 HEARTBEAT_S = 1.0
-# The exit code of a command that SIGTERM has ended.
-EXIT_CODE_SIGTERM = 143
 
 
 class Heartbeat:

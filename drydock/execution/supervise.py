@@ -12,6 +12,11 @@ from drydock.jobs.job import Job
 from drydock.settings import Settings
 
 TICK_S = 0.1
+# The exit code of a command that SIGTERM has ended.
+EXIT_CODE_SIGTERM = 143
+# Seconds in which a shutdown of the server may follow a SIGTERM to its jobs: when a machine ends, every process gets
+# one.
+SHUTDOWN_DELAY_S = 1.0
 
 
 class Cause(StrEnum):
@@ -79,7 +84,11 @@ class Supervision:
             on_tick()
             time.sleep(TICK_S)
         exit_codes = [host.finish() for host in self._hosts]
-        return RunEnd(self._cause, self._failed_exit_code or next((code for code in exit_codes if code), 0))
+        exit_code = self._failed_exit_code or next((code for code in exit_codes if code), 0)
+        # A SIGTERM that the server did not send is the script's own failure, or the beginning of the server's end.
+        if self._cause is Cause.EXIT and exit_code == EXIT_CODE_SIGTERM and self._shutdown.wait(SHUTDOWN_DELAY_S):
+            self._cause = Cause.SHUTDOWN
+        return RunEnd(self._cause, exit_code)
 
     def _check_causes(self) -> None:
         if self._cause is not Cause.SHUTDOWN and self._shutdown.is_set():
@@ -96,8 +105,11 @@ class Supervision:
             self._end_hosts_of_failed_job()
 
     def _terminate(self, cause: Cause, grace_s: float) -> None:
+        running_hosts = self._list_running_hosts()
+        if not running_hosts:
+            return  # the command has just ended by itself
         self._cause, self._kill_at = cause, time.monotonic() + grace_s
-        for host in self._list_running_hosts():
+        for host in running_hosts:
             host.terminate() if grace_s else host.kill()
 
     def _list_running_hosts(self) -> list[RunningHost]:

@@ -4,6 +4,9 @@ A process belongs to the stack when its environment has LEEWAY_STACK_ID together
 builds a new environment for each training job: a job belongs to the stack when its DRYDOCK_TREE lies in the stack's
 drydock folder. The descendants of these processes belong to the stack too. Process groups are not enough: Airflow's
 tasks and steps leave the group, and survive a kill -9 of their parents.
+
+Jobs belong to drydock alone. While it runs, it ends them itself, and records that spot jobs were interrupted. A signal
+from elsewhere would count as a failure of a job's script.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ SERVICE_VARIABLE = "LEEWAY_STACK_SERVICE"
 """The variable that names the service to which a process belongs. Children of the service inherit it."""
 GRACE_S = 8.0
 """Seconds between SIGTERM and SIGKILL."""
+DRYDOCK_GRACE_S = 20.0
+"""The same for drydock, which waits for its jobs and then uploads their last checkpoints."""
 KILL_TIMEOUT_S = 10.0
 """Longest time, in seconds, that a process may need to end after SIGKILL."""
 _POLL_S = 0.1
@@ -45,7 +50,8 @@ def find_processes(home: Path, excluded_pids: Iterable[int] = (), service: str =
 def stop_processes(home: Path, excluded_pids: Iterable[int] = (), grace_s: float = GRACE_S, service: str = "") -> int:
     """Stop the processes of the stack: send SIGTERM, wait `grace_s` seconds, send SIGKILL. Idempotent.
 
-    With `service`, only the processes of that service are stopped. With `grace_s` 0, there is no SIGTERM.
+    With `service`, only the processes of that service are stopped. With `grace_s` 0, there is no SIGTERM. A drydock
+    that runs has longer than `grace_s`, and ends its jobs itself.
 
     Returns:
         the number of processes that were stopped; 0 where none ran.
@@ -54,22 +60,27 @@ def stop_processes(home: Path, excluded_pids: Iterable[int] = (), grace_s: float
         UnavailableError: a process did not end after SIGKILL, for example because a disk hangs. A retry can help.
     """
     excluded_pids = tuple(excluded_pids)
+    found_processes: set[psutil.Process] = set()
     signalled_processes: set[psutil.Process] = set()
-    grace_end = time.monotonic() + grace_s
+    start = time.monotonic()
     # Processes are searched for again each time, because a parent that ends may have started another one.
     while remaining_processes := find_processes(home, excluded_pids, service):
-        now = time.monotonic()
-        if now > grace_end + KILL_TIMEOUT_S:
+        waited_s = time.monotonic() - start
+        drydocks = {process for process in remaining_processes if _is_drydock(process)}
+        drydock_grace_s = max(grace_s, DRYDOCK_GRACE_S)
+        if waited_s > (drydock_grace_s if drydocks else grace_s) + KILL_TIMEOUT_S:
             pids = [process.pid for process in remaining_processes]
             raise UnavailableError(f"Processes {pids} did not end after SIGKILL; try again.")
-        for process in remaining_processes:
-            if now >= grace_end:
+        # A parent first: it would record the end of a child as a failure.
+        for process in sorted(_exclude_jobs(remaining_processes, drydocks), key=psutil.Process.create_time):
+            if waited_s >= (drydock_grace_s if process in drydocks else grace_s):
                 _send_signal(process, kill=True)
             elif process not in signalled_processes:
                 _send_signal(process, kill=False)
-        signalled_processes.update(remaining_processes)
+                signalled_processes.add(process)
+        found_processes.update(remaining_processes)
         time.sleep(_POLL_S)
-    return len(signalled_processes)
+    return len(found_processes)
 
 
 def find_unserved_ports(home: Path, ports: Iterable[int]) -> list[int]:
@@ -88,6 +99,34 @@ def _send_signal(process: psutil.Process, *, kill: bool) -> None:
     # psutil compares the creation time first, so it never signals a later process with the same pid.
     with suppress(psutil.Error):
         process.kill() if kill else process.terminate()
+
+
+def _exclude_jobs(processes: list[psutil.Process], drydocks: set[psutil.Process]) -> list[psutil.Process]:
+    """Return the processes without those of the running drydocks' jobs. Without a drydock, all are returned."""
+    drydock_pids = {process.pid for process in drydocks}
+    if not drydock_pids:
+        return processes
+    parent_pids = {process.pid: _read_parent(process) for process in processes}
+    return [
+        process
+        for process in processes
+        if drydock_pids.isdisjoint(_list_ancestors(process.pid, parent_pids)) and not _read_tree(process)
+    ]
+
+
+def _is_drydock(process: psutil.Process) -> bool:
+    try:
+        return "drydock" in process.cmdline() and not _read_tree(process)
+    except psutil.Error:
+        return False
+
+
+def _read_tree(process: psutil.Process) -> str:
+    """Return the folder of the job that a process belongs to; empty for any other process."""
+    try:
+        return str(process.environ().get("DRYDOCK_TREE", ""))
+    except (psutil.Error, OSError):
+        return ""
 
 
 def _is_living(process: psutil.Process) -> bool:

@@ -20,7 +20,7 @@ from stack.services.commands import list_services, write_secrets
 from stack.services.environment import build_environment
 from stack.services.locks import Holder, LockedError, hold_lock, read_holder
 from stack.services.ports import are_free, choose_ports
-from stack.services.processes import GRACE_S, KILL_TIMEOUT_S
+from stack.services.processes import DRYDOCK_GRACE_S, KILL_TIMEOUT_S
 from stack.services.readiness import (
     Progress,
     StackStoppedError,
@@ -118,7 +118,7 @@ def join_running_stack(layout: Layout, report_progress: Progress) -> Stack | Non
     try:
         wait_until_ready(layout, stack, report_progress)
     except StackStoppedError:
-        deadline = time.monotonic() + GRACE_S + KILL_TIMEOUT_S
+        deadline = time.monotonic() + DRYDOCK_GRACE_S + KILL_TIMEOUT_S
         while stack.is_alive() and time.monotonic() < deadline:
             time.sleep(_POLL_S)
         return None

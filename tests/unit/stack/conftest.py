@@ -20,13 +20,17 @@ def wait_for() -> Callable[..., None]:
 
 @pytest.fixture
 def spawn() -> Iterator[Spawn]:
-    """Return the function that starts `python -c CODE` with only the given variables, and kills it after the test."""
+    """Return the function that starts `python -c CODE` with only the given variables.
+
+    The process is killed after the test.
+    """
     children: list[subprocess.Popen[bytes]] = []
 
-    def start(code: str, **environment: str) -> subprocess.Popen[bytes]:
+    def start(code: str, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
         env = {"PATH": os.environ["PATH"], **environment}
+        code = f"{code}\nprint('ready', flush=True)\nimport time; time.sleep(600)"
         child = subprocess.Popen(
-            [sys.executable, "-c", f"{code}\nprint('ready', flush=True)\nimport time; time.sleep(600)"],
+            [sys.executable, "-c", code, *arguments],
             env=env,
             stdout=subprocess.PIPE,
         )

@@ -53,6 +53,47 @@ def test_stops_an_orphaned_training_job(spawn, tmp_path):
     assert child.wait() == -signal.SIGTERM
 
 
+DRYDOCK = """
+import signal, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", CODE], env=ENV, start_new_session=True, stdout=subprocess.PIPE)
+child.stdout.readline()
+def stop(*_):
+    time.sleep(0.5)
+    if child.poll() is None:
+        print("runs", flush=True)
+        child.kill()
+    sys.exit(0)
+signal.signal(signal.SIGTERM, stop)
+"""
+JOB = "print(flush=True); import time; time.sleep(600)"
+
+
+@pytest.mark.parametrize("has_tree", [True, False], ids=["job", "docker command of a job"])
+def test_leaves_a_job_to_the_drydock_that_runs(spawn, tmp_path, has_tree):
+    tree = {"DRYDOCK_TREE": str(tmp_path / "drydock" / "jobs" / "one")} if has_tree else {}
+    code = DRYDOCK.replace("CODE", repr(JOB)).replace("ENV", repr(tree))
+    drydock = spawn(code, "drydock", **build_marks(tmp_path))
+    assert stop_processes(tmp_path) >= 1
+    assert drydock.wait() == 0
+    assert drydock.stdout.readline() == b"runs\n"
+
+
+def test_leaves_a_job_that_is_no_descendant_to_the_drydock_that_runs(spawn, tmp_path):
+    job = spawn("", DRYDOCK_TREE=str(tmp_path / "drydock" / "jobs" / "one"))
+    code = f"import os, signal, sys; signal.signal(signal.SIGTERM, lambda *_: (os.kill({job.pid}, 9), sys.exit(0)))"
+    drydock = spawn(code, "drydock", **build_marks(tmp_path))
+    assert stop_processes(tmp_path) >= 1
+    assert (drydock.wait(), job.wait()) == (0, -signal.SIGKILL)
+
+
+def test_stops_the_jobs_of_a_drydock_that_hangs(spawn, tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "DRYDOCK_GRACE_S", 0.3)
+    code = f"{IGNORE}\n{DRYDOCK.replace('CODE', repr(JOB)).replace('ENV', '{}').rpartition('signal.signal')[0]}"
+    drydock = spawn(code, "drydock", **build_marks(tmp_path))
+    assert stop_processes(tmp_path, grace_s=0.3) == 2
+    assert drydock.wait() == -signal.SIGKILL
+
+
 SERVING = "import socket; server = socket.create_server(('127.0.0.1', PORT))"
 
 
