@@ -73,6 +73,7 @@ with DAG(
         entry_point="pipelines/datasets/flights/training.py",
         bundle="pipelines/datasets/flights/bundle.txt",
         channels={name: f"{workspace}/data/features/{name}" for name in ("train", "validation")},
+        code=workspace,
         instance_type="ml.m5.large",
         model="flights",
         max_run_s=3_600,

@@ -14,9 +14,8 @@ from typing import Any
 from pipelines.features.pinned_window import PinnedWindow
 from pipelines.settings import settings
 from pipelines.system.files import digest_files, sha256
-from pipelines.versioning import checkouts
 from pipelines.versioning.checkouts import Code
-from pipelines.versioning.git import DIRTY
+from pipelines.versioning.git import CODE_FILE, DIRTY
 
 COSTS = ("training_s", "billable_s", "cost_usd", "saving", "interruptions", "lost_s", "capacity_s", "price_usd_h")
 """Keys of a lineage whose values are numbers; they become metrics of the run, and tags of run and version."""
@@ -106,4 +105,4 @@ def read_schema(features: Path) -> dict[str, str]:
 def _read_code(origin: Origin) -> Code:
     """Describe the code that built the features: the workspace's if dvc.lock is in a workspace, else the project's."""
     folder = origin.lock.absolute().parent
-    return Code.describe(folder if (folder / checkouts.CODE_FILE).is_file() else settings().project)
+    return Code.describe(folder if (folder / CODE_FILE).is_file() else settings().project)

@@ -19,6 +19,7 @@ from pipelines.system.locks import hold_lock
 from pipelines.system.log import log
 from pipelines.system.packages import find_versions
 from pipelines.versioning.git import (
+    CODE_FILE,
     DIRTY,
     GitError,
     describe_commit,
@@ -31,8 +32,6 @@ from pipelines.versioning.git import (
 
 CODE_PATHS = ("pipelines", "expectations", "dvc.yaml", PARAMS_FILE)
 """Parts of the project that are copied; a change in one of them makes the code dirty."""
-CODE_FILE = "code.json"
-"""File beside the code that describes it; see `Code`."""
 COMMIT_HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 """Full hash of a commit, by SHA-1 or SHA-256. Only a GitDagBundle has such a hash as its version."""
 DVCIGNORE = ".dvcignore"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Sequence
@@ -9,6 +10,8 @@ from pathlib import Path
 
 DIRTY = "-dirty"
 """Suffix of a commit where files differ from it."""
+CODE_FILE = "code.json"
+"""File of a workspace that describes its code; see `checkouts.Code`."""
 
 
 class GitError(Exception):
@@ -28,6 +31,14 @@ def describe_commit(folder: Path) -> str:
         return run_git(folder, "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*")
     except GitError:
         return "unknown"
+
+
+def read_workspace_commit(folder: Path) -> str:
+    """Return the commit of a workspace's code, as its code.json says; empty where the folder has none."""
+    try:
+        return str(json.loads((folder / CODE_FILE).read_text(encoding="utf-8"))["git_commit"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def is_repository(folder: Path) -> bool:

@@ -21,7 +21,7 @@ from pipelines.system.locks import hold_lock
 from pipelines.system.log import log
 from pipelines.versioning import checkouts
 from pipelines.versioning.checkouts import Code
-from pipelines.versioning.git import GitError, get_lock_path, run_git
+from pipelines.versioning.git import CODE_FILE, GitError, get_lock_path, run_git
 
 REMOTE = "leeway"
 """Name of the remote in a workspace's configuration of DVC."""
@@ -123,7 +123,7 @@ def _remove_unused(except_name: str) -> None:
 
 def _get_last_use(folder: Path) -> float:
     """Return when the workspace was last prepared, or got new data: seconds since the epoch."""
-    paths = (folder, folder / checkouts.CODE_FILE, folder / "data")
+    paths = (folder, folder / CODE_FILE, folder / "data")
     return max((path.stat().st_mtime for path in paths if path.exists()), default=time.time())
 
 

@@ -338,7 +338,9 @@ def test_guard_without_as_of_fails_without_a_retry(bag):
 def test_tasks_after_the_training_get_its_outputs(bag, logical):
     dag = bag.dags["flights_train"]
     context = build_context(dag, logical=logical, params={"as_of": "2013-03-01"})
-    assert render(dag, "train", context).channels == {
+    train = render(dag, "train", context)
+    assert train.code == "/srv/workspaces/one", "the script is of the commit of the features"
+    assert train.channels == {
         "train": "/srv/workspaces/one/data/features/train",
         "validation": "/srv/workspaces/one/data/features/validation",
     }

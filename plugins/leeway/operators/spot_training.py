@@ -25,10 +25,12 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
     stopped. Idempotent.
 
     Args:
-        entry_point: training script, relative to the project; runs as `python NAME --hyperparameter value ...`.
-        bundle: text file that lists the other files that the script needs, relative to the project.
+        entry_point: training script, relative to `code`; runs as `python NAME --hyperparameter value ...`.
+        bundle: text file that lists the other files that the script needs, relative to `code`.
         channels: channel name to folder or s3:// prefix (templated); a folder is uploaded, unless S3 has the same
             content already.
+        code: folder of the script, its other files and params.yaml (templated), such as the workspace of
+            DvcReproOperator, so that features and model come from the same commit; by default LEEWAY_PROJECT.
         hyperparameters: hyperparameters of the script (templated); they override those of section `train` of
             params.yaml.
         role_arn: execution role of the job (templated); by default the environment's LEEWAY_ROLE_ARN.
@@ -70,7 +72,17 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
     job_task_class = TrainingTask
     job_fields_class = TrainingFields
     template_fields: Sequence[str] = (
-        *("aws_conn_id", "region_name", "verify", "channels", "hyperparameters", "role_arn", "bucket", "prefix"),
+        *(
+            "aws_conn_id",
+            "region_name",
+            "verify",
+            "channels",
+            "hyperparameters",
+            "role_arn",
+            "bucket",
+            "prefix",
+            "code",
+        ),
         *("image_uri", "environment", "config", "python", "env", "budget_usd", "project", "model", "check_interval_s"),
         *("instance_type", "instance_types", "instance_count", "volume_size_gb", "max_run_s", "max_wait_s"),
     )
@@ -82,6 +94,7 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         entry_point: str,
         bundle: str,
         channels: Mapping[str, str],
+        code: str = "",
         hyperparameters: Mapping[str, Any] | None = None,
         role_arn: str = "",
         bucket: str = "",
@@ -109,7 +122,7 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(config=config or {}, deferrable=deferrable, **kwargs)
-        self.entry_point, self.bundle, self.channels = entry_point, bundle, channels
+        self.entry_point, self.bundle, self.channels, self.code = entry_point, bundle, channels, code
         self.hyperparameters, self.role_arn, self.bucket, self.prefix = hyperparameters, role_arn, bucket, prefix
         self.framework, self.framework_version, self.image_uri = framework, framework_version, image_uri
         self.instance_type, self.instance_types, self.instance_count = instance_type, instance_types, instance_count

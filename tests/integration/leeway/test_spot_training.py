@@ -10,13 +10,22 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskD
 from leeway.hooks.sagemaker import aws_errors
 from leeway.hooks.training.inputs import TrainingJobs
 
+from pipelines.versioning.workspaces import open_workspace
 from tests.tools import forking
+from tests.tools.airflow_project import run_git
 
 
 def list_jobs_of(drydock, deferral) -> list[str]:
     """Return the names of the jobs of a deferred task."""
     base = deferral.trigger.wait.job_name.rpartition("-")[0]
     return [name for name in drydock.list_jobs() if name.startswith(base)]
+
+
+def commit_all(project):
+    """Commit all files of the project; return the commit."""
+    run_git(project, "add", "-A")
+    run_git(project, "commit", "-qm", "x")
+    return run_git(project, "rev-parse", "HEAD")
 
 
 def list_input_uploads(drydock):
@@ -59,6 +68,28 @@ def test_config_overrides_the_request(drydock, project, make_spot_task, context,
 def test_hyperparameters_of_the_task_override_those_of_params_yaml(drydock, project, make_spot_task, context, start):
     deferral = start(make_spot_task(hyperparameters={"seed": 99}), context)
     assert drydock.describe_job(deferral.trigger.wait.job_name)["HyperParameters"]["seed"] == "99"
+
+
+def test_code_of_a_workspace_is_that_of_its_commit(
+    drydock, project, make_spot_task, context, start, finish, monkeypatch, home, fresh_settings, capsys
+):
+    """The workspace is that of DvcReproOperator. The project has another commit by now."""
+    monkeypatch.setenv("LEEWAY_PROJECT", str(project))
+    fresh_settings()
+    run_git(project, "init", "-q")
+    first_commit = commit_all(project)
+    with open_workspace("run", None) as workspace:
+        assert workspace.code.git_commit == first_commit
+    (project / "lib/extra.py").write_text("WORD = 'other code for'")
+    (project / "params.yaml").write_text("train: {hyperparameters: {seed: 99}}")
+    second_commit = commit_all(project)
+    for code, commit, word, seed in ((str(workspace.folder), first_commit, "trained on", "13"),
+                                     ("", second_commit, "other code for", "99")):  # fmt: skip
+        deferral = start(make_spot_task(code=code), context)
+        job = drydock.describe_job(deferral.trigger.wait.job_name)
+        assert (job["Environment"]["LEEWAY_GIT_COMMIT"], job["HyperParameters"]["seed"]) == (commit, seed)
+        finish(make_spot_task(code=code), deferral)
+        assert f"{word} {project.parent.name} ok" in capsys.readouterr().out
 
 
 def test_completed_job_gives_the_result_of_the_task(drydock, project, make_spot_task, context, start, finish, capsys):

@@ -16,6 +16,7 @@ class TrainingFields:
     entry_point: str
     bundle: str
     channels: Mapping[str, str]
+    code: str
     hyperparameters: Mapping[str, Any] | None
     role_arn: str
     bucket: str

@@ -23,7 +23,7 @@ from leeway.hooks.training.fields import TrainingFields
 from leeway.hooks.training.inputs import TrainingJobs
 from pipelines import params
 from pipelines.errors import LeewayError
-from pipelines.versioning.git import describe_commit
+from pipelines.versioning.git import describe_commit, read_workspace_commit
 
 
 class TrainingTask(JobTask):
@@ -108,9 +108,15 @@ class TrainingTask(JobTask):
     def _build_environment(self) -> dict[str, str]:
         """Return the script's variables: the address of MLflow, the commit of the code, and the operator's own."""
         tracking_uri = os.environ.get("MLFLOW_TRACKING_URI", "")
-        commit = {"LEEWAY_GIT_COMMIT": describe_commit(self.project_folder)}
+        folder = self.project_folder
+        commit = {"LEEWAY_GIT_COMMIT": read_workspace_commit(folder) or describe_commit(folder)}
         tracking_variables = {"MLFLOW_TRACKING_URI": tracking_uri} if tracking_uri else {}
         return commit | tracking_variables | dict(self.fields.environment or {})
+
+    @property
+    def project_folder(self) -> Path:
+        """Folder of the script and of params.yaml."""
+        return Path(self.fields.code) if self.fields.code else super().project_folder
 
     def _get_image(self) -> str:
         if self.fields.image_uri:
