@@ -27,7 +27,7 @@ $(STAMP): $(UV) uv.lock pyproject.toml
 $(UV):
 	@test -n "$(PYTHON)" || { \
 		echo "error: no Python 3.11 or 3.12 found; install one, or name it: make $(MAKECMDGOALS) PYTHON=PATH" >&2; exit 2; }
-	@rm -rf .leeway/uv && mkdir -p .leeway
+	@rm -rf .leeway/uv && mkdir -p .leeway && chmod 700 .leeway
 	@$(PYTHON) -m venv .leeway/uv
 	@.leeway/uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@touch $@

@@ -123,6 +123,14 @@ def settings() -> Settings:
         ) from None
 
 
+def create_home() -> None:
+    """Create LEEWAY_HOME where it does not exist, for its owner alone: it will hold data and models. Idempotent.
+
+    The mode of an existing folder stays: its owner may share it.
+    """
+    settings().home.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def _name_variable(location: tuple[int | str, ...]) -> str:
     """Return the name of the environment variable of a field."""
     name = str(location[0])

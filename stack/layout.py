@@ -77,7 +77,7 @@ class Layout:
         return self.home / "logs" / f"{service}.log"
 
     def create_folders(self) -> None:
-        """Create the folders. Idempotent.
+        """Create the folders; make the home the owner's alone, also where it exists already. Idempotent.
 
         Raises:
             RequestError: the project has no dags folder. A retry cannot help.
@@ -88,7 +88,9 @@ class Layout:
         try:
             for folder in (self.home / "logs", self.airflow, self.mlflow, self.drydock, self.docs):
                 folder.mkdir(parents=True, exist_ok=True)
-            self.airflow.chmod(0o700)  # it holds keys, a password, and a database with connections
+            # Data, models, keys and the code of jobs: other users of the machine can neither read nor change them.
+            self.home.chmod(0o700)
+            self.airflow.chmod(0o700)
             disk = os.statvfs(self.home)
         except OSError as error:
             raise UnavailableError(f"Cannot write to {self.home}: {error.strerror}.") from None

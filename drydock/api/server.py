@@ -91,7 +91,7 @@ def lock_data_folder(data: Path) -> Iterator[None]:
         CannotStart: Another server uses it, or it is not writable. A retry can help.
     """
     try:
-        data.mkdir(parents=True, exist_ok=True)
+        _create_private_folder(data)
         lock = (data / "lock").open("a")
     except OSError as error:
         raise CannotStart(f"cannot use the data folder {data}: {error.strerror or error}") from error
@@ -101,6 +101,13 @@ def lock_data_folder(data: Path) -> Iterator[None]:
         except OSError as error:
             raise CannotStart(f"the data folder {data} is in use by another drydock") from error
         yield
+
+
+def _create_private_folder(folder: Path) -> None:
+    """Create a folder, and the folders above it that are missing, for their owner alone: jobs' code runs from there."""
+    if not folder.exists():
+        _create_private_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from pipelines import params
 from pipelines.contract import Report
 from pipelines.errors import LeewayError, SpecError
 from pipelines.printable import escape
-from pipelines.settings import settings
+from pipelines.settings import create_home, settings
 from pipelines.steps import STEPS, load_result_class, load_run_function, load_spec_class, read_summary
 from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log_to_stderr
@@ -156,8 +156,10 @@ def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> N
         fields = load_spec_class(step).model_fields
         option_values = {name: _parse_value(value, fields[name]) for name, value in options.items()}
         values = params.load_section(settings().project, step) | _read_spec(spec_file) | option_values
+        request = load_spec_class(step).parse(values, step)
+        create_home()
         with redirect_stdout(sys.stderr):  # stdout is for the result, and MLflow prints the address of its run there
-            result = load_run_function(step)(load_spec_class(step).parse(values, step))
+            result = load_run_function(step)(request)
         _write(out, result.model_dump_json(indent=2))
     except KeyboardInterrupt:
         raise SystemExit(130) from None

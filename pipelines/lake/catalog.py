@@ -15,7 +15,7 @@ from sqlalchemy.exc import DatabaseError
 from pipelines.errors import DataError
 from pipelines.lake import configured_catalog
 from pipelines.lake.commits import NAMESPACE, PARTITION, TABLE_PROPERTIES, retry_conflicts
-from pipelines.settings import settings
+from pipelines.settings import create_home, settings
 from pipelines.system.error_translation import RESTORE_LAKE, describe_reason, translate_known_error
 
 
@@ -89,6 +89,7 @@ def _build_embedded_properties() -> dict[str, str]:
         configured_catalog.check_configuration(configuration)
         return {}
     path = _get_embedded_file()
+    create_home()
     path.parent.mkdir(parents=True, exist_ok=True)
     _refuse_lost_catalog(path)
     return {"type": "sql", "uri": f"sqlite:///{path}", "warehouse": path.parent.as_uri()}

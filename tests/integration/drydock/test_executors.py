@@ -64,7 +64,7 @@ def wait_for(condition: Callable[[], Any]) -> None:
 def image() -> Iterator[str]:
     """Make an image of the Python that runs the tests, without a registry; return its name."""
     if problem := find_engine_problem():
-        pytest.skip(f"no container engine: {problem}")
+        pytest.skip(f"no container engine (apt-get install docker.io): {problem}")
     if sys.platform != "linux":
         pytest.skip("the image is made from this machine's Python, which is not for Linux")
     changes = ["ENV LD_LIBRARY_PATH=/lib64", "ENV PATH=/usr/local/bin:/bin", 'ENTRYPOINT ["python3", "-c", '

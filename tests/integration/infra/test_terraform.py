@@ -84,7 +84,10 @@ def terraform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terraform]:
     """Start a server for STS, and initialize a copy of the configuration."""
     providers = find_providers()
     if not shutil.which("terraform") or providers is None:
-        pytest.skip("terraform or its AWS provider is missing: TERRAFORM_PLUGINS names the provider's folder")
+        pytest.skip(
+            "terraform or its AWS provider is missing: install terraform, run `terraform providers mirror FOLDER` in "
+            "infra/terraform, and set TERRAFORM_PLUGINS to FOLDER"
+        )
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)

@@ -24,7 +24,9 @@ import pytest
 
 from tests.tools import forking
 from tests.tools.groups import end_group
+from tests.tools.recorded_calls import HINT, list_new_calls
 from tests.tools.recording import TEST_ACCESS_KEY
+from tools.record_calls import TEST_NAMES
 
 ROOT = Path(__file__).parents[3]
 BUCKET = "leeway"
@@ -106,13 +108,29 @@ def build_aws_connection(url: str) -> str:
     return json.dumps({"conn_type": "aws", **keys, "extra": extra})
 
 
+def get_calls_file() -> Path:
+    """Return the file in which the servers' calls are recorded; tools/record_calls.py names one by RECORD_CALLS."""
+    return Path(os.environ.get("RECORD_CALLS") or f"{os.environ['AIRFLOW_HOME']}/calls-{os.getpid()}")
+
+
+@pytest.fixture(autouse=True)
+def only_recorded_calls(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail the test that made an AWS call by which the policies of the roles were not written.
+
+    The other tests name buckets, keys and jobs of their own, and make no other kind of call.
+    """
+    yield
+    is_recorded = request.path.stem.removeprefix("test_") in TEST_NAMES and "RECORD_CALLS" not in os.environ
+    if is_recorded and (new_calls := list_new_calls(get_calls_file())):
+        get_calls_file().unlink()  # the next test must not fail for this one
+        pytest.fail(f"calls that infra/policies/calls.json does not have: {'; '.join(new_calls)}. {HINT}")
+
+
 @contextlib.contextmanager
 def run_drydock(folder: Path, until: Callable[..., Any]) -> Iterator[Drydock]:
     """Run a drydock server in `folder` while the block runs. End it and its jobs afterwards."""
     port_file = folder / "port"
-    # tools/record_calls.py sets this variable to the file in which the server's calls are recorded.
-    calls_file = os.environ.get("RECORD_CALLS")
-    program = [str(ROOT / "tests/tools/recording.py"), calls_file] if calls_file else ["-m", "drydock"]
+    program = str(ROOT / "tests/tools/recording.py"), str(get_calls_file())
     command = [sys.executable, *program, "--port", "0", "--port-file", str(port_file)]
     command += ["--data", str(folder / "data")]
     # The jobs of the tests need very little CPU and memory, so many of them may run at once.

@@ -1,12 +1,13 @@
 """Test that settings are checked when they are read, and that the error names the environment variable."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pipelines.errors import SpecError
-from pipelines.settings import settings
+from pipelines.settings import create_home, settings
 
 
 @pytest.mark.parametrize(
@@ -69,3 +70,19 @@ def test_an_empty_variable_counts_as_not_set(
         monkeypatch.setenv(variable, "")
     assert (settings().home, settings().project) == (tmp_path / ".leeway", tmp_path)
     assert (settings().workspace_days, settings().mlflow_tracking_uri) == (30, "")
+
+
+def test_home_is_created_for_its_owner_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
+) -> None:
+    home, umask = tmp_path / "a" / "home", os.umask(0)
+    try:
+        monkeypatch.setenv("LEEWAY_HOME", str(home))
+        fresh_settings()
+        create_home()
+        assert home.stat().st_mode & 0o777 == 0o700
+        home.chmod(0o750)
+        create_home()
+        assert home.stat().st_mode & 0o777 == 0o750, "its owner may share it"
+    finally:
+        os.umask(umask)

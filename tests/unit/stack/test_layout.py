@@ -36,3 +36,11 @@ def test_refuses_a_home_that_cannot_be_written(layout, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UnavailableError, match="Cannot write"):
         Layout(home=tmp_path / "file" / "home", project=tmp_path).create_folders()
+
+
+def test_home_is_the_owners_alone_also_where_it_exists(layout):
+    """`make setup` or an older version may have created it for everybody."""
+    layout.home.mkdir()
+    layout.home.chmod(0o755)
+    layout.create_folders()
+    assert layout.home.stat().st_mode & 0o777 == 0o700

@@ -80,3 +80,38 @@ def test_targets_and_tools_of_workflows_exist() -> None:
             assert (words[0] == "make" and words[1] in targets) or words[:2] == ["sudo", "apt-get"]
         for tool in re.findall(r"tools/\w+\.py", path.read_text()):
             assert (ROOT / tool).is_file()
+
+
+PACKAGE_OF_RUNNER = {"postgresql", "docker.io", "docker-compose", "util-linux", "awscli", "python3-pip"}
+"""Packages whose programs GitHub's runner (ubuntu-24.04) has."""
+MISSING = re.compile(r"apt-get install ([\w.-]+)|find_program\([^)\n]*?\"([a-z][\w.-]+)\"\)")
+
+REASON = re.compile(
+    r"(?:pytest\.skip\(|reason=)\s*f?\"([^\"]*(?:missing|no container engine)[^\"]*(?:\"\s+\"[^\"]*)*)\""
+)
+"""Reason of a skip because a program is missing."""
+
+
+def list_packages_for_tests() -> set[str]:
+    """List the packages that a skipped test names."""
+    texts = [path.read_text() for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__)]
+    return {name for text in texts for groups in MISSING.findall(text) for name in groups if name}
+
+
+def test_ci_installs_what_the_tests_would_be_skipped_without() -> None:
+    text = (ROOT / ".github" / "workflows" / "check.yaml").read_text()
+    installed = {word for line in re.findall(r"apt-get install --yes (.+)", text) for word in line.split()}
+    packages = list_packages_for_tests()
+    assert {"postgresql", "prometheus", "redis-server"} <= packages, "the search finds what tests name"
+    assert packages - PACKAGE_OF_RUNNER - installed == set()
+
+
+def test_a_test_that_is_skipped_without_a_program_says_what_to_install() -> None:
+    """A reason that says `missing` and no more leaves the reader to guess what to install."""
+    reasons = []
+    for path in (ROOT / "tests").rglob("*.py"):
+        reasons += re.findall(
+            r"(?:pytest\.skip\(|reason=)\s*f?\"([^\"]*(?:missing|no container engine)[^\"]*)\"", path.read_text()
+        )
+    assert len(reasons) > 5
+    assert [reason for reason in reasons if "install" not in reason] == []

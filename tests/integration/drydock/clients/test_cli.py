@@ -17,7 +17,7 @@ import pytest
 AWS = shutil.which("aws", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 GROUP = "/aws/sagemaker/TrainingJobs"
 
-pytestmark = pytest.mark.skipif(AWS is None, reason="`aws` is neither beside this Python nor on the PATH")
+pytestmark = pytest.mark.skipif(AWS is None, reason="`aws` is missing: apt-get install awscli")
 
 
 @pytest.fixture(scope="module")

@@ -122,7 +122,8 @@ SageMaker:
 ROLE = "arn:aws:iam::123456789012:role/training"
 
 pytestmark = pytest.mark.skipif(
-    not (shutil.which("pip3") or shutil.which("pip")), reason="the SDK's driver refuses a machine without pip"
+    not (shutil.which("pip3") or shutil.which("pip")),
+    reason="pip is missing, which the SDK's driver needs: apt-get install python3-pip",
 )
 
 

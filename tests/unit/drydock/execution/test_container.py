@@ -59,7 +59,7 @@ def test_an_invalid_process_file_needs_no_engine(no_engine: None, tmp_path: Path
 
 def test_reports_a_missing_dockerfile(tmp_path: Path) -> None:
     if find_engine_problem():
-        pytest.skip("only an engine can say that it has no image")
+        pytest.skip("no container engine, which alone can say that it has no image: apt-get install docker.io")
     with pytest.raises(JobFailed, match=r"cannot read what .*nowhere/Dockerfile is built from"):
         Images(tmp_path / "nowhere" / "Dockerfile").find("no-such/image:1")
 

@@ -142,7 +142,7 @@ def run_report(*prefix: str, root: Path) -> list[str]:
     command = [*prefix, sys.executable, "-c", REPORT_CODE, str(root)]
     result = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
     if result.returncode != 0 and prefix and not shutil.which(prefix[0]):
-        pytest.skip(f"{prefix[0]} is missing")
+        pytest.skip(f"{prefix[0]} is missing: apt-get install util-linux")
     return result.stdout.strip().split("|") or [result.stderr]
 
 
