@@ -1,6 +1,6 @@
 # Each target first installs what it needs. A bare clone needs only Python 3.11 or 3.12, git and make.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo replay up down backup restore mwaa compose-init compose-up compose-offline compose-demo compose-down check test test-fast docs bench soak clean distclean
+.PHONY: help setup demo replay up down backup restore mwaa compose-init compose-up compose-offline compose-demo compose-down check test test-fast test-containers conformance docs bench soak clean distclean
 
 UV_VERSION := 0.13.8
 # Both stamps are written last, so that an interrupted installation is repeated.
@@ -90,6 +90,13 @@ test: $(STAMP) ## run the whole test suite (STORE=1 stores the durations, which 
 
 test-fast: $(STAMP) ## run the tests that need no server: unit tests, contract of the steps, DAGs
 	$(RUN)/pytest -n 2 --dist loadfile -m "not soak and not spark" tests/unit tests/contract tests/dags
+
+test-containers: $(STAMP) ## run the tests of drydock's container executor; fails where no Docker engine answers
+	REQUIRE_CONTAINER_ENGINE=1 $(RUN)/pytest tests/unit/drydock/execution/test_container.py \
+		tests/integration/drydock/test_executors.py
+
+conformance: $(STAMP) ## run moto's own tests of S3, Logs and SageMaker against drydock and moto (downloads them)
+	$(RUN)/python tests/tools/moto_conformance.py
 
 docs: $(STAMP) ## build the documentation site in site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict --quiet

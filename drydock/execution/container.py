@@ -4,7 +4,6 @@ import contextlib
 import json
 import logging
 import os
-import re
 import secrets
 import subprocess
 import tempfile
@@ -228,8 +227,7 @@ def _record_exit(container: str, exit_file: Path) -> None:
             raise
         return
     if state["Status"] == "exited" and state["ExitCode"] != EXIT_CODE_SIGKILL:
-        # The engine's times have nanoseconds, which Python does not read.
-        ended_at = datetime.fromisoformat(re.sub(r"(\.\d{6})\d*", r"\1", state["FinishedAt"])).timestamp()
+        ended_at = datetime.fromisoformat(state["FinishedAt"]).timestamp()
         content = {"exit_code": int(state["ExitCode"]), "ended_at": ended_at}
         exit_file.write_text(json.dumps(content), encoding="utf-8")
 

@@ -1,11 +1,15 @@
-"""Run moto's own SageMaker tests against drydock and against moto; list the tests whose outcomes differ.
+"""Run moto's own tests of S3, Logs and SageMaker against drydock and against moto; list the outcomes that differ.
 
-    python tests/tools/moto_conformance.py
+    python tests/tools/moto_conformance.py [SUITE ...]
 
-The tests come from the sdist of the installed moto. They run in moto's server mode, each run against a new server.
-There are two rounds: the unchanged tests, and the tests with ARNs of roles. Most tests use ARNs that are not those of
-roles: SageMaker and drydock refuse such a job at once. The result is written to
-benchmarks/results/moto_conformance.json. The exit code is 1 where an outcome differs and REASONS has no reason for it.
+The tests come from the sdist of the installed moto, without those that need a network or a container engine. They run
+in moto's server mode, each suite against a new server. drydock gives moto's invented answers there
+(--invented-answers); docs/reference/drydock.md says what it refuses otherwise. The SageMaker tests run twice: as they
+are, and with ARNs of roles. Most of them use ARNs that are not those of roles: SageMaker and drydock refuse such a job.
+
+The result of all suites is written to benchmarks/results/moto_conformance.json. With a SUITE (test_s3, test_logs,
+test_sagemaker), only that one runs, and nothing is written. The exit code is 1 where an outcome differs and REASONS has
+no reason for it.
 """
 
 from __future__ import annotations
@@ -34,9 +38,21 @@ PIP = (str(ROOT / ".leeway" / "uv" / "bin" / "python"), "-m", "pip", "--disable-
 FREEZEGUN = "freezegun==1.5.5"
 """A package that the tests import and uv.lock does not have."""
 START_TIMEOUT_S = 60.0
+RUN_TIMEOUT_S = 1800.0
+"""Longest time for one suite against one server, in seconds."""
+SAGEMAKER_SUITE = "test_sagemaker"
+SUITES = ("test_s3", "test_logs", SAGEMAKER_SUITE)
+"""Folders of moto's tests: of the services whose state drydock keeps itself."""
 NON_ROLE_ARN_PATTERN = re.compile(r"arn:aws:sagemaker:[a-z0-9-]+:000000000000:x-x/|role_arn=resource_arn")
 
 REASONS = {
+    r"test_get_log_events(_with_start_from_head)?: .*'[fb]/|test_filter_logs_paging: .*dummy@stream": (
+        "A token names the position of an event: its time and number. moto's is the index of an event, and moves when "
+        "earlier events arrive late. CloudWatch does not say what is in a token."
+    ),
+    r"test_filter_logs_paging__unknown_token: .*nextToken is invalid": (
+        "CloudWatch refuses a token that it has not issued, with this message; moto answers an empty page."
+    ),
     r"at 'roleArn' failed to satisfy constraint": (
         "The RoleArn is the ARN of no role: SageMaker refuses it with this message."
     ),
@@ -64,14 +80,27 @@ REASONS = {
 
 
 def main() -> int:
-    """Run both rounds, print and store the differences, and return 1 if a difference has no reason."""
+    """Run the suites, print and store the differences, and return 1 if a difference has no reason."""
+    suites = sys.argv[1:] or SUITES
+    if unknown_suites := set(suites) - set(SUITES):
+        raise SystemExit(f"error: no suite {', '.join(sorted(unknown_suites))}; the suites are {', '.join(SUITES)}")
     version = importlib.metadata.version("moto")
     with tempfile.TemporaryDirectory(prefix="moto-conformance-") as name:
         folder = Path(name)
         tests = _download_tests(version, folder)
-        rounds = {"unchanged tests": _compare_outcomes(tests, folder / "plain")}
-        _use_role_arns(tests)
-        rounds["tests with ARNs of roles"] = _compare_outcomes(tests, folder / "roles")
+        rounds = {suite: _compare_outcomes(tests, suite, folder / suite) for suite in suites}
+        if SAGEMAKER_SUITE in suites:
+            _use_role_arns(tests)
+            rounds[f"{SAGEMAKER_SUITE} with ARNs of roles"] = _compare_outcomes(
+                tests, SAGEMAKER_SUITE, folder / "roles"
+            )
+    if not sys.argv[1:]:
+        _write_report(version, rounds)
+    differences = [test for result in rounds.values() for test in result["different"]]
+    return int(any(not test["reason"] for test in differences))
+
+
+def _write_report(version: str, rounds: dict[str, Any]) -> None:
     report = {
         "command": "python tests/tools/moto_conformance.py",
         "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
@@ -79,8 +108,6 @@ def main() -> int:
         "rounds": rounds,
     }
     RESULT.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    differences = [test for result in rounds.values() for test in result["different"]]
-    return int(any(not test["reason"] for test in differences))
 
 
 def _download_tests(version: str, folder: Path) -> Path:
@@ -93,7 +120,7 @@ def _download_tests(version: str, folder: Path) -> Path:
 
 
 def _use_role_arns(tests: Path) -> None:
-    for path in (tests / "test_sagemaker").glob("*.py"):
+    for path in (tests / SAGEMAKER_SUITE).glob("*.py"):
         text = path.read_text(encoding="utf-8")
         path.write_text(NON_ROLE_ARN_PATTERN.sub(_replace_arn, text), encoding="utf-8")
 
@@ -102,12 +129,12 @@ def _replace_arn(match: re.Match[str]) -> str:
     return "role_arn=FAKE_ROLE_ARN" if match[0].startswith("role_arn") else "arn:aws:iam::000000000000:role/"
 
 
-def _compare_outcomes(tests: Path, folder: Path) -> dict[str, Any]:
+def _compare_outcomes(tests: Path, suite: str, folder: Path) -> dict[str, Any]:
     folder.mkdir()
     with _start_moto(folder) as url:
-        moto = _run_tests(tests, url, folder / "moto.xml")
+        moto = _run_tests(tests, suite, url, folder / "moto.xml")
     with _start_drydock(folder) as url:
-        drydock = _run_tests(tests, url, folder / "drydock.xml")
+        drydock = _run_tests(tests, suite, url, folder / "drydock.xml")
     differences = [
         {
             "test": test,
@@ -121,7 +148,8 @@ def _compare_outcomes(tests: Path, folder: Path) -> dict[str, Any]:
     ]
     passed = sum(outcome == "passed" for outcome, _ in drydock.values())
     sys.stdout.write(
-        f"{len(drydock)} tests, {passed} pass against drydock, {len(differences)} have another outcome against moto\n"
+        f"{folder.name}: {len(drydock)} tests, {passed} pass against drydock, "
+        f"{len(differences)} have another outcome against moto\n"
     )
     for entry in differences:
         reason = entry["reason"] or f"NO REASON IS KNOWN: {entry['message']}"
@@ -129,7 +157,7 @@ def _compare_outcomes(tests: Path, folder: Path) -> dict[str, Any]:
     return {"tests": len(drydock), "passed": passed, "different": differences}
 
 
-def _run_tests(tests: Path, url: str, report: Path) -> dict[str, tuple[str, str]]:
+def _run_tests(tests: Path, suite: str, url: str, report: Path) -> dict[str, tuple[str, str]]:
     env = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(tests.parent), str(tests.parents[1] / "deps")]),
@@ -139,9 +167,24 @@ def _run_tests(tests: Path, url: str, report: Path) -> dict[str, tuple[str, str]
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_DEFAULT_REGION": "us-east-1",
     }
-    options = ("-q", "-p", "no:cacheprovider", "-o", "addopts=", f"--rootdir={tests.parent}", f"--junitxml={report}")
-    command = [sys.executable, "-m", "pytest", *options, "tests/test_sagemaker"]
-    result = subprocess.run(command, cwd=tests.parent, env=env, capture_output=True, text=True, check=False)
+    options = (
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        "addopts=",
+        "-m",
+        "not network and not requires_docker",
+        f"--rootdir={tests.parent}",
+        f"--junitxml={report}",
+    )
+    command = [sys.executable, "-m", "pytest", *options, f"tests/{suite}"]
+    try:
+        result = subprocess.run(
+            command, cwd=tests.parent, env=env, capture_output=True, text=True, check=False, timeout=RUN_TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired:
+        raise SystemExit(f"error: {suite} has not ended after {RUN_TIMEOUT_S:.0f} s") from None
     if result.returncode not in (0, 1):
         raise SystemExit(f"error: pytest ended with {result.returncode}: {(result.stdout + result.stderr)[-2000:]}")
     return {
@@ -173,7 +216,8 @@ def _start_moto(folder: Path) -> Iterator[str]:
 @contextlib.contextmanager
 def _start_drydock(folder: Path) -> Iterator[str]:
     port_file = folder / "port"
-    with _start_server(folder, "drydock", "--port", "0", "--port-file", str(port_file), "--data", str(folder / "data")):
+    options = ("--port", "0", "--port-file", str(port_file), "--data", str(folder / "data"), "--invented-answers")
+    with _start_server(folder, "drydock", *options):
         _wait_until(port_file.exists)
         yield f"http://127.0.0.1:{port_file.read_text()}"
 

@@ -73,7 +73,7 @@ def test_check_finds_a_fault(old: str, new: str, fault: str) -> None:
 
 
 def test_targets_and_tools_of_workflows_exist() -> None:
-    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     for path in FILES:
         for run in re.findall(r"^ +- run: (.+)$", path.read_text(), re.MULTILINE):
             words = run.split()
@@ -115,3 +115,10 @@ def test_a_test_that_is_skipped_without_a_program_says_what_to_install() -> None
         )
     assert len(reasons) > 5
     assert [reason for reason in reasons if "install" not in reason] == []
+
+
+def test_workflow_and_local_script_run_the_same_targets() -> None:
+    flow = (ROOT / ".github" / "workflows" / "check.yaml").read_text()
+    targets = {run.split()[1] for run in re.findall(r"- run: (make .+)$", flow, re.MULTILINE)}
+    assert targets == set(re.findall(r"^ +make ([\w-]+)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE))
+    assert {"check", "test", "test-containers", "conformance"} <= targets

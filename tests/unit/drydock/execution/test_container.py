@@ -1,6 +1,9 @@
 """Test the container executor without an engine, and the packages of the training image."""
 
+import json
+import os
 import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -8,8 +11,10 @@ import pytest
 from drydock.errors import JobFailed
 from drydock.execution.container import ContainerExecutor
 from drydock.execution.engine import find_engine_problem
+from drydock.execution.exits import read_command_exit
 from drydock.execution.image import Images
 from drydock.host.executor import HostPlan
+from drydock.host.tree import HostTree
 
 REPOSITORY = Path(__file__).parents[4]
 TRAINING_IMAGE = REPOSITORY / "docker" / "training"
@@ -55,6 +60,35 @@ def test_an_invalid_process_file_needs_no_engine(no_engine: None, tmp_path: Path
         process_file.write_text(content)
     assert ContainerExecutor(Images()).kill_leftover_host(process_file) is False
     assert not process_file.exists()
+
+
+# Answers `docker container inspect` with the state of the file, and any other command with success.
+DOCKER = """#!/bin/sh
+if [ "$2" = inspect ]; then cat {state}; fi
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "exit_code", "expected"),
+    [("exited", 0, 0), ("exited", 3, 3), ("exited", 137, None), ("running", 0, None), ("created", 0, None)],
+)
+def test_exit_code_of_a_leftover_container_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, exit_code: int, expected: int | None
+) -> None:
+    tree, state, docker = HostTree(tmp_path / "algo-1"), tmp_path / "state", tmp_path / "bin" / "docker"
+    finished_at = "2026-01-01T00:00:01.123456789Z"
+    content = {"Status": status, "Running": status == "running", "ExitCode": exit_code, "FinishedAt": finished_at}
+    state.write_text(json.dumps(content))
+    docker.parent.mkdir()
+    docker.write_text(DOCKER.format(state=state))
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{docker.parent}:{os.environ['PATH']}")
+    tree.process_file.write_text(json.dumps({"container": "c0ffee", "exit_file": str(tree.exit_file)}))
+    assert ContainerExecutor(Images()).kill_leftover_host(tree.process_file) is (status == "running")
+    command_exit = read_command_exit([tree])
+    assert (command_exit and command_exit.exit_code) == expected
+    if command_exit:
+        assert command_exit.ended_at == datetime(2026, 1, 1, 0, 0, 1, 123456, UTC)
 
 
 def test_reports_a_missing_dockerfile(tmp_path: Path) -> None:
