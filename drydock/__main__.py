@@ -70,6 +70,7 @@ def main(
 ) -> None:
     """Serve SageMaker jobs, S3, CloudWatch Logs and the other services of moto on one port."""
     if context.invoked_subcommand is not None:
+        _refuse_options_of_server(context)
         return
     _set_up_logging(verbose)
     timing = (stop_grace, checkpoint_interval, shutdown_grace)
@@ -81,6 +82,8 @@ def main(
     }
     try:
         _check_options(s3, (memory_gib, *timing, s3_patience))
+        if _is_given(context, "dockerfile") and executor is not ExecutorName.DOCKER:
+            raise InvalidSetting("--dockerfile has no effect without --executor docker")
         size, s3_settings = (cores, int(memory_gib * 1024)), (s3.rstrip("/"), s3_patience)
         hosts = (host, *parse_host_names(own_hosts))
         settings = Settings(data.resolve(), "", *size, *timing, *s3_settings, invented_answers, hosts)
@@ -88,6 +91,20 @@ def main(
         _serve(settings, _create_executor(executor, dockerfile), policy, (host, port), port_file)
     except (CannotStart, InvalidSetting) as error:
         _exit_with(error)
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Return whether the option is on the command line. A variable or a default does not count."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _refuse_options_of_server(context: typer.Context) -> None:
+    """Refuse options of the server before a command, on which they have no effect."""
+    given = [f"--{name.replace('_', '-')}" for name in context.params if _is_given(context, name)]
+    if given:
+        command = context.invoked_subcommand
+        _exit_with(InvalidSetting(f"{', '.join(given)}: only the server has this option; {command} takes --url"))
 
 
 def _exit_with(error: CannotStart | InvalidSetting) -> NoReturn:

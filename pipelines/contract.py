@@ -6,11 +6,12 @@ This module needs only pydantic, because Airflow's operators import it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic import ValidationError as PydanticError
+from pydantic_core import PydanticCustomError
 
 from pipelines.errors import LeewayError, SpecError
 from pipelines.parameters import Parameters
@@ -27,6 +28,8 @@ class _Message(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="null")
 
 
+NO_EFFECT = "no_effect"
+"""Type of the error about a field that has no effect with the other fields."""
 RESERVED_OPTIONS = frozenset({"spec", "out", "schema", "help"})
 """Options that every step's command line has; no field may have one of these names."""
 
@@ -36,6 +39,10 @@ class Spec(Parameters):
 
     argument: ClassVar[str] = ""
     """Field that the command line also accepts as a positional argument: `reproduce flights@3`."""
+    needs: ClassVar[Mapping[str, str]] = {}
+    """Field to the other field without which it has no effect: given alone, it is refused."""
+    replaces: ClassVar[Mapping[str, str]] = {}
+    """Field to the other field that has no effect beside it: both together are refused."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -43,6 +50,20 @@ class Spec(Parameters):
         reserved_fields = RESERVED_OPTIONS & set(cls.model_fields)
         if reserved_fields:
             raise TypeError(f"{cls.__name__}: {', '.join(sorted(reserved_fields))} are options of every step")
+
+    @model_validator(mode="after")
+    def _refuse_fields_without_effect(self) -> Self:
+        for field, other in self.needs.items():
+            if self._is_given(field) and not self._is_given(other):
+                raise PydanticCustomError(NO_EFFECT, f"{field} has no effect without {other}")
+        for field, other in self.replaces.items():
+            if self._is_given(field) and self._is_given(other):
+                raise PydanticCustomError(NO_EFFECT, f"{other} has no effect beside {field}")
+        return self
+
+    def _is_given(self, field: str) -> bool:
+        """Return whether the field has another value than its default."""
+        return bool(getattr(self, field) != type(self).model_fields[field].get_default(call_default_factory=True))
 
     @classmethod
     def parse(cls, values: dict[str, Any], origin: str) -> Self:
@@ -73,7 +94,7 @@ class Spec(Parameters):
         try:
             cls.model_validate(values)
         except PydanticError as error:
-            problems = [problem for problem in error.errors() if problem["type"] != "missing"]
+            problems = [problem for problem in error.errors() if problem["type"] not in ("missing", NO_EFFECT)]
             if problems:
                 raise SpecError(f"{origin}: {describe_errors(problems)}.", f"Known keys: {_list_keys(cls)}.") from None
 

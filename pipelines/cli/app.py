@@ -95,10 +95,13 @@ def _build_command(step: str) -> Callable[..., None]:
             raise SpecError(f"{argument!r} and --{positional} {values[positional]!r} differ.", "Give one of them.")
         if argument is not None:
             values[positional] = argument
+        given_values = {name: value for name, value in values.items() if value is not None}
+        if schema and (spec or given_values):
+            raise SpecError("--schema runs nothing: it takes no other option than --out.", "Give no other option.")
         if schema:
             _write(out, _format_schema(step))
         else:
-            _run_step(step, spec, out, {name: value for name, value in values.items() if value is not None})
+            _run_step(step, spec, out, given_values)
 
     options = {name: Annotated[option_type, option] for name, (option_type, option) in COMMON_OPTIONS.items()}
     options |= {name: Annotated[str | None, _build_option(name, field)] for name, field in fields.items()}

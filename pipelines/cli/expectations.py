@@ -73,8 +73,9 @@ def replay_suite(
     """Show which past days a changed suite would block, and how many rows it would quarantine. Publishes nothing."""
     from pipelines.validation import suite_replay
 
+    first_day, last_day = parse_range(first, last)
     changed_suite, name = suite_replay.load_changed_suite(suite), _get_dataset_name(table)
-    days = suite_replay.list_days(table, *parse_range(first, last))
+    days = suite_replay.list_days(table, first_day, last_day)
     max_quarantined_fraction = float(
         params.load_section(settings().project, "validate").get("max_quarantined_fraction", 0.1)
     )

@@ -6,8 +6,9 @@ reference.json for profiles. Idempotent: the same model on the same holdout is r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 class EvaluateSpec(Spec):
     """What to evaluate, on what, and whether to register it."""
+
+    needs: ClassVar[Mapping[str, str]] = {"training_job": "register_as", "lineage": "register_as"}
 
     dataset: str = "flights"
     """Dataset of the model."""

@@ -7,9 +7,10 @@ later data. The step writes the verdict to a file and, for a registered version,
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 class GateSpec(Spec):
     """The candidate to judge, and the policy."""
+
+    needs: ClassVar[Mapping[str, str]] = {"version": "model_name"}
 
     dataset: str = "flights"
     """Dataset of the model."""

@@ -7,10 +7,11 @@ window. Idempotent.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 class PreprocessSpec(Spec):
     """What to build features from, and where to write them."""
+
+    replaces: ClassVar[Mapping[str, str]] = {"window": "snapshot"}
 
     snapshot: Path = Path("data/snapshot.json")
     """The pinned window, as `snapshot` wrote it; its rows are read from the lake."""

@@ -5,8 +5,9 @@ The version that is taken out is blocked: promoting it again has to be forced.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 class RollbackSpec(Spec):
     """The version that becomes champion again, and why."""
+
+    needs: ClassVar[Mapping[str, str]] = {"force": "to"}
 
     model_name: str
     """Registered model."""

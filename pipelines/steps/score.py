@@ -8,9 +8,9 @@ an error.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 class ScoreSpec(Spec):
     """One published partition to score."""
+
+    needs: ClassVar[Mapping[str, str]] = {"request": "response"}
 
     dataset: str = "flights"
     """Dataset whose published table holds the partition."""

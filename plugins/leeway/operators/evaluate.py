@@ -60,8 +60,10 @@ class EvaluateOperator(StepOperator):
         fields = super().build_spec()
         del fields["workspace"]
         if training := fields.pop("training", None):
-            defaults = {name: training[name] for name in ("model", "record", "training_job")}
-            fields = defaults | fields | {"lineage": self._build_lineage_tags(training)}
+            fields = {name: training[name] for name in ("model", "record")} | fields
+            if self.register_as:
+                fields = {"training_job": training["training_job"]} | fields
+                fields["lineage"] = self._build_lineage_tags(training)
         return fields | {
             "features": f"{self.workspace}/data/features",
             "snapshot": f"{self.workspace}/data/snapshot.json",

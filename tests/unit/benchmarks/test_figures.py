@@ -43,6 +43,8 @@ def list_cell_figures(text: str, label: str) -> list[Figure]:
 STORM, YEAR = ("facts", "365 days, with kills"), ("facts", "60 days")
 BACKFILLS, GATES, DRIFT = "docs/how-to/backfills.md", "docs/explanation/gates.md", "docs/explanation/drift.md"
 ADR_10, INGESTION = "docs/explanation/adr/0010-features-by-parts-of-days.md", "docs/how-to/ingestion.md"
+ADR_17 = "docs/explanation/adr/0017-a-day-that-may-be-cut-is-refused.md"
+CUT_DAYS = "days cut at 90% of their rows refused"
 FIGURES = [
     Figure("README.md", "took {7} minutes on two cores", "demo", ("seconds", "make demo, empty home", "median"), 60),
     Figure("README.md", "A second run took {14} seconds", "demo", ("seconds", "make demo, second run", "median")),
@@ -126,6 +128,9 @@ FIGURES = [
                ("facts", "stage runs", stage))
         for stage in ("preprocess", "train", "evaluate", "gate")
     ),
+    Figure(ADR_17, "at 90 % it refuses {78} of flights", "completeness", ("facts", f"flights: {CUT_DAYS}", "1")),
+    Figure(ADR_17, "78 of flights and {90} of weather", "completeness", ("facts", f"weather: {CUT_DAYS}", "1")),
+    Figure(ADR_17, "Of {91} days that were cut", "completeness", ("facts", f"weather: {CUT_DAYS}", "2")),
     Figure(ADR_10, "it takes {13.3} s", "preprocess", ("seconds", "preprocess on DuckDB, 10 M rows", "median")),
     Figure(ADR_10, "pandas takes {42.2} s", "preprocess", ("seconds", "pandas, 10 M rows (peer)", "median")),
     Figure(ADR_10, "it takes {3.4} s", "preprocess", ("seconds", "preprocess on DuckDB, 1 M rows", "median")),
