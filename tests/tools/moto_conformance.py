@@ -65,6 +65,10 @@ REASONS = {
     r"test_describe_unknown_training_job: .*Requested re": (
         "SageMaker says 'Requested resource not found.' of a training job that does not exist (boto3 issue 2808)."
     ),
+    r"test_describe_unknown_transform_job: .*name: unknown": (
+        "SageMaker says 'Could not find requested job with name: NAME' of a processing or transform job that does not "
+        "exist, as its Kubernetes controller expects (sagemaker-controller, generator.yaml)."
+    ),
     r"test_create_(training|processing)_job: .*('InProgress'|'Failed'|ModelArtifacts)": (
         "The job runs: it is not Completed at once, and it fails, since its bucket does not exist."
     ),
