@@ -178,12 +178,12 @@ def load_dataset(name: str) -> Dataset:
         if isinstance(error, ModuleNotFoundError) and not f"{module}.".startswith(f"{missing_module}."):
             message = f"the dataset {name!r} cannot be loaded: there is no module {missing_module}."
             raise SpecError(message, "Install it, or correct the import.") from None
-        raise SpecError(f"there is no dataset {name!r}.", f"Known: {', '.join(_list_names())}.") from None
+        raise SpecError(f"there is no dataset {name!r}.", f"Known: {', '.join(list_datasets())}.") from None
     return dataset
 
 
-def _list_names() -> list[str]:
-    """List the packages of `pipelines.datasets` that define a dataset."""
+def list_datasets() -> list[str]:
+    """List the names of the packages of `pipelines.datasets` that define a dataset, sorted."""
     folders = import_module("pipelines.datasets").__path__
     packages = sorted(module.name for module in iter_modules(folders) if module.ispkg)
     return [name for name in packages if _has_dataset(name)]

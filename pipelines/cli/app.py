@@ -38,7 +38,7 @@ from pipelines.system.log import log_to_stderr
 
 PR_SET_PDEATHSIG = 1
 BUG_EXIT_CODE = LeewayError.exit_code
-GROUPS = ("backtest", "costs", "docs", "expectations", "lineage", "loop", "quarantine", "registry")
+GROUPS = ("backtest", "costs", "docs", "expectations", "lake", "lineage", "loop", "quarantine", "registry")
 """Groups of commands for people, each in the module cli/NAME.py."""
 POSITIONAL = "positional"
 """Name of the parameter that takes, by its position, the field that `Spec.argument` names."""

@@ -9,12 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 from sqlalchemy.exc import DatabaseError
 
 from pipelines.errors import DataError
-from pipelines.lake import configured_catalog
+from pipelines.lake import configured_catalog, storage
 from pipelines.lake.commits import NAMESPACE, PARTITION, TABLE_PROPERTIES, retry_conflicts
+from pipelines.lake.warehouse import get_tables_folder, list_unlisted_tables, load_io
 from pipelines.settings import create_home, settings
 from pipelines.system.error_translation import RESTORE_LAKE, describe_reason, translate_known_error
 
@@ -24,15 +26,20 @@ def open_catalog() -> Catalog:
 
     Raises:
         ConflictError: the SQLite catalog stayed locked. A retry can help.
-        DataError: the catalog's database is damaged, or is gone while its tables are there. A retry cannot help.
+        DataError: the catalog's database is damaged, or lists no tables while their files are there. A retry cannot
+            help.
         SpecError: the configuration of another catalog is wrong. A retry cannot help.
         ServiceError: the configured catalog does not answer. A retry can help.
     """
-    properties = _build_embedded_properties()
+    properties = build_embedded_properties()
+    if not is_configured():
+        _refuse_lost_catalog(get_embedded_file(), properties["warehouse"])
     for attempt in retry_conflicts():
-        with attempt, _explain_damaged_catalog():
+        with attempt, explain_damaged_catalog():
             catalog = load_catalog(NAMESPACE, **properties)
-            catalog.create_namespace_if_not_exists(NAMESPACE)
+            if not catalog.namespace_exists(NAMESPACE):
+                _refuse_lost_tables(catalog)
+                catalog.create_namespace_if_not_exists(NAMESPACE)
             return catalog
     raise AssertionError("tenacity returns or raises")
 
@@ -44,7 +51,7 @@ def find_table(catalog: Catalog, name: str) -> Table | None:
         DataError: the catalog's database, or the table's metadata, is damaged. A retry cannot help.
     """
     try:
-        with _explain_damaged_catalog():
+        with explain_damaged_catalog():
             return catalog.load_table((NAMESPACE, name))
     except NoSuchTableError:
         return None
@@ -70,10 +77,14 @@ def create_table(catalog: Catalog, name: str, schema: pa.Schema, partition_colum
         name: name of the table.
         schema: columns of the table, in types that Iceberg has.
         partition_columns: further columns by which the table is partitioned.
+
+    Raises:
+        DataError: the catalog does not list the table, but its files are there. A retry cannot help.
     """
     identifier = (NAMESPACE, name)
     if catalog.table_exists(identifier):
         return
+    _refuse_lost_table(catalog, name)
     try:
         transaction = catalog.create_table_transaction(identifier, schema, properties=TABLE_PROPERTIES)
         with transaction, transaction.update_spec() as spec:
@@ -83,39 +94,72 @@ def create_table(catalog: Catalog, name: str, schema: pa.Schema, partition_colum
         return  # another process created it first
 
 
-def _build_embedded_properties() -> dict[str, str]:
-    """Return the properties of the SQLite catalog under LEEWAY_HOME; none where pyiceberg has a configured catalog."""
+def is_configured() -> bool:
+    """Return whether pyiceberg's own configuration names the catalog; otherwise it is the embedded one."""
+    return bool(configured_catalog.read_configuration())
+
+
+def build_embedded_properties() -> dict[str, str]:
+    """Return the properties of the SQLite catalog under LEEWAY_HOME; none where another catalog is configured.
+
+    Raises:
+        SpecError: the configuration of another catalog is wrong. A retry cannot help.
+    """
     if configuration := configured_catalog.read_configuration():
         configured_catalog.check_configuration(configuration)
         return {}
-    path = _get_embedded_file()
+    path = get_embedded_file()
     create_home()
     path.parent.mkdir(parents=True, exist_ok=True)
-    _refuse_lost_catalog(path)
     return {"type": "sql", "uri": f"sqlite:///{path}", "warehouse": path.parent.as_uri()}
 
 
-def _get_embedded_file() -> Path:
+def get_embedded_file() -> Path:
+    """Return the path of the embedded catalog's database."""
     return settings().home / "lake" / "catalog.db"
 
 
-def _refuse_lost_catalog(path: Path) -> None:
+def _refuse_lost_catalog(path: Path, warehouse: str) -> None:
     """Refuse to create a catalog where tables of a lost catalog are: the new catalog would not list them."""
-    if not _is_empty(path) or not any(path.parent.glob(f"{NAMESPACE}/*/metadata/*.json")):
+    if not is_empty(path):
         return
-    if _is_empty(path):  # checked again: another process may have created the catalog and a table meanwhile
+    folder = f"{warehouse}/{NAMESPACE}"
+    # checked again: another process may have created the catalog and a table meanwhile
+    if list_unlisted_tables(PyArrowFileIO(), folder) and is_empty(path):
         state = "is empty" if path.exists() else "is gone"
-        raise DataError(f"{path} {state}, but {path.parent / NAMESPACE} has tables.", RESTORE_LAKE)
+        raise DataError(f"{path} {state}, but {_format_location(folder)} has tables.", RESTORE_LAKE)
 
 
-def _is_empty(path: Path) -> bool:
+def _refuse_lost_tables(catalog: Catalog) -> None:
+    """Refuse to begin an empty catalog where the warehouse has tables: another catalog listed them."""
+    if (folder := get_tables_folder(catalog)) and list_unlisted_tables(load_io(catalog, folder), folder):
+        if catalog.namespace_exists(NAMESPACE):  # another process began it meanwhile
+            return
+        raise DataError(f"the catalog is empty, but {_format_location(folder)} has tables.", RESTORE_LAKE)
+
+
+def _refuse_lost_table(catalog: Catalog, name: str) -> None:
+    """Refuse to create a table beside the files of a table of this name: it would hide their rows."""
+    if (folder := get_tables_folder(catalog)) and list_unlisted_tables(load_io(catalog, folder), folder, name=name):
+        if catalog.table_exists((NAMESPACE, name)):  # another process created it meanwhile
+            return
+        files = f"{_format_location(folder)}/{name}"
+        raise DataError(f"the catalog does not list the table {name}, but {files} has its files.", RESTORE_LAKE)
+
+
+def _format_location(location: str) -> str:
+    return str(storage.get_local_path(location) or location)
+
+
+def is_empty(path: Path) -> bool:
+    """Return whether there is no database at `path`: no file, or one without content."""
     return not path.exists() or (path.is_file() and not path.stat().st_size)
 
 
 @contextmanager
-def _explain_damaged_catalog() -> Iterator[None]:
+def explain_damaged_catalog() -> Iterator[None]:
     """Name the catalog in the error where its database cannot be read. Other errors pass."""
-    if configured_catalog.read_configuration():
+    if is_configured():
         with configured_catalog.explain_errors():
             yield
         return
@@ -126,4 +170,4 @@ def _explain_damaged_catalog() -> Iterator[None]:
         if type(translation) is not DataError:
             raise
         reason = describe_reason(error.orig or error)
-        raise DataError(f"{_get_embedded_file()} cannot be read: {reason}.", RESTORE_LAKE) from None
+        raise DataError(f"{get_embedded_file()} cannot be read: {reason}.", RESTORE_LAKE) from None

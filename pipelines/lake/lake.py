@@ -10,23 +10,21 @@ from functools import reduce
 import duckdb
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
-from pyiceberg.expressions import And, BooleanExpression, EqualTo, GreaterThanOrEqual, In, LessThanOrEqual
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, GreaterThanOrEqual, In, LessThanOrEqual, NotIn
 from pyiceberg.table import DataScan, Table
 
 from pipelines.errors import DataError
 from pipelines.lake import differences, evolution, history, views
 from pipelines.lake.catalog import create_table, find_table, load_table, open_catalog
 from pipelines.lake.commits import (
-    DIGEST_PROPERTY,
     PARTITION,
     PARTITION_PROPERTY,
-    RETRIES_PROPERTY,
     ChangeCounts,
     Commit,
     retry_conflicts,
 )
-from pipelines.lake.spool import Spool, check_first_rows, write_spool
-from pipelines.lake.transaction import CachingTransaction
+from pipelines.lake.named_file import write_named_file
+from pipelines.lake.spool import Spool, build_properties, check_first_rows, commit_spool, write_spool
 
 _EPOCH = dt.date(1970, 1, 1)
 _WHOLE_PARTITION: Mapping[str, str] = {}
@@ -117,7 +115,8 @@ class Lake:
             with attempt:
                 create_table(self.catalog, name, rows.schema)
                 table = load_table(self.catalog, name)
-                table.append(rows, snapshot_properties={PARTITION_PROPERTY: day.isoformat()})
+                with write_named_file(table, day, rows) as spool:
+                    commit_spool(table, spool, None, build_properties(day, spool))
         history.expire_old_snapshots(table)
 
     def read_partition(self, name: str, day: dt.date) -> pa.Table:
@@ -151,6 +150,7 @@ class Lake:
         first: dt.date,
         last: dt.date,
         snapshot_id: int | None = None,
+        excluded_days: Collection[dt.date] = (),
     ) -> Iterator[None]:
         """Create DuckDB's `view` of the partitions `first`..`last`; it is dropped when the block ends.
 
@@ -159,7 +159,10 @@ class Lake:
         Raises:
             DataError: there is no such table or snapshot. A retry cannot help.
         """
-        with views.create_scan_view(connection, view, self._scan_days(name, first, last, snapshot_id)):
+        scan = self._scan_days(name, first, last, snapshot_id)
+        if excluded_days:
+            scan = scan.filter(NotIn(PARTITION, [day.isoformat() for day in excluded_days]))
+        with views.create_scan_view(connection, view, scan):
             yield
 
     @contextmanager
@@ -208,6 +211,18 @@ class Lake:
             day = _EPOCH + dt.timedelta(task.file.partition[0])
             counts[day] = counts.get(day, 0) + task.file.record_count
         return counts
+
+    def find_lost_days(self, name: str, days: Collection[dt.date]) -> set[dt.date]:
+        """Return those of `days` of which a file is missing or has another size than it was written with.
+
+        Raises:
+            ServiceError: the storage does not answer. A retry can help.
+        """
+        if not days or find_table(self.catalog, name) is None:
+            return set()
+        scan = self._scan_days(name, min(days), max(days), None)
+        lost = {task.file.partition[0] for task in scan.plan_files() if not views.is_complete(scan.io, task)}
+        return {_EPOCH + dt.timedelta(number) for number in lost} & set(days)
 
     def pin_window(self, name: str, first: dt.date, last: dt.date) -> int:
         """Return the id of the oldest snapshot since which no partition in `first`..`last` was written.
@@ -258,26 +273,19 @@ class Lake:
         plan, old_scan = evolution.plan_evolution(table, spool.schema, day), table.scan(row_filter=where)
         files = views.list_files(old_scan)
         has_rows, is_same = bool(files), history.find_digest(table, day) == spool.digest
-        if has_rows and not plan.describe() and is_same and views.have_digest(files, spool.digest):
+        is_whole = has_rows and is_same and views.have_digest(table.io, files, spool.digest)
+        if is_whole and not plan.describe():
             return _report_unchanged(table, day, spool)
         changes = (
             differences.count_changes(old_scan, spool, key, ignored_columns)
             if has_rows
             else ChangeCounts(added=spool.rows)
         )
-        if not changes and not plan.describe():
+        is_damaged = has_rows and is_same and not is_whole  # files are replaced, though the rows are the same
+        if not changes and not plan.describe() and not is_damaged:
             return _report_unchanged(table, day, spool)
-        properties = {PARTITION_PROPERTY: day.isoformat(), DIGEST_PROPERTY: spool.digest}
-        with CachingTransaction(table) as transaction:
-            if table.properties.get(RETRIES_PROPERTY) != "0":
-                transaction.set_properties({RETRIES_PROPERTY: "0"})
-            plan.apply(transaction)
-            if has_rows:
-                transaction.delete(where, snapshot_properties=properties)
-            transaction.add_files(spool.paths, snapshot_properties=properties, check_duplicate_files=False)
-        spool.is_committed = True
-        snapshot = table.current_snapshot()
-        assert snapshot is not None
+        properties = build_properties(day, spool)
+        snapshot = commit_spool(table, spool, where if has_rows else None, properties, plan.apply)
         return Commit(snapshot.snapshot_id, True, spool.rows, changes, plan.describe())
 
 

@@ -6,7 +6,6 @@ It is for tables with a few rows a day: a year of rows is in twelve files, which
 from __future__ import annotations
 
 import datetime as dt
-import warnings
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -16,8 +15,10 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo
 from pyiceberg.table import Table
 
 from pipelines.lake.catalog import create_table, find_table, load_table, open_catalog
-from pipelines.lake.commits import PARTITION, PARTITION_PROPERTY, retry_conflicts
+from pipelines.lake.commits import PARTITION, retry_conflicts
 from pipelines.lake.history import expire_old_snapshots
+from pipelines.lake.named_file import write_named_file
+from pipelines.lake.spool import build_properties, commit_spool
 
 T = TypeVar("T")
 ALL_COLUMNS = ("*",)
@@ -61,14 +62,11 @@ class TableVersion:
             CommitFailedException: the table is no longer at the version that was loaded.
         """
         where = EqualTo(PARTITION, month.isoformat())
-        with warnings.catch_warnings():
-            # pyiceberg 0.12 warns where a month has no rows to overwrite.
-            warnings.filterwarnings("ignore", "Delete operation did not match", UserWarning)
+        has_rows = any(self._table.scan(row_filter=where).plan_files())
+        with write_named_file(self._table, month, rows) as spool:
             # pyiceberg asserts with AssertRefSnapshotId that the table is at the loaded snapshot. Its own retries,
             # which would skip that check, are off in all tables of the lake.
-            self._table.overwrite(
-                rows, overwrite_filter=where, snapshot_properties={PARTITION_PROPERTY: month.isoformat()}
-            )
+            commit_spool(self._table, spool, where if has_rows else None, build_properties(month, spool))
         self.is_replaced = True
 
     def expire_old_snapshots(self) -> None:

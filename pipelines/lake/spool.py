@@ -9,19 +9,25 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyiceberg.table import Table
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.snapshots import Snapshot
 
 from pipelines.errors import DataError
-from pipelines.lake.commits import PARTITION
+from pipelines.lake.commits import DIGEST_PROPERTY, PARTITION, PARTITION_PROPERTY, RETRIES_PROPERTY
+from pipelines.lake.evolution import to_iceberg_schema
+from pipelines.lake.transaction import CachingTransaction
 
 GROUP_ROWS = 128 * 1024
 """Rows of a row group."""
@@ -57,6 +63,8 @@ class Spool:
     """SHA-256 over the files: equal rows in equal order give equal bytes."""
     is_committed: bool = False
     """Whether a snapshot refers to the files; otherwise they are removed when the block ends."""
+    is_commit_begun: bool = False
+    """Whether a commit of the files was begun. If it then fails, only the catalog knows whether it is done."""
 
 
 @contextmanager
@@ -84,8 +92,7 @@ def write_spool(table: Table, day: dt.date, schema: pa.Schema, batches: Iterable
         spool.digest = digest.hexdigest()
         yield spool
     finally:
-        if not spool.is_committed:
-            _remove_files(table, spool.paths)
+        remove_unused_files(table, spool)
 
 
 def _write_file(table: Table, path: str, first_group: pa.Table, groups: Iterator[pa.Table], digest: Any) -> int:
@@ -135,6 +142,87 @@ def _check_day(day: dt.date, batch: pa.RecordBatch) -> None:
     other_days = [str(other) for other in pc.unique(batch[PARTITION]).to_pylist() if other != day]
     if other_days:
         raise DataError(f"partition {day} must hold rows of that day only, but holds {', '.join(other_days[:5])}.")
+
+
+def build_properties(day: dt.date, spool: Spool) -> dict[str, str]:
+    """Build the properties of the snapshot that commits a spool: the partition, and the digest of the files."""
+    return {PARTITION_PROPERTY: day.isoformat(), DIGEST_PROPERTY: spool.digest}
+
+
+def write_local_files(folder: Path, day: dt.date, rows: pa.RecordBatchReader, table_schema: pa.Schema) -> list[Path]:
+    """Write rows to files in a folder of this machine, with the bytes that a write to the table would give them.
+
+    Args:
+        folder: where to write.
+        day: the partition.
+        rows: all rows of the partition.
+        table_schema: columns of the table.
+
+    Raises:
+        DataError: the rows are not of the day, or do not fit the table. A retry cannot help.
+    """
+    batches = check_first_rows(day, rows.schema, iter(rows))
+    schema = to_iceberg_schema(rows.schema, table_schema)
+    with write_spool(_Folder(folder), day, schema, batches) as spool:
+        spool.is_committed = True  # so that the files stay
+    return [Path(path) for path in spool.paths]
+
+
+class _Folder:
+    """A folder of this machine in the place of a table."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.io = folder, PyArrowFileIO()
+
+    def location(self) -> str:
+        return str(self._folder)
+
+
+def commit_spool(
+    table: Table,
+    spool: Spool,
+    where: BooleanExpression | None,
+    properties: Mapping[str, str],
+    apply: Callable[[Transaction], None] = lambda _: None,
+) -> Snapshot:
+    """Commit the spool's files to the table, in one attempt, and return the snapshot.
+
+    Args:
+        table: the version of the table that the commit is for. If it is not the current one, the commit fails.
+        spool: the files.
+        where: selects the rows to delete; None where there are none.
+        properties: of the snapshot.
+        apply: makes further changes in the same transaction.
+    """
+    spool.is_commit_begun = True
+    with CachingTransaction(table) as transaction:
+        if table.properties.get(RETRIES_PROPERTY) != "0":
+            transaction.set_properties({RETRIES_PROPERTY: "0"})
+        apply(transaction)
+        if where is not None:
+            transaction.delete(where, snapshot_properties=dict(properties))
+        transaction.add_files(spool.paths, snapshot_properties=dict(properties), check_duplicate_files=False)
+    spool.is_committed = True
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    return snapshot
+
+
+def remove_unused_files(table: Table, spool: Spool) -> None:
+    """Remove the files of a spool that was not committed."""
+    if not spool.is_committed and not (spool.is_commit_begun and _may_refer(table, spool.paths)):
+        _remove_files(table, spool.paths)
+
+
+def _may_refer(table: Table, paths: Sequence[str]) -> bool:
+    """Return whether the table refers to one of the files, or cannot be read: a file that is not used is harmless.
+
+    An error does not say that a commit failed: a database may commit and lose the connection before it answers.
+    """
+    try:
+        return any(task.file.file_path in paths for task in table.refresh().scan().plan_files())
+    except Exception:
+        return True
 
 
 def _remove_files(table: Table, paths: Sequence[str]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +10,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import DataScan, FileScanTask
 
+from pipelines.errors import DataError
+from pipelines.lake import storage
 from pipelines.lake.evolution import to_iceberg_schema
 from pipelines.system.duckdb_session import create_view, make_spill_folder
+from pipelines.system.error_translation import RESTORE_DAY
 
 
 @contextmanager
@@ -48,27 +48,40 @@ def open_files(scan: DataScan) -> Iterator[list[str]]:
 
 
 def localize_files(io: FileIO, locations: Sequence[str], folder: Path) -> list[str]:
-    """Return paths on this machine of data files; copy files that are not on this machine to `folder`."""
+    """Return paths on this machine of data files; copy files that are not on this machine to `folder`.
+
+    Raises:
+        DataError: a file that has to be copied does not exist. A retry cannot help.
+        ServiceError: the storage does not answer. A retry can help.
+    """
     return [
-        _find_local_path(location) or _copy_file(io, location, folder / f"{number}.parquet")
+        _find_local_path(location) or _copy_file(io, location, folder / str(number))
         for number, location in enumerate(locations)
     ]
 
 
-def have_digest(tasks: Sequence[FileScanTask], digest: str) -> bool:
-    """Return whether the content of data files has this digest, so that none of them is damaged.
+def have_digest(io: FileIO, tasks: Sequence[FileScanTask], digest: str) -> bool:
+    """Return whether the content of data files has this digest, so that none of them is missing or damaged.
 
-    Files that are not on this machine are not read: for these the answer is True.
+    Raises:
+        ServiceError: the storage does not answer. A retry can help.
     """
-    content, paths = hashlib.sha256(), [_find_local_path(task.file.file_path) for task in tasks]
     try:
-        for path in paths:
-            with Path(path).open("rb") as file:
-                while part := file.read(1 << 20):
-                    content.update(part)
+        return storage.compute_digest(io, [task.file.file_path for task in tasks]) == digest
     except OSError:
-        return not all(paths)
-    return content.hexdigest() == digest
+        return False
+
+
+def is_complete(io: FileIO, task: FileScanTask) -> bool:
+    """Return whether a data file exists and has the size that it was written with. Its content is not read.
+
+    Raises:
+        ServiceError: the storage does not answer. A retry can help.
+    """
+    try:
+        return bool(storage.find_size(io, task.file.file_path) == task.file.file_size_in_bytes)
+    except OSError:
+        return False
 
 
 def list_files(scan: DataScan) -> list[FileScanTask]:
@@ -83,8 +96,8 @@ def read_schema(scan: DataScan) -> pa.Schema:
 
 def _find_local_path(location: str) -> str:
     """Return the path of a data file on this machine; empty where it is elsewhere, or contains a wildcard."""
-    scheme, _, path = PyArrowFileIO.parse_location(location)
-    return "" if scheme not in ("file", "") or set("*?[") & set(path) else str(path)
+    path = storage.get_local_path(location)
+    return "" if path is None or set("*?[") & set(str(path)) else str(path)
 
 
 def _build_sort_key(location: str) -> tuple[str, str]:
@@ -93,10 +106,14 @@ def _build_sort_key(location: str) -> tuple[str, str]:
     return folder, name.rpartition("-")[2]
 
 
-def _copy_file(io: FileIO, location: str, path: Path) -> str:
-    with io.new_input(location).open() as source, path.open("wb") as target:
-        shutil.copyfileobj(source, target, 1 << 20)
-    return str(path)
+def _copy_file(io: FileIO, location: str, folder: Path) -> str:
+    """Copy a data file to `folder`; return the path of the copy, which ends like `location`: errors name it."""
+    path = folder.joinpath(*location.split("/")[-3:])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        return str(storage.download_file(io, location, path))
+    except FileNotFoundError:
+        raise DataError(f"{location} does not exist.", RESTORE_DAY) from None
 
 
 def _write_remaining_rows(scan: DataScan, folder: Path) -> str:

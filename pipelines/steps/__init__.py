@@ -13,6 +13,7 @@ STEPS = (
     *("guard", "record_outcome"),
     *("score", "outcomes", "profile", "drift"),
     *("sync", "backfill", "repro", "reproduce", "pack", "batch", "image", "budget", "charge"),
+    "check_lake",
 )
 """The steps in the order of use: first from ingestion to rollback, then around a training, then for each day that the
 champion scores, then the others."""

@@ -1,8 +1,8 @@
 """Ingest and validate every unpublished partition between two days, in one process.
 
 The steps `ingest` and `validate` run for each day, in this process. A refused partition does not stop the others; the
-run fails at the end and names the refused ones. Idempotent: published partitions are skipped; with
-`include_published` they are ingested again, and published if their rows changed.
+run fails at the end and names the refused ones. Idempotent: published partitions are skipped, unless one of their files
+is lost; with `include_published` they are ingested again, and published if their rows changed.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pipelines.system.progress import track_progress
 from pipelines.window import Days
 
 if TYPE_CHECKING:
+    from pipelines.lake import Lake
     from pipelines.source import Source
 
 
@@ -73,7 +74,7 @@ def run(spec: BackfillSpec) -> BackfillResult:
         raise SpecError(f"last ({spec.last}) is before first ({spec.first}).")
     source = dataset.open_source()
     source_days = list(days) if spec.on_absent == "fail" else source.list_partitions(days)
-    already_published = {} if spec.include_published else lake.count_rows_by_day(dataset.published)
+    already_published = set() if spec.include_published else _list_published_days(lake, dataset, source_days)
     days_to_publish = [day for day in source_days if day not in already_published]
     changed = _publish_days(dataset, source, days_to_publish, spec.allow_shrink)
     has_any_day = any(day in days for day in lake.count_rows_by_day(dataset.published))
@@ -84,6 +85,18 @@ def run(spec: BackfillSpec) -> BackfillResult:
         absent=len(days) - len(source_days),
         snapshot_id=lake.pin_window(dataset.published, spec.first, spec.last) if has_any_day else 0,
     )
+
+
+def _list_published_days(lake: Lake, dataset: Dataset, days: Sequence[dt.date]) -> set[dt.date]:
+    """Return those of `days` that are published, without those of which a file is lost."""
+    published_days = lake.count_rows_by_day(dataset.published).keys() & set(days)
+    lost_days = lake.find_lost_days(dataset.published, published_days)
+    if lost_days:
+        log.warning(
+            "%s: files of %d published days are lost, and written again, the first of %s",
+            *(dataset.published, len(lost_days), min(lost_days)),
+        )
+    return published_days - lost_days
 
 
 def _validate_day(values: dict[str, Any]) -> bool:

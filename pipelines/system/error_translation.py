@@ -57,10 +57,14 @@ ICEBERG_READERS = ("pyiceberg.avro", "pyiceberg.manifest", "pyiceberg.serializer
 """Modules that parse a lake's metadata. In pyiceberg 0.12 a damaged file raises errors of any type there."""
 ICEBERG_ROWS = "pyiceberg.io.pyarrow"
 """Module that reads the rows of a lake."""
-RESTORE_LAKE = "Restore the lake from a backup (`make restore`), or move LEEWAY_HOME/lake away and ingest again."
-"""What to do about a damaged lake: nothing else has its rows."""
+RESTORE_LAKE = (
+    "Run `python -m pipelines lake check --repair`, restore the lake from a backup (`make restore`), or move "
+    "LEEWAY_HOME/lake away and ingest again."
+)
+"""What to do about a damaged lake."""
 RESTORE_DAY = (
-    "Run the step that writes this day of the table again (`ingest`, then `validate`; or `score`), or `make restore`."
+    "Run the step that writes this day of the table again (`ingest`, then `validate`; or `score`), "
+    "`python -m pipelines lake check --repair`, or `make restore`."
 )
 """What to do about a damaged file of rows in the lake: a step that finds it damaged replaces it."""
 LAKE_ROWS = re.compile(r"/data/date=[^/]+/")

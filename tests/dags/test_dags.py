@@ -23,7 +23,10 @@ from pipelines.steps import load_spec_class
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "dags").glob("*.py"))
-DAGS = ("flights_ingest", "flights_monitor", "flights_rollback", "flights_score", "flights_train", "weather_ingest")
+DAGS = (
+    *("flights_ingest", "flights_monitor", "flights_rollback", "flights_score", "flights_train", "lake_check"),
+    "weather_ingest",
+)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +62,8 @@ def test_scoring_runs_for_the_partition_that_was_published(bag):
     assert isinstance(schedule, PartitionedAssetTimetable)
     assert schedule.asset_condition == bag.dags["flights_ingest"].get_task("validate").asset
     assert isinstance(schedule.default_partition_mapper, IdentityMapper)
-    assert [name for name in DAGS if bag.dags[name].is_paused_upon_creation] == ["flights_monitor", "flights_score"]
+    paused = [name for name in DAGS if bag.dags[name].is_paused_upon_creation]
+    assert paused == ["flights_monitor", "flights_score", "lake_check"]
 
 
 @pytest.mark.parametrize("dag_id", DAGS)
@@ -87,6 +91,7 @@ def test_tasks_have_their_order(bag):
     assert list_tasks("flights_monitor") == ["drift"]
     assert list_tasks("weather_ingest") == ["publish"]
     assert list_tasks("flights_rollback") == ["rollback"]
+    assert list_tasks("lake_check") == ["check"]
     assert bag.dags["flights_ingest"].get_task("ingest").outlets == []
 
 
@@ -412,6 +417,23 @@ def test_rollback_gets_its_params(bag, params, expected):
 def test_rollback_refuses_a_run_without_a_reason(bag, value):
     with pytest.raises(ParamValidationError):
         copy.deepcopy(bag.dags["flights_rollback"].params.get_param("why")).resolve(value)
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({}, {"repair": False, "content": True, "older": True}),
+        (
+            {"repair": True, "backup": "/backups/monday.tar", "content": False, "older": False},
+            {"repair": True, "backup": Path("/backups/monday.tar"), "content": False, "older": False},
+        ),
+    ],
+)
+def test_lake_check_gets_its_params(bag, params, expected):
+    dag = bag.dags["lake_check"]
+    values = {"repair": False, "backup": None, "content": True, "older": True} | params
+    spec = render(dag, "check", build_context(dag, params=values)).build_spec()
+    assert load_spec_class("check_lake").parse(spec, "check_lake").model_dump() == {"backup": None} | expected
 
 
 def test_outlet_of_drift_is_the_asset_that_starts_a_training(bag):

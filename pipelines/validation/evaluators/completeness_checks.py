@@ -60,6 +60,8 @@ def _count_quarantined_rows(rows: Rows, published: int, args: arguments.Shrink) 
     has_key = args.key and set(args.key) <= set(rows.schema.names)
     if not quarantined or not has_key or rows.count >= args.min_ratio * (published + quarantined):
         return quarantined
+    if rows.day in rows.find_lost_days():
+        return quarantined
     key = ", ".join(quote_identifier(name) for name in args.key)
     query = f"SELECT count(*) FROM (SELECT {key} FROM leeway_bad_rows EXCEPT SELECT {key} FROM {_HISTORY})"  # noqa: S608
     with (
@@ -96,8 +98,9 @@ def _find_end_of_day(day: dt.date, timezone: str) -> dt.datetime:
 
 
 def _choose_days(rows: Rows) -> list[dt.date]:
-    """Choose the published days that are nearest to the partition, at most `MAX_DAYS`, in order."""
-    row_counts = {day: count for day, count in rows.count_published_rows().items() if day != rows.day}
+    """Choose the published days that are nearest to the partition and not lost, at most `MAX_DAYS`, in order."""
+    excluded_days = {rows.day, *rows.find_lost_days()}
+    row_counts = {day: count for day, count in rows.count_published_rows().items() if day not in excluded_days}
     nearest_days = sorted(row_counts, key=lambda day: (abs(day - rows.day), day))[:MAX_DAYS]
     totals = accumulate(row_counts[day] for day in nearest_days)
     chosen = [day for day, total in zip(nearest_days, totals, strict=True) if total <= MAX_HISTORY_ROWS]
@@ -107,7 +110,8 @@ def _choose_days(rows: Rows) -> list[dt.date]:
 def _count_history(rows: Rows, args: arguments.EarlyEnd, days: Sequence[dt.date]) -> dict[dt.date, Counts]:
     """Count the rows of published days, and of the published version of the partition, by the time of day."""
     all_days = [*days, rows.day]
-    with rows.lake.create_view(rows.connection, _HISTORY, rows.published, min(all_days), max(all_days)):
+    first, last, lost_days = min(all_days), max(all_days), rows.find_lost_days()
+    with rows.lake.create_view(rows.connection, _HISTORY, rows.published, first, last, excluded_days=lost_days):
         return _count_by_time(rows, _HISTORY, args, all_days)
 
 

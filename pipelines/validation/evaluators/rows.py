@@ -65,6 +65,7 @@ class Rows:
     readers: list[pa.RecordBatchReader] = field(default_factory=list)
     """Open readers: a connection cannot run another query while one of its readers is open."""
     _published_counts: dict[dt.date, int] | None = None
+    _lost_days: set[dt.date] | None = None
 
     def count_published_rows(self) -> dict[dt.date, int]:
         """Return the row count of the day's published version, and of each published day near it. Read once."""
@@ -73,6 +74,12 @@ class Rows:
             days = [self.day + dt.timedelta(distance) for distance in distances]
             self._published_counts = self.lake.count_rows_of_days(self.published, days)
         return self._published_counts
+
+    def find_lost_days(self) -> set[dt.date]:
+        """Return those of the days of `count_published_rows` of which a file is lost. Read once."""
+        if self._lost_days is None:
+            self._lost_days = self.lake.find_lost_days(self.published, self.count_published_rows())
+        return self._lost_days
 
     def get_kind(self, column: str) -> Kind:
         """Return the kind of a column, which determines how it can be checked."""

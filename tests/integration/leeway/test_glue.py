@@ -40,3 +40,19 @@ def test_day_is_ingested_validated_and_published_in_a_lake_on_glue(
     assert all(table["StorageDescriptor"]["Location"].startswith(f"s3://{BUCKET}/lake") for table in tables)
     result = commands.run_step("ingest", "--dataset", "flights", "--partition", DAY)
     assert json.loads(result.out)["changed"] is False
+
+
+def test_a_lost_file_of_a_lake_on_glue_is_restored(
+    set_glue_variables: None, commands: Any, drydock_server: Any
+) -> None:
+    assert commands.run_step("backfill", "--dataset", "weather", "--first", DAY, "--last", DAY).code == 0
+    result = commands.run_step("lake", "check", "--json")
+    assert result.code == 0, result.err[-3_000:]
+    s3 = drydock_server.client("s3")
+    keys = [item["Key"] for item in s3.list_objects_v2(Bucket=BUCKET, Prefix="lake/")["Contents"]]
+    lost = next(key for key in keys if "/weather_raw/data/" in key and key.endswith(".parquet"))
+    content = s3.get_object(Bucket=BUCKET, Key=lost)["Body"].read()
+    s3.delete_object(Bucket=BUCKET, Key=lost)
+    assert commands.run_step("check_lake").code == 2
+    assert commands.run_step("lake", "check", "--repair").code == 0
+    assert s3.get_object(Bucket=BUCKET, Key=lost)["Body"].read() == content

@@ -10,6 +10,7 @@ from airflow.sdk import DAG, Asset
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, DownstreamTasksSkipped
 from leeway.operators.backfill import BackfillOperator
 from leeway.operators.batch_score import BatchScoreOperator
+from leeway.operators.check_lake import CheckLakeOperator
 from leeway.operators.drift import DriftSensor
 from leeway.operators.dvc_repro import DvcReproOperator
 from leeway.operators.evaluate import EvaluateOperator
@@ -58,6 +59,7 @@ ARGUMENTS = {
     },
     PromoteOperator: {"model_name": "flights", "version": "1", "verdict": "/w/verdict.json", "backfill": "True"},
     RollbackOperator: {"model_name": "flights", "why": "it was wrong"},
+    CheckLakeOperator: {"repair": True, "backup": "/backups/monday.tar"},
     GuardOperator: {
         "dataset": "flights",
         "model_name": "flights",

@@ -1,0 +1,84 @@
+"""`python -m pipelines lake`: check the lake, and restore what is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipelines.cli.options import JsonOption
+from pipelines.cli.terminal import make_console, write_json, write_line
+from pipelines.printable import escape
+
+if TYPE_CHECKING:
+    from pipelines.lake.check import Finding
+
+app = typer.Typer(
+    no_args_is_help=True, help="Check whether the lake has what it should have, and restore what is lost."
+)
+
+
+@app.callback()
+def _keep_subcommand() -> None:
+    """Keep `check` a sub-command: typer would drop the name of a single command."""
+
+
+@app.command("check")
+def check(
+    repair: Annotated[bool, typer.Option("--repair", help="Restore what is lost.")] = False,
+    backup: Annotated[
+        str, typer.Option(metavar="FILE", help="File of `make backup` to restore from, besides the sources.")
+    ] = "",
+    content: Annotated[
+        bool, typer.Option("--content/--no-content", help="Read the content of all files, or only their sizes.")
+    ] = True,
+    older: Annotated[
+        bool, typer.Option("--older/--no-older", help="Check what only older snapshots need, too, or not.")
+    ] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare catalog, metadata, manifests, files and row counts. Exit code 2 where something is lost.
+
+    Without --repair nothing is changed. The step `check_lake` does the same, for Airflow.
+    """
+    from pipelines.steps import check_lake
+
+    spec = check_lake.CheckLakeSpec(
+        repair=repair, backup=Path(backup) if backup else None, content=content, older=older
+    )
+    report, restored = check_lake.inspect(spec)
+    counts = {name: getattr(report, name) for name in ("tables", "snapshots", "files", "rows", "size_bytes")}
+    if as_json:
+        lost = [asdict(finding) for finding in report.findings]
+        write_json(counts | {"restored": [asdict(finding) for finding in restored], "lost": lost})
+    else:
+        _write_table([*restored, *report.findings])
+        write_line(
+            f"{report.tables} tables, {report.snapshots} snapshots, {report.files} files, {report.rows} rows: "
+            f"{len(report.findings)} lost, {len(restored)} restored"
+        )
+    if report.findings:
+        raise check_lake.make_error(report.findings, spec)
+
+
+def _write_table(findings: Sequence[Finding]) -> None:
+    """Write a row for each finding. Nothing is written where there is none."""
+    from rich.table import Table
+
+    if not findings:
+        return
+    table = Table("table", "partition", "what", "problem", "rows", "file", "result", header_style="bold")
+    for row in map(_format_row, findings):
+        table.add_row(*map(escape, row))
+    make_console().print(table)
+
+
+def _format_row(finding: Finding) -> Iterable[str]:
+    problem = finding.problem if finding.is_current else f"{finding.problem} (older snapshots)"
+    name = finding.location.rpartition("/")[2]
+    file = name if len(name) <= 24 else f"{name[:8]}...{name[-12:]}"
+    result = f"restored from {finding.restored_from}" if finding.restored_from else "lost"
+    return finding.table, finding.partition, finding.kind, problem, str(finding.rows or ""), file, result

@@ -1,0 +1,44 @@
+"""Say what a person can do about what is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipelines.dataset import Dataset
+from pipelines.lake.check.findings import Finding
+
+BACKUP = "restore it from a backup: `python -m pipelines lake check --repair --backup FILE`, or `make restore`"
+OLDER = "Only older snapshots need it: model versions that were trained on them cannot be reproduced"
+STEPS = {
+    "training_costs": "`python -m pipelines costs sweep` charges the jobs that SageMaker still knows",
+    "profiles": "run the step `profile` for the days of the month",
+    "drift_results": "run the step `drift` for the day",
+}
+"""Table to what writes its rows again."""
+
+
+def advise(finding: Finding, datasets: Sequence[Dataset]) -> str:
+    """Return one or two sentences of advice."""
+    if finding.kind in ("catalog", "table"):
+        return "Run `python -m pipelines lake check --repair`."
+    step = _find_step(finding, datasets) if finding.kind == "rows" else ""
+    if not finding.is_current:
+        return f"{OLDER}. To have it again, {BACKUP}."
+    # `str.capitalize` would change the rest of the sentence.
+    return f"{step[:1].upper()}{step[1:]}, or {BACKUP}." if step else f"{BACKUP[:1].upper()}{BACKUP[1:]}."
+
+
+def _find_step(finding: Finding, datasets: Sequence[Dataset]) -> str:
+    """Return what writes the rows again; empty where nothing else has them."""
+    day, *model = finding.partition.split("/")
+    for dataset in datasets:
+        options = f"--dataset {dataset.name} --partition {day}"
+        if finding.table == dataset.staging:
+            return f"write the source's present rows: `python -m pipelines ingest {options}`, or `sync --watermark ''`"
+        if finding.table in (dataset.published, dataset.quarantine):
+            return f"judge the staged rows by the present suite: `python -m pipelines validate {options}`"
+        if finding.table == dataset.predictions and len(model) == 2:
+            return f"`python -m pipelines score {options} --model-name {model[0]} --version {model[1]}`"
+        if finding.table == dataset.outcomes and model:
+            return f"`python -m pipelines outcomes {options} --model-name {model[0]}`"
+    return STEPS.get(finding.table, "")

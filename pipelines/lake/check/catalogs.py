@@ -1,0 +1,185 @@
+"""Check the catalog: it can be read, lists every table whose files are there, and names their newest versions."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchNamespaceError
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from pipelines.errors import ConflictError, DataError
+from pipelines.lake import storage
+from pipelines.lake.catalog import (
+    build_embedded_properties,
+    explain_damaged_catalog,
+    get_embedded_file,
+    is_configured,
+    is_empty,
+)
+from pipelines.lake.check.findings import Finding
+from pipelines.lake.commits import NAMESPACE, retry_conflicts
+from pipelines.lake.warehouse import (
+    get_tables_folder,
+    get_version,
+    lacks_database_tables,
+    list_unlisted_tables,
+    load_io,
+)
+from pipelines.system.error_translation import LOCKED_TEXTS
+
+CERTAIN_COMMITS = 2
+"""Versions after the one that the catalog names from which on the catalog is outdated: a writer that is killed before
+the catalog changes leaves one."""
+
+
+BUSY_S = 30.0
+"""Longest time to wait for a database that another process writes."""
+
+
+def find_catalog_damage() -> Finding | None:
+    """Return what is wrong with the embedded catalog's database; None where nothing is, or another one is configured.
+
+    Raises:
+        ConflictError: the database stayed locked. A retry can help.
+    """
+    if is_configured():
+        return None
+    path = get_embedded_file()
+    if is_empty(path):
+        if not list_unlisted_tables(PyArrowFileIO(), get_embedded_folder()):
+            return None
+        problem, detail = ("damaged", "is empty") if path.exists() else ("missing", "does not exist")
+        return Finding("catalog", problem, str(path), f"{detail}, and there are tables")  # type: ignore[arg-type]
+    return _check_database(path)
+
+
+def get_embedded_folder() -> str:
+    """Return the location of the tables of the embedded catalog."""
+    return f"{get_embedded_file().parent.as_uri()}/{NAMESPACE}"
+
+
+def open_catalog_to_check(*, creates: bool = False) -> Catalog:
+    """Open the catalog, also where it has lost its tables.
+
+    Args:
+        creates: whether to create the tables of an SQL catalog where its database lacks them.
+
+    Raises:
+        ConflictError: the SQLite catalog stayed locked. A retry can help.
+        DataError: the catalog's database is damaged. A retry cannot help.
+        ServiceError: the configured catalog does not answer. A retry can help.
+    """
+    properties = build_embedded_properties() | {"init_catalog_tables": str(creates).lower()}
+    for attempt in retry_conflicts():
+        with attempt, explain_damaged_catalog():
+            return load_catalog(NAMESPACE, **properties)
+    raise AssertionError("tenacity returns or raises")
+
+
+def has_no_lake() -> bool:
+    """Return whether there is no embedded catalog, and no table that it should list."""
+    return (
+        not is_configured()
+        and is_empty(get_embedded_file())
+        and not list_unlisted_tables(PyArrowFileIO(), get_embedded_folder())
+    )
+
+
+def list_tables(catalog: Catalog) -> list[str]:
+    """Return the names of the tables that the catalog lists, sorted."""
+    if lacks_database_tables(catalog):
+        return []
+    try:
+        return sorted(identifier[-1] for identifier in catalog.list_tables(NAMESPACE))
+    except NoSuchNamespaceError:
+        return []
+
+
+def list_metadata(catalog: Catalog) -> dict[str, list[str]]:
+    """Return the tables whose files are in the warehouse, with the locations of their metadata, the newest last.
+
+    Raises:
+        ServiceError: the storage does not answer. A retry can help.
+    """
+    folder = get_tables_folder(catalog)
+    return sort_metadata(list_unlisted_tables(load_io(catalog, folder), folder)) if folder else {}
+
+
+def sort_metadata(locations_by_table: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Return the same tables by name, with the locations of their metadata, the newest last."""
+    return {
+        table: sorted(locations, key=lambda location: (get_version(location), location))
+        for table, locations in sorted(locations_by_table.items())
+    }
+
+
+def find_unlisted_tables(listed: list[str], metadata: Mapping[str, list[str]]) -> Iterator[Finding]:
+    """Yield a finding for each table whose files are there, and that the catalog does not list."""
+    for table, locations in metadata.items():
+        if table not in listed:
+            yield Finding("table", "unlisted", locations[-1], "is not listed by the catalog", table)
+
+
+def find_outdated_version(io: FileIO, table: str, present: str, metadata: Sequence[str], uuid: str) -> Finding | None:
+    """Return a finding where there are later versions of the table than the one that the catalog names.
+
+    Args:
+        io: reads the metadata.
+        table: name of the table.
+        present: location of the version that the catalog names.
+        metadata: locations of all versions, listed before the catalog was asked.
+        uuid: of the table.
+    """
+    if not metadata or get_version(metadata[-1]) < get_version(present) + CERTAIN_COMMITS:
+        return None
+    if read_uuid(io, metadata[-1]) != uuid:
+        return None
+    commits = get_version(metadata[-1]) - get_version(present)
+    return Finding("table", "outdated", metadata[-1], f"has {commits} commits more than the catalog knows", table)
+
+
+def read_uuid(io: FileIO, location: str) -> str:
+    """Return the table's UUID of a metadata file; empty where it cannot be read."""
+    try:
+        return str(json.loads(storage.read_bytes(io, location))["table-uuid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def find_metadata_location(catalog: Catalog, table: str) -> str:
+    """Return the location of the metadata that the catalog names; empty where only its server knows it."""
+    if not hasattr(catalog, "engine"):
+        return ""
+    from pyiceberg.catalog.sql import IcebergTables
+    from sqlalchemy import select
+
+    with catalog.engine.connect() as connection:
+        query = select(IcebergTables.metadata_location).where(
+            IcebergTables.catalog_name == catalog.name,
+            IcebergTables.table_namespace == NAMESPACE,
+            IcebergTables.table_name == table,
+        )
+        return str(connection.execute(query).scalar() or "")
+
+
+def _check_database(path: Path) -> Finding | None:
+    try:
+        with closing(sqlite3.connect(path, timeout=BUSY_S)) as connection:
+            answers = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(1)").fetchall()]
+    except sqlite3.DatabaseError as error:
+        if any(text in str(error) for text in LOCKED_TEXTS):
+            raise ConflictError(f"{path} stayed locked by another process.", "Run it again.") from None
+        answers = [str(error)]
+    if answers == ["ok"]:
+        try:
+            list_tables(open_catalog_to_check())
+            return None
+        except DataError as error:
+            answers = [error.message]
+    return Finding("catalog", "damaged", str(path), f"cannot be read: {answers[0].strip()[:200]}")

@@ -1,0 +1,126 @@
+"""Check the whole lake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.table import StaticTable, Table
+
+from pipelines.lake.check import catalogs
+from pipelines.lake.check.findings import Finding, LakeReport
+from pipelines.lake.check.row_content import check_row_files
+from pipelines.lake.check.table_files import describe_read_error, list_table_files
+from pipelines.lake.commits import NAMESPACE
+from pipelines.lake.warehouse import list_unlisted_tables, load_io
+from pipelines.system.log import log
+
+
+@dataclass(frozen=True)
+class Scope:
+    """How much a check reads."""
+
+    reads_content: bool = True
+    """Whether the content of the files of rows is read, too; otherwise only presence and size."""
+    includes_older: bool = True
+    """Whether the files that only older snapshots need are checked, too."""
+
+
+EVERYTHING = Scope()
+
+
+def check_lake(catalog: Catalog | None = None, scope: Scope = EVERYTHING) -> LakeReport:
+    """Compare the catalog, the metadata, the manifests and the files of rows of all tables. Changes nothing.
+
+    What other processes commit meanwhile is not checked, and is no finding.
+
+    Args:
+        catalog: the catalog to check; the configured one where it is not given.
+        scope: how much is read.
+
+    Raises:
+        ConflictError: the SQLite catalog stayed locked. A retry can help.
+        ServiceError: the storage or the catalog does not answer. A retry can help.
+    """
+    if catalog is None and catalogs.has_no_lake():
+        return LakeReport()
+    if catalog is None and (damage := catalogs.find_catalog_damage()):
+        return _check_without_catalog(damage, scope)
+    catalog = catalog or catalogs.open_catalog_to_check()
+    metadata = catalogs.list_metadata(catalog)  # before the catalog is asked: a later commit is then no finding
+    listed = catalogs.list_tables(catalog)
+    unlisted = list(catalogs.find_unlisted_tables(listed, metadata))
+    parts = [LakeReport(findings=tuple(unlisted))]
+    parts += [_check_listed_table(catalog, name, metadata.get(name, []), scope) for name in listed]
+    for finding in unlisted:
+        parts.append(_check_version(load_io(catalog, finding.location), finding.location, finding.table, scope))
+    return _add_up(parts)
+
+
+def load_version(io: FileIO, location: str, name: str) -> Table:
+    """Load a table from one of its metadata files, without the catalog."""
+    static = StaticTable.from_metadata(location, properties=io.properties)
+    return Table((NAMESPACE, name), static.metadata, location, static.io, static.catalog)
+
+
+def _check_without_catalog(damage: Finding, scope: Scope) -> LakeReport:
+    io = PyArrowFileIO()
+    metadata = catalogs.sort_metadata(list_unlisted_tables(io, catalogs.get_embedded_folder()))
+    parts = [_check_version(io, locations[-1], name, scope) for name, locations in metadata.items()]
+    return _add_up([LakeReport(findings=(damage,)), *parts])
+
+
+def _check_listed_table(catalog: Catalog, name: str, metadata: Sequence[str], scope: Scope) -> LakeReport:
+    log.info("checking %s", name)
+    try:
+        table = catalog.load_table((NAMESPACE, name))
+    except Exception as error:
+        location = catalogs.find_metadata_location(catalog, name) or (metadata[-1] if metadata else name)
+        return _report_metadata(location, name, error)
+    report = _check_table(table, scope)
+    outdated = catalogs.find_outdated_version(
+        table.io, name, table.metadata_location, metadata, str(table.metadata.table_uuid)
+    )
+    return replace(report, findings=(outdated, *report.findings)) if outdated else report
+
+
+def _check_version(io: FileIO, location: str, name: str, scope: Scope) -> LakeReport:
+    try:
+        table = load_version(io, location, name)
+    except Exception as error:
+        return _report_metadata(location, name, error)
+    return _check_table(table, scope)
+
+
+def _check_table(table: Table, scope: Scope) -> LakeReport:
+    """Check the manifests and the files of one table."""
+    files = list_table_files(table, includes_older=scope.includes_older)
+    findings = [*files.findings, *check_row_files(files, reads_content=scope.reads_content)]
+    present_files = [file for file in files.row_files.values() if file.is_current]
+    return LakeReport(
+        findings=tuple(findings),
+        tables=1,
+        snapshots=len(table.snapshots()),
+        files=len(files.row_files),
+        rows=sum(int(file.data_file.record_count) for file in present_files),
+        size_bytes=sum(int(file.data_file.file_size_in_bytes) for file in files.row_files.values()),
+    )
+
+
+def _report_metadata(location: str, name: str, error: Exception) -> LakeReport:
+    problem, detail = describe_read_error(error)
+    return LakeReport(findings=(Finding("metadata", problem, location, detail, name),), tables=1)
+
+
+def _add_up(parts: Sequence[LakeReport]) -> LakeReport:
+    return LakeReport(
+        tuple(finding for part in parts for finding in part.findings),
+        sum(part.tables for part in parts),
+        sum(part.snapshots for part in parts),
+        sum(part.files for part in parts),
+        sum(part.rows for part in parts),
+        sum(part.size_bytes for part in parts),
+    )

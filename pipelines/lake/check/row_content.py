@@ -1,0 +1,122 @@
+"""Check files of rows: they exist, have their size, and their content has the digest with which it was committed.
+
+A file without a known digest is decoded, and its rows and columns are compared with what its manifest says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile, FileFormat
+
+from pipelines.lake import storage
+from pipelines.lake.check.findings import Finding, Problem
+from pipelines.lake.check.table_files import RowFile, TableFiles, describe_read_error
+from pipelines.lake.named_file import read_digest_of_name
+
+
+def check_row_files(files: TableFiles, *, reads_content: bool) -> Iterator[Finding]:
+    """Yield a finding for each file that is lost or damaged.
+
+    Args:
+        files: the files of a table.
+        reads_content: whether the content of the files is read, too; otherwise only presence and size.
+
+    Raises:
+        ServiceError: the storage does not answer. A retry can help.
+    """
+    for digest, group in files.group_by_snapshot():
+        problems = {file.location: _check_size(files.table.io, file.data_file) for file in group}
+        if reads_content and not any(problems.values()):
+            problems = _check_content(files.table.io, group, digest)
+        for file in group:
+            if problem := problems[file.location]:
+                yield _make_finding(files, file, group, digest, *problem)
+
+
+def find_problem(io: FileIO, data_file: DataFile, location: str = "") -> tuple[Problem, str] | None:
+    """Decode a file, and return the problem that its content has by its manifest; None where it has none.
+
+    Args:
+        io: reads the file.
+        data_file: what the manifest says.
+        location: of a file to check in place of the manifest's.
+    """
+    try:
+        with io.new_input(location or data_file.file_path).open() as source:
+            return _compare_with_manifest(pq.ParquetFile(source), data_file)
+    except Exception as error:
+        return describe_read_error(error)
+
+
+def _check_size(io: FileIO, data_file: DataFile) -> tuple[Problem, str] | None:
+    try:
+        size = storage.find_size(io, data_file.file_path)
+    except OSError as error:
+        return describe_read_error(error)
+    expected = data_file.file_size_in_bytes
+    if size is None:
+        return "missing", "does not exist"
+    return ("cut", f"has {size} bytes in place of {expected}") if size != expected else None
+
+
+def _check_content(io: FileIO, group: Sequence[RowFile], digest: str) -> dict[str, tuple[Problem, str] | None]:
+    """Check the content of the files that a snapshot wrote together; return the problem of each."""
+    problems: dict[str, tuple[Problem, str] | None] = {}
+    content = hashlib.sha256()
+    for file in group:
+        try:
+            own_digest = hashlib.sha256()
+            for chunk in storage.iterate_chunks(io, file.location):
+                own_digest.update(chunk)
+                content.update(chunk)
+        except OSError as error:
+            problems[file.location] = describe_read_error(error)
+            continue
+        expected = read_digest_of_name(file.location)
+        is_changed = bool(expected) and expected != own_digest.hexdigest()
+        problems[file.location] = ("changed", "has other bytes than were committed") if is_changed else None
+        if not expected and not digest and file.data_file.file_format == FileFormat.PARQUET:
+            problems[file.location] = find_problem(io, file.data_file)
+    if digest and not any(problems.values()) and content.hexdigest() != digest:
+        damaged = {file.location: find_problem(io, file.data_file) for file in group}
+        other: tuple[Problem, str] = ("changed", "has other bytes than were committed")
+        # Where all files can be decoded, nothing says which one was changed.
+        return damaged if any(damaged.values()) else dict.fromkeys(problems, other)
+    return problems
+
+
+def _compare_with_manifest(file: pq.ParquetFile, data_file: DataFile) -> tuple[Problem, str] | None:
+    rows = sum(batch.num_rows for batch in file.iter_batches())
+    if rows != data_file.record_count:
+        return "changed", f"has {rows} rows in place of {data_file.record_count}"
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    sizes = [
+        sum(group.column(place).total_compressed_size for group in groups) for place in range(file.metadata.num_columns)
+    ]
+    expected = list((data_file.column_sizes or {}).values())
+    if len(expected) == len(sizes) and sorted(expected) != sorted(sizes):
+        return "changed", "has other columns than its manifest says"
+    return None
+
+
+def _make_finding(
+    files: TableFiles, file: RowFile, group: Sequence[RowFile], digest: str, problem: Problem, detail: str
+) -> Finding:
+    own_digest = read_digest_of_name(file.location)
+    return Finding(
+        "rows",
+        problem,
+        file.location,
+        detail,
+        files.name,
+        file.partition,
+        int(file.data_file.record_count),
+        is_current=file.is_current,
+        snapshot_id=file.snapshot_id,
+        digest=own_digest or digest,
+        group=(file.location,) if own_digest or not digest else tuple(member.location for member in group),
+    )

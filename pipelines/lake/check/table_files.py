@@ -1,0 +1,190 @@
+"""Walk from a table's metadata over its snapshots and manifests to its files of rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestFile, read_manifest_list
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.types import DateType
+
+from pipelines.errors import TryAgainError
+from pipelines.lake import storage
+from pipelines.lake.check.findings import Finding, Kind, Problem
+from pipelines.lake.commits import DIGEST_PROPERTY
+from pipelines.system.error_translation import DISK_ERRORS, describe_reason, translate_error
+
+_EPOCH = dt.date(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class RowFile:
+    """One file of rows, as a manifest describes it."""
+
+    data_file: DataFile
+    snapshot_id: int
+    """Snapshot that added the file."""
+    partition: str
+    is_current: bool
+
+    @property
+    def location(self) -> str:
+        """Location of the file."""
+        return str(self.data_file.file_path)
+
+
+@dataclass
+class TableFiles:
+    """The files of rows that the snapshots of a table need, and what is wrong with the files that list them."""
+
+    table: Table
+    row_files: dict[str, RowFile] = field(default_factory=dict)
+    """Location to file; the files of the current snapshot come first."""
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Name of the table, without the namespace."""
+        return str(self.table.name()[-1])
+
+    def get_digest(self, snapshot_id: int) -> str:
+        """Return the digest over the files that a snapshot wrote; empty where it recorded none, or has expired."""
+        return read_summary(self.table.metadata.snapshot_by_id(snapshot_id)).get(DIGEST_PROPERTY, "")
+
+    def group_by_snapshot(self) -> Iterator[tuple[str, Sequence[RowFile]]]:
+        """Yield the files that one snapshot added together, in the order of their rows, with their digest.
+
+        The digest is empty where it is not known, or where some of the snapshot's files are not listed any more.
+        """
+        groups: dict[int, list[RowFile]] = {}
+        for file in self.row_files.values():
+            groups.setdefault(file.snapshot_id, []).append(file)
+        for snapshot_id, files in groups.items():
+            summary = read_summary(self.table.metadata.snapshot_by_id(snapshot_id))
+            is_whole = summary.get("added-data-files") == str(len(files))
+            yield self.get_digest(snapshot_id) if is_whole else "", sorted(files, key=get_sort_key)
+
+
+def list_table_files(table: Table, *, includes_older: bool = True) -> TableFiles:
+    """Read all manifests of the table's snapshots, the current snapshot first; or only those of the current snapshot.
+
+    Raises:
+        ServiceError: the storage does not answer. A retry can help.
+    """
+    files, manifests = TableFiles(table), dict[str, bool]()
+    current = table.current_snapshot()
+    older = [snapshot for snapshot in table.snapshots() if current is None or snapshot != current]
+    if current:
+        _add_snapshot(files, manifests, current, is_current=True)
+    for snapshot in reversed(older if includes_older else []):
+        _add_snapshot(files, manifests, snapshot, is_current=False)
+    return files
+
+
+def read_summary(snapshot: Snapshot | None) -> Mapping[str, str]:
+    """Return the properties of a snapshot's summary; empty where there is no such snapshot, or no summary."""
+    return snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+
+
+def describe_read_error(error: BaseException) -> tuple[Problem, str]:
+    """Return the problem and its description for an error of reading a file.
+
+    Raises:
+        ServiceError: the storage does not answer. A retry can help.
+    """
+    if isinstance(error, FileNotFoundError):
+        return "missing", "does not exist"
+    if isinstance(error, PermissionError):
+        return "unreadable", "may not be read"
+    if isinstance(error, OSError) and error.errno in DISK_ERRORS:
+        return "unreadable", f"cannot be read: {describe_reason(error)}"
+    translation = translate_error(error)
+    if isinstance(translation, TryAgainError):
+        raise translation from None
+    return "damaged", f"cannot be read: {describe_reason(error)[:200]}"
+
+
+def _add_snapshot(files: TableFiles, manifests: dict[str, bool], snapshot: Snapshot, *, is_current: bool) -> None:
+    """Add the files of a snapshot.
+
+    Args:
+        files: to add to.
+        manifests: location of each manifest that was read before to whether it could be read.
+        snapshot: the snapshot.
+        is_current: whether it is the current one.
+    """
+    io, location = files.table.io, snapshot.manifest_list
+    try:
+        storage.read_bytes(io, location)  # pyiceberg's reader does not tell an outage from a damaged file
+        listed = list(read_manifest_list(io.new_input(location)))
+    except Exception as error:
+        files.findings.append(_make_finding(files, "manifest list", location, error, snapshot, is_current))
+        return
+    for manifest in listed:
+        if manifest.manifest_path not in manifests:
+            manifests[manifest.manifest_path] = _add_manifest(files, manifest, snapshot, is_current=is_current)
+    if is_current and all(manifests[manifest.manifest_path] for manifest in listed):
+        _check_totals(files, snapshot)
+
+
+def _add_manifest(files: TableFiles, manifest: ManifestFile, snapshot: Snapshot, *, is_current: bool) -> bool:
+    """Add the files of a manifest; return whether it can be read, and lists as many files as it should."""
+    io, location = files.table.io, manifest.manifest_path
+    try:
+        size = len(storage.read_bytes(io, location))
+        if size != manifest.manifest_length:
+            raise ValueError(f"it has {size} bytes, and should have {manifest.manifest_length}")
+        entries = manifest.fetch_manifest_entry(io)
+    except Exception as error:
+        files.findings.append(_make_finding(files, "manifest", location, error, snapshot, is_current))
+        return False
+    counts = (manifest.added_files_count, manifest.existing_files_count)
+    if None not in counts and sum(counts) != len(entries):
+        wrong = ValueError(f"it lists {len(entries)} files, and should list {sum(counts)}")
+        files.findings.append(_make_finding(files, "manifest", location, wrong, snapshot, is_current))
+        return False
+    for entry in entries:
+        partition = format_partition(files.table, entry.data_file)
+        file = RowFile(entry.data_file, entry.snapshot_id or 0, partition, is_current)
+        files.row_files.setdefault(file.location, file)
+    return True
+
+
+def _check_totals(files: TableFiles, snapshot: Snapshot) -> None:
+    """Compare the current snapshot's totals with what its manifests list."""
+    data_files = [file.data_file for file in files.row_files.values() if file.data_file.content == DataFileContent.DATA]
+    totals = {"total-data-files": len(data_files), "total-records": sum(file.record_count for file in data_files)}
+    summary = read_summary(snapshot)
+    for name, number in totals.items():
+        if name in summary and summary[name] != str(number):
+            error = ValueError(f"its manifests have {name} {number}, and the snapshot {summary[name]}")
+            files.findings.append(_make_finding(files, "manifest list", snapshot.manifest_list, error, snapshot, True))
+            return
+
+
+def _make_finding(
+    files: TableFiles, kind: Kind, location: str, error: BaseException, snapshot: Snapshot, is_current: bool
+) -> Finding:
+    problem, detail = describe_read_error(error)
+    return Finding(kind, problem, location, detail, files.name, is_current=is_current, snapshot_id=snapshot.snapshot_id)
+
+
+def format_partition(table: Table, data_file: DataFile) -> str:
+    """Format the values of the partition, such as 2013-01-01 or 2013-01-01/flights/3."""
+    spec, schema = table.metadata.specs().get(data_file.spec_id, table.spec()), table.metadata.schema()
+    values: list[Any] = list(data_file.partition)
+    texts = []
+    for value, column in zip(values, spec.fields, strict=False):
+        is_date = isinstance(schema.find_type(column.source_id), DateType) and isinstance(value, int)
+        texts.append(str(_EPOCH + dt.timedelta(value)) if is_date else str(value))
+    return "/".join(texts)
+
+
+def get_sort_key(file: RowFile) -> tuple[str, str]:
+    """Return a key that sorts files in the order of their rows: by the number at the end of their name."""
+    folder, _, name = file.location.rpartition("/")
+    return folder, name.rpartition("-")[2]

@@ -1,0 +1,47 @@
+"""Write a few rows to one file, whose name has the digest of its content."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.table import Table
+
+from pipelines.lake.commits import PARTITION
+from pipelines.lake.spool import Spool, remove_unused_files
+
+NAMED_FILE = re.compile(r"-([0-9a-f]{64})\.parquet$")
+"""End of the name of a file of `write_named_file`."""
+
+
+@contextmanager
+def write_named_file(table: Table, day: dt.date, rows: pa.Table) -> Iterator[Spool]:
+    """Write a few rows to one file in the table's folder; remove it when the block ends, unless it is committed.
+
+    The file's name has the digest of its content: it remains known when the snapshot that wrote the file expires.
+    """
+    content = pa.BufferOutputStream()
+    with pq.ParquetWriter(content, rows.schema, compression="zstd") as writer:
+        writer.write_table(rows)
+    buffer = content.getvalue()
+    digest = hashlib.sha256(buffer).hexdigest()
+    path = f"{table.location()}/data/{PARTITION}={day}/{uuid.uuid4()}-{digest}.parquet"
+    spool = Spool(rows.schema, [path], rows.num_rows, digest)
+    try:
+        with table.io.new_output(path).create(overwrite=True) as target:
+            target.write(buffer)
+        yield spool
+    finally:
+        remove_unused_files(table, spool)
+
+
+def read_digest_of_name(location: str) -> str:
+    """Return the SHA-256 that the name of a file of `write_named_file` has; empty for the names of other files."""
+    match = NAMED_FILE.search(location)
+    return match[1] if match else ""

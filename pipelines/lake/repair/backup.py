@@ -1,0 +1,83 @@
+"""Read single files of the lake from a file of `make backup`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from pipelines.errors import SpecError
+from pipelines.lake import storage
+from pipelines.lake.check.findings import Finding
+from pipelines.settings import settings
+
+MANIFEST = "MANIFEST.json"
+"""Last member of a backup: the home, and the digest of each other member."""
+
+
+class Backup:
+    """The files of a backup. A member whose content is not what the backup's manifest says is not used."""
+
+    name = "the backup"
+
+    def __init__(self, archive: tarfile.TarFile, home: Path, digests: Mapping[str, str]) -> None:
+        self._archive, self._home, self._digests = archive, home, digests
+
+    def offer_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
+        """Return the files of the group, from the same paths in the backup; none where it lacks one."""
+        locations = finding.group or (finding.location,)
+        paths = [self.extract(location, folder / str(place)) for place, location in enumerate(locations)]
+        return [path for path in paths if path] if all(paths) else []
+
+    def extract(self, location: str, path: Path) -> Path | None:
+        """Copy a file of the lake from the backup to `path`; return `path`, or None where the backup lacks the file."""
+        member = self._find_member(location)
+        content = self._archive.extractfile(member) if member in self._digests else None
+        if content is None:
+            return None
+        with path.open("wb") as target:
+            shutil.copyfileobj(content, target, storage.CHUNK_BYTES)
+        with path.open("rb") as copy:
+            return path if hashlib.file_digest(copy, "sha256").hexdigest() == self._digests[member] else None
+
+    def list_locations(self, folder: str) -> list[str]:
+        """Return the locations of the backup's files below a folder of the lake."""
+        member = self._find_member(folder)
+        names = [name for name in self._digests if member and name.startswith(f"{member}/")]
+        return [f"{folder}{name.removeprefix(member)}" for name in names]
+
+    def _find_member(self, location: str) -> str:
+        path = storage.get_local_path(location)
+        return str(path.relative_to(self._home)) if path and path.is_relative_to(self._home) else ""
+
+
+@contextmanager
+def open_backup(path: Path) -> Iterator[Backup]:
+    """Open a file that `make backup` wrote.
+
+    Raises:
+        SpecError: there is no such file, it is not a complete backup, or it is of another home. A retry cannot help.
+    """
+    with ExitStack() as stack:
+        try:
+            archive = stack.enter_context(tarfile.open(path, "r:"))
+            home, digests = _read_manifest(archive)
+        except OSError as error:
+            raise SpecError(f"{path} cannot be read: {error.strerror or error}.") from None
+        except (tarfile.TarError, KeyError, ValueError, TypeError, AttributeError) as error:
+            reason = "it has no manifest at its end" if isinstance(error, KeyError) else str(error)
+            raise SpecError(f"{path} is not a complete backup: {reason}.", "`make backup` writes backups.") from None
+        if home != settings().home:
+            raise SpecError(f"{path} is a backup of {home}, not of {settings().home}.", "Name a backup of this home.")
+        yield Backup(archive, home, digests)
+
+
+def _read_manifest(archive: tarfile.TarFile) -> tuple[Path, dict[str, str]]:
+    """Return the home of the backup, and the digest of each member."""
+    manifest = archive.extractfile(MANIFEST)
+    values = json.load(manifest) if manifest else {}
+    return Path(values["home"]), {name: str(entry["sha256"]) for name, entry in values["files"].items()}

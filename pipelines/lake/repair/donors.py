@@ -1,0 +1,79 @@
+"""What lost files of rows are restored from. Of what a donor offers, only files with the right digest are used."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from pyiceberg.io import FileIO
+
+from pipelines.lake import storage
+from pipelines.lake.check.findings import Finding
+from pipelines.lake.check.table_files import TableFiles
+from pipelines.lake.named_file import read_digest_of_name
+
+Group = tuple[FileIO, tuple[str, ...]]
+"""What reads some files, and their locations, in the order of their rows."""
+
+
+class Donor(Protocol):
+    """Something that may have the content of lost files."""
+
+    name: str
+    """What it is, for people."""
+
+    def offer_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
+        """Return files that may be those of `finding.group`, in its order; none where the donor has nothing.
+
+        Args:
+            finding: what is lost.
+            folder: empty folder for the files; it is removed afterwards.
+        """
+
+
+class LakeDonor:
+    """The files of the lake itself: another snapshot or table may have the same content."""
+
+    name = "another file of the lake"
+
+    def __init__(self, tables: Sequence[TableFiles], lost: set[str]) -> None:
+        self._groups = _index_by_digest(tables, lost)
+
+    def offer_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
+        """Return copies of the files that were committed with the same digest."""
+        for io, locations in self._groups.get(finding.digest, ()):
+            try:
+                return [
+                    storage.download_file(io, location, folder / str(place)) for place, location in enumerate(locations)
+                ]
+            except OSError:
+                continue
+        return []
+
+
+def compute_local_digest(paths: Sequence[Path]) -> str:
+    """Return the SHA-256 over the content of files on this machine, in this order."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            while chunk := file.read(storage.CHUNK_BYTES):
+                digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _index_by_digest(tables: Sequence[TableFiles], lost: set[str]) -> Mapping[str, list[Group]]:
+    groups: dict[str, list[Group]] = {}
+    for digest, io, locations in _list_groups(tables):
+        if digest and not lost.intersection(locations):
+            groups.setdefault(digest, []).append((io, locations))
+    return groups
+
+
+def _list_groups(tables: Sequence[TableFiles]) -> Iterator[tuple[str, FileIO, tuple[str, ...]]]:
+    for table in tables:
+        for digest, files in table.group_by_snapshot():
+            yield digest, table.table.io, tuple(file.location for file in files)
+            for file in files:
+                yield read_digest_of_name(file.location), table.table.io, (file.location,)

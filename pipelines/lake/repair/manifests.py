@@ -1,0 +1,225 @@
+"""Write lost manifest lists and manifests again, from the parent's list and the files of rows.
+
+A file is only written if it agrees with what is known of the lost one: the snapshot's totals, the digest of the rows,
+the manifest's length.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pyiceberg.avro.file import AvroFile
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO, parquet_file_to_data_file
+from pyiceberg.manifest import (
+    DEFAULT_READ_VERSION,
+    MANIFEST_ENTRY_SCHEMAS,
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    construct_partition_summaries,
+    read_manifest_list,
+    write_manifest,
+    write_manifest_list,
+)
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from pipelines.lake import storage
+from pipelines.lake.check.findings import Finding
+from pipelines.lake.check.table_files import TableFiles, read_summary
+from pipelines.lake.commits import DIGEST_PROPERTY, PARTITION, PARTITION_PROPERTY
+from pipelines.lake.named_file import read_digest_of_name
+
+SOURCE = "the manifests and files that are there"
+LIST_NAME = re.compile(r"snap-\d+-\d+-(?P<commit>[0-9a-f-]{36})\.avro$")
+"""Name of a manifest list. The manifests that the commit wrote have the same UUID in their names."""
+
+
+def rebuild_manifest_list(table: Table, finding: Finding) -> Finding | None:
+    """Write a lost manifest list again, at its place; return the finding, or None where it is not certain what it had.
+
+    It has the manifests that the commit wrote, and those of the parent whose files the commit did not touch.
+
+    Raises:
+        ServiceError: the storage does not answer. A retry can help.
+    """
+    snapshot, match = table.snapshot_by_id(finding.snapshot_id), LIST_NAME.search(finding.location)
+    if snapshot is None or match is None:
+        return None
+    names = storage.list_files(table.io, f"{table.location()}/metadata")
+    own_paths = sorted(name for name in names if name.rpartition("/")[2].startswith(f"{match['commit']}-m"))
+    try:
+        parents = _read_parent_manifests(table, snapshot, list(names))
+        own = [_describe_manifest(table, path, snapshot) for path in own_paths]
+        touched = {path for _, paths in own for path in paths}
+        kept = [manifest for manifest in parents if _has_files(manifest) and not _list_files(table, manifest) & touched]
+        manifests = [*(manifest for manifest, _ in own), *kept]
+        if not own or not _has_totals(table, manifests, snapshot):
+            return None
+    except (OSError, ValueError, KeyError):
+        return None
+    with tempfile.TemporaryDirectory(prefix="leeway-repair-") as folder:
+        path = Path(folder) / "list"
+        with write_manifest_list(
+            table.metadata.format_version,
+            PyArrowFileIO().new_output(str(path)),
+            snapshot.snapshot_id,
+            snapshot.parent_snapshot_id,
+            snapshot.sequence_number,
+            _get_compression(table),
+        ) as writer:
+            writer.add_manifests(manifests)
+        storage.put_file(table.io, finding.location, path)
+    return replace(finding, restored_from=SOURCE)
+
+
+def rebuild_manifest(files: TableFiles, finding: Finding) -> Finding | None:
+    """Write a lost manifest of added files again, at its place; return the finding, or None where that is not certain.
+
+    The file of rows is the one in the commit's partition that has the commit's digest; or, if the commit has expired,
+    the one with the right number of rows that nothing refers to.
+
+    Raises:
+        ServiceError: the storage does not answer. A retry can help.
+    """
+    table, snapshot = files.table, files.table.snapshot_by_id(finding.snapshot_id)
+    if snapshot is None:
+        return None
+    try:
+        listed = read_manifest_list(table.io.new_input(snapshot.manifest_list))
+        manifest = next(manifest for manifest in listed if manifest.manifest_path == finding.location)
+    except (OSError, ValueError, StopIteration):
+        return None
+    if manifest.existing_files_count or manifest.added_files_count != 1:
+        return None
+    location = _find_row_file(files, manifest)
+    if not location:
+        return None
+    with tempfile.TemporaryDirectory(prefix="leeway-repair-") as folder:
+        path = Path(folder) / "manifest"
+        data_file = parquet_file_to_data_file(table.io, table.metadata, location)
+        _write_manifest(table, manifest, data_file, path)
+        if path.stat().st_size != manifest.manifest_length:
+            return None
+        storage.put_file(table.io, finding.location, path)
+    return replace(finding, restored_from=SOURCE)
+
+
+def _read_parent_manifests(table: Table, snapshot: Snapshot, names: Sequence[str]) -> list[ManifestFile]:
+    """Read the manifest list of the parent, also if the parent has expired; nothing where there is no parent."""
+    if snapshot.parent_snapshot_id is None:
+        return []
+    prefix = f"snap-{snapshot.parent_snapshot_id}-"
+    (location,) = [name for name in names if name.rpartition("/")[2].startswith(prefix)]
+    return list(read_manifest_list(table.io.new_input(location)))
+
+
+def _describe_manifest(table: Table, path: str, snapshot: Snapshot) -> tuple[ManifestFile, set[str]]:
+    """Describe a manifest that the snapshot wrote; return it with the files that it keeps or deletes."""
+    with AvroFile[ManifestEntry](
+        table.io.new_input(path),
+        MANIFEST_ENTRY_SCHEMAS[DEFAULT_READ_VERSION],
+        read_types={-1: ManifestEntry, 2: DataFile},
+        read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
+    ) as reader:
+        spec_id, entries = int(reader.header.meta["partition-spec-id"]), list(reader)
+    by_status = {
+        status: [entry for entry in entries if entry.status == status]
+        for status in (ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING, ManifestEntryStatus.DELETED)
+    }
+    added, existing, deleted = by_status.values()
+    numbers = [entry.sequence_number for entry in existing] + ([snapshot.sequence_number] if added else [])
+    manifest = ManifestFile.from_args(
+        manifest_path=path,
+        manifest_length=len(table.io.new_input(path)),
+        partition_spec_id=spec_id,
+        content=ManifestContent.DATA,
+        sequence_number=snapshot.sequence_number,
+        min_sequence_number=min(filter(None, numbers), default=snapshot.sequence_number),
+        added_snapshot_id=snapshot.snapshot_id,
+        **{
+            f"{name}_{what}_count": len(group) if what == "files" else sum(e.data_file.record_count for e in group)
+            for name, group in (("added", added), ("existing", existing), ("deleted", deleted))
+            for what in ("files", "rows")
+        },
+        partitions=construct_partition_summaries(
+            table.metadata.specs()[spec_id], table.schema(), [entry.data_file.partition for entry in entries]
+        ),
+        key_metadata=None,
+    )
+    return manifest, {entry.data_file.file_path for entry in [*existing, *deleted]}
+
+
+def _has_files(manifest: ManifestFile) -> bool:
+    return bool(manifest.has_added_files() or manifest.has_existing_files())
+
+
+def _list_files(table: Table, manifest: ManifestFile) -> set[str]:
+    return {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
+
+
+def _has_totals(table: Table, manifests: Sequence[ManifestFile], snapshot: Snapshot) -> bool:
+    """Return whether the manifests list as many files and rows as the snapshot's summary says."""
+    entries = [entry for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io)]
+    totals = {
+        "total-data-files": str(len(entries)),
+        "total-records": str(sum(entry.data_file.record_count for entry in entries)),
+    }
+    summary = read_summary(snapshot)
+    return all(summary.get(name) == number for name, number in totals.items())
+
+
+def _find_row_file(files: TableFiles, manifest: ManifestFile) -> str:
+    """Return the location of the one file of rows that the manifest listed; empty where it is not certain."""
+    table = files.table
+    summary = read_summary(table.snapshot_by_id(manifest.added_snapshot_id))
+    folder = f"{table.location()}/data/"
+    if day := summary.get(PARTITION_PROPERTY):
+        folder = f"{folder}{PARTITION}={day}"
+    unused = [name for name in storage.list_files(table.io, folder) if name not in files.row_files]
+    if digest := summary.get(DIGEST_PROPERTY):
+        matching = [name for name in unused if storage.compute_digest(table.io, [name]) == digest]
+    else:
+        matching = [name for name in unused if _may_be_row_file(table, name, int(manifest.added_rows_count or 0))]
+    return matching[0] if len(matching) == 1 else ""
+
+
+def _may_be_row_file(table: Table, location: str, rows: int) -> bool:
+    """Return whether a file has the digest in its name, and a number of rows."""
+    if storage.compute_digest(table.io, [location]) != read_digest_of_name(location):
+        return False
+    return bool(parquet_file_to_data_file(table.io, table.metadata, location).record_count == rows)
+
+
+def _write_manifest(table: Table, manifest: ManifestFile, data_file: DataFile, path: Path) -> None:
+    io: FileIO = PyArrowFileIO()
+    with write_manifest(
+        table.metadata.format_version,
+        table.metadata.specs()[manifest.partition_spec_id],
+        table.schema(),
+        io.new_output(str(path)),
+        manifest.added_snapshot_id,
+        _get_compression(table),
+    ) as writer:
+        writer.add(
+            ManifestEntry.from_args(
+                status=ManifestEntryStatus.ADDED,
+                snapshot_id=manifest.added_snapshot_id,
+                sequence_number=None,
+                file_sequence_number=None,
+                data_file=data_file,
+            )
+        )
+
+
+def _get_compression(table: Table) -> str:
+    return str(table.properties.get("write.avro.compression-codec", "gzip"))

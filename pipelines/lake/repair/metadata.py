@@ -1,0 +1,227 @@
+"""Write a lost metadata file again: the version before it, and the snapshots that were committed after that version.
+
+A snapshot's manifest list names its parent. So the lists that follow the last known snapshot are the lost commits, if
+exactly one follows each. Their summaries are computed from the manifests and the files of rows.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from pathlib import Path
+
+from pyiceberg.avro.file import AvroFile
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus, read_manifest_list
+from pyiceberg.schema import Schema
+from pyiceberg.serializers import ToOutputFile
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate, update_table_metadata
+
+from pipelines.lake import storage
+from pipelines.lake.check.checking import load_version
+from pipelines.lake.check.findings import Finding
+from pipelines.lake.check.table_files import RowFile, format_partition, get_sort_key, list_table_files
+from pipelines.lake.commits import DIGEST_PROPERTY, PARTITION_PROPERTY
+from pipelines.lake.history import MAX_SNAPSHOTS
+from pipelines.lake.warehouse import get_version
+from pipelines.system.log import log
+
+SOURCE = "the version before it"
+
+
+class _UncertainError(Exception):
+    """It is not certain what the lost file had."""
+
+
+@dataclass(frozen=True)
+class _Commit:
+    """A snapshot that the known versions lack, as its manifest list describes it."""
+
+    snapshot_id: int
+    parent_id: int | None
+    sequence_number: int
+    location: str
+    modified: dt.datetime
+
+
+def rebuild_metadata(io: FileIO, finding: Finding, versions: Sequence[str]) -> Finding | None:
+    """Write a lost metadata file again, at its place; return the finding, or None where it is not certain what it had.
+
+    Args:
+        io: reads and writes the table's files.
+        finding: the lost metadata file.
+        versions: locations of all versions of the table's metadata, the newest last.
+
+    Raises:
+        ServiceError: the storage does not answer. A retry can help.
+    """
+    earlier = [location for location in versions if get_version(location) < get_version(finding.location)]
+    base = next(filter(None, (_find_version(io, location, finding.table) for location in reversed(earlier))), None)
+    if base is None:
+        return None
+    try:
+        metadata, operations = _attach_commits(base)
+        _require_number(base, operations, get_version(finding.location) - get_version(str(base.metadata_location)))
+    except _UncertainError as error:
+        log.warning("%s: %s is not written again: %s", finding.table, finding.location, error)
+        return None
+    write_metadata(io, metadata, finding.location)
+    return replace(finding, restored_from=SOURCE)
+
+
+def _find_version(io: FileIO, location: str, table: str) -> Table | None:
+    """Load a version of a table; return None where it is lost, too: an earlier one and more commits give the same."""
+    try:
+        return load_version(io, location, table)
+    except Exception:
+        return None
+
+
+def write_metadata(io: FileIO, metadata: TableMetadata, location: str) -> None:
+    """Write a metadata file, complete or not at all."""
+    with tempfile.TemporaryDirectory(prefix="leeway-repair-") as folder:
+        path = Path(folder) / location.rpartition("/")[2]
+        ToOutputFile.table_metadata(metadata, PyArrowFileIO().new_output(str(path)), overwrite=True)
+        storage.put_file(io, location, path)
+
+
+def _attach_commits(base: Table) -> tuple[TableMetadata, list[Operation]]:
+    """Return the metadata of `base` with the snapshots that follow it, and the operation of each."""
+    metadata, snapshot, operations = base.metadata, base.current_snapshot(), list[Operation]()
+    last_id = snapshot.snapshot_id if snapshot else None
+    modified = storage.list_files(base.io, base.location())
+    commits = list(_list_unknown_commits(base, modified))
+    while children := [commit for commit in commits if commit.parent_id == last_id]:
+        if len(children) > 1:
+            raise _UncertainError(f"{len(children)} commits follow snapshot {last_id}")
+        snapshot = _describe_snapshot(base, children[0], metadata)
+        reference = SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=snapshot.snapshot_id)
+        metadata = update_table_metadata(metadata, (AddSnapshotUpdate(snapshot=snapshot), reference))
+        last_id = snapshot.snapshot_id
+        operations.append(snapshot.summary.operation)
+    _require_no_other_rows(Table(base.name(), metadata, base.metadata_location, base.io, base.catalog), base, modified)
+    return metadata, operations
+
+
+def _require_number(base: Table, operations: Sequence[Operation], commits: int) -> None:
+    """Refuse snapshots that are not those of a number of commits.
+
+    A commit that replaces rows makes two snapshots: it deletes, and then appends. One that expires snapshots makes
+    none.
+    """
+    alone = [
+        operation
+        for operation, following in zip_longest(operations, operations[1:])
+        if operation != Operation.DELETE or following in (None, Operation.DELETE)
+    ]
+    may_expire = _has_expired(base) or len(base.snapshots()) > MAX_SNAPSHOTS
+    if not len(alone) <= commits <= len(operations) + may_expire:
+        raise _UncertainError(f"{commits} commits are lost, and {len(operations)} snapshots were found")
+
+
+def _list_unknown_commits(base: Table, modified: dict[str, dt.datetime]) -> Iterator[_Commit]:
+    known = {snapshot.manifest_list for snapshot in base.snapshots()}
+    for location, moment in modified.items():
+        name = location.rpartition("/")[2]
+        if name.startswith("snap-") and location not in known:
+            try:
+                meta = read_avro_header(base.io, location)
+                parent = meta["parent-snapshot-id"]
+                yield _Commit(
+                    int(meta["snapshot-id"]),
+                    None if parent == "null" else int(parent),
+                    int(meta["sequence-number"]),
+                    location,
+                    moment,
+                )
+            except Exception as error:
+                raise _UncertainError(f"{name} cannot be read: {error}") from None
+
+
+def read_avro_header(io: FileIO, location: str) -> dict[str, str]:
+    """Return the properties in the header of a manifest list or a manifest."""
+    with AvroFile(io.new_input(location)) as reader:
+        return dict(reader.header.meta)
+
+
+def _describe_snapshot(base: Table, commit: _Commit, metadata: TableMetadata) -> Snapshot:
+    """Compute a snapshot and its summary from its manifests and files."""
+    live: list[ManifestEntry] = []
+    own: list[ManifestEntry] = []
+    try:
+        for manifest in read_manifest_list(base.io.new_input(commit.location)):
+            entries = manifest.fetch_manifest_entry(base.io, discard_deleted=False)
+            live += [entry for entry in entries if entry.status != ManifestEntryStatus.DELETED]
+            if manifest.added_snapshot_id == commit.snapshot_id:
+                own += entries
+                _require_same_columns(base, manifest.manifest_path)
+    except (OSError, ValueError) as error:
+        raise _UncertainError(f"the manifests of snapshot {commit.snapshot_id} cannot be read: {error}") from None
+    for entry in live:
+        if storage.find_size(base.io, entry.data_file.file_path) != entry.data_file.file_size_in_bytes:
+            raise _UncertainError(f"snapshot {commit.snapshot_id} needs {entry.data_file.file_path}, which is lost")
+    return Snapshot(
+        snapshot_id=commit.snapshot_id,
+        parent_snapshot_id=commit.parent_id,
+        sequence_number=commit.sequence_number,
+        timestamp_ms=max(int(commit.modified.timestamp() * 1000), metadata.last_updated_ms),
+        manifest_list=commit.location,
+        summary=_summarize(base, own, live),
+        schema_id=metadata.current_schema_id,
+    )
+
+
+def _summarize(base: Table, own: Sequence[ManifestEntry], live: Sequence[ManifestEntry]) -> Summary:
+    added = [entry.data_file for entry in own if entry.status == ManifestEntryStatus.ADDED]
+    deleted = [entry.data_file for entry in own if entry.status == ManifestEntryStatus.DELETED]
+    values = {
+        "added-data-files": len(added),
+        "added-records": sum(file.record_count for file in added),
+        "added-files-size": sum(file.file_size_in_bytes for file in added),
+        "deleted-data-files": len(deleted),
+        "deleted-records": sum(file.record_count for file in deleted),
+        "total-data-files": len(live),
+        "total-records": sum(entry.data_file.record_count for entry in live),
+        "total-files-size": sum(entry.data_file.file_size_in_bytes for entry in live),
+    }
+    properties = {name: str(value) for name, value in values.items() if value}
+    properties |= {name: str(values[name]) for name in ("total-data-files", "total-records", "total-files-size")}
+    days = {format_partition(base, file).partition("/")[0] for file in [*added, *deleted]}
+    if len(days) == 1:
+        properties[PARTITION_PROPERTY] = days.pop()
+    if added:
+        files = sorted((RowFile(file, 0, "", True) for file in added), key=get_sort_key)
+        properties[DIGEST_PROPERTY] = storage.compute_digest(base.io, [file.location for file in files])
+    operation = Operation.APPEND if not deleted else Operation.OVERWRITE if added else Operation.DELETE
+    return Summary(operation=operation, **properties)
+
+
+def _require_same_columns(base: Table, manifest: str) -> None:
+    schema = Schema.model_validate_json(read_avro_header(base.io, manifest)["schema"])
+    if schema.fields != base.schema().fields:
+        raise _UncertainError("the commit changed the table's columns")
+
+
+def _require_no_other_rows(table: Table, base: Table, modified: dict[str, dt.datetime]) -> None:
+    """Refuse metadata that do not refer to all files of rows: a commit that cannot be found may have published one.
+
+    A table whose snapshots expire has files of rows that nothing refers to. Its commits write their files after they
+    have read the version before them, so only later files can be of a lost commit.
+    """
+    moment = dt.datetime.fromtimestamp(base.metadata.last_updated_ms / 1000 if _has_expired(base) else 0, dt.UTC)
+    used = list_table_files(table).row_files
+    for location, changed in modified.items():
+        if "/data/" in location and location not in used and changed > moment:
+            raise _UncertainError(f"a later commit may have published {location}")
+
+
+def _has_expired(base: Table) -> bool:
+    """Return whether snapshots of the table have expired: each commit of a snapshot counts the sequence number up."""
+    return len(base.snapshots()) < int(base.metadata.last_sequence_number)

@@ -1,0 +1,147 @@
+"""Repair the lake: check it, restore what can be restored, and check it again, until nothing more can be restored."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.io import FileIO
+
+from pipelines.lake import storage
+from pipelines.lake.check import catalogs as catalog_check
+from pipelines.lake.check.checking import EVERYTHING, Scope, check_lake
+from pipelines.lake.check.findings import Finding, Kind, LakeReport
+from pipelines.lake.check.table_files import TableFiles, list_table_files
+from pipelines.lake.commits import NAMESPACE
+from pipelines.lake.repair import catalogs, manifests, metadata
+from pipelines.lake.repair.backup import Backup
+from pipelines.lake.repair.donors import Donor, LakeDonor
+from pipelines.lake.repair.row_files import restore_row_file
+from pipelines.lake.warehouse import get_tables_folder, load_io
+from pipelines.settings import settings
+from pipelines.system.locks import hold_lock
+from pipelines.system.log import log
+
+
+def repair_lake(
+    donors: Sequence[Donor] = (),
+    backup: Backup | None = None,
+    catalog: Catalog | None = None,
+    scope: Scope = EVERYTHING,
+) -> tuple[LakeReport, list[Finding]]:
+    """Restore what is lost, while other processes may read and write. Idempotent; a kill leaves nothing half-restored.
+
+    Files are restored at their places, so no snapshot changes. Nothing is removed.
+
+    Args:
+        donors: what has the content of lost files of rows, besides the lake itself and the backup.
+        backup: a backup of this home.
+        catalog: the catalog; the configured one where it is not given.
+        scope: how much is checked, and restored.
+
+    Returns:
+        The report of what is still lost, and what was restored.
+
+    Raises:
+        ConflictError: another repair of this home runs, or the SQLite catalog stayed locked. A retry can help.
+        ServiceError: the storage or the catalog does not answer. A retry can help.
+    """
+    restored: dict[tuple[Kind, str], Finding] = {}
+    with hold_lock(settings().home / "lake-repair.lock", "another repair of the lake runs"):
+        while True:
+            report = check_lake(catalog, scope)
+            # What was restored and is lost again is not restored a second time: the disk does not keep it.
+            lost = [finding for finding in report.findings if (finding.kind, finding.location) not in restored]
+            found = {(finding.kind, finding.location): finding for finding in _restore(lost, donors, backup, catalog)}
+            if not found:
+                return report, list(restored.values())
+            restored |= found
+
+
+def _restore(
+    lost: Sequence[Finding], donors: Sequence[Donor], backup: Backup | None, catalog: Catalog | None
+) -> Iterator[Finding]:
+    """Restore what the first findings allow; yield each that was restored. The next check shows what was behind it."""
+    for finding in lost:
+        if finding.kind == "catalog":
+            if restored := catalogs.rebuild_catalog(finding):
+                yield restored
+            return
+    catalog = catalog or (catalog_check.open_catalog_to_check(creates=True) if lost else None)
+    if catalog is None:
+        return
+    yield from _restore_versions(lost, catalog)
+    yield from _restore_metadata(lost, backup, catalog)
+    yield from _restore_rows([finding for finding in lost if finding.kind == "rows"], donors, backup, catalog)
+
+
+def _restore_versions(lost: Sequence[Finding], catalog: Catalog) -> Iterator[Finding]:
+    versions = catalog_check.list_metadata(catalog)
+    for finding in lost:
+        restored = None
+        if finding.problem == "unlisted":
+            io = load_io(catalog, get_tables_folder(catalog))
+            restored = catalogs.list_table(catalog, finding, io, versions[finding.table])
+        elif finding.problem == "outdated":
+            restored = catalogs.name_newest_version(catalog, finding, versions[finding.table])
+        if restored:
+            yield restored
+
+
+def _restore_metadata(lost: Sequence[Finding], backup: Backup | None, catalog: Catalog) -> Iterator[Finding]:
+    """Restore metadata, manifest lists and manifests from the same places in the backup, or write them again."""
+    versions = catalog_check.list_metadata(catalog)
+    for finding in lost:
+        if finding.kind in ("metadata", "manifest list", "manifest"):
+            restored = _extract(finding, backup, catalog) if backup else None
+            if restored := restored or _rebuild(finding, catalog, versions.get(finding.table, [])):
+                log.info("%s: restored from %s", finding.describe(), restored.restored_from)
+                yield restored
+
+
+def _extract(finding: Finding, backup: Backup, catalog: Catalog) -> Finding | None:
+    with tempfile.TemporaryDirectory(prefix="leeway-repair-") as folder:
+        path = backup.extract(finding.location, Path(folder) / "file")
+        if path is None:
+            return None
+        storage.put_file(load_io(catalog, finding.location), finding.location, path)
+        return replace(finding, restored_from=backup.name)
+
+
+def _rebuild(finding: Finding, catalog: Catalog, versions: Sequence[str]) -> Finding | None:
+    if finding.kind == "metadata":
+        return metadata.rebuild_metadata(load_io(catalog, finding.location), finding, versions)
+    try:
+        table = catalog.load_table((NAMESPACE, finding.table))
+    except Exception:  # its metadata are lost, too
+        return None
+    if finding.kind == "manifest list":
+        return manifests.rebuild_manifest_list(table, finding)
+    return manifests.rebuild_manifest(list_table_files(table), finding)
+
+
+def _restore_rows(
+    lost: Sequence[Finding], donors: Sequence[Donor], backup: Backup | None, catalog: Catalog
+) -> Iterator[Finding]:
+    if not lost:
+        return
+    tables = {files.name: files for files in _list_readable_tables(catalog)}
+    lake = LakeDonor(list(tables.values()), {finding.location for finding in lost})
+    all_donors: list[Donor] = [lake, *([backup] if backup else []), *donors]
+    for finding in lost:
+        files = tables.get(finding.table)
+        if files and finding.location in files.row_files:
+            io: FileIO = files.table.io
+            restored = restore_row_file(io, finding, files.row_files[finding.location], all_donors)
+            if restored:
+                yield restored
+
+
+def _list_readable_tables(catalog: Catalog) -> Iterator[TableFiles]:
+    for name in catalog_check.list_tables(catalog):
+        with suppress(Exception):  # the check has found it
+            yield list_table_files(catalog.load_table((NAMESPACE, name)))

@@ -1,0 +1,48 @@
+"""Restore lost files of rows: put the same bytes at the same place. No commit is made, so no snapshot changes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from pipelines.lake import storage
+from pipelines.lake.check.findings import Finding
+from pipelines.lake.check.row_content import find_problem
+from pipelines.lake.check.table_files import RowFile
+from pipelines.lake.repair.donors import Donor, compute_local_digest
+from pipelines.settings import settings
+from pipelines.system.log import log
+
+
+def restore_row_file(io: FileIO, finding: Finding, file: RowFile, donors: Sequence[Donor]) -> Finding | None:
+    """Restore a lost file from the first donor that has its content; return the finding, or None where none has it.
+
+    A file whose digest is not known is restored only from a backup, and only if it has the size and the rows that the
+    manifest says.
+
+    Raises:
+        ServiceError: the storage does not answer. A retry can help.
+    """
+    parent = settings().home / "tmp"
+    parent.mkdir(parents=True, exist_ok=True)
+    for donor in donors:
+        with tempfile.TemporaryDirectory(dir=parent, prefix="repair-", ignore_cleanup_errors=True) as folder:
+            paths = donor.offer_files(finding, Path(folder))
+            if len(paths) == len(finding.group) and _are_the_lost_files(paths, finding, file):
+                storage.put_file(io, finding.location, paths[finding.group.index(finding.location)])
+                log.info("%s: restored from %s", finding.describe(), donor.name)
+                return replace(finding, restored_from=donor.name)
+    return None
+
+
+def _are_the_lost_files(paths: Sequence[Path], finding: Finding, file: RowFile) -> bool:
+    if finding.digest:
+        return compute_local_digest(paths) == finding.digest
+    path = paths[finding.group.index(finding.location)]
+    has_size = path.stat().st_size == file.data_file.file_size_in_bytes
+    return has_size and find_problem(PyArrowFileIO(), file.data_file, str(path)) is None

@@ -1,0 +1,153 @@
+"""Read, list and replace single files of the lake, on this machine or in S3."""
+
+from __future__ import annotations
+
+import datetime as dt
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyarrow.fs import FileSelector, FileType
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from pipelines.errors import DataError, ServiceError
+from pipelines.system.error_translation import AWS_ERROR, describe_reason, translate_known_error
+
+CHUNK_BYTES = 1 << 20
+ACCESS_DENIED = "AWS Error ACCESS_DENIED"
+"""Text of pyarrow 25's error where S3 refuses a request."""
+
+
+def get_local_path(location: str) -> Path | None:
+    """Return the path of a file or folder on this machine; None where it is elsewhere."""
+    scheme, _, path = PyArrowFileIO.parse_location(location)
+    return Path(path) if scheme in ("file", "") else None
+
+
+def find_size(io: FileIO, location: str) -> int | None:
+    """Return the size of a file, bytes; None where there is no such file.
+
+    Raises:
+        PermissionError: the file may not be read.
+        OSError: the disk cannot read the file.
+        ServiceError: the storage does not answer. A retry can help.
+    """
+    with _explain_remote_errors(location):
+        try:
+            return len(io.new_input(location))
+        except FileNotFoundError:
+            return None
+        except TypeError:  # a folder has no size
+            return 0
+
+
+def read_bytes(io: FileIO, location: str) -> bytes:
+    """Return the content of a file of metadata, in memory. Raises as `find_size`, or FileNotFoundError."""
+    return b"".join(iterate_chunks(io, location))
+
+
+def iterate_chunks(io: FileIO, location: str) -> Iterator[bytes]:
+    """Yield the content of a file in chunks of `CHUNK_BYTES`. Raises as `find_size`, or FileNotFoundError."""
+    with _explain_remote_errors(location), io.new_input(location).open() as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield bytes(chunk)
+
+
+def compute_digest(io: FileIO, locations: Iterable[str]) -> str:
+    """Return the SHA-256 over the content of the files, in this order. Raises as `iterate_chunks`."""
+    digest = hashlib.sha256()
+    for location in locations:
+        for chunk in iterate_chunks(io, location):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def list_files(io: FileIO, location: str) -> dict[str, dt.datetime]:
+    """Return each file below a folder, with the time of its last change; empty where there is no such folder.
+
+    The locations have the scheme and host of `location`.
+
+    Raises:
+        ServiceError: the storage does not answer, or may not be listed. A retry can help.
+    """
+    if not isinstance(io, PyArrowFileIO):
+        return {}
+    scheme, netloc, path = PyArrowFileIO.parse_location(location)
+    prefix = location[: len(location) - len(path)] if location.endswith(path) else f"{scheme}://"
+    with _explain_remote_errors(location, is_one_file=False):
+        selector = FileSelector(path, recursive=True, allow_not_found=True)
+        infos = io.fs_by_scheme(scheme, netloc).get_file_info(selector)
+    return {f"{prefix}{info.path}": info.mtime for info in infos if info.type == FileType.File}
+
+
+def put_file(io: FileIO, location: str, source: Path) -> None:
+    """Put a copy of `source` at `location`, replacing what is there. It is complete or, after a kill, as it was.
+
+    Raises:
+        ServiceError: the storage does not answer. A retry can help.
+    """
+    path = get_local_path(location)
+    if path is None:
+        # S3 shows an object only when its upload has ended.
+        output = io.new_output(location)
+        with (
+            _explain_remote_errors(location, is_one_file=False),
+            source.open("rb") as content,
+            output.create(overwrite=True) as target,
+        ):
+            shutil.copyfileobj(content, target, CHUNK_BYTES)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
+    try:
+        with os.fdopen(handle, "wb") as target, source.open("rb") as content:
+            shutil.copyfileobj(content, target, CHUNK_BYTES)
+            target.flush()
+            os.fsync(target.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def download_file(io: FileIO, location: str, path: Path) -> Path:
+    """Copy a file to `path` on this machine, and return `path`. Raises as `iterate_chunks`."""
+    with path.open("wb") as target:
+        for chunk in iterate_chunks(io, location):
+            target.write(chunk)
+    return path
+
+
+@contextmanager
+def _explain_remote_errors(location: str, *, is_one_file: bool = True) -> Iterator[None]:
+    """Raise what an error of remote storage means. Other errors pass.
+
+    Args:
+        location: of what is read or written.
+        is_one_file: whether a refused request says something about one file, and not about the whole storage.
+
+    Raises:
+        PermissionError: the storage refuses a request for one file.
+        DataError: the storage refuses the request: there is no such bucket, for example. A retry cannot help.
+        ServiceError: the storage does not answer. A retry can help.
+    """
+    try:
+        yield
+    except (FileNotFoundError, PermissionError):
+        raise
+    except OSError as error:
+        if get_local_path(location) is not None:
+            raise
+        if is_one_file and ACCESS_DENIED in str(error):
+            raise PermissionError(errno.EACCES, "access denied", location) from None
+        translation = translate_known_error(error)
+        if isinstance(translation, (ServiceError, DataError)) and AWS_ERROR.search(str(error)):
+            raise translation from None
+        reason = describe_reason(error)
+        raise ServiceError(f"{location} cannot be read: {reason}.", "Does the lake's storage answer?") from None

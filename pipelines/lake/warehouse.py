@@ -1,0 +1,71 @@
+"""Find the tables whose files are in the catalog's warehouse, whether or not the catalog lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchNamespaceError
+from pyiceberg.io import FileIO, load_file_io
+from sqlalchemy import inspect
+
+from pipelines.lake import storage
+from pipelines.lake.commits import NAMESPACE
+
+METADATA_SUFFIX = ".metadata.json"
+
+
+def get_tables_folder(catalog: Catalog) -> str:
+    """Return the folder in which the catalog creates tables; empty where only the catalog's server knows it."""
+    resolve = getattr(catalog, "_resolve_table_location", None)  # pyiceberg 0.12: no server decides in these catalogs
+    warehouse = str(catalog.properties.get("warehouse", "")).rstrip("/")
+    if resolve is None or "/" not in warehouse:
+        return ""
+    try:
+        if lacks_database_tables(catalog):
+            return f"{warehouse}/{NAMESPACE}"
+        return str(resolve(None, NAMESPACE, "t")).removesuffix("/t")
+    except NoSuchNamespaceError:
+        return f"{warehouse}/{NAMESPACE}"
+
+
+def lacks_database_tables(catalog: Catalog) -> bool:
+    """Return whether it is an SQL catalog whose database has no tables yet, or has lost them."""
+    return hasattr(catalog, "engine") and not inspect(catalog.engine).has_table("iceberg_tables")
+
+
+def load_io(catalog: Catalog, location: str) -> FileIO:
+    """Return what reads the catalog's files at a location."""
+    return load_file_io(properties=catalog.properties, location=location)
+
+
+def list_unlisted_tables(io: FileIO, folder: str, listed: Collection[str] = (), name: str = "") -> dict[str, list[str]]:
+    """Return the tables whose files are in the folder, and which are not among `listed`.
+
+    A folder counts as a table if it has had rows: its metadata have a second version, or a later one. A writer that was
+    killed while it created a table leaves only the first.
+
+    Args:
+        io: reads the files.
+        folder: location of the tables.
+        listed: names to leave out.
+        name: the only table to look for; empty: all.
+
+    Returns:
+        Name to the locations of the table's metadata files.
+
+    Raises:
+        ServiceError: the storage does not answer. A retry can help.
+    """
+    tables: dict[str, list[str]] = {}
+    for location in storage.list_files(io, f"{folder}/{name}/metadata" if name else folder):
+        table, _, file = location.removeprefix(f"{folder}/").partition("/metadata/")
+        if file.endswith(METADATA_SUFFIX) and "/" not in table and table not in listed:
+            tables.setdefault(table, []).append(location)
+    return {table: locations for table, locations in tables.items() if max(map(get_version, locations)) >= 1}
+
+
+def get_version(location: str) -> int:
+    """Return the number of a metadata file, which grows by one with each commit; -1 where its name has none."""
+    number = location.rpartition("/")[2].partition("-")[0]
+    return int(number) if number.isdecimal() else -1

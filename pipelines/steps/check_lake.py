@@ -1,0 +1,142 @@
+"""Check whether the lake has what it should have, and restore what is lost.
+
+The catalog, the metadata, the manifests, the files of rows and their row counts are compared. A repair restores files
+from other files of the lake, a backup, the sources and the staged rows, and only with the content that was lost.
+Idempotent. The report is in LEEWAY_HOME/lake_check.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipelines.contract import Result, Spec
+from pipelines.errors import DataError, SpecError
+from pipelines.settings import settings
+from pipelines.system.log import log
+
+if TYPE_CHECKING:
+    from pipelines.lake.check import Finding, LakeReport, Scope
+    from pipelines.lake.repair import Donor
+
+MAX_NAMED = 3
+"""How many lost files the error names at most."""
+
+
+class CheckLakeSpec(Spec):
+    """What to check, and whether to repair it."""
+
+    repair: bool = False
+    """Whether to restore what is lost."""
+    backup: Path | None = None
+    """File of `make backup` to restore from, besides the sources; only with `repair`."""
+    content: bool = True
+    """Whether to read the content of all files; otherwise only their presence and size are checked."""
+    older: bool = True
+    """Whether to check the files that only older snapshots need. Versions trained on these are reproduced from them."""
+
+
+class CheckLakeResult(Result):
+    """A lake that has everything."""
+
+    tables: int
+    """Tables that were checked."""
+    snapshots: int
+    """Snapshots of these tables."""
+    files: int
+    """Files of rows, each counted once."""
+    rows: int
+    """Rows of the present snapshots."""
+    size_bytes: int
+    """Size of the files of rows."""
+    restored: int
+    """What was lost, and was restored."""
+    report: Path
+    """File of the complete report."""
+
+
+def run(spec: CheckLakeSpec) -> CheckLakeResult:
+    """Check the lake, repair it if that is requested, and write the report.
+
+    Raises:
+        DataError: something is lost; the report names all of it. A retry cannot help.
+        SpecError: the backup cannot be read, or is of another home. A retry cannot help.
+        ConflictError: another repair runs, or the catalog stayed locked. A retry can help.
+        ServiceError: the storage or the catalog does not answer. A retry can help.
+    """
+    report, restored = inspect(spec)
+    if report.findings:
+        raise make_error(report.findings, spec)
+    return CheckLakeResult(**_count(report), restored=len(restored), report=get_report_path())
+
+
+def inspect(spec: CheckLakeSpec) -> tuple[LakeReport, list[Finding]]:
+    """Check the lake, repair it if that is requested, and write the report.
+
+    Returns:
+        The report of what is lost, with advice; and what was restored. Raises as `run`, but no error for what is lost.
+    """
+    from pipelines.lake.check import Scope, check_lake
+    from pipelines.system.files import write_json
+
+    if spec.backup and not spec.repair:
+        raise SpecError("a backup is used only by a repair.", "Give --repair, too.")
+    scope = Scope(reads_content=spec.content, includes_older=spec.older)
+    report, restored = _repair(spec, scope) if spec.repair else (check_lake(scope=scope), [])
+    report = replace(report, findings=_add_advice(report.findings))
+    counts = _count(report) | {"restored": [asdict(finding) for finding in restored]}
+    write_json(get_report_path(), counts | {"lost": [asdict(finding) for finding in report.findings]})
+    for finding in report.findings:
+        log.error("%s. %s", finding.describe(), finding.advice)
+    summary = "nothing is lost" if not report.findings else f"{len(report.findings)} lost"
+    log.info("%d tables, %d files, %d rows: %s", report.tables, report.files, report.rows, summary)
+    return report, restored
+
+
+def make_error(findings: Sequence[Finding], spec: CheckLakeSpec) -> DataError:
+    """Make the error that names the first of what is lost."""
+    named = "; ".join(finding.describe() for finding in findings[:MAX_NAMED])
+    number = "1 part" if len(findings) == 1 else f"{len(findings)} parts"
+    message = f"{number} of the lake cannot be read: {named}. {get_report_path()} has all."
+    return DataError(message, findings[0].advice if spec.repair else "Run `python -m pipelines lake check --repair`.")
+
+
+def get_report_path() -> Path:
+    """Return the path of the last report."""
+    return settings().home / "lake_check.json"
+
+
+def _repair(spec: CheckLakeSpec, scope: Scope) -> tuple[LakeReport, list[Finding]]:
+    from pipelines.lake.repair import open_backup, repair_lake
+
+    with ExitStack() as stack:
+        backup = stack.enter_context(open_backup(spec.backup)) if spec.backup else None
+        donors = stack.enter_context(_open_donors())
+        return repair_lake(donors, backup, scope=scope)
+
+
+@contextmanager
+def _open_donors() -> Iterator[Sequence[Donor]]:
+    """Open what has the rows of staged, published and quarantined partitions."""
+    from pipelines.dataset import list_datasets, load_dataset
+    from pipelines.ingestion.lost_days import SourceDonor
+    from pipelines.validation.lost_days import ValidationDonor
+
+    datasets = [load_dataset(name) for name in list_datasets()]
+    with SourceDonor(datasets) as source:
+        yield [source, ValidationDonor(datasets)]
+
+
+def _add_advice(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    from pipelines.dataset import list_datasets, load_dataset
+    from pipelines.lake.check.advice import advise
+
+    datasets = [load_dataset(name) for name in list_datasets()] if findings else []
+    return tuple(replace(finding, advice=advise(finding, datasets)) for finding in findings)
+
+
+def _count(report: LakeReport) -> dict[str, Any]:
+    return {name: getattr(report, name) for name in ("tables", "snapshots", "files", "rows", "size_bytes")}

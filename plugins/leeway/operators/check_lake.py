@@ -1,0 +1,42 @@
+"""The operator that runs the step `check_lake`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leeway.operators.step import StepOperator, drop_unset
+
+
+class CheckLakeOperator(StepOperator):
+    """Check whether the lake has what it should have, and restore what is lost if that is requested. Idempotent.
+
+    Where something is lost, the task fails without retries, and its error names the first of it.
+
+    Args:
+        repair: whether to restore what is lost (templated).
+        backup: file of `make backup` to restore from, besides the sources (templated); by default none.
+        content: whether to read the content of all files, or only their presence and size (templated).
+        older: whether to check the files that only older snapshots need, too (templated).
+
+    Returns:
+        `CheckLakeResult`: tables, snapshots, files, rows, size_bytes, restored, report.
+    """
+
+    step = "check_lake"
+    fields = ("repair", "backup", "content", "older")
+
+    def __init__(
+        self,
+        *,
+        repair: bool | str = False,
+        backup: str = "",
+        content: bool | str = True,
+        older: bool | str = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.repair, self.backup, self.content, self.older = repair, backup, content, older
+
+    def build_spec(self) -> dict[str, Any]:
+        """Return the step's spec, without `backup` where no file is named."""
+        return drop_unset(super().build_spec(), "backup")

@@ -1,0 +1,201 @@
+"""Test that lost metadata are written again where it is certain what they had, and else are named."""
+
+import datetime as dt
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pipelines.lake import Lake
+from pipelines.lake.check import check_lake
+from pipelines.lake.history import find_versions
+from pipelines.lake.month_table import MonthTable
+from pipelines.lake.repair import repair_lake
+
+D1, D2, D3 = (dt.date(2013, 1, day) for day in (1, 2, 3))
+SCHEMA = pa.schema([("date", pa.date32()), ("value", pa.int64())])
+TABLES = ("days", "by_model", "months", "appended", "cleared")
+
+
+def create_rows(day: dt.date, value: int = 0) -> pa.Table:
+    return pa.table({"date": [day] * 50, "value": list(range(value, value + 50))}, schema=SCHEMA)
+
+
+@pytest.fixture(scope="module")
+def written_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a table for each way of writing; return the home, with a copy beside it."""
+    from pipelines.settings import settings
+
+    home = tmp_path_factory.mktemp("written_lake") / "home"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEEWAY_HOME", str(home))
+        settings.cache_clear()
+        lake = Lake.open()
+        for value, day in enumerate((D1, D2, D3, D2)):
+            lake.write_partition("days", day, create_rows(day, value))
+            for model in "ab":
+                rows = create_rows(day, 10 + value).append_column("model", pa.array([model] * 50))
+                lake.write_partition("by_model", day, rows, part={"model": model})
+        for day in (D1, D2):
+            lake.write_partition("cleared", day, create_rows(day, 40))
+        lake.clear_partition("cleared", D2)
+        months = MonthTable("months", SCHEMA, lake.catalog, keeps_snapshots=False)
+        for number in range(20):  # old snapshots expire
+            rows = pa.concat_tables([create_rows(D1, 50 + other) for other in range(number + 1)])
+            months.update(lambda version, rows=rows: version.replace_month(D1, rows))  # type: ignore[misc]
+            lake.append_rows("appended", D1, create_rows(D1, 100 + number))
+    settings.cache_clear()
+    shutil.copytree(home, home.with_name("copy"))
+    return home
+
+
+@pytest.fixture
+def home(written_lake: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> Path:
+    """Set LEEWAY_HOME to the written lake, as it was written."""
+    shutil.rmtree(written_lake)
+    shutil.copytree(written_lake.with_name("copy"), written_lake)
+    monkeypatch.setenv("LEEWAY_HOME", str(written_lake))
+    fresh_settings()
+    return written_lake
+
+
+def load(table: str) -> Any:
+    return Lake.open().catalog.load_table(f"leeway.{table}")
+
+
+def describe(table: str) -> tuple[Any, ...]:
+    """Describe what a reader sees: rows, snapshots, and the versions of the days."""
+    loaded = load(table)
+    rows = sorted(map(str, loaded.scan().to_arrow().to_pylist()))
+    snapshots = [snapshot.snapshot_id for snapshot in loaded.snapshots()]
+    return rows, snapshots, find_versions(loaded, [D1, D2, D3])
+
+
+def get_path(location: str) -> Path:
+    return Path(location.removeprefix("file://"))
+
+
+def find_file(table: str, kind: str) -> Path:
+    loaded = load(table)
+    snapshot = loaded.current_snapshot()
+    manifests = [manifest for manifest in snapshot.manifests(loaded.io) if manifest.added_files_count]
+    locations = {"metadata": loaded.metadata_location, "manifest list": snapshot.manifest_list}
+    return get_path(locations.get(kind) or manifests[0].manifest_path)
+
+
+@pytest.mark.parametrize("kind", ["metadata", "manifest list", "manifest"])
+@pytest.mark.parametrize("table", TABLES)
+def test_a_lost_file_is_written_again(home: Path, table: str, kind: str) -> None:
+    before, path = describe(table), find_file(table, kind)
+    path.unlink()
+    report, restored = repair_lake()
+    assert (list(report.findings), [finding.kind for finding in restored]) == ([], [kind])
+    assert describe(table) == before
+
+
+def test_writers_go_on_after_a_repair(home: Path) -> None:
+    for kind in ("metadata", "manifest list", "manifest"):
+        find_file("days", kind).write_bytes(b"")
+        report, _ = repair_lake()
+        assert not report.findings
+        lake = Lake.open()
+        assert not lake.write_partition("days", D1, create_rows(D1)).changed
+        assert lake.write_partition("days", D2, create_rows(D2, len(kind))).changed
+        assert lake.count_rows_by_day("days") == {D1: 50, D2: 50, D3: 50}
+
+
+def test_several_lost_files_are_written_again(home: Path) -> None:
+    """Each is of another table."""
+    before = {table: describe(table) for table in TABLES}
+    for path in (find_file("days", "manifest list"), find_file("by_model", "manifest")):
+        path.unlink()
+    for table in TABLES[2:]:
+        find_file(table, "metadata").write_bytes(b"{")
+    report, restored = repair_lake()
+    assert not report.findings
+    assert len(restored) == len(TABLES)
+    assert {table: describe(table) for table in TABLES} == before
+
+
+def test_two_lost_versions_are_written_again(home: Path) -> None:
+    before, current = describe("days"), find_file("days", "metadata")
+    for path in sorted(current.parent.glob("*.metadata.json"))[-2:]:
+        path.unlink()
+    report, _ = repair_lake()
+    assert not report.findings
+    assert describe("days") == before
+
+
+def test_a_lost_commit_of_which_the_list_is_lost_too_is_named(home: Path) -> None:
+    """Its rows are there, but nothing says that they were committed. An old version would hide them."""
+    metadata, manifest_list = find_file("days", "metadata"), find_file("days", "manifest list")
+    metadata.unlink()
+    manifest_list.unlink()
+    report, restored = repair_lake()
+    assert [finding.kind for finding in report.findings] == ["metadata"]
+    assert restored == [] and not metadata.exists()
+
+
+def test_two_commits_that_follow_the_same_version_are_named(home: Path) -> None:
+    """One of them may be of a writer that was killed before it committed."""
+    metadata, manifest_list = find_file("appended", "metadata"), find_file("appended", "manifest list")
+    metadata.unlink()
+    shutil.copy(manifest_list, manifest_list.with_name("snap-1-0-00000000-0000-0000-0000-000000000000.avro"))
+    report, restored = repair_lake()
+    assert [finding.kind for finding in report.findings] == ["metadata"]
+    assert restored == [] and not metadata.exists()
+
+
+def test_a_commit_that_was_never_made_is_not_attached(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer was killed before it changed the catalog, and then the metadata were lost."""
+    lake = Lake.open()
+    path = find_file("days", "metadata")
+
+    def die(*arguments: Any, **options: Any) -> Any:
+        raise SystemExit(137)
+
+    monkeypatch.setattr(lake.catalog, "commit_table", die)
+    monkeypatch.setattr("pipelines.lake.spool._remove_files", lambda *_: None)
+    with pytest.raises(SystemExit):
+        lake.write_partition("days", dt.date(2013, 1, 9), create_rows(dt.date(2013, 1, 9)))
+    path.unlink()
+    report, restored = repair_lake()
+    assert [finding.kind for finding in report.findings] == ["metadata"]
+    assert restored == [] and not path.exists()
+
+
+def test_the_only_versions_left_are_too_old(home: Path) -> None:
+    """The commits since are not all there, so that an old version would hide some."""
+    path = find_file("days", "metadata")
+    for version in sorted(path.parent.glob("*.metadata.json"))[2:]:
+        version.unlink()
+    for manifest_list in path.parent.glob("snap-*.avro"):
+        manifest_list.unlink()
+    shutil.rmtree(path.parent.parent / "data")
+    report, restored = repair_lake()
+    assert [finding.kind for finding in report.findings] == ["metadata"]
+    assert restored == [] and not path.exists()
+
+
+def test_a_manifest_is_not_written_for_other_rows(home: Path) -> None:
+    """The file of rows is lost, too, and another one is in its folder."""
+    loaded = load("days")
+    manifest, (file, *_) = find_file("days", "manifest"), loaded.scan().plan_files()
+    manifest.unlink()
+    for path in get_path(file.file.file_path).parent.parent.rglob("*.parquet"):
+        path.write_bytes(path.read_bytes() + b"x")
+    report, restored = repair_lake()
+    assert "manifest" in {finding.kind for finding in report.findings}
+    assert restored == [] and not manifest.exists()
+
+
+def test_a_lost_catalog_and_lost_metadata_are_both_restored(home: Path) -> None:
+    before, path = describe("days"), find_file("days", "metadata")
+    path.write_bytes(path.read_bytes()[:100])
+    (home / "lake/catalog.db").write_bytes(b"")
+    repair_lake()
+    assert not check_lake().findings
+    assert describe("days") == before
