@@ -17,6 +17,7 @@ from drydock.api.runtime import RefusingRuntime
 from drydock.execution.queue import JobQueue
 from drydock.execution.recovery import Heartbeat
 from drydock.jobs.job import Job
+from drydock.jobs.kinds import find_kind
 from drydock.jobs.record import SCHEMA, Record
 from drydock.jobs.states import Status
 from drydock.moto_registry import bind_arguments
@@ -52,11 +53,19 @@ def install(queue: JobQueue, store: Store) -> None:
     store.create_tables(SCHEMA)
     last_alive_at = Heartbeat(store).read_last()
     rows = store.query("SELECT kind, account, region, record FROM jobs ORDER BY created, name")
-    for kind, account, region, text in rows:
-        backend = cast(HttpBackend, sagemaker_backends[account][region])
-        job = backend.restore(kind, Record.load(text))
+    jobs = [
+        cast(HttpBackend, sagemaker_backends[account][region]).restore(kind, Record.load(text))
+        for kind, account, region, text in rows
+    ]
+    queue.resume_logs(_find_job)
+    for job in jobs:
         if not job.status.is_final:
             queue.resume(job, last_alive_at)
+
+
+def _find_job(kind: str, account: str, region: str, name: str) -> Job | None:
+    backend = cast(HttpBackend, sagemaker_backends[account][region])
+    return backend.find_job(find_kind(kind), name)
 
 
 def iter_jobs() -> Iterator[Job]:

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from drydock.errors import FAILURE_REASON_MAX_CHARS, truncate
 from drydock.execution.exits import read_command_exit
+from drydock.execution.log_drains import LogDrains
 from drydock.execution.recovery import Heartbeat, recover_job
 from drydock.execution.run import Run, list_host_trees
 from drydock.faults.spot_market import SpotMarket
@@ -38,11 +39,14 @@ class JobQueue:
         executor: Runs the jobs' hosts.
         market: The spot market.
         heartbeat: Written while the queue is running.
+        logs: Moves the jobs' logs to CloudWatch Logs.
     """
 
-    def __init__(self, settings: Settings, executor: Executor, market: SpotMarket, heartbeat: Heartbeat) -> None:
+    def __init__(
+        self, settings: Settings, executor: Executor, market: SpotMarket, heartbeat: Heartbeat, logs: LogDrains
+    ) -> None:
         self.settings, self.executor, self.market = settings, executor, market
-        self._heartbeat = heartbeat
+        self._heartbeat, self._logs = heartbeat, logs
         self._total_size = MachineSize(settings.cores, settings.memory_mib)
         self._free_size = self._total_size
         self._condition = threading.Condition()
@@ -53,6 +57,7 @@ class JobQueue:
 
     def start(self) -> None:
         """Begin to run jobs."""
+        self._logs.start()
         self._scheduler.start()
 
     def submit(self, job: Job) -> None:
@@ -60,6 +65,14 @@ class JobQueue:
         with self._condition:
             self._waiting_jobs.append(job)
             self._condition.notify()
+
+    def resume_logs(self, find_job: Callable[..., Job | None]) -> None:
+        """Go on with the logs of an earlier server's jobs. Call this before `resume`.
+
+        Args:
+            find_job: Returns a job by its kind, account, region and name; None if it does not exist any more.
+        """
+        self._logs.resume(lambda job: list_host_trees(job, self.settings.data), find_job)
 
     def resume(self, job: Job, last_alive_at: datetime) -> None:
         """Resume a job of an earlier server, as far as possible.
@@ -73,7 +86,9 @@ class JobQueue:
         if run_end is not None:
             with self._condition:
                 self._start_thread(job, lambda run: run.finish(run_end))
-        elif not job.status.is_final:
+            return
+        self._logs.end(self._logs.find(job))
+        if not job.status.is_final:
             self.submit(job)
 
     def stop(self, job: Job) -> Status:
@@ -108,6 +123,7 @@ class JobQueue:
         deadline = time.monotonic() + self.settings.shutdown_grace_s + SHUTDOWN_MARGIN_S
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
+        self._logs.close()
 
     def _run_scheduler(self) -> None:
         while not self._shutdown.is_set():
@@ -161,7 +177,7 @@ class JobQueue:
     def _run_job(self, job: Job, action: Callable[[Run], None]) -> None:
         has_ended = False
         try:
-            action(Run(job, self.executor, self.settings, self.market, self._shutdown))
+            action(Run(job, self.executor, self.settings, self.market, self._logs, self._shutdown))
             has_ended = job.status.is_final
         except Exception as error:  # clients would wait forever for a job without an end
             log.exception("job %s: internal error", job.name)

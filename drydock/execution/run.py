@@ -4,12 +4,13 @@ import contextlib
 import logging
 import shutil
 import threading
-import time
 import zlib
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from drydock.errors import JobFailed
+from drydock.execution.log_drains import LogDrains
 from drydock.execution.supervise import Cause, RunEnd, Supervision
 from drydock.faults.spot_market import SpotMarket
 from drydock.host.executor import Executor, HostPlan, RunningHost
@@ -17,14 +18,16 @@ from drydock.host.tree import CONTAINER_BASE, HostTree, list_host_names
 from drydock.jobs.failure import read_log_end
 from drydock.jobs.job import Job
 from drydock.jobs.kinds import get_work_class
+from drydock.jobs.record import get_now
 from drydock.jobs.states import Phase, Status
 from drydock.settings import Settings
-from drydock.transfer.log_writer import LogStream, LogTail
 
 log = logging.getLogger(__name__)
 
 # With less free space, the server might fail to store its records, so a job's folder is deleted to make room.
 MIN_FREE_BYTES = 16 << 20
+# Seconds that the end of a job waits for a long log. What is left then is moved while nobody waits.
+LOG_WAIT_S = 5.0
 PHASE_OF_LIMIT = {Cause.RUNTIME: Phase.MAX_RUNTIME_EXCEEDED, Cause.WAIT: Phase.MAX_WAIT_EXCEEDED}
 
 
@@ -36,25 +39,25 @@ class Run:
         executor: Runs the job's hosts.
         settings: The server's settings.
         market: The spot market.
+        logs: Moves the job's log to CloudWatch Logs, beside the run.
         shutdown: Set when the server shuts down.
     """
 
     def __init__(
-        self, job: Job, executor: Executor, settings: Settings, market: SpotMarket, shutdown: threading.Event
+        self,
+        job: Job,
+        executor: Executor,
+        settings: Settings,
+        market: SpotMarket,
+        logs: LogDrains,
+        shutdown: threading.Event,
     ) -> None:
         self._job, self._executor, self._settings = job, executor, settings
-        self._market, self._shutdown = market, shutdown
+        self._market, self._logs, self._shutdown = market, logs, shutdown
         self._trees = list_host_trees(job, settings.data)
         self._work = get_work_class(job)(job, self._trees, executor, settings)
-        epoch = int(time.time())
-        self._tails = [
-            LogTail(
-                tree.log,
-                LogStream(job.account_id, job.region, f"{job.name}/{tree.host}-{epoch}", job.log_group),
-                self._work.read_log_line,
-            )
-            for tree in self._trees
-        ]
+        # The log of an earlier server's run is moved on.
+        self._drains, self._log_patience_s = logs.find(job), 0.0
 
     def execute(self) -> None:
         """Run the job until it ends or is interrupted."""
@@ -73,10 +76,12 @@ class Run:
         try:
             action()
         except JobFailed as error:
+            ended_at = self._end_log()
             self._clean_up()
-            job.end(Status.FAILED, Phase.FAILED, error.reason)
+            job.end(Status.FAILED, Phase.FAILED, error.reason, since=ended_at)
         finally:
             self._clean_up()
+            self._end_log()
         log.info("job %s: the run ended; status %s, phase %s", job.name, job.status, job.phase)
 
     def _clean_up(self) -> None:
@@ -91,6 +96,7 @@ class Run:
     def _download_and_run(self) -> None:
         job, work = self._job, self._work
         if job.advance_to(Phase.DOWNLOADING):
+            self._drains = self._logs.open(job, self._trees)
             try:
                 work.create_trees()
             except OSError as error:
@@ -116,11 +122,9 @@ class Run:
                 hosts.append(self._executor.start(self._plan_host(tree, command)))
             log.info("job %s: running as process %s", self._job.name, ", ".join(str(host.pid) for host in hosts))
             supervision = Supervision(self._job, hosts, self._settings, self._market, self._shutdown)
-            run_end = supervision.wait_for_end(self._on_tick)
+            run_end = supervision.wait_for_end(self._work.sync)
         finally:
             _finish_all(hosts)
-            for tail in self._tails:
-                tail.send_new_lines(is_final=True)
         if run_end.cause is Cause.INTERRUPTION and supervision.notice_s > 0:
             self._work.save_progress(run_end.exit_code)
         return run_end
@@ -144,11 +148,6 @@ class Run:
             memory_mib=min(job.instance_size.memory_mib, settings.memory_mib),
         )
 
-    def _on_tick(self) -> None:
-        for tail in self._tails:
-            tail.send_new_lines()
-        self._work.sync()
-
     def _end_run(self, run_end: RunEnd, command: Sequence[str]) -> None:
         job, cause = self._job, run_end.cause
         if cause is Cause.INTERRUPTION:
@@ -157,18 +156,31 @@ class Run:
             return self._end_at_shutdown(run_end.exit_code)
         job.record_exit(cause, run_end.exit_code)
         job.enter_phase(Phase.UPLOADING)
+        # A stop never waits for a long log.
+        self._log_patience_s = LOG_WAIT_S if cause is Cause.EXIT else 0.0
         if cause is Cause.EXIT and run_end.exit_code != 0:
             raise JobFailed(self._work.handle_failure(run_end.exit_code, self._read_last_lines(), command))
-        for line in self._work.upload_results(run_end.exit_code):
-            self._tails[0].write_line(line)
-        if cause in PHASE_OF_LIMIT:
-            job.end(Status.STOPPED, PHASE_OF_LIMIT[cause])
-        job.complete()
+        closing_lines = self._work.upload_results(run_end.exit_code)
+        # Decided before the wait for the log, so that a request to stop the job comes too late then.
+        status, phase = (Status.STOPPED, PHASE_OF_LIMIT[cause]) if cause in PHASE_OF_LIMIT else job.choose_end()
+        job.end(status, phase, since=self._end_log(closing_lines))
+
+    def _end_log(self, closing_lines: Sequence[str] = ()) -> datetime:
+        """End the job's log, and wait for what is left of it, if that is not much. Idempotent.
+
+        Args:
+            closing_lines: Lines of drydock itself for the log.
+
+        Returns:
+            The moment before the wait: the time of the job's end does not depend on its log.
+        """
+        moment = get_now()
+        self._logs.end(self._drains, closing_lines)
+        self._logs.wait(self._drains, self._log_patience_s)
+        return moment
 
     def _read_last_lines(self) -> list[str]:
-        lines = next((list(tail.last_lines) for tail in self._tails if tail.last_lines), None)
-        # If an earlier server has read the lines of the log, they are only in the file.
-        return lines or [read_log_end(self._trees[0].log)]
+        return [next(filter(None, (read_log_end(tree.log) for tree in self._trees)), "")]
 
     def _end_at_shutdown(self, exit_code: int) -> None:
         if not self._job.is_spot:

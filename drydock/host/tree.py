@@ -100,10 +100,11 @@ class HostTree:
         folder.mkdir(parents=True, exist_ok=True)
 
     def delete(self) -> None:
-        """Delete the tree and its log, ignoring errors."""
+        """Delete the tree and its logs, ignoring errors."""
         shutil.rmtree(self.root, ignore_errors=True)
         with contextlib.suppress(OSError):
-            self.log.unlink(missing_ok=True)
+            for log in self.root.parent.glob(f"{self.log.name}*"):  # also those of earlier runs
+                log.unlink(missing_ok=True)
 
     def delete_input(self) -> None:
         """Delete the downloaded data, which S3 still has. The other files stay, for a person who inspects the job."""

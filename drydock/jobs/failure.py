@@ -38,7 +38,7 @@ def read_log_end(path: Path) -> str:
     try:
         with open_regular_file(path) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - MESSAGE_MAX_BYTES))
-            return file.read(MESSAGE_MAX_BYTES).decode(errors="replace")
+            return file.read(MESSAGE_MAX_BYTES).decode(errors="replace").replace("\r\n", "\n")
     except OSError:
         return ""
 

@@ -103,6 +103,28 @@ class Job(ABC):
         return self.record.request
 
     @property
+    def has_metrics(self) -> bool:
+        """Whether the job has metrics, which are read from its log."""
+        return False
+
+    def read_metrics(self, lines: Sequence[str], printed_ms: int) -> None:
+        """Update and store the job's metrics from lines of its log.
+
+        Args:
+            lines: The lines.
+            printed_ms: When they were printed, in milliseconds since 1970.
+
+        Raises:
+            sqlite3.Error: The disk is full or not writable. A retry can help.
+        """
+        raise NotImplementedError(f"{self.kind} jobs have no metrics")
+
+    @property
+    def is_discarded(self) -> bool:
+        """Whether the job was deleted, by a reset."""
+        return self._is_discarded
+
+    @property
     @abstractmethod
     def image(self) -> str:
         """The image that the request names."""
@@ -207,13 +229,14 @@ class Job(ABC):
         with self._lock:
             self.record.artifacts = uri
 
-    def end(self, status: Status, phase: Phase, reason: str | None = None) -> None:
+    def end(self, status: Status, phase: Phase, reason: str | None = None, *, since: datetime | None = None) -> None:
         """End the job. A second call changes nothing.
 
         Args:
             status: The final status.
             phase: The final SecondaryStatus.
             reason: FailureReason, of a failed job.
+            since: When the job ended; now if None.
 
         Raises:
             sqlite3.Error: The end cannot be stored now, but the job has ended. Call `save` again later.
@@ -222,7 +245,8 @@ class Job(ABC):
             if self.status.is_final:
                 return
             # Phase and status are stored together: a server that is killed in between must not leave only one of them.
-            self._change_phase(phase, MESSAGES[phase], get_now())
+            ended_at = max(since or get_now(), self.record.transitions[-1].start)
+            self._change_phase(phase, MESSAGES[phase], ended_at)
             self.record.transitions[-1].end = self.record.modified
             self.record.reason = reason
             self.record.status = status
@@ -231,9 +255,13 @@ class Job(ABC):
     def complete(self) -> None:
         """End the job as Completed, or as Stopped if a stop was requested before its end."""
         with self._lock:
-            is_stopping = self.status is Status.STOPPING
-            status, phase = (Status.STOPPED, Phase.STOPPED) if is_stopping else (Status.COMPLETED, Phase.COMPLETED)
-            self.end(status, phase)
+            self.end(*self.choose_end())
+
+    def choose_end(self) -> tuple[Status, Phase]:
+        """Return the final status and phase of a job whose work is done: Stopped if a stop was requested."""
+        if self.status is Status.STOPPING:
+            return Status.STOPPED, Phase.STOPPED
+        return Status.COMPLETED, Phase.COMPLETED
 
     def discard(self) -> None:
         """Store no later change of the job."""

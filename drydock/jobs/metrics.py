@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 
 class FinalMetrics:
@@ -11,20 +11,26 @@ class FinalMetrics:
 
     Args:
         definitions: The request's MetricDefinitions.
+        last_values: The values so far.
     """
 
-    def __init__(self, definitions: Iterable[Mapping[str, str]]) -> None:
+    def __init__(
+        self, definitions: Iterable[Mapping[str, str]], last_values: Mapping[str, tuple[float, datetime]]
+    ) -> None:
         self._patterns = {definition["Name"]: re.compile(definition["Regex"]) for definition in definitions}
-        self.last_values: dict[str, tuple[float, datetime]] = {}
+        self.last_values: Mapping[str, tuple[float, datetime]] = last_values
         """The last value of each metric and when it was logged, by the metric's name."""
 
-    def read_line(self, line: str) -> None:
-        """Update the metrics from one line of the log. A match that is not a finite number is ignored."""
+    def read_line(self, line: str, printed_at: datetime) -> None:
+        """Update the metrics from one line of the log, which was printed at a time.
+
+        A match that is not a finite number is ignored, and so is one that was printed before the last one.
+        """
         for name, pattern in self._patterns.items():
             for match in pattern.finditer(line):
                 value = _parse_number(match)
-                if value is not None:
-                    self.last_values = {**self.last_values, name: (value, datetime.now(UTC))}
+                if value is not None and (name not in self.last_values or printed_at >= self.last_values[name][1]):
+                    self.last_values = {**self.last_values, name: (value, printed_at)}
 
 
 def _parse_number(match: re.Match[str]) -> float | None:

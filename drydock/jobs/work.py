@@ -47,9 +47,6 @@ class Work(Protocol):
     def get_working_folder(self, tree: HostTree) -> Path:
         """Return the folder that a host's command starts in."""
 
-    def read_log_line(self, line: str) -> None:
-        """Process one line of the job's log."""
-
     def sync(self) -> None:
         """Upload what is due while the job runs. Called about ten times a second. Raises nothing."""
 

@@ -5,7 +5,9 @@ kept in memory only.
 """
 
 import json
+import sqlite3
 import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from moto.logs import urls
@@ -13,10 +15,11 @@ from moto.logs.models import LogGroup, LogsBackend, logs_backends
 from moto.logs.responses import LogsResponse
 
 from drydock import encoding
-from drydock.logs_store.events import SCHEMA
+from drydock.logs_store.events import ADD_LINE_COUNT, SCHEMA
 from drydock.logs_store.log_groups import StoredGroup
 from drydock.moto_registry import bind_arguments
 from drydock.store import Store
+from drydock.transfer.log_blocks import LineBlock
 
 
 class StoredLogsResponse(LogsResponse):
@@ -103,6 +106,25 @@ class StoredLogs(LogsBackend):
         with self._lock:
             super().ensure_log_stream(log_group_name, log_stream_name)
 
+    def append_blocks(
+        self, group: str, stream: str, blocks: Sequence[LineBlock], update: Callable[[sqlite3.Connection], object]
+    ) -> None:
+        """Store lines of a job's log. The group and the stream are created if they do not exist.
+
+        Args:
+            group: Name of the group.
+            stream: Name of the stream.
+            blocks: The lines.
+            update: Makes more changes in the same transaction.
+
+        Raises:
+            sqlite3.Error: The disk is full or not writable. A retry can help.
+        """
+        with self._lock:
+            self.ensure_log_group(group)
+            self.ensure_log_stream(group, stream)
+            self.groups[group].streams[stream].append_blocks(blocks, update)
+
     def delete_log_stream(self, log_group_name: str, log_stream_name: str) -> None:
         """Delete a stream. Raises moto's exception if the stream does not exist."""
         with self._lock:
@@ -127,5 +149,7 @@ class StoredLogs(LogsBackend):
 def install(store: Store) -> None:
     """Make moto's CloudWatch Logs in this process durable from now on, and restore what is stored already."""
     store.create_tables(SCHEMA)
+    if not any(column[1] == "line_count" for column in store.query("PRAGMA table_info(log_events)")):
+        store.create_tables(ADD_LINE_COUNT)
     logs_backends.clear()
     logs_backends.backend = bind_arguments(StoredLogs, store)

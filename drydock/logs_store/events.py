@@ -1,9 +1,15 @@
-"""Log events as rows of the store: written in batches, read in pages, in the order of their timestamps."""
+"""Log events as rows of the store: written in batches, read in pages, in the order of their timestamps.
 
+A row is an event, or a block of `line_count` lines. The row's id is that of its last line; the ids of the others are
+those before it.
+"""
+
+import itertools
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from drydock.store import Store
+from drydock.transfer.log_blocks import read_lines
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS log_groups (
@@ -17,19 +23,23 @@ CREATE TABLE IF NOT EXISTS log_streams (
 );
 CREATE TABLE IF NOT EXISTS log_events (
     id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, at INTEGER NOT NULL, ingested INTEGER NOT NULL,
-    message TEXT NOT NULL
+    message TEXT NOT NULL, line_count INTEGER NOT NULL DEFAULT 0
 );
 -- Every index of SQLite ends with the row's id, so this index is in the order of a stream.
 CREATE INDEX IF NOT EXISTS log_events_in_order ON log_events (stream, at);
 """
+# A data folder of an earlier version has no such column.
+ADD_LINE_COUNT = "ALTER TABLE log_events ADD COLUMN line_count INTEGER NOT NULL DEFAULT 0"
 # CloudWatch Logs' limits for one response. It counts 26 bytes for each event, in addition to the message.
 PAGE_EVENTS = 10_000
 PAGE_BYTES = 1 << 20
 EVENT_OVERHEAD_BYTES = 26
-# Numbers of events for one read. The first read of a stream is small, since thousands of streams may be merged. Each
+# Numbers of rows for one read. The first read of a stream is small, since thousands of streams may be merged. Each
 # next read is twice as large.
-_FIRST_CHUNK_SIZE, _MAX_CHUNK_SIZE = 16, 1024
+_FIRST_CHUNK_SIZE, _MAX_CHUNK_SIZE = 16, 256
 _MAX_TIMESTAMP = 1 << 62
+_SELECT = "SELECT at, id, ingested, message, stream, line_count FROM log_events WHERE stream = ?"
+_FIRST_ID, _LATEST_FIRST = "id - max(line_count - 1, 0)", "ORDER BY at DESC, id DESC"
 
 # Timestamp and id of an event: events of a stream are ordered by them.
 Position = tuple[int, int]
@@ -79,29 +89,46 @@ class Events:
             since: The earliest timestamp to include, in milliseconds; no limit if None.
             until: The latest timestamp to include, in milliseconds; no limit if None.
         """
-        position = max(position, (since or 0, -1))
-        statement = (
-            "SELECT at, id, ingested, message, stream FROM log_events"
-            " WHERE stream = ? AND (at, id) > (?, ?) AND at <= ? ORDER BY at, id LIMIT ?"
-        )
-        yield from self._read_chunks(statement, position, _MAX_TIMESTAMP if until is None else until)
+        position, limit = max(position, (since or 0, -1)), _MAX_TIMESTAMP if until is None else until
+        statement = f"{_SELECT} AND (at, id) > (?, ?) AND at <= ? ORDER BY at, id LIMIT ?"
+        for size in _list_chunk_sizes():
+            rows = self._store.query(statement, (self._stream, *position, limit, size))
+            if not rows:
+                return
+            for event in itertools.chain.from_iterable(map(_expand, rows)):
+                if event.position > position:
+                    position = event.position
+                    yield event
 
     def read_before(self, position: Position, since: int | None = None, until: int | None = None) -> Iterator[Event]:
         """Yield the events before a position, the latest first. The arguments are those of `read_after`."""
         position = min(position, (until, _MAX_TIMESTAMP)) if until is not None else position
-        statement = (
-            "SELECT at, id, ingested, message, stream FROM log_events"
-            " WHERE stream = ? AND (at, id) < (?, ?) AND at >= ? ORDER BY at DESC, id DESC LIMIT ?"
-        )
-        yield from self._read_chunks(statement, position, since or 0)
+        statement = f"{_SELECT} AND at <= ? AND (at, {_FIRST_ID}) < (?, ?) AND at >= ? {_LATEST_FIRST} LIMIT ?"
+        for size in _list_chunk_sizes():
+            rows = self._store.query(statement, (self._stream, position[0], *position, since or 0, size))
+            if not rows:
+                return
+            for event in itertools.chain.from_iterable(reversed(_expand(row)) for row in rows):
+                if event.position < position:
+                    position = event.position
+                    yield event
 
-    def _read_chunks(self, statement: str, position: Position, limit: int) -> Iterator[Event]:
-        # In chunks, since a stream may be larger than the memory, and other threads need the store meanwhile.
-        chunk_size = _FIRST_CHUNK_SIZE
-        while rows := self._store.query(statement, (self._stream, *position, limit, chunk_size)):
-            events = [Event(*row) for row in rows]
-            yield from events
-            position, chunk_size = events[-1].position, min(2 * chunk_size, _MAX_CHUNK_SIZE)
+
+def _list_chunk_sizes() -> Iterator[int]:
+    """Yield how many rows to read next. A stream may be larger than the memory, and other threads need the store."""
+    size = _FIRST_CHUNK_SIZE
+    while True:
+        yield size
+        size = min(2 * size, _MAX_CHUNK_SIZE)
+
+
+def _expand(row: tuple[Any, ...]) -> list[Event]:
+    """Return the events of a row: one, or the lines of a block."""
+    at, last_id, ingested, message, stream, line_count = row
+    if not line_count:
+        return [Event(at, last_id, ingested, message, stream)]
+    ids = itertools.count(last_id - line_count + 1)
+    return [Event(at, next(ids), ingested, line, stream) for line in read_lines(message)]
 
 
 def take_page(events: Iterator[Event], limit: int | None) -> tuple[list[Event], bool]:

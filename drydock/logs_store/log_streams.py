@@ -1,7 +1,8 @@
 """A stream of CloudWatch Logs whose events are in the store."""
 
 import re
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +13,9 @@ from moto.logs.utils import EventMessageFilter
 
 from drydock.logs_store.events import END, START, Event, Events, Position, take_page
 from drydock.store import Store
+from drydock.transfer.log_blocks import LineBlock, read_lines
 
+_INSERT_EVENTS = "INSERT INTO log_events (id, stream, at, ingested, message, line_count)"
 _ADD_BATCH = """
 UPDATE log_streams SET first = min(coalesce(first, ?1), coalesce(?1, first)),
     last = max(coalesce(last, ?2), coalesce(?2, last)),
@@ -74,23 +77,41 @@ class StoredStream(LogStream):
         messages = [event["message"].encode(errors="replace") for event in log_events]
         times = [int(event["timestamp"]) for event in log_events]  # a fraction, from moto's own Lambda
         with self._store.transaction() as db:
-            first_id = db.execute("SELECT coalesce(max(id), 0) + 1 FROM log_events").fetchone()[0]
+            first_id = _find_next_id(db)
             rows = [
                 (event_id, self.number, time, now_ms, message.decode())
                 for event_id, (time, message) in enumerate(zip(times, messages, strict=True), start=first_id)
             ]
-            db.executemany("INSERT INTO log_events VALUES (?, ?, ?, ?, ?)", rows)
-            first_ms, last_ms = min(times, default=None), max(times, default=None)
-            ingested_ms = now_ms if times else None
-            values = (first_ms, last_ms, ingested_ms, sum(map(len, messages)), self.number)
-            totals = db.execute(_ADD_BATCH, values).fetchone()
-            if totals is None:
-                raise ResourceNotFoundException("The specified log stream does not exist.")
-            # Inside the transaction, so that the attributes follow the batches of several threads in the same order.
-            self.first_event_timestamp, self.last_event_timestamp, self.ingested = totals[:3]
-            self.stored_bytes, self.upload_sequence_token = totals[3:]
+            db.executemany(f"{_INSERT_EVENTS} VALUES (?, ?, ?, ?, ?, 0)", rows)
+            self._add_batch(db, times, now_ms if times else None, sum(map(len, messages)))
         self._forward_to_subscriptions(rows)
         return f"{self.upload_sequence_token:056d}"
+
+    def append_blocks(self, blocks: Sequence[LineBlock], update: Callable[[sqlite3.Connection], object]) -> None:
+        """Store lines of a job's log after all others, all or none.
+
+        Args:
+            blocks: The lines. A timestamp before that of an earlier line counts as that one's.
+            update: Makes more changes in the same transaction.
+
+        Raises:
+            ResourceNotFoundException: The stream was deleted.
+            sqlite3.Error: The disk is full or not writable. A retry can help.
+        """
+        now_ms, rows = int(unix_time_millis(utcnow())), []
+        with self._store.transaction() as db:
+            last_id, times = _find_next_id(db) - 1, [self.last_event_timestamp or 0]
+            for block in blocks:
+                last_id += block.line_count
+                times.append(max(times[-1], block.timestamp))
+                rows.append((last_id, self.number, times[-1], now_ms, block.content, block.line_count))
+            db.executemany(f"{_INSERT_EVENTS} VALUES (?, ?, ?, ?, ?, ?)", rows)
+            self._add_batch(db, times[1:], now_ms, sum(block.byte_count for block in blocks))
+            update(db)
+        if self.log_group.subscription_filters:
+            for row in rows:
+                lines = enumerate(read_lines(row[4]), row[0] - row[5] + 1)
+                self._forward_to_subscriptions([(number, row[1], row[2], now_ms, line) for number, line in lines])
 
     def get_log_events(
         self,
@@ -133,11 +154,29 @@ class StoredStream(LogStream):
         events = self._events.read_after(position, since, until)
         return (event for event in events if message_filter.matches(event.message))
 
+    def _add_batch(self, db: sqlite3.Connection, times: Sequence[int], ingested_ms: int | None, size: int) -> None:
+        """Update the stream's totals, inside the transaction: so they follow the batches of several threads in order.
+
+        Raises:
+            ResourceNotFoundException: The stream was deleted.
+        """
+        values = (min(times, default=None), max(times, default=None), ingested_ms, size, self.number)
+        totals = db.execute(_ADD_BATCH, values).fetchone()
+        if totals is None:
+            raise ResourceNotFoundException("The specified log stream does not exist.")
+        self.first_event_timestamp, self.last_event_timestamp, self.ingested = totals[:3]
+        self.stored_bytes, self.upload_sequence_token = totals[3:]
+
     def _forward_to_subscriptions(self, rows: list[tuple[Any, ...]]) -> None:
         for subscription in self.log_group.subscription_filters.values():
             events = [{"id": row[0], "timestamp": row[2], "message": row[4]} for row in rows]
             service = subscription.destination_arn.split(":")[2]
             self._send_log_events(service, subscription.destination_arn, subscription.name, events)
+
+
+def _find_next_id(db: sqlite3.Connection) -> int:
+    """Return the id for a new event."""
+    return int(db.execute("SELECT coalesce(max(id), 0) + 1 FROM log_events").fetchone()[0])
 
 
 def make_token(direction: str, position: Position) -> str:

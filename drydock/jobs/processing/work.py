@@ -83,9 +83,6 @@ class ProcessingWork:
         """Return the tree's root."""
         return tree.root
 
-    def read_log_line(self, line: str) -> None:
-        """Do nothing: processing jobs have no metrics."""
-
     def sync(self) -> None:
         """Upload the outputs with S3UploadMode Continuous, if an upload is due."""
         for sync in self._continuous_syncs:

@@ -1,9 +1,12 @@
 """Training jobs, as CreateTrainingJob requests them and DescribeTrainingJob shows them."""
 
+import functools
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from drydock.jobs.job import Job
+from drydock.jobs.metrics import FinalMetrics
 from drydock.jobs.record import add_default_runtime, create_record
 from drydock.store import Store
 
@@ -48,6 +51,31 @@ class TrainingJob(Job):
         fraction = spot_fraction if request.get("EnableManagedSpotTraining") else 1.0
         full_request = add_default_runtime({**DEFAULTS, **request})
         return cls(store, account_id, region, create_record(full_request, arn, fraction))
+
+    @property
+    def has_metrics(self) -> bool:
+        """Whether the request has MetricDefinitions."""
+        return bool(self._metric_definitions)
+
+    def read_metrics(self, lines: Sequence[str], printed_ms: int) -> None:
+        """Update and store FinalMetricDataList from lines of the log."""
+        printed_at = datetime.fromtimestamp(printed_ms / 1000, UTC)
+        metrics = self._final_metrics
+        values_before = metrics.last_values
+        for line in lines:
+            metrics.read_line(line, printed_at)
+        if metrics.last_values is not values_before:
+            self.record.metrics = dict(metrics.last_values)
+            self.save()
+
+    @functools.cached_property
+    def _final_metrics(self) -> FinalMetrics:
+        return FinalMetrics(self._metric_definitions, self.record.metrics)
+
+    @property
+    def _metric_definitions(self) -> Sequence[Mapping[str, str]]:
+        definitions: Sequence[Mapping[str, str]] = self.request["AlgorithmSpecification"].get("MetricDefinitions", [])
+        return definitions
 
     @property
     def image(self) -> str:
@@ -101,7 +129,6 @@ class TrainingJob(Job):
 
     def _describe_metrics(self) -> list[dict[str, Any]]:
         """Return FinalMetricDataList, in the order of MetricDefinitions."""
-        definitions = self.request["AlgorithmSpecification"].get("MetricDefinitions", [])
         metrics = self.record.metrics
-        names = [definition["Name"] for definition in definitions if definition["Name"] in metrics]
+        names = [definition["Name"] for definition in self._metric_definitions if definition["Name"] in metrics]
         return [{"MetricName": name, "Value": metrics[name][0], "Timestamp": metrics[name][1]} for name in names]

@@ -15,7 +15,6 @@ from drydock.host.requirements import check_requirements
 from drydock.host.tree import HostTree
 from drydock.jobs.environment import HostContext, make_host_context
 from drydock.jobs.failure import describe_algorithm_error
-from drydock.jobs.metrics import FinalMetrics
 from drydock.jobs.training.environment import build_config_files, build_environment
 from drydock.jobs.training.job import TrainingJob
 from drydock.jobs.work import TRANSFER_ERRORS, run_transfer
@@ -44,7 +43,6 @@ class TrainingWork:
         self._job, self._trees, self._executor, self._settings = job, trees, executor, settings
         self._object_store = ObjectStore(settings.objects_url, job.account_id, job.region, settings.s3_patience_s)
         self._checkpoints: list[CheckpointSync] = []
-        self._metrics = FinalMetrics(job.request["AlgorithmSpecification"].get("MetricDefinitions", []))
         if "CheckpointConfig" in job.request:
             uri, interval_s = job.request["CheckpointConfig"]["S3Uri"], settings.checkpoint_interval_s
             self._checkpoints = [
@@ -103,11 +101,6 @@ class TrainingWork:
     def get_working_folder(self, tree: HostTree) -> Path:
         """Return the folder of the code."""
         return tree.code
-
-    def read_log_line(self, line: str) -> None:
-        """Update the job's metrics from one line of the log."""
-        self._metrics.read_line(line)
-        self._job.record.metrics = {**self._job.record.metrics, **self._metrics.last_values}
 
     def sync(self) -> None:
         """Upload new checkpoints, if an upload is due."""

@@ -85,9 +85,6 @@ class TransformWork:
         """Return the model's folder."""
         return tree.model
 
-    def read_log_line(self, line: str) -> None:
-        """Do nothing: transform jobs have no metrics."""
-
     def sync(self) -> None:
         """Do nothing: nothing is uploaded before the job's end."""
 

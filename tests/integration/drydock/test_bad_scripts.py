@@ -178,6 +178,20 @@ def read_log_pages(drydock: Any, name: str) -> Iterator[list[str]]:
         page = logs.get_log_events(**query, nextToken=page["nextForwardToken"])
 
 
+def read_last_page(drydock: Any, name: str) -> list[dict[str, Any]]:
+    """Return the last events of the job's log so far."""
+    logs, group = drydock.client("logs"), "/aws/sagemaker/TrainingJobs"
+    (stream,) = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=f"{name}/")["logStreams"]
+    page = logs.get_log_events(logGroupName=group, logStreamName=stream["logStreamName"], limit=2)
+    return list(page["events"])
+
+
+def find_end(job: dict[str, Any], phase: str) -> float:
+    """Return when a phase of the job ended, in seconds since 1970."""
+    transitions = {entry["Status"]: entry["EndTime"] for entry in job["SecondaryStatusTransitions"]}
+    return float(transitions[phase].timestamp())
+
+
 def test_log_of_100_megabytes_needs_little_memory(drydock: Any) -> None:
     initial = peak = read_rss(drydock)
     drydock.create_job("loud", "line = 'x' * 999\nfor n in range(100_000):\n    print(line)\nprint('the end')")
@@ -186,6 +200,12 @@ def test_log_of_100_megabytes_needs_little_memory(drydock: Any) -> None:
         time.sleep(0.1)
     assert job["TrainingJobStatus"] == "Completed"
     assert peak - initial < MAX_GROWTH_BYTES
+    # The end of a job does not wait for a long log.
+    drydock.wait_until("the whole log", lambda: read_last_page(drydock, "loud")[-1]["message"] == NO_MODEL)
+    last_event, training_end = read_last_page(drydock, "loud")[0], find_end(job, "Training")
+    assert last_event["message"] == "the end"
+    assert last_event["timestamp"] <= training_end * 1000 <= last_event["ingestionTime"]
+    assert read_rss(drydock) - initial < MAX_GROWTH_BYTES
     pages = list(read_log_pages(drydock, "loud"))
     assert len(pages) > 90 and pages[-1][-2:] == ["the end", NO_MODEL]
     assert sum(page.count("x" * 999) for page in pages) == 100_000

@@ -81,6 +81,46 @@ def test_killed_server_resumes_spot_jobs_and_fails_others(tmp_path: Path, run_dr
             server.create_job("ended", "print('again')")
 
 
+LOUD = """
+import os, time
+for number in range(40):
+    os.write(1, b"".join(b"%07d %s\\n" % (number * 10_000 + line, b"x" * 90) for line in range(10_000)))
+print("the end", end="", flush=True)
+open(os.environ["RUNS"], "w").close()
+time.sleep(600)
+"""
+
+
+def test_killed_server_loses_no_line_of_a_long_log(tmp_path: Path, run_drydock: Any) -> None:
+    printed = tmp_path / "printed"
+    with run_drydock(tmp_path, *OPTIONS) as server:
+        server.create_job("loud", LOUD, Environment={"RUNS": str(printed)})
+        server.wait_until("all lines", printed.exists)
+        printed_ms = time.time() * 1000
+        kill(server, tmp_path)
+    with run_drydock(tmp_path, *OPTIONS) as server:
+        assert server.wait_for_end("loud")["TrainingJobStatus"] == "Failed"
+        logs, group = server.client("logs"), "/aws/sagemaker/TrainingJobs"
+        (stream,) = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix="loud/")["logStreams"]
+        query = {"logGroupName": group, "logStreamName": stream["logStreamName"]}
+
+        def has_end() -> bool:
+            return any(event["message"] == "the end" for event in logs.get_log_events(**query, limit=2)["events"])
+
+        server.wait_until("the end of the log", has_end)
+        events, token = [], {}
+        while page := logs.get_log_events(**query, **token, startFromHead=True):
+            if not page["events"]:
+                break
+            events, token = events + page["events"], {"nextToken": page["nextForwardToken"]}
+        assert [event["message"][:7] for event in events] == [
+            *(f"{number:07d}" for number in range(400_000)),
+            "the end",
+        ]
+        # The lines were printed before the kill, whenever they were stored.
+        assert events[-1]["timestamp"] <= printed_ms + 1
+
+
 # Waits until the server is gone, then works and ends by itself, as the environment says.
 ENDS_LATER = """
 import os, pathlib, sys, time

@@ -6,13 +6,14 @@ from datetime import UTC, datetime
 from drydock.jobs.metrics import FinalMetrics
 from drydock.jobs.training.job import TrainingJob
 
+MOMENT = datetime(2013, 1, 1, tzinfo=UTC)
 DEFINITIONS = [{"Name": "auc", "Regex": r"auc=(\S+)"}, {"Name": "none", "Regex": "loss"}]
 
 
 def test_last_value_of_a_metric_is_final() -> None:
-    metrics = FinalMetrics(DEFINITIONS)
+    metrics = FinalMetrics(DEFINITIONS, {})
     for line in ("auc=0.5 auc=0.6", "loss", "nothing", "auc=high", "auc=nan", "auc=inf"):
-        metrics.read_line(line)
+        metrics.read_line(line, MOMENT)
     assert {name: value for name, (value, _) in metrics.last_values.items()} == {"auc": 0.6}
 
 

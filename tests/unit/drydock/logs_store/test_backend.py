@@ -14,7 +14,7 @@ from moto.logs.models import LogsBackend, logs_backends
 from drydock.logs_store import backend as streams
 from drydock.logs_store import events
 from drydock.store import Store
-from drydock.transfer.log_writer import LogStream
+from drydock.transfer.log_blocks import build_blocks
 
 ACCOUNT, REGION, GROUP = "123456789012", "us-east-1", "group"
 NOW_MS = int(time.time() * 1000)
@@ -192,25 +192,86 @@ def test_deleted_stream_accepts_no_events(disk: Disk) -> None:
     assert disk.store.query("SELECT count(*) FROM log_events") == [(0,)]
 
 
+def append_lines(disk: Disk, name: str, timestamp: int, *lines: str) -> None:
+    """Write lines as a job's log does."""
+    blocks = build_blocks("".join(f"{line}\n" for line in lines).encode(), timestamp)
+    disk.backend.append_blocks(GROUP, name, blocks, lambda _: None)
+
+
 def test_several_jobs_write_into_one_group_concurrently(disk: Disk) -> None:
     def write_lines(name: str) -> None:
-        stream = LogStream(ACCOUNT, REGION, name, group=GROUP)
         for number in range(20):
-            stream.write([f"{number} {text}" for text in ("a", "")])
+            append_lines(disk, name, NOW_MS, f"{number} a", f"{number} b")
 
     threads = [threading.Thread(target=write_lines, args=(f"job-{number}",)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    expected = [f"{number} {text}" for number in range(20) for text in ("a", "")]
+    expected = [f"{number} {text}" for number in range(20) for text in ("a", "b")]
     assert [disk.get(f"job-{number}")[0] for number in range(8)] == [expected] * 8
 
 
-def test_clock_that_is_set_back_does_not_reorder_lines(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = LogStream(ACCOUNT, REGION, "s", group=GROUP)
-    stream.write(["one"])
+def test_clock_that_is_set_back_does_not_reorder_lines(disk: Disk) -> None:
+    append_lines(disk, "s", NOW_MS, "one")
     token = disk.get("s")[2]
-    monkeypatch.setattr("drydock.transfer.log_writer.time.time", lambda: NOW_MS / 1000 - 60)
-    stream.write(["two"])
+    append_lines(disk, "s", NOW_MS - 60_000, "two")
     assert disk.get("s", token)[0] == ["two"]
+
+
+@pytest.mark.parametrize("limit", [1, 3, 7, 100])
+@pytest.mark.parametrize("start_from_head", [True, False])
+def test_lines_of_blocks_are_read_in_pages_like_events(disk: Disk, limit: int, start_from_head: bool) -> None:
+    append_lines(disk, "s", NOW_MS, "a", "b", "c", "d")
+    disk.put("s", "an event\nof two lines")
+    append_lines(disk, "s", NOW_MS + 5_000, "e", "f", "g")
+    append_lines(disk, "other", NOW_MS, "of another stream")
+    everything = ["a", "b", "c", "d", "an event\nof two lines", "e", "f", "g"]
+    pages, token = [], None
+    stream = disk.backend.groups[GROUP].streams["s"]
+    while True:
+        entries, backward, forward = stream.get_log_events(None, None, limit, token, start_from_head)
+        messages = [entry["message"] for entry in entries]
+        if not messages:
+            break
+        pages = [*pages, *messages] if start_from_head else [*messages, *pages]
+        token = forward if start_from_head else backward
+    assert pages == everything
+    assert stream.stored_bytes == len("a b c d") + len("an event\nof two lines") + len("e f g")
+
+
+def test_lines_of_blocks_are_selected_by_time_and_pattern(disk: Disk) -> None:
+    append_lines(disk, "s", NOW_MS, "one", "two")
+    append_lines(disk, "s", NOW_MS + 1_000, "three", "two again")
+    stream = disk.backend.groups[GROUP].streams["s"]
+
+    def select(since: int | None, until: int | None, is_forward: bool = True) -> list[str]:
+        return [entry["message"] for entry in stream.get_log_events(since, until, None, None, is_forward)[0]]
+
+    assert select(NOW_MS + 1, None) == select(NOW_MS + 1_000, None, is_forward=False) == ["three", "two again"]
+    assert select(None, NOW_MS) == select(None, NOW_MS + 999, is_forward=False) == ["one", "two"]
+    found = disk.backend.groups[GROUP].filter_log_events(GROUP, [], None, None, 1, None, "two", True)
+    assert [event["message"] for event in found[0]] == ["two"]
+    found = disk.backend.groups[GROUP].filter_log_events(GROUP, [], None, None, 9, found[1], "two", True)
+    assert [event["message"] for event in found[0]] == ["two again"] and found[1] is None
+
+
+def test_block_is_stored_completely_or_not_at_all(disk: Disk) -> None:
+    def fail(_: sqlite3.Connection) -> None:
+        raise sqlite3.OperationalError("disk is full")
+
+    with pytest.raises(sqlite3.OperationalError):
+        disk.backend.append_blocks(GROUP, "s", build_blocks(b"line", NOW_MS), fail)
+    assert disk.get("s")[0] == []
+
+
+def test_data_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    store = Store(tmp_path / "old.sqlite")
+    old_schema = events.SCHEMA.replace(", line_count INTEGER NOT NULL DEFAULT 0", "")
+    assert old_schema != events.SCHEMA
+    store.create_tables(old_schema)
+    store.create_tables("INSERT INTO log_events VALUES (1, 1, 7, 7, 'old')")
+    streams.install(store)
+    assert [event.message for event in events.Events(store, 1).read_after(events.START)] == ["old"]
+    streams.install(store)
+    logs_backends.clear()

@@ -1,0 +1,196 @@
+"""The log of one host's run: its lines are moved from the file that the job writes to CloudWatch Logs.
+
+A line gets the time at which it was printed, as far as the file tells: its size is read ten times a second, and
+the system records when the file was last written. How far the file was read is stored together with the lines, so
+another server can go on there: each line is stored once.
+"""
+
+import collections
+import contextlib
+import json
+import os
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from moto.logs.models import logs_backends
+
+from drydock.jobs.job import Job
+from drydock.store import Store
+from drydock.transfer.log_blocks import BLOCK_MAX_BYTES, LineBlock, build_blocks, find_piece_end, read_lines
+from drydock.transfer.stable_read import open_regular_file
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS log_drains (
+    id INTEGER PRIMARY KEY, kind TEXT NOT NULL, account TEXT NOT NULL, region TEXT NOT NULL, job TEXT NOT NULL,
+    host TEXT NOT NULL, stream TEXT NOT NULL, position INTEGER NOT NULL DEFAULT 0, closing_lines TEXT
+);
+"""
+READ_BYTES = 1 << 20
+# Beyond this number, a new sample replaces the one before.
+MAX_SAMPLES = 10_000
+
+
+@dataclass
+class LogDrain:
+    """Moves the lines of one log file to a log stream. Safe for several threads.
+
+    Attributes:
+        number: Id of the drain's row in the store.
+        job: The job.
+        path: The log file. It need not exist.
+        stream: Name of the log stream. It is created with its first line.
+        store: Storage of the lines, and of the position.
+        position: How many bytes of the file are stored already.
+        closing_lines: Lines of drydock itself, which follow those of the file. None while the job may still write.
+    """
+
+    number: int
+    job: Job
+    path: Path
+    stream: str
+    store: Store
+    position: int = 0
+    closing_lines: Sequence[str] | None = None
+    is_done: bool = False
+    # Sizes of the file, each with the time (ms) at which it had grown to it.
+    _samples: collections.deque[tuple[int, int]] = field(default_factory=collections.deque)
+    _last_sample: tuple[int, int] = (0, 0)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def backlog_bytes(self) -> int:
+        """Bytes of the file that are not stored yet, as of the last sample."""
+        return max(0, self._last_sample[0] - self.position)
+
+    def sample(self) -> None:
+        """Record how large the file is, and when it was last written."""
+        with self._lock:
+            try:
+                status = os.lstat(self.path)
+            except OSError:  # it does not exist yet, or the job has deleted it
+                return
+            last_size, last_ms = self._last_sample
+            if status.st_size <= last_size or not stat.S_ISREG(status.st_mode):
+                return
+            # The job can set the file's time to any value.
+            written_ms = min(max(status.st_mtime_ns // 1_000_000, last_ms), int(time.time() * 1000))
+            self._last_sample = (status.st_size, written_ms)
+            if len(self._samples) >= MAX_SAMPLES:
+                self._samples.pop()
+            self._samples.append(self._last_sample)
+
+    def end(self, closing_lines: Sequence[str]) -> None:
+        """Move what is left, once the job writes no more. A second call changes nothing.
+
+        Args:
+            closing_lines: Lines of drydock itself, which follow those of the file.
+        """
+        with self._lock:
+            if self.closing_lines is not None:
+                return
+            self.sample()
+            with contextlib.suppress(sqlite3.Error), self.store.transaction() as db:  # the disk may be full
+                statement = "UPDATE log_drains SET closing_lines = ? WHERE id = ?"
+                db.execute(statement, (json.dumps(list(closing_lines)), self.number))
+            self.closing_lines = list(closing_lines)
+            if not self._samples and self.backlog_bytes:
+                self._samples.append(self._last_sample)  # the last line has no newline
+
+    def rename_file(self) -> None:
+        """Rename the file, if it is not stored completely: the job's next run writes a file of the same name."""
+        with self._lock:
+            if not self.is_done and self.path.suffix != f".{self.number}":
+                path = build_old_path(self.path, self.number)
+                with contextlib.suppress(OSError):  # there is no file
+                    self.path.rename(path)
+                self.path = path
+
+    def move_lines(self) -> bool:
+        """Store the next lines of the file. Return whether there may be more.
+
+        Raises:
+            sqlite3.Error: The disk is full or not writable. A retry can help.
+        """
+        with self._lock:
+            if self.is_done:
+                return False
+            if self.job.is_discarded:
+                self._finish([])
+                return False
+            if self._samples:
+                self._move_part(*self._samples[0])
+                return True
+            if self.closing_lines is None:
+                return False
+            words = "\n".join(self.closing_lines).encode()
+            self._finish(build_blocks(words, int(time.time() * 1000)) if words else [])
+            return False
+
+    def _move_part(self, size: int, written_ms: int) -> None:
+        """Store the next lines that end before `size`."""
+        data = self._read(min(READ_BYTES, size - self.position))
+        end = self._find_end(data, size)
+        if end:
+            blocks = build_blocks(data[:end], written_ms)
+            self._read_metrics(blocks)
+            self._store_blocks(blocks, self.position + end)
+        if not end or self.position >= size:
+            self._samples.popleft()
+
+    def _find_end(self, data: bytes, size: int) -> int:
+        """Return how many of these bytes to store: whole lines, a piece of a long line, or the incomplete last line."""
+        if end := data.rfind(b"\n") + 1:
+            return end
+        if len(data) > BLOCK_MAX_BYTES:
+            return find_piece_end(data, len(data) - len(data) % BLOCK_MAX_BYTES)
+        is_last = self.closing_lines is not None and len(self._samples) == 1 and self.position + len(data) >= size
+        return len(data) if is_last else 0
+
+    def _read(self, size: int) -> bytes:
+        if size <= 0:
+            return b""
+        try:
+            with open_regular_file(self.path) as file:
+                file.seek(self.position)
+                return file.read(size)
+        except OSError:  # the job has replaced it with something else
+            return b""
+
+    def _read_metrics(self, blocks: Sequence[LineBlock]) -> None:
+        if self.job.has_metrics:
+            for block in blocks:
+                self.job.read_metrics(read_lines(block.content), block.timestamp)
+
+    def _store_blocks(self, blocks: Sequence[LineBlock], position: int) -> None:
+        statement = "UPDATE log_drains SET position = ? WHERE id = ?"
+        self._append(blocks, lambda db: db.execute(statement, (position, self.number)))
+        self.position = position
+
+    def _finish(self, blocks: Sequence[LineBlock]) -> None:
+        """Store the last blocks, and forget the drain."""
+        statement = "DELETE FROM log_drains WHERE id = ?"
+        if blocks:
+            self._append(blocks, lambda db: db.execute(statement, (self.number,)))
+        else:
+            with self.store.transaction() as db:
+                db.execute(statement, (self.number,))
+        self.is_done = True
+        if self.path.suffix == f".{self.number}":
+            with contextlib.suppress(OSError):
+                self.path.unlink(missing_ok=True)
+
+    def _append(self, blocks: Sequence[LineBlock], update: Callable[[sqlite3.Connection], object]) -> None:
+        # Looked up each time, since a reset of moto creates a new backend.
+        backend: Any = logs_backends[self.job.account_id][self.job.region]
+        backend.append_blocks(self.job.log_group, self.stream, blocks, update)
+
+
+def build_old_path(path: Path, number: int) -> Path:
+    """Return the name of a log file after the next run of its job has begun."""
+    return path.with_name(f"{path.name}.{number}")

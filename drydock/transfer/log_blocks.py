@@ -1,0 +1,68 @@
+"""Blocks of lines: many lines of a job's log in one row, compressed.
+
+A script can print millions of lines in a second. A row for each of them would take longer than the script.
+"""
+
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+# CloudWatch's limit for one event is 256 KiB. A line that is longer than a block becomes several events.
+BLOCK_MAX_BYTES = 60_000
+_COMPRESSION_LEVEL = 1
+_CONTINUATION_BITS, _CONTINUATION_BYTE = 0xC0, 0x80
+
+
+class LineBlock(NamedTuple):
+    """Lines that were printed at about the same time.
+
+    Attributes:
+        timestamp: When they were printed, in milliseconds since 1970.
+        line_count: The number of lines, at least 1.
+        byte_count: The number of bytes, without the newline of the last line.
+        content: The lines, compressed.
+    """
+
+    timestamp: int
+    line_count: int
+    byte_count: int
+    content: bytes
+
+
+def build_blocks(data: bytes, timestamp: int) -> list[LineBlock]:
+    """Return the blocks of a part of a log.
+
+    Args:
+        data: Whole lines, or a piece of a long line; not empty. The last newline ends the last line.
+        timestamp: When the lines were printed, in milliseconds since 1970.
+    """
+    return [
+        LineBlock(timestamp, part.count(b"\n") + 1, len(part), zlib.compress(part, _COMPRESSION_LEVEL))
+        for part in _cut(data)
+    ]
+
+
+def read_lines(content: bytes) -> list[str]:
+    """Return the lines of a block. Bytes that are not UTF-8 are replaced. An empty line is a blank."""
+    # No event of CloudWatch is empty.
+    text = zlib.decompress(content).decode(errors="replace")
+    return [line.rstrip("\r") or " " for line in text.split("\n")]
+
+
+def find_piece_end(data: bytes, stop: int) -> int:
+    """Return where to cut bytes, at or shortly before a position, so that no character is cut in two."""
+    end = stop
+    while stop - end < 4 and end < len(data) and data[end] & _CONTINUATION_BITS == _CONTINUATION_BYTE:
+        end -= 1
+    return end if stop - end < 4 else stop
+
+
+def _cut(data: bytes) -> Iterator[bytes]:
+    start = 0
+    while start < len(data):
+        stop = min(start + BLOCK_MAX_BYTES, len(data))
+        if stop < len(data):
+            newline = data.rfind(b"\n", start, stop + 1)
+            stop = newline + 1 if newline >= start else find_piece_end(data, stop)
+        yield data[start:stop].removesuffix(b"\n")
+        start = stop
