@@ -177,6 +177,7 @@ class Run:
         moment = get_now()
         self._logs.end(self._drains, closing_lines)
         self._logs.wait(self._drains, self._log_patience_s)
+        self._log_patience_s = 0.0  # the next call does not wait again
         return moment
 
     def _read_last_lines(self) -> list[str]:
