@@ -1,5 +1,6 @@
 """The logs of all jobs: one thread moves their lines to CloudWatch Logs, beside the jobs."""
 
+import contextlib
 import json
 import logging
 import sqlite3
@@ -64,6 +65,9 @@ class LogDrains:
         """
         for drain in self.find(job):
             drain.rename_file()
+        for tree in trees:  # the log of an earlier run, which is stored completely, must not be read again
+            with contextlib.suppress(OSError):
+                tree.log.unlink()
         epoch = int(time.time())
         drains = [self._insert(job, tree, f"{job.name}/{tree.host}-{epoch}") for tree in trees]
         with self._condition:

@@ -134,9 +134,9 @@ def test_times_that_the_job_has_set_keep_the_order(
 def test_next_server_stores_each_line_once(store: Store, tree: HostTree, job: TrainingJob) -> None:
     job.enter_phase(Phase.TRAINING)
     lines = [f"{number} {'x' * 90}" for number in range(60_000)]
-    append(tree, "".join(f"{line}\n" for line in lines).encode())
     drains = LogDrains(store)
     opened = drains.open(job, [tree])
+    append(tree, "".join(f"{line}\n" for line in lines).encode())
     for _ in range(3):  # of six parts; then the server is killed
         drains._sample_if_due(opened)
         drains._move_round()
@@ -151,8 +151,9 @@ def test_next_server_stores_each_line_once(store: Store, tree: HostTree, job: Tr
 
 def test_next_run_waits_for_no_log(store: Store, tree: HostTree, job: TrainingJob) -> None:
     drains = LogDrains(store)
+    first = drains.open(job, [tree])
     append(tree, b"first run\n")
-    drains.end(drains.open(job, [tree]))
+    drains.end(first)
     opened = drains.open(job, [tree])
     tree.create([tree.model])
     append(tree, b"second run\n")
@@ -164,10 +165,25 @@ def test_next_run_waits_for_no_log(store: Store, tree: HostTree, job: TrainingJo
     assert [path.name for path in tree.root.parent.glob("*.log*")] == ["algo-1.log"]
 
 
+def test_log_of_an_earlier_run_is_not_read_again(store: Store, tree: HostTree, job: TrainingJob) -> None:
+    drains = LogDrains(store)
+    first = drains.open(job, [tree])
+    append(tree, b"first run\n")
+    drains.end(first)
+    move_all(drains)
+    opened = drains.open(job, [tree])
+    move_all(drains)  # before the run has created its tree
+    tree.create([tree.model])
+    append(tree, b"second\n")
+    drains.end(opened)
+    move_all(drains)
+    assert read_lines(job) == ["first run", "second"]
+
+
 def test_log_of_an_earlier_run_that_was_deleted_is_not_mistaken(store: Store, tree: HostTree, job: TrainingJob) -> None:
     drains = LogDrains(store)
-    append(tree, b"first run\n")
     first = drains.open(job, [tree])
+    append(tree, b"first run\n")
     first[0].sample()
     tree.log.unlink()
     drains.end(first)
@@ -181,8 +197,8 @@ def test_log_of_an_earlier_run_that_was_deleted_is_not_mistaken(store: Store, tr
 @pytest.mark.parametrize("damage", ["unlink", "fifo", "folder", "truncate"])
 def test_damaged_log_ends(store: Store, tree: HostTree, job: TrainingJob, damage: str) -> None:
     drains = LogDrains(store)
-    append(tree, b"before\n")
     opened = drains.open(job, [tree])
+    append(tree, b"before\n")
     move_all(drains)
     append(tree, b"lost\n")
     opened[0].sample()
@@ -198,8 +214,8 @@ def test_damaged_log_ends(store: Store, tree: HostTree, job: TrainingJob, damage
 
 def test_reset_of_moto_ends_the_log(store: Store, tree: HostTree, job: TrainingJob) -> None:
     drains = LogDrains(store)
-    append(tree, b"line\n")
     drains.open(job, [tree])
+    append(tree, b"line\n")
     job.discard()
     move_all(drains)
     assert read_lines(job) == [] and store.query("SELECT * FROM log_drains") == []
@@ -220,8 +236,9 @@ def test_job_of_an_earlier_server_that_has_ended_has_its_whole_log(
 def test_metrics_are_read_and_stored(store: Store, tree: HostTree, make_job: Callable[..., TrainingJob]) -> None:
     job = make_job(AlgorithmSpecification={**ALGORITHM, "MetricDefinitions": [{"Name": "a", "Regex": "a=(.*)"}]})
     drains = LogDrains(store)
+    opened = drains.open(job, [tree])
     append(tree, b"a=1\nnothing\na=2", time.time() - 60)
-    drains.end(drains.open(job, [tree]))
+    drains.end(opened)
     move_all(drains)
     (metric,) = job.describe()["FinalMetricDataList"]
     assert metric["Value"] == 2 and metric["Timestamp"].timestamp() == pytest.approx(time.time() - 60, abs=30)
@@ -230,8 +247,8 @@ def test_metrics_are_read_and_stored(store: Store, tree: HostTree, make_job: Cal
 
 def test_wait_ends_with_the_drain_and_not_for_a_long_log(store: Store, tree: HostTree, job: TrainingJob) -> None:
     drains: Any = LogDrains(store)
-    append(tree, b"x" * (20 << 20))
     opened = drains.open(job, [tree])
+    append(tree, b"x" * (20 << 20))
     drains.end(opened)
     drains.wait(opened, 0.0)  # returns, though nothing moves the lines
     assert drains.find(job) == opened
