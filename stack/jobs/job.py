@@ -142,6 +142,8 @@ class Job(ABC):
             # The usual cause is a service that has ended. Its error is more precise.
             raise_if_dead(self.layout, stack)
             raise
+        if restarts := display.format_restarts(Stack.load(self.layout) or stack):
+            display.open_console().print(f"Services that ended and were started again: {restarts}.")
         if self.layout.stay_up_file.exists():
             display.open_console().print(display.build_url_table(self.layout, stack))
 

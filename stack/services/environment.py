@@ -127,10 +127,10 @@ def _list_airflow_options(layout: Layout, stack: Stack) -> dict[str, dict[str, o
             "orphaned_tasks_check_interval": 15,
         },
         "workers": {
-            # A task waits five minutes for an API server that is restarted, and as often for one that answers slowly:
-            # so long Airflow counts it as alive without a heartbeat. By default it fails after half a minute, and that
-            # costs it a try, also if it had not started.
-            "execution_api_retries": 60,
+            # A task waits some nine minutes for an API server that is restarted: its token is valid for ten. By default
+            # it fails after half a minute, and that costs it a try, also if it had not started. On two cores with a
+            # load of 28, the API server took three minutes to start.
+            "execution_api_retries": 120,
             "execution_api_retry_wait_max": 10,
             "execution_api_timeout": 60,
         },

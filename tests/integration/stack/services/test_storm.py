@@ -97,6 +97,7 @@ def run_storm(layout: Layout, stack: Stack) -> tuple[AirflowClient, Counter[str]
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 def test_twenty_kills_lose_no_day(tmp_path: Path) -> None:
     layout = Layout(project=CODE, home=tmp_path / "home")
     stack, _ = start_stack(layout, ANY_PORTS, lambda *_: None)

@@ -243,12 +243,11 @@ def test_task_gets_no_sigterm_by_which_it_would_report_a_failure(supervise, tmp_
     assert (tmp_path / "task.reported").exists() == (name != "airflow-scheduler")
 
 
-def test_service_that_cannot_be_started_stops_all_services(supervise):
-    supervisor = supervise(build_service("a"), Service(name="docs", argv=["/nowhere/program"]))
-    assert supervisor.process.wait(60) == 1
-    assert supervisor.has_stopped_all()
-    with pytest.raises(StackStoppedError, match="docs cannot be started, 5 times in all"):
-        raise_if_dead(supervisor.layout, supervisor.stack)
+def test_service_for_which_no_process_can_be_created_is_tried_again(supervise, tmp_path, wait_for):
+    supervisor = supervise(build_service("a"), Service(name="b", argv=[str(tmp_path / "program")]))
+    wait_for(lambda: "b cannot be started (No such file or directory): it starts again" in supervisor.log.read_text())
+    (tmp_path / "program").symlink_to("/bin/cat")
+    wait_for(lambda: supervisor.has_started("a", "b"))
 
 
 def test_next_service_waits_for_the_end_of_a_service_that_runs_once(supervise, tmp_path, wait_for):
