@@ -125,6 +125,9 @@ def _list_airflow_options(layout: Layout, stack: Stack) -> dict[str, dict[str, o
             "scheduler_idle_sleep_time": 0.5,
             # After a crash, the tasks of the dead scheduler are adopted within seconds. The default is 5 minutes.
             "orphaned_tasks_check_interval": 15,
+            # A scheduler without a heartbeat counts as dead, and its tasks are started again. On a busy machine it was
+            # 40 s late, and with the default of 30 s it counted itself as dead.
+            "scheduler_health_check_threshold": 60,
         },
         "workers": {
             # A task waits some nine minutes for an API server that is restarted: its token is valid for ten. By default

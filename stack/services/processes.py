@@ -27,7 +27,7 @@ GRACE_S = 8.0
 """Seconds between SIGTERM and SIGKILL."""
 DRYDOCK_GRACE_S = 20.0
 """The same for drydock, which waits for its jobs and then uploads their last checkpoints."""
-KILL_TIMEOUT_S = 10.0
+KILL_TIMEOUT_S = 30.0
 """Longest time, in seconds, that a process may need to end after SIGKILL."""
 _POLL_S = 0.1
 
