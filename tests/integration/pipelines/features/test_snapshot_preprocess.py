@@ -2,6 +2,7 @@
 
 import datetime as dt
 import random
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from pipelines.datasets.flights import DATASET
 from pipelines.errors import DataError
 from pipelines.lake import Lake
+from pipelines.settings import settings
 from pipelines.steps.preprocess import PreprocessSpec
 from pipelines.steps.preprocess import run as preprocess
 from pipelines.steps.snapshot import SnapshotResult, SnapshotSpec
@@ -142,6 +144,7 @@ def test_preprocess_refuses_a_snapshot_of_another_lake(
     publish(*range(5, 14))
     pin_window()
     Lake.open().catalog.drop_table(("leeway", "flights"))
+    shutil.rmtree(settings().home / "lake/leeway/flights")  # no table is created beside the files of one of its name
     with pytest.raises(DataError, match="no table"):
         preprocess(PreprocessSpec(validation_days=1))
     publish(5)
