@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import typer
 
 from drydock import configuration, options
-from drydock.api.own_hosts import parse_host_names
+from drydock.api.http.own_hosts import parse_host_names
 from drydock.api.server import lock_data_folder, open_listener, run_server
 from drydock.errors import CannotStart, InvalidSetting
 from drydock.execution.container import ContainerExecutor
@@ -70,25 +70,18 @@ def main(
 ) -> None:
     """Serve SageMaker jobs, S3, CloudWatch Logs and the other services of moto on one port."""
     if context.invoked_subcommand is not None:
-        _refuse_options_of_server(context)
-        return
+        return _refuse_options_of_server(context)
     _set_up_logging(verbose)
     timing = (stop_grace, checkpoint_interval, shutdown_grace)
-    spot_options = {
-        "seed": spot_seed,
-        "interruption_probability": spot_interruption_probability,
-        "notice_s": spot_notice,
-        "capacity_back_after_s": spot_capacity_back_after,
-    }
+    spot_options = {"seed": spot_seed, "notice_s": spot_notice, "capacity_back_after_s": spot_capacity_back_after}
     try:
         _check_options(s3, (memory_gib, *timing, s3_patience))
-        if _is_given(context, "dockerfile") and executor is not ExecutorName.DOCKER:
-            raise InvalidSetting("--dockerfile has no effect without --executor docker")
         size, s3_settings = (cores, int(memory_gib * 1024)), (s3.rstrip("/"), s3_patience)
         hosts = (host, *parse_host_names(own_hosts))
         settings = Settings(data.resolve(), "", *size, *timing, *s3_settings, invented_answers, hosts)
-        policy = _read_policy(context, spot_options)
-        _serve(settings, _create_executor(executor, dockerfile), policy, (host, port), port_file)
+        job_executor = _create_executor(context, executor, dockerfile)
+        policy = _read_policy(context, spot_options | {"interruption_probability": spot_interruption_probability})
+        _serve(settings, job_executor, policy, (host, port), port_file)
     except (CannotStart, InvalidSetting) as error:
         _exit_with(error)
 
@@ -158,7 +151,9 @@ def _serve_until_signal(
             pass
 
 
-def _create_executor(name: ExecutorName, dockerfile: Path | None) -> Executor:
+def _create_executor(context: typer.Context, name: ExecutorName, dockerfile: Path | None) -> Executor:
+    if _is_given(context, "dockerfile") and name is not ExecutorName.DOCKER:
+        raise InvalidSetting("--dockerfile has no effect without --executor docker")
     if name is ExecutorName.PROCESS:
         return ProcessExecutor()
     if problem := find_engine_problem():

@@ -13,11 +13,11 @@ from typing import Any
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
 from drydock.api import sagemaker
-from drydock.api.connections import LimitedServer
 from drydock.api.control import CONTROL_PREFIX, ControlEndpoints
-from drydock.api.error_answers import ErrorAnswers
-from drydock.api.own_hosts import OwnHosts
-from drydock.api.request_checks import RequestChecks
+from drydock.api.http.connections import LimitedServer
+from drydock.api.http.error_answers import ErrorAnswers
+from drydock.api.http.own_hosts import OwnHosts
+from drydock.api.http.request_checks import RequestChecks
 from drydock.errors import CannotStart, JobFailed
 from drydock.execution.log_drains import LogDrains
 from drydock.execution.queue import JobQueue

@@ -2,18 +2,18 @@
 
 import math
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
-from drydock.host.machines import MachineSize, parse_instance_type
+from drydock.jobs.description import JobDescription
 from drydock.jobs.record import Record, Transition, get_now, measure_running_s
 from drydock.jobs.states import MESSAGES, Phase, Status
 from drydock.store import Store
 
 
-class Job(ABC):
+class Job(JobDescription):
     """One job. Every method is atomic: threads of the API read while the job's own thread writes.
 
     Args:
@@ -23,8 +23,6 @@ class Job(ABC):
         record: The job's record.
     """
 
-    api_name: ClassVar[str]
-    """The kind's name in the API: Training, as in CreateTrainingJob and TrainingJobName."""
     folder: ClassVar[str]
     """Name of the kind's folder in the data folder."""
     summary_keys: ClassVar[Sequence[str]]
@@ -33,74 +31,14 @@ class Job(ABC):
     """Start of SageMaker's message that refuses a second job with the same name."""
 
     def __init__(self, store: Store, account_id: str, region: str, record: Record) -> None:
-        self.account_id, self.region, self.record = account_id, region, record
+        super().__init__(record)
+        self.account_id, self.region = account_id, region
         self.stop_requested = threading.Event()
         self._store = store
         self._lock = threading.RLock()
         self._is_discarded = False
         if record.status is Status.STOPPING:
             self.stop_requested.set()
-
-    @property
-    def name(self) -> str:
-        """The job's name, unique for its kind in its account and region."""
-        return str(self.record.request[f"{self.api_name}JobName"])
-
-    @property
-    def kind(self) -> str:
-        """The kind's name in the store and in messages: training, processing or transform."""
-        return self.api_name.lower()
-
-    @property
-    def log_group(self) -> str:
-        """Name of the CloudWatch log group that the job logs to."""
-        return f"/aws/sagemaker/{self.api_name}Jobs"
-
-    @property
-    def arn(self) -> str:
-        """The job's ARN."""
-        return self.record.arn
-
-    @property
-    def tags(self) -> list[dict[str, str]]:
-        """The job's tags, for moto's tagging and Search."""
-        return self.record.tags
-
-    @property
-    def status(self) -> Status:
-        """The current status."""
-        return self.record.status
-
-    @property
-    def phase(self) -> Phase:
-        """The current SecondaryStatus."""
-        return self.record.transitions[-1].phase
-
-    @property
-    def created_at(self) -> datetime:
-        """When the job was created: CreationTime."""
-        return self.record.transitions[0].start
-
-    @property
-    def started_at(self) -> datetime | None:
-        """When the first download began; None before. The billing begins at the same moment."""
-        download_starts = (entry.start for entry in self.record.transitions if entry.phase is Phase.DOWNLOADING)
-        return next(download_starts, None)
-
-    @property
-    def ended_at(self) -> datetime | None:
-        """When the job ended; None before."""
-        return self.record.transitions[-1].end if self.status.is_final else None
-
-    @property
-    def run_count(self) -> int:
-        """How many times the job's command was started so far."""
-        return sum(entry.phase is Phase.TRAINING for entry in self.record.transitions)
-
-    @property
-    def request(self) -> dict[str, Any]:
-        """The request, with the API's defaults."""
-        return self.record.request
 
     @property
     def has_metrics(self) -> bool:
@@ -123,51 +61,6 @@ class Job(ABC):
     def is_discarded(self) -> bool:
         """Whether the job was deleted, by a reset."""
         return self._is_discarded
-
-    @property
-    @abstractmethod
-    def image(self) -> str:
-        """The image that the request names."""
-
-    @property
-    @abstractmethod
-    def arguments(self) -> Sequence[str]:
-        """The arguments that the image's own entrypoint gets, unless a command replaces the entrypoint."""
-
-    @property
-    @abstractmethod
-    def resources(self) -> Mapping[str, Any]:
-        """The part of the request that has InstanceType and InstanceCount."""
-
-    @property
-    def is_spot(self) -> bool:
-        """Whether the job runs on managed spot instances."""
-        return bool(self.request.get("EnableManagedSpotTraining", False))
-
-    @property
-    def host_count(self) -> int:
-        """The number of instances."""
-        return int(self.resources["InstanceCount"])
-
-    @property
-    def instance_type(self) -> str:
-        """The instance type, such as ml.m5.large."""
-        return str(self.resources.get("InstanceType", ""))
-
-    @property
-    def instance_size(self) -> MachineSize:
-        """The size of one instance."""
-        return parse_instance_type(self.instance_type)
-
-    @property
-    def runtime_left_s(self) -> float:
-        """Seconds of running time until MaxRuntimeInSeconds is used up; infinity for a job without this limit."""
-        return self._get_limit_s("MaxRuntimeInSeconds") - measure_running_s(self.record.transitions, get_now())
-
-    @property
-    def wait_left_s(self) -> float:
-        """Seconds until MaxWaitTimeInSeconds has passed since the job's creation; infinity for an on-demand job."""
-        return self._get_limit_s("MaxWaitTimeInSeconds") - (get_now() - self.created_at).total_seconds()
 
     def enter_phase(self, phase: Phase, message: str | None = None, *, since: datetime | None = None) -> None:
         """Begin a phase. If the job is already in it, only the message changes.
@@ -304,9 +197,6 @@ class Job(ABC):
     def gen_response_object(self) -> dict[str, Any]:
         """Return what Search shows of the job. The name is moto's."""
         return self.describe()
-
-    def _get_limit_s(self, name: str) -> float:
-        return float(self.request.get("StoppingCondition", {}).get(name, math.inf))
 
     def _change_phase(self, phase: Phase, message: str, since: datetime) -> None:
         record = self.record

@@ -119,6 +119,16 @@ def _list_airflow_options(layout: Layout, stack: Stack) -> dict[str, dict[str, o
             "base_url": stack.airflow_url,
             "workers": 1,
         },
+        **_list_patience_options(),
+        "dag_processor": {"refresh_interval": 30, "min_file_process_interval": 60},
+        "logging": {"colored_console_log": False},
+        "usage_data_collection": {"enabled": False},
+    }
+
+
+def _list_patience_options() -> dict[str, dict[str, object]]:
+    """List the options of how often the scheduler looks, and how long it and the tasks wait for other services."""
+    return {
         "scheduler": {
             # The scheduler sleeps once between two tasks of a run; the default is 1 s. Each time it wakes, it examines
             # every run: with 0.1 s it took a third of a core away from the tasks of a backfill.
@@ -137,9 +147,6 @@ def _list_airflow_options(layout: Layout, stack: Stack) -> dict[str, dict[str, o
             "execution_api_retry_wait_max": 10,
             "execution_api_timeout": 60,
         },
-        "dag_processor": {"refresh_interval": 30, "min_file_process_interval": 60},
-        "logging": {"colored_console_log": False},
-        "usage_data_collection": {"enabled": False},
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pipelines.errors import PromotionError
 from pipelines.registry.lifecycle.aliases import sync_aliases
 from pipelines.registry.lifecycle.events import PACKAGE_DIGEST, Event, Kind, State
@@ -52,16 +54,16 @@ def record_verdict(
     evidence = {"verdict": outcome, "verdict_digest": digest, "champion": champion, "backfill": backfill}
     if package_digest:
         evidence[PACKAGE_DIGEST] = package_digest
-
-    def decide(state: State) -> Event | None:
-        verdicts = [event for event in state.events if event.kind is Kind.JUDGED and event.version == version]
-        if verdicts and evidence.items() <= verdicts[-1].evidence.items():
-            return None
-        return Event.create(Kind.JUDGED, model, version, why=reason, evidence=evidence, key=str(len(state.events)))
-
-    journal.append_event(model, decide)
+    journal.append_event(model, lambda state: _build_verdict(state, model, version, reason, evidence))
     if not backfill:
         sync_aliases(registry, journal, model, (CHALLENGER,))
+
+
+def _build_verdict(state: State, model: str, version: str, reason: str, evidence: Mapping[str, object]) -> Event | None:
+    verdicts = [event for event in state.events if event.kind is Kind.JUDGED and event.version == version]
+    if verdicts and evidence.items() <= verdicts[-1].evidence.items():
+        return None
+    return Event.create(Kind.JUDGED, model, version, why=reason, evidence=evidence, key=str(len(state.events)))
 
 
 def record_decision(

@@ -99,7 +99,7 @@ def test_waiting_for_capacity_does_not_count_as_runtime(make_job: Make, monkeypa
     job.enter_phase(Phase.INTERRUPTED, since=job.created_at - timedelta(seconds=300))
     job.record.transitions[0].start -= timedelta(seconds=300)
     moment = job.created_at + timedelta(seconds=300)
-    monkeypatch.setattr("drydock.jobs.job.get_now", lambda: moment)
+    monkeypatch.setattr("drydock.jobs.description.get_now", lambda: moment)
     assert job.runtime_left_s == job.wait_left_s == 600
     assert make_job().wait_left_s == float("inf")
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from drydock.api.bad_requests import MALFORMED_XML, explain_failure, find_refusal
+from drydock.api.http.bad_requests import MALFORMED_XML, explain_failure, find_refusal
 from drydock.wsgi import Refusal, WsgiApplication, answer_error, read_signed_service
 
 log = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from drydock.api.own_hosts import OwnHosts, parse_host_names
+from drydock.api.http.own_hosts import OwnHosts, parse_host_names
 from drydock.errors import InvalidSetting
 
 OWN = OwnHosts(["Drydock", "s3.internal.example"])

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from drydock.api.own_hosts import OwnHosts
+from drydock.api.http.own_hosts import OwnHosts
 from drydock.wsgi import Refusal
 
 ACCOUNT_ID = re.compile("[0-9]{12}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from drydock.api.connections import ConnectionLimits, LimitedServer
+from drydock.api.http.connections import ConnectionLimits, LimitedServer
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 SHORT = ConnectionLimits(max_connections=4, patience_s=0.3, min_bytes_per_s=1e6)
