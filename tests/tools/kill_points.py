@@ -1,7 +1,7 @@
 """Run a step in a process that kills itself, as `kill -9` would, at one of the moments of its work.
 
 The moments are the calls of Python functions of `pipelines` and `pyiceberg` while the step runs. The same number gives
-the same moment, however busy the machine is.
+nearly the same moment, however busy the machine is.
 """
 
 from __future__ import annotations
@@ -56,10 +56,13 @@ def run_until(commands: Any, kill_at: int, step: str, *options: str, datasets: s
 
 
 def draw_moments(whole_run: Any, count: int, seed: int) -> Iterator[int]:
-    """Yield random numbers of calls: one from each of `count` equal parts of the calls of a run that was not killed."""
+    """Yield random numbers of calls: one from each of `count` equal parts of the calls of a run that was not killed.
+
+    The last tenth of the calls is left out, since the number of calls varies by a few percent from run to run.
+    """
     match = re.search(r"^calls: (\d+)$", whole_run.err, re.MULTILINE)
     assert whole_run.code == 0 and match, whole_run.err
-    calls, randomness = int(match[1]), random.Random(seed)
+    calls, randomness = int(match[1]) * 9 // 10, random.Random(seed)
     assert calls > 100 * count
     for part in range(count):
         yield 1 + calls * part // count + randomness.randrange(calls // count)
