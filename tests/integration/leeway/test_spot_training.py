@@ -365,8 +365,9 @@ ONE_ATTEMPT = {"retries": {"total_max_attempts": 1}}
 
 
 def test_task_is_retried_when_the_endpoint_does_not_answer(
-    project, make_spot_task, context, connect_airflow, free_port
+    project, make_spot_task, context, connect_airflow, free_port, monkeypatch
 ):
+    monkeypatch.setattr(aws_errors, "RETRY_TIMEOUT_S", 1.0)
     connect_airflow(f"http://127.0.0.1:{free_port()}")
     with pytest.raises(AirflowException, match="does not answer") as error:
         make_spot_task(botocore_config=ONE_ATTEMPT).execute(context)
