@@ -129,5 +129,5 @@ def _build_docs_command(layout: Layout, stack: Stack) -> list[str]:
 
 def _build_mlflow_command(layout: Layout, stack: Stack) -> list[str]:
     database, artifacts = layout.mlflow / "mlflow.db", layout.mlflow / "artifacts"
-    stores = ["--backend-store-uri", f"sqlite:///{database}", "--artifacts-destination", str(artifacts)]
-    return _build_command("mlflow", "server", *stores, *_list_address_options(stack.ports.mlflow), "--workers", "1")
+    options = ["--artifacts-destination", str(artifacts), *_list_address_options(stack.ports.mlflow), "--workers", "1"]
+    return _build_command("stack.services.mlflow_server", str(database), *options)

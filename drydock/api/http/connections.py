@@ -28,12 +28,15 @@ class ConnectionLimits:
 
     Attributes:
         max_connections: How many connections the server has at a time. If there are more, those that have not sent the
-            head of a request yet are closed, the oldest first. If there are none of these, new ones wait.
+            head of a request for `min_silence_s` are closed, the oldest first. If there are none of these, new ones
+            wait.
+        min_silence_s: Seconds in which the server reads a head that a client has sent, however loaded this machine is.
         patience_s: Seconds that a client may let the server wait in all, while it sends or reads.
         min_bytes_per_s: For each so many bytes that a client sends or reads, it has one more second.
     """
 
     max_connections: int = 256
+    min_silence_s: float = 2.0
     patience_s: float = 20.0
     min_bytes_per_s: float = 4096.0
 
@@ -120,17 +123,17 @@ class LimitedServer(ThreadedWSGIServer):
         super().__init__(host, port, application, LimitedRequestHandler, fd=listener.fileno())
         self.limits = limits or ConnectionLimits()
         self._condition = threading.Condition()
-        # The sockets of all connections, the oldest first, and whether the head of their request has arrived.
-        self._is_busy: dict[socket.socket, bool] = {}
+        # The sockets of all connections, the oldest first, with the time.monotonic() at which each was accepted; None
+        # once the head of its request has arrived.
+        self._silent_since: dict[socket.socket, float | None] = {}
         self._is_stopping = False
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Start the thread of a new connection, once there are fewer connections than the limit."""
         with self._condition:
-            while len(self._is_busy) >= self.limits.max_connections and not self._is_stopping:
-                if not self._close_oldest_silent():
-                    self._condition.wait()
-            self._is_busy[request] = False
+            while len(self._silent_since) >= self.limits.max_connections and not self._is_stopping:
+                self._close_oldest_silent()
+            self._silent_since[request] = time.monotonic()
         try:
             super().process_request(request, client_address)
         except BaseException:  # no thread could be started
@@ -147,9 +150,9 @@ class LimitedServer(ThreadedWSGIServer):
     def mark_busy(self, request: socket.socket) -> bool:
         """Keep a connection whose request has arrived from being closed. Return False if it is closed already."""
         with self._condition:
-            if request in self._is_busy:
-                self._is_busy[request] = True
-            return request in self._is_busy
+            if request in self._silent_since:
+                self._silent_since[request] = None
+            return request in self._silent_since
 
     def shutdown(self) -> None:
         """Stop the loop that accepts connections."""
@@ -158,17 +161,19 @@ class LimitedServer(ThreadedWSGIServer):
             self._condition.notify_all()
         super().shutdown()
 
-    def _close_oldest_silent(self) -> bool:
-        """Close the oldest connection without a request. Return False if each has one."""
-        silent = next((request for request, is_busy in self._is_busy.items() if not is_busy), None)
-        if silent is None:
-            return False
-        del self._is_busy[silent]
+    def _close_oldest_silent(self) -> None:
+        """Close the oldest connection without a request; or wait until there can be one, or another one ends."""
+        silent = ((request, since) for request, since in self._silent_since.items() if since is not None)
+        request, since = next(silent, (None, 0.0))
+        wait_s = since + self.limits.min_silence_s - time.monotonic()
+        if request is None or wait_s > 0:
+            self._condition.wait(None if request is None else wait_s)
+            return
+        del self._silent_since[request]
         with contextlib.suppress(OSError):  # the client has closed it
-            silent.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and closes it
-        return True
+            request.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and closes it
 
     def _forget(self, request: socket.socket) -> None:
         with self._condition:
-            self._is_busy.pop(request, None)
+            self._silent_since.pop(request, None)
             self._condition.notify_all()

@@ -180,13 +180,29 @@ def test_lost_metadata_are_found(lake: Lake, kind: str, damage: str) -> None:
     assert finding.is_current
 
 
-def test_a_manifest_that_lists_fewer_files_is_found(lake: Lake, home: Path) -> None:
-    """Each file can be read. The counts tell that one of them is another one's."""
-    table = lake.catalog.load_table("leeway.by_model")
-    manifests = table.current_snapshot().manifests(table.io)
-    first, second = (Path(manifest.manifest_path.removeprefix("file://")) for manifest in manifests)
+def find_manifests_of_one_size(lake: Lake) -> tuple[Path, Path]:
+    """Return two manifests of `by_model` with the same size, which depends on chance; write until there are two."""
+    for model in range(50):
+        manifests: dict[int, Path] = {}
+        table = lake.catalog.load_table("leeway.by_model")
+        for manifest in table.current_snapshot().manifests(table.io):
+            path = Path(manifest.manifest_path.removeprefix("file://"))
+            if manifest.manifest_length in manifests:
+                return manifests[manifest.manifest_length], path
+            manifests[manifest.manifest_length] = path
+        rows = create_rows(D1).append_column("model", pa.array([str(model)] * 50))
+        lake.write_partition("by_model", D1, rows, part={"model": str(model)})
+    raise AssertionError("no two manifests have the same size")
+
+
+def test_a_manifest_in_place_of_another_is_found(lake: Lake, home: Path) -> None:
+    """Each file can be read. Its size, or the snapshot's number of rows, tells that it is another one's."""
+    first, second = find_manifests_of_one_size(lake)
+    content = first.read_bytes()
     shutil.copy(find(home, "months/metadata/*-m0.avro"), first)
     assert {finding.kind for finding in check_lake().findings} == {"manifest"}
+    first.write_bytes(content)
+    assert not check_lake().findings
     shutil.copy(second, first)
     assert {finding.kind for finding in check_lake().findings} == {"manifest list"}
 
