@@ -9,16 +9,19 @@ import io
 import json
 import tarfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
+
+if TYPE_CHECKING:
+    from tests.integration.compose.conftest import Stack
 
 
 class Run:
     """A run of a DAG over one day."""
 
-    def __init__(self, stack: Any, dag_id: str, day: str, release_file: Path | None = None) -> None:
+    def __init__(self, stack: Stack, dag_id: str, day: str, release_file: Path | None = None) -> None:
         self.stack, self.dag_id, self.day, self.run_id = stack, dag_id, day, f"run-{day}"
         self.rows = stack.folder / f"rows-{day}"
         self.rows.mkdir()
@@ -96,7 +99,7 @@ def assert_done_once(run: Run) -> None:
 
 
 @pytest.fixture(scope="module")
-def stack_with_dags(stack: Any) -> Any:
+def stack_with_dags(stack: Stack) -> Stack:
     """Return the stack as soon as Airflow has parsed the DAGs."""
 
     def has_dags() -> bool:
@@ -107,14 +110,14 @@ def stack_with_dags(stack: Any) -> Any:
     return stack
 
 
-def test_all_services_of_the_profile_run(stack):
+def test_all_services_of_the_profile_run(stack: Stack) -> None:
     profiles = {name: service.get("profiles", ["celery"]) for name, service in stack.services.items()}
     assert set(stack.processes) == {name for name, names in profiles.items() if names == ["celery"]}
     for service in set(stack.processes) - {"init"}:
         assert stack.is_healthy(service), service
 
 
-def test_run_succeeds(stack_with_dags):
+def test_run_succeeds(stack_with_dags: Stack) -> None:
     stack = stack_with_dags
     run = Run(stack, "deferred", "2013-01-03")
     stack.wait_until(run.has_succeeded)
@@ -127,21 +130,21 @@ def test_run_succeeds(stack_with_dags):
     )  # Airflow answers 404 for a moment after the task's end
 
 
-def test_objects_are_in_the_store_and_not_in_drydock(stack_with_dags):
-    store = stack_with_dags.client("s3", server="s3")
+def test_objects_are_in_the_store_and_not_in_drydock(stack_with_dags: Stack) -> None:
+    store = stack_with_dags.create_client("s3", server="s3")
     assert {bucket["Name"] for bucket in store.list_buckets()["Buckets"]} == {"leeway", "mlflow"}
     assert store.list_objects_v2(Bucket="leeway", Prefix="lake/")["KeyCount"] > 0
     with pytest.raises(Exception, match="AWS_ENDPOINT_URL_S3"):
-        stack_with_dags.client("s3").list_buckets()
+        stack_with_dags.create_client("s3").list_buckets()
 
 
-def test_mlflow_stores_runs_in_postgresql_and_files_in_the_store(stack_with_dags):
-    url, path = stack_with_dags.url("mlflow"), "/api/2.0/mlflow"
+def test_mlflow_stores_runs_in_postgresql_and_files_in_the_store(stack_with_dags: Stack) -> None:
+    url, path = stack_with_dags.get_url("mlflow"), "/api/2.0/mlflow"
     response = requests.post(f"{url}{path}/experiments/create", json={"name": "experiment"}, timeout=60)
     assert response.ok, response.text
     response = requests.put(f"{url}{path}-artifacts/artifacts/folder/file.txt", data=b"text", timeout=60)
     assert response.ok, response.text
-    objects = stack_with_dags.client("s3", server="s3").list_objects_v2(Bucket="mlflow")["Contents"]
+    objects = stack_with_dags.create_client("s3", server="s3").list_objects_v2(Bucket="mlflow")["Contents"]
     assert [item["Key"] for item in objects] == ["folder/file.txt"]
     # The first host is the name that the other containers use. The second is what a malicious page could make a
     # browser send.
@@ -150,7 +153,7 @@ def test_mlflow_stores_runs_in_postgresql_and_files_in_the_store(stack_with_dags
     assert requests.get(page, headers={"Host": "evil.example"}, timeout=60).status_code == 403
 
 
-def test_killed_worker_and_restarted_database_lose_nothing(stack_with_dags, tmp_path):
+def test_killed_worker_and_restarted_database_lose_nothing(stack_with_dags: Stack, tmp_path: Path) -> None:
     stack, release_file = stack_with_dags, tmp_path / "release"
     waiting_run = Run(stack, "waiting", "2013-01-04", release_file)
     stack.wait_until(waiting_run.has_job_started)
@@ -172,19 +175,19 @@ def test_killed_worker_and_restarted_database_lose_nothing(stack_with_dags, tmp_
     assert requests.get(page, timeout=60).ok
 
 
-def test_no_log_has_a_secret(stack_with_dags):
+def test_no_log_has_a_secret(stack_with_dags: Stack) -> None:
     secrets = [value for name, value in stack_with_dags.secrets.items() if name != "COMPOSE_PROFILES"]
     texts = {str(path): path.read_text(errors="replace") for path in stack_with_dags.folder.rglob("*.log")}
     assert len(texts) > 10
     assert [(path, secret) for path, text in texts.items() for secret in secrets if secret in text] == []
 
 
-def test_init_can_run_again_for_an_upgrade(stack_with_dags):
+def test_init_can_run_again_for_an_upgrade(stack_with_dags: Stack) -> None:
     stack_with_dags.start("init")
-    assert stack_with_dags.call("GET", "/version")["version"]
+    assert stack_with_dags.call_api("GET", "/version")["version"]
 
 
-def test_health_check_of_a_stopped_service_fails(stack_with_dags):
+def test_health_check_of_a_stopped_service_fails(stack_with_dags: Stack) -> None:
     stack_with_dags.stop("worker")
     stack_with_dags.kill("mlflow")
     assert not stack_with_dags.is_healthy("mlflow")
