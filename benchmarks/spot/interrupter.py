@@ -35,7 +35,9 @@ class Interrupter:
         for job in list_jobs(self._sagemaker):
             if job in self._ignored_jobs:
                 continue
-            plan = self.plans.setdefault(job, self._draw_plan())
+            if job not in self.plans:
+                self.plans[job] = self._draw_plan()
+            plan = self.plans[job]
             description = self._sagemaker.describe_training_job(TrainingJobName=job)
             attempt = sum(item["Status"] == "Interrupted" for item in description["SecondaryStatusTransitions"])
             has_ended = description["TrainingJobStatus"] in ("Completed", "Failed", "Stopped")
