@@ -12,7 +12,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3; do \
 RUN := PYTHONDONTWRITEBYTECODE= PYTHONPATH=.:plugins .venv/bin
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## install the environment in .venv
 

@@ -32,7 +32,7 @@ class Settings:
         s3_url: URL of another server for S3; "" if this server has the buckets.
         s3_patience_s: Seconds for which a failed request to S3 is retried, if its error may be temporary.
         has_invented_answers: Whether moto answers operations of SageMaker for which nothing runs here.
-        own_hosts: Host names that clients call this server by, in addition to those of `api.own_hosts`.
+        own_hosts: Host names that clients call this server by, in addition to those of `api.http.own_hosts`.
     """
 
     data: Path

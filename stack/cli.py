@@ -79,9 +79,8 @@ def status() -> None:
         console.print(
             f"Not answering: {', '.join(unhealthy_names)}; see {logs}." if unhealthy_names else "All services answer."
         )
-        if stack.restarts:
-            log = layout.log_file("supervisor")
-            console.print(f"Ended and started again: {display.format_restarts(stack)}; see {log}.", soft_wrap=True)
+        if restarts := display.format_restarts(stack):
+            console.print(f"{restarts}; see {layout.log_file('supervisor')}.", soft_wrap=True)
         raise typer.Exit(UnavailableError.exit_code if unhealthy_names else 0)
 
 

@@ -94,8 +94,9 @@ def build_url_table(layout: Layout, stack: Stack) -> Table:
 
 
 def format_restarts(stack: Stack) -> str:
-    """Return which services the supervisor has restarted, and how often; empty where it restarted none."""
-    return ", ".join(f"{name} ({count} times)" for name, count in sorted(stack.restarts.items()))
+    """Return how often the supervisor has restarted each service; empty where it restarted none."""
+    restarts = ", ".join(f"{name} {count}" for name, count in sorted(stack.restarts.items()))
+    return restarts and f"Restarts of services that ended: {restarts}"
 
 
 def print_error(error: StackError) -> None:

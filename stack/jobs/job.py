@@ -143,7 +143,7 @@ class Job(ABC):
             raise_if_dead(self.layout, stack)
             raise
         if restarts := display.format_restarts(Stack.load(self.layout) or stack):
-            display.open_console().print(f"Services that ended and were started again: {restarts}.")
+            display.open_console().print(restarts)
         if self.layout.stay_up_file.exists():
             display.open_console().print(display.build_url_table(self.layout, stack))
 

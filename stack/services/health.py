@@ -9,6 +9,7 @@ from typing import Any
 
 import requests
 
+from stack.services.commands import API_SERVER
 from stack.services.record import Stack
 
 AIRFLOW_COMPONENTS = {"scheduler": "scheduler", "dag_processor": "dag-processor", "triggerer": "triggerer"}
@@ -24,7 +25,7 @@ def build_health_checks(stack: Stack) -> dict[str, Callable[[], bool]]:
         "drydock": lambda: _get(f"{stack.drydock_url}/drydock/health") is not None,
         "mlflow": lambda: _get(f"{stack.mlflow_url}/health") is not None,
         "docs": lambda: _get(stack.docs_url) is not None,
-        "airflow-api-server": lambda: all(_get(f"{stack.airflow_url}{path}") is not None for path in _AIRFLOW_PATHS),
+        API_SERVER: lambda: all(_get(f"{stack.airflow_url}{path}") is not None for path in _AIRFLOW_PATHS),
     }
     for component, command in AIRFLOW_COMPONENTS.items():
         service = f"airflow-{command}"

@@ -96,8 +96,9 @@ def raise_if_port_is_taken(layout: Layout, stack: Stack) -> None:
         UnavailableError: another program listens on a port. A start on other ports can help.
     """
     # First the listeners, then their owners: a service that starts between the two is not taken for another program.
+    # Then the listeners again: nor is a service that ended between them.
     used_ports = [port for port in stack.ports.model_dump().values() if is_listening(port)]
-    if ports := find_unserved_ports(layout.home, used_ports):
+    if ports := [port for port in find_unserved_ports(layout.home, used_ports) if is_listening(port)]:
         raise UnavailableError(f"Another program took port {', '.join(map(str, ports))} meanwhile; start again.")
 
 
@@ -114,13 +115,16 @@ def create_bucket(stack: Stack) -> None:
     """Create the bucket in drydock. Idempotent.
 
     Raises:
-        UnavailableError: drydock refuses. A retry can help.
+        UnavailableError: drydock refuses, or has just ended. A retry can help.
     """
     scope = f"Credential={ACCESS_KEY_ID}/20130101/{REGION}/s3/aws4_request"
     # moto recognises the service by the scope of the credential. It checks no signature.
     header = {"Authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=none"}
-    with requests.Session() as session:
-        session.trust_env = False
-        response = session.put(f"{stack.drydock_url}/{BUCKET}", headers=header, timeout=10)
+    try:
+        with requests.Session() as session:
+            session.trust_env = False
+            response = session.put(f"{stack.drydock_url}/{BUCKET}", headers=header, timeout=10)
+    except requests.RequestException as error:
+        raise UnavailableError(f"drydock did not create the bucket {BUCKET} ({type(error).__name__}).") from None
     if not response.ok and response.status_code != requests.codes.conflict:
         raise UnavailableError(f"drydock did not create the bucket {BUCKET} (HTTP {response.status_code}).")

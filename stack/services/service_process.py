@@ -22,7 +22,7 @@ class ServiceProcess:
         log: the file that gets the output of all starts.
         environment: the variables that all services have.
         folder: the working folder.
-        is_answering: the health check of the service.
+        is_answering: the health check of the service; it returns True where there is none.
     """
 
     def __init__(
@@ -43,11 +43,6 @@ class ServiceProcess:
         self._start_count = 0
         self._started_at = self._checked_at = 0.0
         self._due_at = time.monotonic()
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the process runs, or has ended without a call of `take_exit_code`."""
-        return self._child is not None
 
     @property
     def is_due(self) -> bool:

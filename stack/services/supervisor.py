@@ -13,7 +13,6 @@ import sys
 import threading
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -49,13 +48,14 @@ class Supervisor:
         self.stack = plan.stack
         self.stack.supervisor = Process.from_pid(os.getpid())
         self.stop_requested = threading.Event()
+        checks = build_health_checks(self.stack)
         self.processes = {
             service.name: ServiceProcess(
                 service,
                 self.layout.log_file(service.name),
                 plan.environment,
                 plan.project,
-                partial(self._is_answering, service.name),
+                checks.get(service.name, lambda: True),
             )
             for service in plan.services
         }
@@ -137,11 +137,6 @@ class Supervisor:
             stop_processes(self.plan.home, excluded_pids=[os.getpid()], grace_s=0.0, service=name)
         except UnavailableError as error:
             _log(f"{name}: {error}")
-
-    def _is_answering(self, name: str) -> bool:
-        """Return whether a service answers its health check. A service that has none always does."""
-        check = build_health_checks(self.stack).get(name)
-        return check is None or check()
 
 
 def _log(text: str) -> None:

@@ -275,7 +275,7 @@ def test_service_that_is_killed_starts_again(project, wait_for):
     assert "The stack runs already" in project.run("up").stdout, "it waits until MLflow answers again"
     result = project.run("status")
     assert result.returncode == 0
-    assert "Ended and started again: mlflow (1 times)" in result.stdout
+    assert "Restarts of services that ended: mlflow 1;" in result.stdout
     after = project.record["services"]
     assert [name for name in before if before[name] != after[name]] == ["mlflow"]
 

@@ -2,12 +2,12 @@
 
 import io
 import os
-import signal
 import subprocess
 import sys
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -160,13 +160,20 @@ def test_jobs_resume_after_the_stop_of_their_stack(start_drydock, wait_for, tmp_
         assert server.describe(name)["FailureReason"].startswith("InternalServerError: drydock")  # retried by a task
 
 
+def end_jobs(server: Drydock) -> None:
+    """Send SIGTERM to all processes that drydock has started; one of them may end with another one."""
+    for process in psutil.Process(server.process.pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            process.terminate()
+
+
 def test_a_stop_that_signals_every_process_of_the_machine_interrupts_spot_jobs(start_drydock, wait_for, tmp_path):
     """So does the shutdown of a machine."""
     server = start_drydock()
     server.create_training("no-handler", NO_HANDLER)
     wait_for(lambda: server.s3.list_objects_v2(Bucket=BUCKET, Prefix="checkpoints/").get("Contents"))
-    for process in [*psutil.Process(server.process.pid).children(recursive=True), server.process]:
-        process.send_signal(signal.SIGTERM)
+    end_jobs(server)
+    server.process.terminate()
     server.process.wait(60)
     server = start_drydock()
     wait_for(lambda: server.get_status("no-handler") == "Completed")
@@ -178,7 +185,6 @@ def test_a_job_that_somebody_else_ends_has_failed(start_drydock, wait_for):
     server = start_drydock()
     server.create_training("no-handler", NO_HANDLER)
     wait_for(lambda: server.s3.list_objects_v2(Bucket=BUCKET, Prefix="checkpoints/").get("Contents"))
-    for process in psutil.Process(server.process.pid).children(recursive=True):
-        process.send_signal(signal.SIGTERM)
+    end_jobs(server)
     wait_for(lambda: server.get_status("no-handler") == "Failed")
     assert "ExitCode 143" in server.describe("no-handler")["FailureReason"]

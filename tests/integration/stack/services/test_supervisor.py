@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,9 +14,9 @@ import pytest
 
 from stack.layout import Layout
 from stack.services.commands import Service
-from stack.services.ports import ANY_PORTS, choose_ports, is_listening
+from stack.services.ports import is_listening
 from stack.services.readiness import StackStoppedError, raise_if_dead
-from stack.services.record import Stack
+from stack.services.record import Ports, Stack
 from stack.services.restarts import MAX_FAILED_STARTS
 from stack.services.start_stop import join_running_stack
 from stack.services.supervisor import Plan
@@ -37,10 +37,10 @@ SERVE = f"{LISTEN}\nserver.serve_forever()"
 class SupervisorProcess:
     """A real supervisor of small services."""
 
-    def __init__(self, home: Path, *services: Service) -> None:
+    def __init__(self, home: Path, ports: Ports, *services: Service) -> None:
         self.layout = Layout(home=home, project=home)
         (home / "logs").mkdir()
-        stack = Stack(id="one", project=home, started_at=datetime.now(UTC), ports=choose_ports(ANY_PORTS))
+        stack = Stack(id="one", project=home, started_at=datetime.now(UTC), ports=ports)
         marks = {"LEEWAY_STACK_ID": "one", "LEEWAY_HOME": str(home)}
         plan = Plan(home=home, project=home, stack=stack, services=list(services), environment=marks)
         self.process = subprocess.Popen(
@@ -81,16 +81,20 @@ class SupervisorProcess:
         psutil.Process(pid).kill()
         return pid
 
+    def list_children(self, name: str) -> list[psutil.Process]:
+        return psutil.Process(self.stack.services[name].pid).children()
+
     def has_stopped_all(self) -> bool:
         return not any(process.is_alive() for process in self.stack.services.values())
 
 
 @pytest.fixture
-def supervise(tmp_path: Path) -> Iterator[type[SupervisorProcess]]:
+def supervise(tmp_path: Path, free_port: Callable[[], int]) -> Iterator[type[SupervisorProcess]]:
     started_processes: list[SupervisorProcess] = []
 
     def start(*services: Service) -> SupervisorProcess:
-        started_processes.append(SupervisorProcess(tmp_path, *services))
+        ports = Ports(airflow=free_port(), mlflow=free_port(), drydock=free_port(), docs=free_port())
+        started_processes.append(SupervisorProcess(tmp_path, ports, *services))
         return started_processes[-1]
 
     yield start  # type: ignore[misc]
@@ -125,7 +129,7 @@ def test_service_that_ends_starts_again_and_the_others_stay(supervise, wait_for,
 def test_output_of_a_service_that_ended_is_kept(supervise, wait_for):
     supervisor = supervise(build_service("a", f"print('words of', 'one start', flush=True); {SLEEP}"))
     log = supervisor.layout.log_file("a")
-    wait_for(lambda: log.exists() and "words" in log.read_text())
+    wait_for(lambda: supervisor.has_started("a") and "words" in log.read_text())
     supervisor.kill("a")
     wait_for(lambda: log.read_text().count("words of one start") == 2)
 
@@ -133,19 +137,20 @@ def test_output_of_a_service_that_ended_is_kept(supervise, wait_for):
 def test_children_that_hold_the_port_are_killed_before_the_restart(supervise, wait_for):
     code = f"{LISTEN}\nif os.fork() == 0: time.sleep(600)\nserver.serve_forever()"
     supervisor = supervise(build_service("docs", code))
-    wait_for(lambda: supervisor.has_started("docs") and supervisor.is_answering())
-    (child,) = psutil.Process(supervisor.stack.services["docs"].pid).children()
+    wait_for(lambda: supervisor.has_started("docs") and supervisor.list_children("docs"))
+    assert supervisor.is_answering()
+    (child,) = supervisor.list_children("docs")
     pid = supervisor.kill("docs")
     wait_for(lambda: supervisor.has_restarted("docs", pid))
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
-    wait_for(lambda: len(psutil.Process(supervisor.stack.services["docs"].pid).children()) == 1)
+    wait_for(lambda: len(supervisor.list_children("docs")) == 1)
     assert supervisor.stack.restarts == {"docs": 1}
 
 
 def test_children_of_other_services_stay(supervise, wait_for):
     supervisor = supervise(build_service("a", f"import os; os.fork(); {SLEEP}"), build_service("b"))
-    wait_for(lambda: supervisor.has_started("a", "b") and psutil.Process(supervisor.stack.services["a"].pid).children())
-    (child,) = psutil.Process(supervisor.stack.services["a"].pid).children()
+    wait_for(lambda: supervisor.has_started("a", "b") and supervisor.list_children("a"))
+    (child,) = supervisor.list_children("a")
     pid = supervisor.kill("b")
     wait_for(lambda: supervisor.has_restarted("b", pid))
     assert child.is_running()

@@ -1,7 +1,7 @@
 """Test the requests that the client sends to Airflow, and their order."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -12,7 +12,6 @@ import requests
 
 from stack.airflow.client import AirflowClient
 from stack.errors import UnavailableError
-from stack.services.ports import ANY_PORTS, choose_ports
 
 DAY = datetime(2013, 3, 1, tzinfo=UTC)
 PAUSE = ("PATCH", "/api/v2/dags/monitor", {"is_paused": True})
@@ -80,8 +79,10 @@ def servers() -> Iterator[list[HTTPServer]]:
         server.server_close()
 
 
-def test_request_waits_for_an_api_server_that_is_restarted(servers: list[HTTPServer]) -> None:
-    port = choose_ports(ANY_PORTS).airflow
+def test_request_waits_for_an_api_server_that_is_restarted(
+    servers: list[HTTPServer], free_port: Callable[[], int]
+) -> None:
+    port = free_port()
 
     def check() -> None:
         if not servers:
@@ -92,11 +93,11 @@ def test_request_waits_for_an_api_server_that_is_restarted(servers: list[HTTPSer
     assert client.session.headers["Authorization"] == "Bearer t"
 
 
-def test_request_does_not_wait_for_a_stack_that_has_stopped() -> None:
+def test_request_does_not_wait_for_a_stack_that_has_stopped(free_port: Callable[[], int]) -> None:
     def check() -> None:
         raise UnavailableError("mlflow ended by itself")
 
-    url = f"http://127.0.0.1:{choose_ports(ANY_PORTS).airflow}"
+    url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(UnavailableError, match="mlflow ended by itself"):
         AirflowClient(url, "u", "p", check)
     with pytest.raises(UnavailableError, match="does not answer"):
