@@ -10,7 +10,7 @@ DOC = """
 ### Check the lake, each week
 
 `check` compares the lake's catalog, metadata, manifests, files and row counts. Where something is lost, the run fails,
-and its error says what and what to do. LEEWAY_HOME/lake_check.json has all of it.
+and its error names the first of it and what to do. LEEWAY_HOME/lake_check.json has all of it.
 
 * **Paused** at first: a check reads all files of the lake. Without the param `content` it reads only their sizes.
 * **Restore**: trigger the DAG with `repair`, and with `backup` where there is one. What cannot be restored is named.

@@ -118,7 +118,8 @@ def until() -> Callable[..., Any]:
     return wait_until
 
 
-def _set_home(monkeypatch: pytest.MonkeyPatch, home: Path, project: Path) -> None:
+def set_home(monkeypatch: pytest.MonkeyPatch, home: Path, project: Path) -> None:
+    """Set LEEWAY_HOME and the project, and read the settings again."""
     from pipelines.settings import settings
 
     monkeypatch.setenv("LEEWAY_HOME", str(home))
@@ -132,7 +133,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Set LEEWAY_HOME to an empty folder, the working directory to `tmp_path`, and the project to this checkout."""
     from pipelines.settings import settings
 
-    _set_home(monkeypatch, tmp_path / "home", ROOT)
+    set_home(monkeypatch, tmp_path / "home", ROOT)
     monkeypatch.chdir(tmp_path)
     yield tmp_path / "home"
     settings.cache_clear()
@@ -177,7 +178,7 @@ def published_quarter(tmp_path_factory: pytest.TempPathFactory, source: Any) -> 
 
     folder = tmp_path_factory.mktemp("published_quarter")
     with pytest.MonkeyPatch.context() as patch:
-        _set_home(patch, folder, ROOT)
+        set_home(patch, folder, ROOT)
         lake = Lake.open()
         for n in range(90):
             day = dt.date(2013, 1, 1) + dt.timedelta(n)
@@ -189,7 +190,7 @@ def published_quarter(tmp_path_factory: pytest.TempPathFactory, source: Any) -> 
 @pytest.fixture
 def quarter_home(home: Path, published_quarter: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Set LEEWAY_HOME to the fixture `published_quarter`. Outputs go to `tmp_path`, the working directory."""
-    _set_home(monkeypatch, published_quarter, ROOT)
+    set_home(monkeypatch, published_quarter, ROOT)
     return published_quarter
 
 
@@ -204,7 +205,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, published_quarter: Path) -
 
     folder = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
-        _set_home(patch, published_quarter, ROOT)
+        set_home(patch, published_quarter, ROOT)
         patch.chdir(folder)
         snapshot_result = snapshot.run(
             snapshot.SnapshotSpec(as_of="2013-01-25", train_days=12, holdout_days=6, min_train_days=4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,10 +49,8 @@ def check(
         repair=repair, backup=Path(backup) if backup else None, content=content, older=older
     )
     report, restored = check_lake.inspect(spec)
-    counts = {name: getattr(report, name) for name in ("tables", "snapshots", "files", "rows", "size_bytes")}
     if as_json:
-        lost = [asdict(finding) for finding in report.findings]
-        write_json(counts | {"restored": [asdict(finding) for finding in restored], "lost": lost})
+        write_json(check_lake.to_json_values(report, restored))
     else:
         _write_table([*restored, *report.findings])
         write_line(

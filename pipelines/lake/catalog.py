@@ -16,7 +16,7 @@ from sqlalchemy.exc import DatabaseError
 from pipelines.errors import DataError
 from pipelines.lake import configured_catalog, storage
 from pipelines.lake.commits import NAMESPACE, PARTITION, TABLE_PROPERTIES, retry_conflicts
-from pipelines.lake.warehouse import get_tables_folder, list_unlisted_tables, load_io
+from pipelines.lake.warehouse import get_tables_folder, list_stored_tables, load_io
 from pipelines.settings import create_home, settings
 from pipelines.system.error_translation import RESTORE_LAKE, describe_reason, translate_known_error
 
@@ -33,7 +33,7 @@ def open_catalog() -> Catalog:
     """
     properties = build_embedded_properties()
     if not is_configured():
-        _refuse_lost_catalog(get_embedded_file(), properties["warehouse"])
+        _refuse_lost_catalog()
     for attempt in retry_conflicts():
         with attempt, explain_damaged_catalog():
             catalog = load_catalog(NAMESPACE, **properties)
@@ -119,20 +119,23 @@ def get_embedded_file() -> Path:
     return settings().home / "lake" / "catalog.db"
 
 
-def _refuse_lost_catalog(path: Path, warehouse: str) -> None:
+def list_embedded_tables() -> dict[str, list[str]]:
+    """Return the tables whose files are beside the embedded catalog, as `list_stored_tables` does."""
+    return list_stored_tables(PyArrowFileIO(), f"{get_embedded_file().parent.as_uri()}/{NAMESPACE}")
+
+
+def _refuse_lost_catalog() -> None:
     """Refuse to create a catalog where tables of a lost catalog are: the new catalog would not list them."""
-    if not is_empty(path):
-        return
-    folder = f"{warehouse}/{NAMESPACE}"
+    path = get_embedded_file()
     # checked again: another process may have created the catalog and a table meanwhile
-    if list_unlisted_tables(PyArrowFileIO(), folder) and is_empty(path):
+    if is_empty(path) and list_embedded_tables() and is_empty(path):
         state = "is empty" if path.exists() else "is gone"
-        raise DataError(f"{path} {state}, but {_format_location(folder)} has tables.", RESTORE_LAKE)
+        raise DataError(f"{path} {state}, but {path.parent / NAMESPACE} has tables.", RESTORE_LAKE)
 
 
 def _refuse_lost_tables(catalog: Catalog) -> None:
     """Refuse to begin an empty catalog where the warehouse has tables: another catalog listed them."""
-    if (folder := get_tables_folder(catalog)) and list_unlisted_tables(load_io(catalog, folder), folder):
+    if (folder := get_tables_folder(catalog)) and list_stored_tables(load_io(catalog, folder), folder):
         if catalog.namespace_exists(NAMESPACE):  # another process began it meanwhile
             return
         raise DataError(f"the catalog is empty, but {_format_location(folder)} has tables.", RESTORE_LAKE)
@@ -140,7 +143,7 @@ def _refuse_lost_tables(catalog: Catalog) -> None:
 
 def _refuse_lost_table(catalog: Catalog, name: str) -> None:
     """Refuse to create a table beside the files of a table of this name: it would hide their rows."""
-    if (folder := get_tables_folder(catalog)) and list_unlisted_tables(load_io(catalog, folder), folder, name=name):
+    if (folder := get_tables_folder(catalog)) and list_stored_tables(load_io(catalog, folder), folder, name=name):
         if catalog.table_exists((NAMESPACE, name)):  # another process created it meanwhile
             return
         files = f"{_format_location(folder)}/{name}"

@@ -7,7 +7,6 @@ import errno
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from pipelines.errors import DataError, ServiceError
 from pipelines.system.error_translation import AWS_ERROR, describe_reason, translate_known_error
+from pipelines.system.files import replace_file
 
 CHUNK_BYTES = 1 << 20
 ACCESS_DENIED = "AWS Error ACCESS_DENIED"
@@ -71,7 +71,8 @@ def compute_digest(io: FileIO, locations: Iterable[str]) -> str:
 def list_files(io: FileIO, location: str) -> dict[str, dt.datetime]:
     """Return each file below a folder, with the time of its last change; empty where there is no such folder.
 
-    The locations have the scheme and host of `location`.
+    The locations have the scheme and host of `location`. Files whose names begin with a dot are left out: a `put_file`
+    that was killed leaves one.
 
     Raises:
         ServiceError: the storage does not answer, or may not be listed. A retry can help.
@@ -83,7 +84,8 @@ def list_files(io: FileIO, location: str) -> dict[str, dt.datetime]:
     with _explain_remote_errors(location, is_one_file=False):
         selector = FileSelector(path, recursive=True, allow_not_found=True)
         infos = io.fs_by_scheme(scheme, netloc).get_file_info(selector)
-    return {f"{prefix}{info.path}": info.mtime for info in infos if info.type == FileType.File}
+    files = [info for info in infos if info.type == FileType.File and not info.base_name.startswith(".")]
+    return {f"{prefix}{info.path}": info.mtime for info in files}
 
 
 def put_file(io: FileIO, location: str, source: Path) -> None:
@@ -103,17 +105,10 @@ def put_file(io: FileIO, location: str, source: Path) -> None:
         ):
             shutil.copyfileobj(content, target, CHUNK_BYTES)
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
-    try:
-        with os.fdopen(handle, "wb") as target, source.open("rb") as content:
-            shutil.copyfileobj(content, target, CHUNK_BYTES)
-            target.flush()
-            os.fsync(target.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    with replace_file(path) as temporary, source.open("rb") as content, temporary.open("wb") as target:
+        shutil.copyfileobj(content, target, CHUNK_BYTES)
+        target.flush()
+        os.fsync(target.fileno())
 
 
 def download_file(io: FileIO, location: str, path: Path) -> Path:

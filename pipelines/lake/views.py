@@ -86,7 +86,7 @@ def is_complete(io: FileIO, task: FileScanTask) -> bool:
 
 def list_files(scan: DataScan) -> list[FileScanTask]:
     """Return the scan's data files, always in the same order."""
-    return sorted(scan.plan_files(), key=lambda task: _build_sort_key(task.file.file_path))
+    return sorted(scan.plan_files(), key=lambda task: build_sort_key(task.file.file_path))
 
 
 def read_schema(scan: DataScan) -> pa.Schema:
@@ -100,7 +100,7 @@ def _find_local_path(location: str) -> str:
     return "" if path is None or set("*?[") & set(str(path)) else str(path)
 
 
-def _build_sort_key(location: str) -> tuple[str, str]:
+def build_sort_key(location: str) -> tuple[str, str]:
     """Return a key that sorts files by the number at the end of their name: rows come in the order of the write."""
     folder, _, name = location.rpartition("/")
     return folder, name.rpartition("-")[2]

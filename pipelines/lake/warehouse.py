@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError
 from pyiceberg.io import FileIO, load_file_io
@@ -39,8 +37,8 @@ def load_io(catalog: Catalog, location: str) -> FileIO:
     return load_file_io(properties=catalog.properties, location=location)
 
 
-def list_unlisted_tables(io: FileIO, folder: str, listed: Collection[str] = (), name: str = "") -> dict[str, list[str]]:
-    """Return the tables whose files are in the folder, and which are not among `listed`.
+def list_stored_tables(io: FileIO, folder: str, name: str = "") -> dict[str, list[str]]:
+    """Return the tables whose files are in the folder.
 
     A folder counts as a table if it has had rows: its metadata have a second version, or a later one. A writer that was
     killed while it created a table leaves only the first.
@@ -48,11 +46,10 @@ def list_unlisted_tables(io: FileIO, folder: str, listed: Collection[str] = (), 
     Args:
         io: reads the files.
         folder: location of the tables.
-        listed: names to leave out.
         name: the only table to look for; empty: all.
 
     Returns:
-        Name to the locations of the table's metadata files.
+        Name to the locations of the table's metadata files, the newest last; the names are sorted.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.
@@ -60,9 +57,11 @@ def list_unlisted_tables(io: FileIO, folder: str, listed: Collection[str] = (), 
     tables: dict[str, list[str]] = {}
     for location in storage.list_files(io, f"{folder}/{name}/metadata" if name else folder):
         table, _, file = location.removeprefix(f"{folder}/").partition("/metadata/")
-        if file.endswith(METADATA_SUFFIX) and "/" not in table and table not in listed:
+        if file.endswith(METADATA_SUFFIX) and "/" not in table:
             tables.setdefault(table, []).append(location)
-    return {table: locations for table, locations in tables.items() if max(map(get_version, locations)) >= 1}
+    for locations in tables.values():
+        locations.sort(key=lambda location: (get_version(location), location))
+    return {table: locations for table, locations in sorted(tables.items()) if get_version(locations[-1]) >= 1}
 
 
 def get_version(location: str) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.contract import Result, Spec
 from pipelines.errors import DataError, SpecError
-from pipelines.settings import settings
+from pipelines.settings import create_home, settings
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
@@ -84,16 +84,22 @@ def inspect(spec: CheckLakeSpec) -> tuple[LakeReport, list[Finding]]:
 
     if spec.backup and not spec.repair:
         raise SpecError("a backup is used only by a repair.", "Give --repair, too.")
+    create_home()
     scope = Scope(reads_content=spec.content, includes_older=spec.older)
     report, restored = _repair(spec, scope) if spec.repair else (check_lake(scope=scope), [])
     report = replace(report, findings=_add_advice(report.findings))
-    counts = _count(report) | {"restored": [asdict(finding) for finding in restored]}
-    write_json(get_report_path(), counts | {"lost": [asdict(finding) for finding in report.findings]})
+    write_json(get_report_path(), to_json_values(report, restored))
     for finding in report.findings:
         log.error("%s. %s", finding.describe(), finding.advice)
     summary = "nothing is lost" if not report.findings else f"{len(report.findings)} lost"
     log.info("%d tables, %d files, %d rows: %s", report.tables, report.files, report.rows, summary)
     return report, restored
+
+
+def to_json_values(report: LakeReport, restored: Sequence[Finding]) -> dict[str, Any]:
+    """Return the complete report as values that JSON has."""
+    lost = [asdict(finding) for finding in report.findings]
+    return _count(report) | {"restored": [asdict(finding) for finding in restored], "lost": lost}
 
 
 def make_error(findings: Sequence[Finding], spec: CheckLakeSpec) -> DataError:

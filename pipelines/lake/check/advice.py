@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pipelines.dataset import Dataset
 from pipelines.lake.check.findings import Finding
 
+REPAIR = "Run `python -m pipelines lake check --repair`, or restore a backup: `make restore`."
 BACKUP = "restore it from a backup: `python -m pipelines lake check --repair --backup FILE`, or `make restore`"
 OLDER = "Only older snapshots need it: model versions that were trained on them cannot be reproduced"
 STEPS = {
@@ -20,7 +21,7 @@ STEPS = {
 def advise(finding: Finding, datasets: Sequence[Dataset]) -> str:
     """Return one or two sentences of advice."""
     if finding.kind in ("catalog", "table"):
-        return "Run `python -m pipelines lake check --repair`."
+        return REPAIR
     step = _find_step(finding, datasets) if finding.kind == "rows" else ""
     if not finding.is_current:
         return f"{OLDER}. To have it again, {BACKUP}."

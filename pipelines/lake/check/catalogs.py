@@ -11,7 +11,6 @@ from pathlib import Path
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from pipelines.errors import ConflictError, DataError
 from pipelines.lake import storage
@@ -21,6 +20,7 @@ from pipelines.lake.catalog import (
     get_embedded_file,
     is_configured,
     is_empty,
+    list_embedded_tables,
 )
 from pipelines.lake.check.findings import Finding
 from pipelines.lake.commits import NAMESPACE, retry_conflicts
@@ -28,7 +28,7 @@ from pipelines.lake.warehouse import (
     get_tables_folder,
     get_version,
     lacks_database_tables,
-    list_unlisted_tables,
+    list_stored_tables,
     load_io,
 )
 from pipelines.system.error_translation import LOCKED_TEXTS
@@ -36,8 +36,6 @@ from pipelines.system.error_translation import LOCKED_TEXTS
 CERTAIN_COMMITS = 2
 """Versions after the one that the catalog names from which on the catalog is outdated: a writer that is killed before
 the catalog changes leaves one."""
-
-
 BUSY_S = 30.0
 """Longest time to wait for a database that another process writes."""
 
@@ -52,16 +50,12 @@ def find_catalog_damage() -> Finding | None:
         return None
     path = get_embedded_file()
     if is_empty(path):
-        if not list_unlisted_tables(PyArrowFileIO(), get_embedded_folder()):
+        if not list_embedded_tables():
             return None
-        problem, detail = ("damaged", "is empty") if path.exists() else ("missing", "does not exist")
-        return Finding("catalog", problem, str(path), f"{detail}, and there are tables")  # type: ignore[arg-type]
+        if path.exists():
+            return Finding("catalog", "damaged", str(path), "is empty, and there are tables")
+        return Finding("catalog", "missing", str(path), "does not exist, and there are tables")
     return _check_database(path)
-
-
-def get_embedded_folder() -> str:
-    """Return the location of the tables of the embedded catalog."""
-    return f"{get_embedded_file().parent.as_uri()}/{NAMESPACE}"
 
 
 def open_catalog_to_check(*, creates: bool = False) -> Catalog:
@@ -84,11 +78,7 @@ def open_catalog_to_check(*, creates: bool = False) -> Catalog:
 
 def has_no_lake() -> bool:
     """Return whether there is no embedded catalog, and no table that it should list."""
-    return (
-        not is_configured()
-        and is_empty(get_embedded_file())
-        and not list_unlisted_tables(PyArrowFileIO(), get_embedded_folder())
-    )
+    return not is_configured() and is_empty(get_embedded_file()) and not list_embedded_tables()
 
 
 def list_tables(catalog: Catalog) -> list[str]:
@@ -108,15 +98,7 @@ def list_metadata(catalog: Catalog) -> dict[str, list[str]]:
         ServiceError: the storage does not answer. A retry can help.
     """
     folder = get_tables_folder(catalog)
-    return sort_metadata(list_unlisted_tables(load_io(catalog, folder), folder)) if folder else {}
-
-
-def sort_metadata(locations_by_table: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """Return the same tables by name, with the locations of their metadata, the newest last."""
-    return {
-        table: sorted(locations, key=lambda location: (get_version(location), location))
-        for table, locations in sorted(locations_by_table.items())
-    }
+    return list_stored_tables(load_io(catalog, folder), folder) if folder else {}
 
 
 def find_unlisted_tables(listed: list[str], metadata: Mapping[str, list[str]]) -> Iterator[Finding]:
@@ -138,13 +120,13 @@ def find_outdated_version(io: FileIO, table: str, present: str, metadata: Sequen
     """
     if not metadata or get_version(metadata[-1]) < get_version(present) + CERTAIN_COMMITS:
         return None
-    if read_uuid(io, metadata[-1]) != uuid:
+    if _read_uuid(io, metadata[-1]) != uuid:
         return None
     commits = get_version(metadata[-1]) - get_version(present)
     return Finding("table", "outdated", metadata[-1], f"has {commits} commits more than the catalog knows", table)
 
 
-def read_uuid(io: FileIO, location: str) -> str:
+def _read_uuid(io: FileIO, location: str) -> str:
     """Return the table's UUID of a metadata file; empty where it cannot be read."""
     try:
         return str(json.loads(storage.read_bytes(io, location))["table-uuid"])

@@ -10,12 +10,13 @@ from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import StaticTable, Table
 
+from pipelines.lake.catalog import list_embedded_tables
 from pipelines.lake.check import catalogs
 from pipelines.lake.check.findings import Finding, LakeReport
 from pipelines.lake.check.row_content import check_row_files
 from pipelines.lake.check.table_files import describe_read_error, list_table_files
 from pipelines.lake.commits import NAMESPACE
-from pipelines.lake.warehouse import list_unlisted_tables, load_io
+from pipelines.lake.warehouse import load_io
 from pipelines.system.log import log
 
 
@@ -66,10 +67,22 @@ def load_version(io: FileIO, location: str, name: str) -> Table:
     return Table((NAMESPACE, name), static.metadata, location, static.io, static.catalog)
 
 
+def find_version(io: FileIO, location: str, name: str) -> Table | None:
+    """Load a table from one of its metadata files; return None where the file cannot be read.
+
+    Raises:
+        ServiceError: the storage does not answer. A retry can help.
+    """
+    try:
+        return load_version(io, location, name)
+    except Exception as error:
+        log.info("%s: %s %s", name, location, describe_read_error(error)[1])
+        return None
+
+
 def _check_without_catalog(damage: Finding, scope: Scope) -> LakeReport:
     io = PyArrowFileIO()
-    metadata = catalogs.sort_metadata(list_unlisted_tables(io, catalogs.get_embedded_folder()))
-    parts = [_check_version(io, locations[-1], name, scope) for name, locations in metadata.items()]
+    parts = [_check_version(io, locations[-1], name, scope) for name, locations in list_embedded_tables().items()]
     return _add_up([LakeReport(findings=(damage,)), *parts])
 
 

@@ -16,6 +16,7 @@ from pipelines.errors import TryAgainError
 from pipelines.lake import storage
 from pipelines.lake.check.findings import Finding, Kind, Problem
 from pipelines.lake.commits import DIGEST_PROPERTY
+from pipelines.lake.views import build_sort_key
 from pipelines.system.error_translation import DISK_ERRORS, describe_reason, translate_error
 
 _EPOCH = dt.date(1970, 1, 1)
@@ -51,10 +52,6 @@ class TableFiles:
         """Name of the table, without the namespace."""
         return str(self.table.name()[-1])
 
-    def get_digest(self, snapshot_id: int) -> str:
-        """Return the digest over the files that a snapshot wrote; empty where it recorded none, or has expired."""
-        return read_summary(self.table.metadata.snapshot_by_id(snapshot_id)).get(DIGEST_PROPERTY, "")
-
     def group_by_snapshot(self) -> Iterator[tuple[str, Sequence[RowFile]]]:
         """Yield the files that one snapshot added together, in the order of their rows, with their digest.
 
@@ -66,7 +63,8 @@ class TableFiles:
         for snapshot_id, files in groups.items():
             summary = read_summary(self.table.metadata.snapshot_by_id(snapshot_id))
             is_whole = summary.get("added-data-files") == str(len(files))
-            yield self.get_digest(snapshot_id) if is_whole else "", sorted(files, key=get_sort_key)
+            digest = summary.get(DIGEST_PROPERTY, "") if is_whole else ""
+            yield digest, sorted(files, key=lambda file: build_sort_key(file.location))
 
 
 def list_table_files(table: Table, *, includes_older: bool = True) -> TableFiles:
@@ -182,9 +180,3 @@ def format_partition(table: Table, data_file: DataFile) -> str:
         is_date = isinstance(schema.find_type(column.source_id), DateType) and isinstance(value, int)
         texts.append(str(_EPOCH + dt.timedelta(value)) if is_date else str(value))
     return "/".join(texts)
-
-
-def get_sort_key(file: RowFile) -> tuple[str, str]:
-    """Return a key that sorts files in the order of their rows: by the number at the end of their name."""
-    folder, _, name = file.location.rpartition("/")
-    return folder, name.rpartition("-")[2]

@@ -44,12 +44,6 @@ class Backup:
         with path.open("rb") as copy:
             return path if hashlib.file_digest(copy, "sha256").hexdigest() == self._digests[member] else None
 
-    def list_locations(self, folder: str) -> list[str]:
-        """Return the locations of the backup's files below a folder of the lake."""
-        member = self._find_member(folder)
-        names = [name for name in self._digests if member and name.startswith(f"{member}/")]
-        return [f"{folder}{name.removeprefix(member)}" for name in names]
-
     def _find_member(self, location: str) -> str:
         path = storage.get_local_path(location)
         return str(path.relative_to(self._home)) if path and path.is_relative_to(self._home) else ""

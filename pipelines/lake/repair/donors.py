@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -51,16 +50,6 @@ class LakeDonor:
             except OSError:
                 continue
         return []
-
-
-def compute_local_digest(paths: Sequence[Path]) -> str:
-    """Return the SHA-256 over the content of files on this machine, in this order."""
-    digest = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as file:
-            while chunk := file.read(storage.CHUNK_BYTES):
-                digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _index_by_digest(tables: Sequence[TableFiles], lost: set[str]) -> Mapping[str, list[Group]]:

@@ -7,7 +7,6 @@ the manifest's length.
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,9 +34,11 @@ from pyiceberg.table.snapshots import Snapshot
 
 from pipelines.lake import storage
 from pipelines.lake.check.findings import Finding
-from pipelines.lake.check.table_files import TableFiles, read_summary
+from pipelines.lake.check.table_files import TableFiles, describe_read_error, read_summary
 from pipelines.lake.commits import DIGEST_PROPERTY, PARTITION, PARTITION_PROPERTY
 from pipelines.lake.named_file import read_digest_of_name
+from pipelines.system.duckdb_session import make_spill_folder
+from pipelines.system.log import log
 
 SOURCE = "the manifests and files that are there"
 LIST_NAME = re.compile(r"snap-\d+-\d+-(?P<commit>[0-9a-f-]{36})\.avro$")
@@ -65,10 +66,11 @@ def rebuild_manifest_list(table: Table, finding: Finding) -> Finding | None:
         manifests = [*(manifest for manifest, _ in own), *kept]
         if not own or not _has_totals(table, manifests, snapshot):
             return None
-    except (OSError, ValueError, KeyError):
+    except Exception as error:
+        _log_reason(finding, error)
         return None
-    with tempfile.TemporaryDirectory(prefix="leeway-repair-") as folder:
-        path = Path(folder) / "list"
+    with make_spill_folder() as folder:
+        path = folder / "list"
         with write_manifest_list(
             table.metadata.format_version,
             PyArrowFileIO().new_output(str(path)),
@@ -97,21 +99,30 @@ def rebuild_manifest(files: TableFiles, finding: Finding) -> Finding | None:
     try:
         listed = read_manifest_list(table.io.new_input(snapshot.manifest_list))
         manifest = next(manifest for manifest in listed if manifest.manifest_path == finding.location)
-    except (OSError, ValueError, StopIteration):
+        location = _find_row_file(files, manifest)
+        data_file = parquet_file_to_data_file(table.io, table.metadata, location) if location else None
+    except Exception as error:
+        _log_reason(finding, error)
         return None
-    if manifest.existing_files_count or manifest.added_files_count != 1:
+    if data_file is None:
         return None
-    location = _find_row_file(files, manifest)
-    if not location:
-        return None
-    with tempfile.TemporaryDirectory(prefix="leeway-repair-") as folder:
-        path = Path(folder) / "manifest"
-        data_file = parquet_file_to_data_file(table.io, table.metadata, location)
+    with make_spill_folder() as folder:
+        path = folder / "manifest"
         _write_manifest(table, manifest, data_file, path)
         if path.stat().st_size != manifest.manifest_length:
             return None
         storage.put_file(table.io, finding.location, path)
     return replace(finding, restored_from=SOURCE)
+
+
+def _log_reason(finding: Finding, error: Exception) -> None:
+    """Log why a file is not written again.
+
+    Raises:
+        ServiceError: the reason is that the storage does not answer. A retry can help.
+    """
+    detail = describe_read_error(error)[1]
+    log.warning("%s: %s is not written again: a file of the table %s", finding.table, finding.location, detail)
 
 
 def _read_parent_manifests(table: Table, snapshot: Snapshot, names: Sequence[str]) -> list[ManifestFile]:
@@ -180,6 +191,8 @@ def _has_totals(table: Table, manifests: Sequence[ManifestFile], snapshot: Snaps
 
 def _find_row_file(files: TableFiles, manifest: ManifestFile) -> str:
     """Return the location of the one file of rows that the manifest listed; empty where it is not certain."""
+    if manifest.existing_files_count or manifest.added_files_count != 1:
+        return ""
     table = files.table
     summary = read_summary(table.snapshot_by_id(manifest.added_snapshot_id))
     folder = f"{table.location()}/data/"

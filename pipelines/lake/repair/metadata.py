@@ -7,11 +7,9 @@ exactly one follows each. Their summaries are computed from the manifests and th
 from __future__ import annotations
 
 import datetime as dt
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from pathlib import Path
 
 from pyiceberg.avro.file import AvroFile
 from pyiceberg.io import FileIO
@@ -25,12 +23,14 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate, update_table_metadata
 
 from pipelines.lake import storage
-from pipelines.lake.check.checking import load_version
 from pipelines.lake.check.findings import Finding
-from pipelines.lake.check.table_files import RowFile, format_partition, get_sort_key, list_table_files
+from pipelines.lake.check.table_files import describe_read_error, format_partition, list_table_files
 from pipelines.lake.commits import DIGEST_PROPERTY, PARTITION_PROPERTY
 from pipelines.lake.history import MAX_SNAPSHOTS
+from pipelines.lake.repair.versions import find_last_version
+from pipelines.lake.views import build_sort_key
 from pipelines.lake.warehouse import get_version
+from pipelines.system.duckdb_session import make_spill_folder
 from pipelines.system.log import log
 
 SOURCE = "the version before it"
@@ -62,8 +62,9 @@ def rebuild_metadata(io: FileIO, finding: Finding, versions: Sequence[str]) -> F
     Raises:
         ServiceError: the storage does not answer. A retry can help.
     """
+    # Where the version before it is lost, too, an earlier one and more commits give the same.
     earlier = [location for location in versions if get_version(location) < get_version(finding.location)]
-    base = next(filter(None, (_find_version(io, location, finding.table) for location in reversed(earlier))), None)
+    base = find_last_version(io, finding.table, earlier)
     if base is None:
         return None
     try:
@@ -72,22 +73,14 @@ def rebuild_metadata(io: FileIO, finding: Finding, versions: Sequence[str]) -> F
     except _UncertainError as error:
         log.warning("%s: %s is not written again: %s", finding.table, finding.location, error)
         return None
-    write_metadata(io, metadata, finding.location)
+    _write_metadata(io, metadata, finding.location)
     return replace(finding, restored_from=SOURCE)
 
 
-def _find_version(io: FileIO, location: str, table: str) -> Table | None:
-    """Load a version of a table; return None where it is lost, too: an earlier one and more commits give the same."""
-    try:
-        return load_version(io, location, table)
-    except Exception:
-        return None
-
-
-def write_metadata(io: FileIO, metadata: TableMetadata, location: str) -> None:
+def _write_metadata(io: FileIO, metadata: TableMetadata, location: str) -> None:
     """Write a metadata file, complete or not at all."""
-    with tempfile.TemporaryDirectory(prefix="leeway-repair-") as folder:
-        path = Path(folder) / location.rpartition("/")[2]
+    with make_spill_folder() as folder:
+        path = folder / location.rpartition("/")[2]
         ToOutputFile.table_metadata(metadata, PyArrowFileIO().new_output(str(path)), overwrite=True)
         storage.put_file(io, location, path)
 
@@ -132,7 +125,7 @@ def _list_unknown_commits(base: Table, modified: dict[str, dt.datetime]) -> Iter
         name = location.rpartition("/")[2]
         if name.startswith("snap-") and location not in known:
             try:
-                meta = read_avro_header(base.io, location)
+                meta = _read_avro_header(base.io, location)
                 parent = meta["parent-snapshot-id"]
                 yield _Commit(
                     int(meta["snapshot-id"]),
@@ -142,10 +135,10 @@ def _list_unknown_commits(base: Table, modified: dict[str, dt.datetime]) -> Iter
                     moment,
                 )
             except Exception as error:
-                raise _UncertainError(f"{name} cannot be read: {error}") from None
+                raise _UncertainError(f"{name} {describe_read_error(error)[1]}") from None
 
 
-def read_avro_header(io: FileIO, location: str) -> dict[str, str]:
+def _read_avro_header(io: FileIO, location: str) -> dict[str, str]:
     """Return the properties in the header of a manifest list or a manifest."""
     with AvroFile(io.new_input(location)) as reader:
         return dict(reader.header.meta)
@@ -162,8 +155,11 @@ def _describe_snapshot(base: Table, commit: _Commit, metadata: TableMetadata) ->
             if manifest.added_snapshot_id == commit.snapshot_id:
                 own += entries
                 _require_same_columns(base, manifest.manifest_path)
-    except (OSError, ValueError) as error:
-        raise _UncertainError(f"the manifests of snapshot {commit.snapshot_id} cannot be read: {error}") from None
+    except _UncertainError:
+        raise
+    except Exception as error:
+        detail = describe_read_error(error)[1]
+        raise _UncertainError(f"a manifest of snapshot {commit.snapshot_id} {detail}") from None
     for entry in live:
         if storage.find_size(base.io, entry.data_file.file_path) != entry.data_file.file_size_in_bytes:
             raise _UncertainError(f"snapshot {commit.snapshot_id} needs {entry.data_file.file_path}, which is lost")
@@ -197,14 +193,14 @@ def _summarize(base: Table, own: Sequence[ManifestEntry], live: Sequence[Manifes
     if len(days) == 1:
         properties[PARTITION_PROPERTY] = days.pop()
     if added:
-        files = sorted((RowFile(file, 0, "", True) for file in added), key=get_sort_key)
-        properties[DIGEST_PROPERTY] = storage.compute_digest(base.io, [file.location for file in files])
+        locations = sorted((file.file_path for file in added), key=build_sort_key)
+        properties[DIGEST_PROPERTY] = storage.compute_digest(base.io, locations)
     operation = Operation.APPEND if not deleted else Operation.OVERWRITE if added else Operation.DELETE
     return Summary(operation=operation, **properties)
 
 
 def _require_same_columns(base: Table, manifest: str) -> None:
-    schema = Schema.model_validate_json(read_avro_header(base.io, manifest)["schema"])
+    schema = Schema.model_validate_json(_read_avro_header(base.io, manifest)["schema"])
     if schema.fields != base.schema().fields:
         raise _UncertainError("the commit changed the table's columns")
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.io import FileIO
 
 from pipelines.lake import storage
 from pipelines.lake.check import catalogs as catalog_check
@@ -21,8 +18,9 @@ from pipelines.lake.repair import catalogs, manifests, metadata
 from pipelines.lake.repair.backup import Backup
 from pipelines.lake.repair.donors import Donor, LakeDonor
 from pipelines.lake.repair.row_files import restore_row_file
-from pipelines.lake.warehouse import get_tables_folder, load_io
+from pipelines.lake.warehouse import load_io
 from pipelines.settings import settings
+from pipelines.system.duckdb_session import make_spill_folder
 from pipelines.system.locks import hold_lock
 from pipelines.system.log import log
 
@@ -33,9 +31,10 @@ def repair_lake(
     catalog: Catalog | None = None,
     scope: Scope = EVERYTHING,
 ) -> tuple[LakeReport, list[Finding]]:
-    """Restore what is lost, while other processes may read and write. Idempotent; a kill leaves nothing half-restored.
+    """Restore what is lost. Idempotent; a kill leaves nothing half-restored.
 
-    Files are restored at their places, so no snapshot changes. Nothing is removed.
+    Files are restored at their places, so no snapshot changes. Nothing is removed. Other processes may read and write
+    meanwhile; but a process that opened a catalog before it was damaged would commit to the old one.
 
     Args:
         donors: what has the content of lost files of rows, besides the lake itself and the backup.
@@ -71,30 +70,32 @@ def _restore(
             if restored := catalogs.rebuild_catalog(finding):
                 yield restored
             return
-    catalog = catalog or (catalog_check.open_catalog_to_check(creates=True) if lost else None)
-    if catalog is None:
+    if not lost:
         return
-    yield from _restore_versions(lost, catalog)
-    yield from _restore_metadata(lost, backup, catalog)
+    catalog = catalog or catalog_check.open_catalog_to_check(creates=True)
+    versions = catalog_check.list_metadata(catalog)
+    yield from _restore_versions(lost, versions, catalog)
+    yield from _restore_metadata(lost, versions, backup, catalog)
     yield from _restore_rows([finding for finding in lost if finding.kind == "rows"], donors, backup, catalog)
 
 
-def _restore_versions(lost: Sequence[Finding], catalog: Catalog) -> Iterator[Finding]:
-    versions = catalog_check.list_metadata(catalog)
+def _restore_versions(
+    lost: Sequence[Finding], versions: Mapping[str, Sequence[str]], catalog: Catalog
+) -> Iterator[Finding]:
     for finding in lost:
         restored = None
         if finding.problem == "unlisted":
-            io = load_io(catalog, get_tables_folder(catalog))
-            restored = catalogs.list_table(catalog, finding, io, versions[finding.table])
+            restored = catalogs.list_table(catalog, finding, versions[finding.table])
         elif finding.problem == "outdated":
             restored = catalogs.name_newest_version(catalog, finding, versions[finding.table])
         if restored:
             yield restored
 
 
-def _restore_metadata(lost: Sequence[Finding], backup: Backup | None, catalog: Catalog) -> Iterator[Finding]:
+def _restore_metadata(
+    lost: Sequence[Finding], versions: Mapping[str, Sequence[str]], backup: Backup | None, catalog: Catalog
+) -> Iterator[Finding]:
     """Restore metadata, manifest lists and manifests from the same places in the backup, or write them again."""
-    versions = catalog_check.list_metadata(catalog)
     for finding in lost:
         if finding.kind in ("metadata", "manifest list", "manifest"):
             restored = _extract(finding, backup, catalog) if backup else None
@@ -104,8 +105,8 @@ def _restore_metadata(lost: Sequence[Finding], backup: Backup | None, catalog: C
 
 
 def _extract(finding: Finding, backup: Backup, catalog: Catalog) -> Finding | None:
-    with tempfile.TemporaryDirectory(prefix="leeway-repair-") as folder:
-        path = backup.extract(finding.location, Path(folder) / "file")
+    with make_spill_folder() as folder:
+        path = backup.extract(finding.location, folder / "file")
         if path is None:
             return None
         storage.put_file(load_io(catalog, finding.location), finding.location, path)
@@ -135,8 +136,7 @@ def _restore_rows(
     for finding in lost:
         files = tables.get(finding.table)
         if files and finding.location in files.row_files:
-            io: FileIO = files.table.io
-            restored = restore_row_file(io, finding, files.row_files[finding.location], all_donors)
+            restored = restore_row_file(files.table.io, finding, files.row_files[finding.location], all_donors)
             if restored:
                 yield restored
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +13,8 @@ from pipelines.lake import storage
 from pipelines.lake.check.findings import Finding
 from pipelines.lake.check.row_content import find_problem
 from pipelines.lake.check.table_files import RowFile
-from pipelines.lake.repair.donors import Donor, compute_local_digest
-from pipelines.settings import settings
+from pipelines.lake.repair.donors import Donor
+from pipelines.system.duckdb_session import make_spill_folder
 from pipelines.system.log import log
 
 
@@ -28,11 +27,9 @@ def restore_row_file(io: FileIO, finding: Finding, file: RowFile, donors: Sequen
     Raises:
         ServiceError: the storage does not answer. A retry can help.
     """
-    parent = settings().home / "tmp"
-    parent.mkdir(parents=True, exist_ok=True)
     for donor in donors:
-        with tempfile.TemporaryDirectory(dir=parent, prefix="repair-", ignore_cleanup_errors=True) as folder:
-            paths = donor.offer_files(finding, Path(folder))
+        with make_spill_folder() as folder:
+            paths = donor.offer_files(finding, folder)
             if len(paths) == len(finding.group) and _are_the_lost_files(paths, finding, file):
                 storage.put_file(io, finding.location, paths[finding.group.index(finding.location)])
                 log.info("%s: restored from %s", finding.describe(), donor.name)
@@ -42,7 +39,7 @@ def restore_row_file(io: FileIO, finding: Finding, file: RowFile, donors: Sequen
 
 def _are_the_lost_files(paths: Sequence[Path], finding: Finding, file: RowFile) -> bool:
     if finding.digest:
-        return compute_local_digest(paths) == finding.digest
+        return storage.compute_digest(PyArrowFileIO(), map(str, paths)) == finding.digest
     path = paths[finding.group.index(finding.location)]
     has_size = path.stat().st_size == file.data_file.file_size_in_bytes
     return has_size and find_problem(PyArrowFileIO(), file.data_file, str(path)) is None

@@ -1,6 +1,5 @@
 """Test that a check of the lake finds what is lost, in any table, and finds nothing in a lake that has everything."""
 
-import datetime as dt
 import json
 import os
 import shutil
@@ -18,28 +17,8 @@ from pipelines.errors import ConflictError, ServiceError
 from pipelines.lake import Lake
 from pipelines.lake.check import Finding, Scope, check_lake
 from pipelines.lake.month_table import MonthTable
-
-D1, D2, D3 = (dt.date(2013, 1, day) for day in (1, 2, 3))
-SCHEMA = pa.schema([("date", pa.date32()), ("value", pa.int64())])
-
-
-def create_rows(day: dt.date, value: int = 0) -> pa.Table:
-    return pa.table({"date": [day] * 50, "value": list(range(value, value + 50))}, schema=SCHEMA)
-
-
-@pytest.fixture(scope="module")
-def written_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the tables once; return their home. A copy of it is beside it, since a lake's paths are absolute."""
-    from pipelines.settings import settings
-
-    home = tmp_path_factory.mktemp("written_lake") / "home"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LEEWAY_HOME", str(home))
-        settings.cache_clear()
-        write_tables(Lake.open())
-    settings.cache_clear()
-    shutil.copytree(home, home.with_name("copy"))
-    return home
+from pipelines.steps import check_lake as step
+from tests.tools.small_tables import D1, D2, D3, SCHEMA, create_rows, get_path
 
 
 def write_tables(lake: Lake) -> None:
@@ -59,13 +38,8 @@ def write_tables(lake: Lake) -> None:
 
 
 @pytest.fixture
-def home(written_lake: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> Path:
-    """Set LEEWAY_HOME to the written lake, as it was written."""
-    shutil.rmtree(written_lake)
-    shutil.copytree(written_lake.with_name("copy"), written_lake)
-    monkeypatch.setenv("LEEWAY_HOME", str(written_lake))
-    fresh_settings()
-    return written_lake
+def home(written_home: Path) -> Path:
+    return written_home
 
 
 @pytest.fixture
@@ -79,7 +53,7 @@ def find(home: Path, pattern: str, place: int = 0) -> Path:
 
 def find_present_file(lake: Lake, table: str) -> Path:
     (task, *_) = lake.catalog.load_table(f"leeway.{table}").scan().plan_files()
-    return Path(task.file.file_path.removeprefix("file://"))
+    return get_path(task.file.file_path)
 
 
 def check() -> dict[str, tuple[str, str, str]]:
@@ -100,6 +74,15 @@ def test_nothing_is_found_where_there_is_no_lake(home: Path) -> None:
     shutil.rmtree(home / "lake")
     assert check_lake().tables == 0
     assert not (home / "lake/catalog.db").exists(), "a check creates nothing"
+
+
+def test_a_check_creates_the_home_for_its_owner_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
+) -> None:
+    monkeypatch.setenv("LEEWAY_HOME", str(tmp_path / "new"))
+    fresh_settings()
+    assert step.run(step.CheckLakeSpec()).tables == 0
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
 
 
 def flip_byte(path: Path) -> None:
@@ -172,7 +155,7 @@ def test_lost_metadata_are_found(lake: Lake, kind: str, damage: str) -> None:
         "manifest list": snapshot.manifest_list,
         "manifest": snapshot.manifests(table.io)[0].manifest_path,
     }[kind]
-    path = Path(location.removeprefix("file://"))
+    path = get_path(location)
     {**DAMAGES, "cut": (lambda path: os.truncate(path, path.stat().st_size // 2), "")}[damage][0](path)
     finding = next(finding for finding in check_lake().findings if finding.kind == kind)
     assert (Path(finding.location).name, finding.table) == (path.name, "by_model")
@@ -186,7 +169,7 @@ def find_manifests_of_one_size(lake: Lake) -> tuple[Path, Path]:
         manifests: dict[int, Path] = {}
         table = lake.catalog.load_table("leeway.by_model")
         for manifest in table.current_snapshot().manifests(table.io):
-            path = Path(manifest.manifest_path.removeprefix("file://"))
+            path = get_path(manifest.manifest_path)
             if manifest.manifest_length in manifests:
                 return manifests[manifest.manifest_length], path
             manifests[manifest.manifest_length] = path

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,52 +13,31 @@ from pipelines.lake.check import check_lake
 from pipelines.lake.history import find_versions
 from pipelines.lake.month_table import MonthTable
 from pipelines.lake.repair import repair_lake
+from tests.tools.small_tables import D1, D2, D3, SCHEMA, create_rows, get_path
 
-D1, D2, D3 = (dt.date(2013, 1, day) for day in (1, 2, 3))
-SCHEMA = pa.schema([("date", pa.date32()), ("value", pa.int64())])
 TABLES = ("days", "by_model", "months", "appended", "cleared")
 
 
-def create_rows(day: dt.date, value: int = 0) -> pa.Table:
-    return pa.table({"date": [day] * 50, "value": list(range(value, value + 50))}, schema=SCHEMA)
-
-
-@pytest.fixture(scope="module")
-def written_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a table for each way of writing; return the home, with a copy beside it."""
-    from pipelines.settings import settings
-
-    home = tmp_path_factory.mktemp("written_lake") / "home"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LEEWAY_HOME", str(home))
-        settings.cache_clear()
-        lake = Lake.open()
-        for value, day in enumerate((D1, D2, D3, D2)):
-            lake.write_partition("days", day, create_rows(day, value))
-            for model in "ab":
-                rows = create_rows(day, 10 + value).append_column("model", pa.array([model] * 50))
-                lake.write_partition("by_model", day, rows, part={"model": model})
-        for day in (D1, D2):
-            lake.write_partition("cleared", day, create_rows(day, 40))
-        lake.clear_partition("cleared", D2)
-        months = MonthTable("months", SCHEMA, lake.catalog, keeps_snapshots=False)
-        for number in range(20):  # old snapshots expire
-            rows = pa.concat_tables([create_rows(D1, 50 + other) for other in range(number + 1)])
-            months.update(lambda version, rows=rows: version.replace_month(D1, rows))  # type: ignore[misc]
-            lake.append_rows("appended", D1, create_rows(D1, 100 + number))
-    settings.cache_clear()
-    shutil.copytree(home, home.with_name("copy"))
-    return home
+def write_tables(lake: Lake) -> None:
+    """Write a table for each way of writing."""
+    for value, day in enumerate((D1, D2, D3, D2)):
+        lake.write_partition("days", day, create_rows(day, value))
+        for model in "ab":
+            rows = create_rows(day, 10 + value).append_column("model", pa.array([model] * 50))
+            lake.write_partition("by_model", day, rows, part={"model": model})
+    for day in (D1, D2):
+        lake.write_partition("cleared", day, create_rows(day, 40))
+    lake.clear_partition("cleared", D2)
+    months = MonthTable("months", SCHEMA, lake.catalog, keeps_snapshots=False)
+    for number in range(20):  # old snapshots expire
+        rows = pa.concat_tables([create_rows(D1, 50 + other) for other in range(number + 1)])
+        months.update(lambda version, rows=rows: version.replace_month(D1, rows))  # type: ignore[misc]
+        lake.append_rows("appended", D1, create_rows(D1, 100 + number))
 
 
 @pytest.fixture
-def home(written_lake: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> Path:
-    """Set LEEWAY_HOME to the written lake, as it was written."""
-    shutil.rmtree(written_lake)
-    shutil.copytree(written_lake.with_name("copy"), written_lake)
-    monkeypatch.setenv("LEEWAY_HOME", str(written_lake))
-    fresh_settings()
-    return written_lake
+def home(written_home: Path) -> Path:
+    return written_home
 
 
 def load(table: str) -> Any:
@@ -72,10 +50,6 @@ def describe(table: str) -> tuple[Any, ...]:
     rows = sorted(map(str, loaded.scan().to_arrow().to_pylist()))
     snapshots = [snapshot.snapshot_id for snapshot in loaded.snapshots()]
     return rows, snapshots, find_versions(loaded, [D1, D2, D3])
-
-
-def get_path(location: str) -> Path:
-    return Path(location.removeprefix("file://"))
 
 
 def find_file(table: str, kind: str) -> Path:
@@ -127,6 +101,57 @@ def test_two_lost_versions_are_written_again(home: Path) -> None:
     report, _ = repair_lake()
     assert not report.findings
     assert describe("days") == before
+
+
+def leave_lost_race(version: Path, content: Path, uuid: str) -> None:
+    """Leave what a commit does that lost the race for the number of `version`: pyiceberg keeps its metadata file."""
+    shutil.copy(content, version.with_name(f"{version.name.partition('-')[0]}-{uuid}.metadata.json"))
+
+
+FIRST, LAST = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
+
+
+@pytest.mark.parametrize("uuid", [FIRST, LAST])
+def test_a_version_that_lost_a_race_is_not_listed(home: Path, uuid: str) -> None:
+    """It expired snapshots while another process appended rows, so all of its files are there."""
+    content = find_file("appended", "metadata")
+    Lake.open().append_rows("appended", D2, create_rows(D2))
+    before = describe("appended")
+    leave_lost_race(find_file("appended", "metadata"), content, uuid)
+    (home / "lake/catalog.db").unlink()
+    report, _ = repair_lake()
+    assert not report.findings
+    assert describe("appended") == before
+
+
+@pytest.mark.parametrize("uuid", [FIRST, LAST])
+def test_metadata_are_not_derived_from_a_version_that_lost_a_race(home: Path, uuid: str) -> None:
+    before, current = describe("days"), find_file("days", "metadata")
+    *_, older, previous, _ = sorted(current.parent.glob("*.metadata.json"))
+    leave_lost_race(previous, older, uuid)
+    current.unlink()
+    report, _ = repair_lake()
+    assert not report.findings
+    assert describe("days") == before
+
+
+@pytest.mark.parametrize(
+    "kinds", [("metadata", "manifest list"), ("metadata", "manifest"), ("manifest list", "manifest")]
+)
+@pytest.mark.parametrize("damage", ["cut", "other bytes"])
+def test_two_damaged_files_of_a_table_do_not_stop_the_repair_of_others(
+    home: Path, kinds: tuple[str, str], damage: str
+) -> None:
+    before = describe("months")
+    paths = [find_file("days", kind) for kind in kinds]
+    for path in paths:
+        content = path.read_bytes()
+        path.write_bytes(content[:-60] if damage == "cut" else content[:-60] + bytes(60))
+    find_file("months", "manifest list").unlink()
+    report, restored = repair_lake()
+    assert {finding.table for finding in report.findings} == {"days"}
+    assert {finding.table for finding in restored} == {"months"}
+    assert describe("months") == before
 
 
 def test_a_lost_commit_of_which_the_list_is_lost_too_is_named(home: Path) -> None:

@@ -3,13 +3,12 @@
 import datetime as dt
 import hashlib
 import json
-import os
 import shutil
 import signal
 import sqlite3
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -27,47 +26,22 @@ from pipelines.steps import backfill
 from pipelines.steps import check_lake as step
 from pipelines.system.error_translation import translate_error
 from pipelines.system.locks import hold_lock
-
-D1, D2, D3 = (dt.date(2013, 1, day) for day in (1, 2, 3))
-SCHEMA = pa.schema([("date", pa.date32()), ("value", pa.int64())])
+from tests.tools.small_tables import D1, D2, D3, SCHEMA, create_rows, get_path
 
 
-def create_rows(day: dt.date, value: int = 0) -> pa.Table:
-    return pa.table({"date": [day] * 50, "value": list(range(value, value + 50))}, schema=SCHEMA)
-
-
-@pytest.fixture(scope="module")
-def written_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Publish two days of weather, and write tables that have no source; return the home, with a copy beside it."""
-    from tests.conftest import ROOT, _set_home
-
-    home = tmp_path_factory.mktemp("written_lake") / "home"
-    with pytest.MonkeyPatch.context() as patch:
-        _set_home(patch, home, ROOT)
-        backfill.run(backfill.BackfillSpec(dataset="weather", first=D1, last=D2))
-        lake = Lake.open()
-        lake.write_partition("t", D1, create_rows(D1))
-        lake.write_partition("t", D1, create_rows(D1, 1))
-        lake.write_partition("t", D1, create_rows(D1))
-        months = MonthTable("months", SCHEMA, lake.catalog)
-        for number in range(3):
-            months.update(lambda version, n=number: version.replace_month(D1, create_rows(D1, 100 + n)))  # type: ignore[misc]
-    settings.cache_clear()
-    shutil.copytree(home, home.with_name("copy"))
-    return home
+def write_tables(lake: Lake) -> None:
+    """Publish two days of weather, and write tables that have no source."""
+    backfill.run(backfill.BackfillSpec(dataset="weather", first=D1, last=D2))
+    for value in (0, 1, 0):
+        lake.write_partition("t", D1, create_rows(D1, value))
+    months = MonthTable("months", SCHEMA, lake.catalog)
+    for number in range(3):
+        months.update(lambda version, n=number: version.replace_month(D1, create_rows(D1, 100 + n)))  # type: ignore[misc]
 
 
 @pytest.fixture
-def home(written_lake: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """Set LEEWAY_HOME to the written lake, as it was written."""
-    from tests.conftest import ROOT, _set_home
-
-    shutil.rmtree(written_lake)
-    shutil.copytree(written_lake.with_name("copy"), written_lake)
-    _set_home(monkeypatch, written_lake, ROOT)
-    monkeypatch.chdir(tmp_path)
-    yield written_lake
-    settings.cache_clear()
+def home(written_home: Path) -> Path:
+    return written_home
 
 
 def list_row_files(home: Path, table: str) -> list[Path]:
@@ -75,8 +49,8 @@ def list_row_files(home: Path, table: str) -> list[Path]:
 
 
 def hash_lake(home: Path) -> dict[str, str]:
-    """Return the digest of each file of the lake's tables."""
-    files = [path for path in (home / "lake/leeway").rglob("*") if path.is_file()]
+    """Return the digest of each file of the lake's tables, without temporary files."""
+    files = [path for path in (home / "lake/leeway").rglob("[!.]*") if path.is_file()]
     return {str(path.relative_to(home)): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(files)}
 
 
@@ -134,7 +108,7 @@ def test_a_day_whose_source_changed_is_named_and_not_replaced(home: Path, monkey
 def test_a_file_is_restored_from_an_older_snapshot_with_the_same_rows(home: Path) -> None:
     lake = Lake.open()
     (task,) = lake.catalog.load_table("leeway.t").scan().plan_files()
-    path = Path(task.file.file_path.removeprefix("file://"))
+    path = get_path(task.file.file_path)
     content = path.read_bytes()
     path.unlink()
     report, (restored,) = repair_lake()
@@ -171,7 +145,7 @@ KINDS = {
 def test_everything_is_restored_from_a_backup(home: Path, tmp_path: Path, table: str) -> None:
     archive, before = back_up(home, tmp_path / "backup.tar"), hash_lake(home)
     loaded = Lake.open().catalog.load_table(f"leeway.{table}")
-    paths = [Path(find(loaded).removeprefix("file://")) for find in KINDS.values()]
+    paths = [get_path(find(loaded)) for find in KINDS.values()]
     for path in paths[::2]:
         path.unlink()
     for path in paths[1::2]:
@@ -245,7 +219,7 @@ def test_a_damaged_catalog_still_says_which_of_two_versions_was_committed(home: 
     """A writer that was killed has left a version that the catalog never named."""
     path = home / "lake/catalog.db"
     locations = read_locations(path)
-    current = Path(locations["t"].removeprefix("file://"))
+    current = get_path(locations["t"])
     number = int(current.name.partition("-")[0])
     shutil.copy(current, current.with_name(f"{number + 1:05d}-never-committed.metadata.json"))
     content = bytearray(path.read_bytes())
@@ -281,30 +255,35 @@ def test_only_one_repair_runs_at_a_time(home: Path) -> None:
         repair_lake()
 
 
-def test_a_repair_that_is_killed_at_any_file_is_repeated(home: Path, tmp_path: Path, commands: Any) -> None:
-    """Each kill is after another number of files was put. The catalog is built anew, too."""
-    before, lost = hash_lake(home), [*list_row_files(home, "weather"), *list_row_files(home, "weather_raw")]
+def test_a_repair_that_is_killed_at_any_file_is_repeated(home: Path, commands: Any) -> None:
+    """Each run restores one file. It is killed when the next one is complete, and not yet at its place."""
+    before, catalog = hash_lake(home), home / "lake/catalog.db"
+    locations = read_locations(catalog)
+    lost = [*list_row_files(home, "weather"), *list_row_files(home, "weather_raw")]
     for path in lost:
         path.unlink()
-    (home / "lake/catalog.db").write_bytes(b"")
-    commands.env["LEEWAY_HOME"] = str(home)
-    for puts in (0, 2):
-        code = KILLED_REPAIR.format(puts=puts)
-        assert commands.run(sys.executable, "-c", code).code == -signal.SIGKILL
+    catalog.write_bytes(b"")
+    for restored in range(len(lost) + 1):
+        process = commands.run(sys.executable, "-c", KILLED_REPAIR.format(puts=1 if restored else 0))
+        assert process.code == -signal.SIGKILL, process.err
         present = hash_lake(home)
         assert present.items() <= before.items(), "a file is as it was, or absent"
+        assert len(present) == len(before) - len(lost) + max(restored - 1, 0)
+        assert read_locations(catalog) == locations if restored else not catalog.read_bytes()
+    assert len(list((home / "lake/leeway").rglob(".*.parquet.*"))) == len(lost), "what a kill leaves"
     assert commands.run_step("lake", "check", "--repair").code == 0
     assert hash_lake(home) == before
+    get_path(locations["weather"]).unlink()  # what the kills left does not prevent this repair
+    report, (restored_file,) = repair_lake()
+    assert (list(report.findings), restored_file.kind) == ([], "metadata")
 
 
 KILLED_REPAIR = """
 import os, signal
-from pipelines.lake import storage
-from pipelines.lake.repair import catalogs
 from pipelines.steps import check_lake
-replace, puts = os.replace, []
+lake, replace, puts = str(check_lake.settings().home / "lake"), os.replace, []
 def count_and_replace(source, target):
-    if str(target).startswith(str(check_lake.settings().home / "lake")):
+    if str(target).startswith(lake) and os.path.exists(source):
         if len(puts) == {puts}:
             os.kill(os.getpid(), signal.SIGKILL)
         puts.append(target)
@@ -316,7 +295,6 @@ check_lake.run(check_lake.CheckLakeSpec(repair=True))
 
 def test_a_repair_beside_a_writer_loses_nothing(home: Path, commands: Any) -> None:
     """The writer commits other days and versions all the time, also to the table that is repaired."""
-    commands.env["LEEWAY_HOME"] = str(home)
     writer = commands.start(sys.executable, "-c", WRITER)
     assert writer.stdout is not None
     assert writer.stdout.readline() == "writing\n"
@@ -359,7 +337,6 @@ def test_files_in_s3_are_restored(open_s3_lake: Callable[..., Lake], bucket: Any
 
 
 def test_the_command_writes_a_table_or_json_and_exits_with_2(home: Path, commands: Any) -> None:
-    commands.env |= {"LEEWAY_HOME": str(home), "LEEWAY_PROJECT": os.environ["LEEWAY_PROJECT"]}
     result = commands.run_step("lake", "check")
     assert (result.code, result.out.splitlines()[-1][:9]) == (0, "5 tables,")
     list_row_files(home, "weather")[0].unlink()
