@@ -19,7 +19,7 @@ from drydock.api.http.error_answers import ErrorAnswers
 from drydock.api.http.own_hosts import OwnHosts
 from drydock.api.http.request_checks import RequestChecks
 from drydock.errors import CannotStart, JobFailed
-from drydock.execution.log_drains import LogDrains
+from drydock.execution.job_logs import JobLogs
 from drydock.execution.queue import JobQueue
 from drydock.execution.recovery import Heartbeat
 from drydock.faults.outages import Outages
@@ -126,7 +126,7 @@ def run_server(settings: Settings, executor: Executor, policy: Policy, listener:
     """
     kill_leftover_hosts(settings.data, executor)
     store = _open_store(settings.data)
-    queue = JobQueue(settings, executor, SpotMarket(policy), Heartbeat(store), LogDrains(store))
+    queue = JobQueue(settings, executor, SpotMarket(policy), Heartbeat(store), JobLogs(store))
     server = LimitedServer(listener, _build_application(settings, store, queue))
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="http", daemon=True)
     thread.start()

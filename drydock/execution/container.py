@@ -69,11 +69,12 @@ class ContainerExecutor:
         """
         try:
             content = json.loads(process_file.read_text(encoding="utf-8"))
-            container, exit_file = str(content["container"]), Path(content.get("exit_file", os.devnull))
+            container, exit_file = str(content["container"]), content.get("exit_file")
         except (OSError, ValueError, TypeError, KeyError):
             was_running = False
         else:
-            _record_exit(container, exit_file)
+            if exit_file:
+                _record_exit(container, Path(exit_file))
             was_running = _remove_if_present(container)
         process_file.unlink(missing_ok=True)
         return was_running
@@ -135,7 +136,7 @@ class Container:
 
     def terminate(self) -> None:
         """Send SIGTERM to the container's command."""
-        # Another server must not take what follows for an end of the command by itself.
+        # Without an exit file: the command does not end by itself, and another server must not believe that it did.
         with contextlib.suppress(OSError):
             self._plan.process_file.write_text(json.dumps({"container": self._id}), encoding="utf-8")
         self._send_signal("TERM")

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from drydock.errors import FAILURE_REASON_MAX_CHARS, truncate
 from drydock.execution.exits import read_command_exit
-from drydock.execution.log_drains import LogDrains
+from drydock.execution.job_logs import JobLogs
 from drydock.execution.recovery import Heartbeat, recover_job
 from drydock.execution.run import Run, list_host_trees
 from drydock.faults.spot_market import SpotMarket
@@ -43,7 +43,7 @@ class JobQueue:
     """
 
     def __init__(
-        self, settings: Settings, executor: Executor, market: SpotMarket, heartbeat: Heartbeat, logs: LogDrains
+        self, settings: Settings, executor: Executor, market: SpotMarket, heartbeat: Heartbeat, logs: JobLogs
     ) -> None:
         self.settings, self.executor, self.market = settings, executor, market
         self._heartbeat, self._logs = heartbeat, logs
@@ -67,7 +67,7 @@ class JobQueue:
             self._condition.notify()
 
     def resume_logs(self, find_job: Callable[..., Job | None]) -> None:
-        """Go on with the logs of an earlier server's jobs. Call this before `resume`.
+        """Resume the logs of an earlier server's jobs. Call this before `resume`.
 
         Args:
             find_job: Returns a job by its kind, account, region and name; None if it does not exist any more.

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from drydock.errors import JobFailed
-from drydock.execution.log_drains import LogDrains
+from drydock.execution.job_logs import JobLogs
 from drydock.execution.supervise import Cause, RunEnd, Supervision
 from drydock.faults.spot_market import SpotMarket
 from drydock.host.executor import Executor, HostPlan, RunningHost
@@ -49,15 +49,15 @@ class Run:
         executor: Executor,
         settings: Settings,
         market: SpotMarket,
-        logs: LogDrains,
+        logs: JobLogs,
         shutdown: threading.Event,
     ) -> None:
         self._job, self._executor, self._settings = job, executor, settings
         self._market, self._logs, self._shutdown = market, logs, shutdown
         self._trees = list_host_trees(job, settings.data)
         self._work = get_work_class(job)(job, self._trees, executor, settings)
-        # The log of an earlier server's run is moved on.
-        self._drains, self._log_patience_s = logs.find(job), 0.0
+        # For `finish`: of the run of an earlier server.
+        self._forwarders, self._log_patience_s = logs.find(job), 0.0
 
     def execute(self) -> None:
         """Run the job until it ends or is interrupted."""
@@ -96,7 +96,7 @@ class Run:
     def _download_and_run(self) -> None:
         job, work = self._job, self._work
         if job.advance_to(Phase.DOWNLOADING):
-            self._drains = self._logs.open(job, self._trees)
+            self._forwarders = self._logs.open(job, self._trees)
             try:
                 work.create_trees()
             except OSError as error:
@@ -159,7 +159,7 @@ class Run:
         # A stop never waits for a long log.
         self._log_patience_s = LOG_WAIT_S if cause is Cause.EXIT else 0.0
         if cause is Cause.EXIT and run_end.exit_code != 0:
-            raise JobFailed(self._work.handle_failure(run_end.exit_code, self._read_last_lines(), command))
+            raise JobFailed(self._work.handle_failure(run_end.exit_code, self._read_log_end(), command))
         closing_lines = self._work.upload_results(run_end.exit_code)
         # Decided before the wait for the log, so that a request to stop the job comes too late then.
         status, phase = (Status.STOPPED, PHASE_OF_LIMIT[cause]) if cause in PHASE_OF_LIMIT else job.choose_end()
@@ -175,13 +175,13 @@ class Run:
             The moment before the wait: the time of the job's end does not depend on its log.
         """
         moment = get_now()
-        self._logs.end(self._drains, closing_lines)
-        self._logs.wait(self._drains, self._log_patience_s)
+        self._logs.end(self._forwarders, closing_lines)
+        self._logs.wait(self._forwarders, self._log_patience_s)
         self._log_patience_s = 0.0  # the next call does not wait again
         return moment
 
-    def _read_last_lines(self) -> list[str]:
-        return [next(filter(None, (read_log_end(tree.log) for tree in self._trees)), "")]
+    def _read_log_end(self) -> str:
+        return next(filter(None, (read_log_end(tree.log) for tree in self._trees)), "")
 
     def _end_at_shutdown(self, exit_code: int) -> None:
         if not self._job.is_spot:

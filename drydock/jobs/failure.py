@@ -12,16 +12,14 @@ COMMAND_MAX_CHARS = 200
 MESSAGE_MAX_BYTES = 4 * FAILURE_REASON_MAX_CHARS
 
 
-def describe_algorithm_error(
-    exit_code: int, failure_file: Path, last_lines: Sequence[str], command: Sequence[str]
-) -> str:
+def describe_algorithm_error(exit_code: int, failure_file: Path, log_end: str, command: Sequence[str]) -> str:
     """Return the FailureReason, at most 1,024 characters: the exit code, the script's message and the command.
 
     Args:
         exit_code: The exit code, as a shell reports it.
         failure_file: /opt/ml/output/failure; for a processing job /opt/ml/output/message. If the script has written it,
             its content is the message.
-        last_lines: The last lines of the log (stdout and stderr merged). Without a failure_file, they are the message.
+        log_end: The end of the log (stdout and stderr merged). Without a failure_file, it is the message.
         command: The command that was executed.
     """
     head = f'AlgorithmError: ExecuteUserScriptError:\nExitCode {exit_code}\nErrorMessage "'
@@ -29,7 +27,7 @@ def describe_algorithm_error(
     failure_text = read_beginning(failure_file)
     max_chars = FAILURE_REASON_MAX_CHARS - len(head) - len(tail)
     # The end of the log is kept, not its beginning: a traceback has its error at the end.
-    message = truncate(failure_text, max_chars) if failure_text else "\n".join(last_lines).strip()[-max_chars:]
+    message = truncate(failure_text, max_chars) if failure_text else log_end.strip()[-max_chars:]
     return head + message + tail
 
 

@@ -32,6 +32,11 @@ def check_s3_uri(uri: str, member: str) -> None:
         refuse(f"{member}: {uri} is not an s3:// URI.")
 
 
+def is_account_id(text: str) -> bool:
+    """Return whether a text is an id of an AWS account, which has 12 digits."""
+    return re.fullmatch("[0-9]{12}", text) is not None
+
+
 def check_owner(account_id: str, region: str) -> None:
     """Check the account and the region of a new job. Both are part of the path of its folder.
 
@@ -40,7 +45,7 @@ def check_owner(account_id: str, region: str) -> None:
     Raises:
         AWSValidationException: One of them is not as AWS writes it. A retry cannot help.
     """
-    if not re.fullmatch("[0-9]{12}", account_id):
+    if not is_account_id(account_id):
         refuse(f"{account_id[:60]!r} is not an account id, which has 12 digits.")
     if not re.fullmatch("[a-z0-9-]+", region):
         refuse(f"{region[:60]!r} is not a region.")

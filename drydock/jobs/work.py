@@ -70,8 +70,14 @@ class Work(Protocol):
             JobFailed: S3 does not accept the upload.
         """
 
-    def handle_failure(self, exit_code: int, last_lines: Sequence[str], command: Sequence[str]) -> str:
-        """Upload what a failed job has produced, ignoring errors of S3, and return the FailureReason."""
+    def handle_failure(self, exit_code: int, log_end: str, command: Sequence[str]) -> str:
+        """Upload what a failed job has produced, ignoring errors of S3, and return the FailureReason.
+
+        Args:
+            exit_code: How the command ended, as a shell reports it.
+            log_end: The end of the job's log.
+            command: The command.
+        """
 
 
 def run_transfer(description: str, transfer: Callable[[], T]) -> T:

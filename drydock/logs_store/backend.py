@@ -19,7 +19,7 @@ from drydock.logs_store.events import ADD_LINE_COUNT, SCHEMA
 from drydock.logs_store.log_groups import StoredGroup
 from drydock.moto_registry import bind_arguments
 from drydock.store import Store
-from drydock.transfer.log_blocks import LineBlock
+from drydock.transfer.line_blocks import LineBlock
 
 
 class StoredLogsResponse(LogsResponse):

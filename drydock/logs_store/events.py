@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from drydock.store import Store
-from drydock.transfer.log_blocks import read_lines
+from drydock.transfer.line_blocks import read_lines
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS log_groups (

@@ -1,5 +1,6 @@
 """A stream of CloudWatch Logs whose events are in the store."""
 
+import logging
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,9 @@ from moto.logs.utils import EventMessageFilter
 
 from drydock.logs_store.events import END, START, Event, Events, Position, take_page
 from drydock.store import Store
-from drydock.transfer.log_blocks import LineBlock, read_lines
+from drydock.transfer.line_blocks import LineBlock, read_lines
+
+log = logging.getLogger(__name__)
 
 _INSERT_EVENTS = "INSERT INTO log_events (id, stream, at, ingested, message, line_count)"
 _ADD_BATCH = """
@@ -168,10 +171,14 @@ class StoredStream(LogStream):
         self.stored_bytes, self.upload_sequence_token = totals[3:]
 
     def _forward_to_subscriptions(self, rows: list[tuple[Any, ...]]) -> None:
-        for subscription in self.log_group.subscription_filters.values():
+        for subscription in list(self.log_group.subscription_filters.values()):
             events = [{"id": row[0], "timestamp": row[2], "message": row[4]} for row in rows]
             service = subscription.destination_arn.split(":")[2]
-            self._send_log_events(service, subscription.destination_arn, subscription.name, events)
+            try:
+                self._send_log_events(service, subscription.destination_arn, subscription.name, events)
+            except Exception as error:  # the events are stored, so the writer must not send them again
+                message = "subscription %s of %s: events are lost, since %s does not accept them: %r"
+                log.warning(message, subscription.name, self.log_group.name, subscription.destination_arn, error)
 
 
 def _find_next_id(db: sqlite3.Connection) -> int:

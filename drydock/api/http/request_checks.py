@@ -1,12 +1,10 @@
 """The checks of each request, before anything reads it: who sends it, to which host, and for which account."""
 
-import re
 from typing import Any
 
 from drydock.api.http.own_hosts import OwnHosts
+from drydock.jobs.rules import is_account_id
 from drydock.wsgi import Refusal
-
-ACCOUNT_ID = re.compile("[0-9]{12}")
 
 
 class RequestChecks:
@@ -31,6 +29,6 @@ class RequestChecks:
             return Refusal(403, "AccessDenied", f"{host[:100]!r} is not a host name of this drydock; {advice}")
         # moto takes any text, and the account's id is part of a job's path on the disk.
         account_id = environ.get("HTTP_X_MOTO_ACCOUNT_ID")
-        if account_id is not None and not ACCOUNT_ID.fullmatch(account_id):
+        if account_id is not None and not is_account_id(account_id):
             return Refusal(400, "ValidationException", "x-moto-account-id must be an account id, which has 12 digits")
         return None

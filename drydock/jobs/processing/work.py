@@ -109,10 +109,10 @@ class ProcessingWork:
                 run_transfer(description, functools.partial(self._object_store.upload_folder, folder, output["S3Uri"]))
         return []
 
-    def handle_failure(self, exit_code: int, last_lines: Sequence[str], command: Sequence[str]) -> str:
+    def handle_failure(self, exit_code: int, log_end: str, command: Sequence[str]) -> str:
         """Set the ExitMessage from /opt/ml/output/message, and return why the command failed."""
         self._read_exit_message()
-        return describe_algorithm_error(exit_code, self._trees[0].output / "message", last_lines, command)
+        return describe_algorithm_error(exit_code, self._trees[0].output / "message", log_end, command)
 
     def _read_exit_message(self) -> None:
         message = read_beginning(self._trees[0].output / "message")

@@ -124,14 +124,14 @@ class TrainingWork:
         lines += self._upload_model(model)
         return lines
 
-    def handle_failure(self, exit_code: int, last_lines: Sequence[str], command: Sequence[str]) -> str:
+    def handle_failure(self, exit_code: int, log_end: str, command: Sequence[str]) -> str:
         """Upload the checkpoints and the output, and return why the script failed, even if the upload fails too."""
         self.save_progress(exit_code)
         with contextlib.suppress(JobFailed):
             self._upload_output()
         failure_files = [tree.output / "failure" for tree in self._trees]
         failure_file = next((path for path in failure_files if path.exists()), failure_files[0])
-        return describe_algorithm_error(exit_code, failure_file, last_lines, command)
+        return describe_algorithm_error(exit_code, failure_file, log_end, command)
 
     @property
     def _channels(self) -> Sequence[Mapping[str, Any]]:

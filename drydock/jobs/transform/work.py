@@ -102,7 +102,7 @@ class TransformWork:
             self._check_outputs()
         return []
 
-    def handle_failure(self, exit_code: int, last_lines: Sequence[str], command: Sequence[str]) -> str:
+    def handle_failure(self, exit_code: int, log_end: str, command: Sequence[str]) -> str:
         """Upload the responses that are complete, as SageMaker does, and return why the other objects have none."""
         with contextlib.suppress(JobFailed):  # the failure of the program is reported, not the upload's
             self._upload()
@@ -111,7 +111,7 @@ class TransformWork:
         if exit_code == inference.EXIT_BAD_INPUT and message:
             return f"ClientError: {message}"
         failure_file = next((path for path in failure_files if path.exists()), failure_files[0])
-        return describe_algorithm_error(exit_code, failure_file, last_lines, command)
+        return describe_algorithm_error(exit_code, failure_file, log_end, command)
 
     def _upload(self) -> None:
         uri = self._job.request["TransformOutput"]["S3OutputPath"]

@@ -1,12 +1,11 @@
 """Test that a run's states and times follow its commands, and not its log: here nothing stores the log."""
 
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
-from drydock.execution.log_drains import SMALL_BACKLOG_BYTES, LogDrains
+from drydock.execution.job_logs import SMALL_BACKLOG_BYTES, JobLogs
 from drydock.execution.process import ProcessExecutor
 from drydock.execution.run import Run
 from drydock.faults.spot_market import Policy, SpotMarket
@@ -17,6 +16,7 @@ from drydock.jobs.states import Status
 from drydock.logs_store import backend
 from drydock.settings import Settings
 from drydock.store import Store
+from tests.tools.waiting import wait_until
 
 PRINT = f"import os; os.write(1, b'x' * {2 * SMALL_BACKLOG_BYTES}); "
 
@@ -37,7 +37,7 @@ def run_job(store: Store, data: Path, executor: Executor, code: str, *, is_stopp
     }
     job = ProcessingJob.create(store, request, "123456789012", "us-east-1", "arn:job")
     settings = Settings(data, "http://127.0.0.1:1", 1, 1024, stop_grace_s=60.0)
-    logs = LogDrains(store)
+    logs = JobLogs(store)
     run = Run(job, executor, settings, SpotMarket(Policy()), logs, threading.Event())
     if not is_stopped:
         run.execute()
@@ -45,8 +45,7 @@ def run_job(store: Store, data: Path, executor: Executor, code: str, *, is_stopp
     thread = threading.Thread(target=run.execute)
     thread.start()
     log = data / "processing" / "123456789012" / "us-east-1" / "job" / "algo-1.log"
-    while not (log.exists() and log.read_bytes().endswith(b"ready\n")):
-        time.sleep(0.01)
+    wait_until(lambda: log.exists() and log.read_bytes().endswith(b"ready\n"))
     job.request_stop()
     thread.join()
     return job
@@ -57,7 +56,7 @@ def test_job_ends_before_its_log_is_stored(
     store: Store, tmp_path: Path, executor: Executor, monkeypatch: pytest.MonkeyPatch, ending: str, status: Status
 ) -> None:
     waits = []
-    monkeypatch.setattr(LogDrains, "wait", lambda *_: waits.append(get_now()))
+    monkeypatch.setattr(JobLogs, "wait", lambda *_: waits.append(get_now()))
     job = run_job(store, tmp_path, executor, PRINT + ending)
     assert job.status is status
     assert status is Status.COMPLETED or "xxx" in str(job.describe()["FailureReason"])

@@ -14,7 +14,7 @@ from moto.logs.models import LogsBackend, logs_backends
 from drydock.logs_store import backend as streams
 from drydock.logs_store import events
 from drydock.store import Store
-from drydock.transfer.log_blocks import build_blocks
+from drydock.transfer.line_blocks import build_blocks
 
 ACCOUNT, REGION, GROUP = "123456789012", "us-east-1", "group"
 NOW_MS = int(time.time() * 1000)
@@ -196,6 +196,20 @@ def append_lines(disk: Disk, name: str, timestamp: int, *lines: str) -> None:
     """Write lines as a job's log does."""
     blocks = build_blocks("".join(f"{line}\n" for line in lines).encode(), timestamp)
     disk.backend.append_blocks(GROUP, name, blocks, lambda _: None)
+
+
+def test_subscription_that_accepts_no_events_does_not_fail_their_writer(
+    disk: Disk, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their writer would send them again, and they are stored already."""
+    for group in (GROUP, "destination"):
+        disk.backend.create_log_group(group, {})
+    disk.backend.put_subscription_filter(GROUP, "copy", "", disk.backend.groups["destination"].arn, "")
+    disk.backend.delete_log_group("destination")
+    append_lines(disk, "s", NOW_MS, "line")
+    disk.put("s", "event")
+    assert disk.get("s")[0] == ["line", "event"]
+    assert caplog.text.count("subscription copy") == 2
 
 
 def test_several_jobs_write_into_one_group_concurrently(disk: Disk) -> None:

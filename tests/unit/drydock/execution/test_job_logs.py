@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 from moto.logs.models import logs_backends
 
-from drydock.execution.log_drain import READ_BYTES
-from drydock.execution.log_drains import LogDrains
+from drydock.execution.job_logs import JobLogs
+from drydock.execution.log_forwarder import READ_BYTES
 from drydock.host.tree import HostTree
 from drydock.jobs.states import Phase, Status
 from drydock.jobs.training.job import TrainingJob
 from drydock.logs_store import backend
 from drydock.store import Store
-from drydock.transfer.log_blocks import BLOCK_MAX_BYTES
+from drydock.transfer.line_blocks import BLOCK_MAX_BYTES
 
 GROUP = "/aws/sagemaker/TrainingJobs"
 ALGORITHM = {"TrainingImage": "i", "TrainingInputMode": "File"}
 
 
 @pytest.fixture(autouse=True)
-def logs(store: Store) -> Iterator[None]:
+def install_logs(store: Store) -> Iterator[None]:
     """Let moto's Logs use the test's store."""
     backend.install(store)
     yield
@@ -56,62 +56,62 @@ def append(tree: HostTree, data: bytes, written_s: float | None = None) -> None:
         os.utime(tree.log, (written_s, written_s))
 
 
-def move_all(drains: LogDrains) -> None:
+def move_all(logs: JobLogs) -> None:
     """Move lines as the thread does, until nothing is left to do."""
-    drains._sampled_at = 0.0
-    while drains._move_round():
-        drains._sampled_at = 0.0
+    logs._sampled_at = 0.0
+    while logs._move_round():
+        logs._sampled_at = 0.0
 
 
-def resume(store: Store, tree: HostTree, job: TrainingJob | None) -> LogDrains:
-    """Return the drains of the next server."""
-    drains = LogDrains(store)
-    drains.resume(lambda _: [tree], lambda *_: job)
-    return drains
+def resume(store: Store, tree: HostTree, job: TrainingJob | None) -> JobLogs:
+    """Return the logs of the next server."""
+    logs = JobLogs(store)
+    logs.resume(lambda _: [tree], lambda *_: job)
+    return logs
 
 
 def test_sends_complete_lines_only_until_the_end(store: Store, tree: HostTree, job: TrainingJob) -> None:
-    drains = LogDrains(store)
-    opened = drains.open(job, [tree])
-    move_all(drains)
+    logs = JobLogs(store)
+    forwarders = logs.open(job, [tree])
+    move_all(logs)
     for data, expected in ((b"one\ntw", ["one"]), (b"o\r\n\nthr", ["one", "two", " "])):
         append(tree, data)
-        move_all(drains)
+        move_all(logs)
         assert read_lines(job) == expected
-    drains.end(opened, ["drydock's words"])
-    move_all(drains)
+    logs.end(forwarders, ["drydock's words"])
+    move_all(logs)
     assert read_lines(job) == ["one", "two", " ", "thr", "drydock's words"]
-    assert drains.find(job) == [] and store.query("SELECT * FROM log_drains") == []
-    drains.end(opened, ["again"])
-    move_all(drains)
+    assert logs.find(job) == [] and store.query("SELECT * FROM log_files") == []
+    logs.end(forwarders, ["again"])
+    move_all(logs)
     assert read_lines(job)[-1] == "drydock's words"
 
 
 @pytest.mark.parametrize("ending", [b"", b"\n"])
 def test_very_long_line_is_several_events(store: Store, tree: HostTree, job: TrainingJob, ending: bytes) -> None:
     line = b"x" * (READ_BYTES + 2 * BLOCK_MAX_BYTES + 5)
-    drains = LogDrains(store)
-    opened = drains.open(job, [tree])
+    logs = JobLogs(store)
+    forwarders = logs.open(job, [tree])
     append(tree, line[:READ_BYTES])
-    move_all(drains)
+    move_all(logs)
     append(tree, line[READ_BYTES:] + ending)
-    drains.end(opened)
-    move_all(drains)
+    logs.end(forwarders)
+    move_all(logs)
     assert "".join(read_lines(job)).encode() == line and len(read_lines(job)) < 25
 
 
 def test_lines_have_the_time_of_printing(store: Store, tree: HostTree, job: TrainingJob) -> None:
-    drains = LogDrains(store)
-    opened = drains.open(job, [tree])
+    logs = JobLogs(store)
+    forwarders = logs.open(job, [tree])
     now = time.time() - 100
     # The file is looked at three times before a single line is moved.
     for number in range(3):
         append(tree, b"line %d\npart" % number, now + 10 * number)
-        for drain in opened:
-            drain.sample()
+        for forwarder in forwarders:
+            forwarder.sample()
     append(tree, b" of the last line", now + 50)
-    drains.end(opened)
-    move_all(drains)
+    logs.end(forwarders)
+    move_all(logs)
     times = {message: timestamp / 1000 - now for message, timestamp in read_events(job)}
     expected = {"line 0": 0, "partline 1": 10, "partline 2": 20, "part of the last line": 50}
     assert times == pytest.approx(expected, abs=0.002)
@@ -121,11 +121,11 @@ def test_lines_have_the_time_of_printing(store: Store, tree: HostTree, job: Trai
 def test_times_that_the_job_has_set_keep_the_order(
     store: Store, tree: HostTree, job: TrainingJob, first_s: float, second_s: float
 ) -> None:
-    drains = LogDrains(store)
-    drains.open(job, [tree])
+    logs = JobLogs(store)
+    logs.open(job, [tree])
     for number, offset_s in enumerate((first_s, second_s)):
         append(tree, b"line %d\n" % number, time.time() + offset_s)
-        move_all(drains)
+        move_all(logs)
     events = read_events(job)
     assert [message for message, _ in events] == ["line 0", "line 1"]
     assert events[0][1] <= events[1][1] <= time.time() * 1000
@@ -134,99 +134,126 @@ def test_times_that_the_job_has_set_keep_the_order(
 def test_next_server_stores_each_line_once(store: Store, tree: HostTree, job: TrainingJob) -> None:
     job.enter_phase(Phase.TRAINING)
     lines = [f"{number} {'x' * 90}" for number in range(60_000)]
-    drains = LogDrains(store)
-    opened = drains.open(job, [tree])
+    logs = JobLogs(store)
+    forwarders = logs.open(job, [tree])
     append(tree, "".join(f"{line}\n" for line in lines).encode())
     for _ in range(3):  # of six parts; then the server is killed
-        drains._sample_if_due(opened)
-        drains._move_round()
+        logs._sample_if_due(forwarders)
+        logs._move_round()
     assert 0 < len(read_lines(job)) < len(lines)
-    next_drains = resume(store, tree, job)
-    next_drains.end(next_drains.find(job), ["the end"])
+    next_logs = resume(store, tree, job)
+    next_logs.end(next_logs.find(job), ["the end"])
     # This server is killed, too, before it has moved anything.
-    last_drains = resume(store, tree, job)
-    move_all(last_drains)
-    assert read_lines(job) == [*lines, "the end"] and store.query("SELECT * FROM log_drains") == []
+    last_logs = resume(store, tree, job)
+    move_all(last_logs)
+    assert read_lines(job) == [*lines, "the end"] and store.query("SELECT * FROM log_files") == []
 
 
 def test_next_run_waits_for_no_log(store: Store, tree: HostTree, job: TrainingJob) -> None:
-    drains = LogDrains(store)
-    first = drains.open(job, [tree])
+    logs = JobLogs(store)
+    first = logs.open(job, [tree])
     append(tree, b"first run\n")
-    drains.end(first)
-    opened = drains.open(job, [tree])
+    logs.end(first)
+    forwarders = logs.open(job, [tree])
     tree.create([tree.model])
     append(tree, b"second run\n")
-    drains.end(opened)
+    logs.end(forwarders)
     # The server is killed: the next one finds both files.
-    next_drains = resume(store, tree, job)
-    move_all(next_drains)
+    next_logs = resume(store, tree, job)
+    move_all(next_logs)
     assert read_lines(job) == ["first run", "second run"]
     assert [path.name for path in tree.root.parent.glob("*.log*")] == ["algo-1.log"]
 
 
 def test_log_of_an_earlier_run_is_not_read_again(store: Store, tree: HostTree, job: TrainingJob) -> None:
-    drains = LogDrains(store)
-    first = drains.open(job, [tree])
+    logs = JobLogs(store)
+    first = logs.open(job, [tree])
     append(tree, b"first run\n")
-    drains.end(first)
-    move_all(drains)
-    opened = drains.open(job, [tree])
-    move_all(drains)  # before the run has created its tree
+    logs.end(first)
+    move_all(logs)
+    forwarders = logs.open(job, [tree])
+    move_all(logs)  # before the run has created its tree
     tree.create([tree.model])
     append(tree, b"second\n")
-    drains.end(opened)
-    move_all(drains)
+    logs.end(forwarders)
+    move_all(logs)
     assert read_lines(job) == ["first run", "second"]
 
 
 def test_log_of_an_earlier_run_that_was_deleted_is_not_mistaken(store: Store, tree: HostTree, job: TrainingJob) -> None:
-    drains = LogDrains(store)
-    first = drains.open(job, [tree])
+    logs = JobLogs(store)
+    first = logs.open(job, [tree])
     append(tree, b"first run\n")
     first[0].sample()
     tree.log.unlink()
-    drains.end(first)
-    opened = drains.open(job, [tree])
+    logs.end(first)
+    forwarders = logs.open(job, [tree])
     append(tree, b"second\n")
-    drains.end(opened)
-    move_all(drains)
+    logs.end(forwarders)
+    move_all(logs)
     assert read_lines(job) == ["second"]
+
+
+def test_character_is_not_cut_where_the_data_ends(store: Store, tree: HostTree, job: TrainingJob) -> None:
+    line = ("a" + BLOCK_MAX_BYTES * "\u00e9").encode()
+    logs = JobLogs(store)
+    forwarders = logs.open(job, [tree])
+    append(tree, line[: 2 * BLOCK_MAX_BYTES])  # without the second byte of the last character
+    move_all(logs)
+    append(tree, line[2 * BLOCK_MAX_BYTES :])
+    logs.end(forwarders)
+    move_all(logs)
+    assert "".join(read_lines(job)).encode() == line
+
+
+def test_log_that_cannot_be_moved_does_not_delay_others(
+    store: Store, tree: HostTree, make_job: Callable[..., TrainingJob], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [make_job(TrainingJobName=name) for name in ("bad", "good")]
+    trees = [HostTree(tree.root.with_name(job.name)) for job in jobs]
+    logs = JobLogs(store)
+    (bad,), (good,) = (logs.open(job, [job_tree]) for job, job_tree in zip(jobs, trees, strict=True))
+    monkeypatch.setattr(bad, "move_lines", lambda: 1 // 0)
+    append(trees[1], b"line\n")
+    logs.end([good])
+    move_all(logs)
+    assert read_lines(jobs[1]) == ["line"] and [logs.find(job) for job in jobs] == [[], []]
+    assert [row[0] for row in store.query("SELECT job FROM log_files")] == ["bad"]  # for the next server
 
 
 @pytest.mark.parametrize("damage", ["unlink", "fifo", "folder", "truncate"])
 def test_damaged_log_ends(store: Store, tree: HostTree, job: TrainingJob, damage: str) -> None:
-    drains = LogDrains(store)
-    opened = drains.open(job, [tree])
+    logs = JobLogs(store)
+    forwarders = logs.open(job, [tree])
     append(tree, b"before\n")
-    move_all(drains)
+    move_all(logs)
     append(tree, b"lost\n")
-    opened[0].sample()
+    forwarders[0].sample()
     if damage == "truncate":
         os.truncate(tree.log, 0)
     else:
         tree.log.unlink()
         {"unlink": str, "fifo": os.mkfifo, "folder": os.mkdir}[damage](tree.log)  # type: ignore[operator]
-    drains.end(opened)
-    move_all(drains)
-    assert read_lines(job) == ["before"] and drains.find(job) == []
+    logs.end(forwarders)
+    move_all(logs)
+    assert read_lines(job) == ["before"] and logs.find(job) == []
 
 
 def test_reset_of_moto_ends_the_log(store: Store, tree: HostTree, job: TrainingJob) -> None:
-    drains = LogDrains(store)
-    drains.open(job, [tree])
+    logs = JobLogs(store)
+    logs.open(job, [tree])
     append(tree, b"line\n")
     job.discard()
-    move_all(drains)
-    assert read_lines(job) == [] and store.query("SELECT * FROM log_drains") == []
-    drains.open(job, [tree])
-    assert resume(store, tree, None).find(job) == [] and store.query("SELECT * FROM log_drains") == []
+    move_all(logs)
+    assert read_lines(job) == [] and store.query("SELECT * FROM log_files") == []
+    logs.open(job, [tree])
+    assert resume(store, tree, None).find(job) == [] and store.query("SELECT * FROM log_files") == []
 
 
 def test_job_of_an_earlier_server_that_has_ended_has_its_whole_log(
     store: Store, tree: HostTree, job: TrainingJob
 ) -> None:
-    LogDrains(store).open(job, [tree])
+    JobLogs(store).open(job, [tree])
     append(tree, b"one\ntwo")
     job.end(Status.FAILED, Phase.FAILED, "killed")
     move_all(resume(store, tree, job))
@@ -235,24 +262,24 @@ def test_job_of_an_earlier_server_that_has_ended_has_its_whole_log(
 
 def test_metrics_are_read_and_stored(store: Store, tree: HostTree, make_job: Callable[..., TrainingJob]) -> None:
     job = make_job(AlgorithmSpecification={**ALGORITHM, "MetricDefinitions": [{"Name": "a", "Regex": "a=(.*)"}]})
-    drains = LogDrains(store)
-    opened = drains.open(job, [tree])
+    logs = JobLogs(store)
+    forwarders = logs.open(job, [tree])
     append(tree, b"a=1\nnothing\na=2", time.time() - 60)
-    drains.end(opened)
-    move_all(drains)
+    logs.end(forwarders)
+    move_all(logs)
     (metric,) = job.describe()["FinalMetricDataList"]
     assert metric["Value"] == 2 and metric["Timestamp"].timestamp() == pytest.approx(time.time() - 60, abs=30)
     assert '"a": [2.0' in store.query("SELECT record FROM jobs")[0][0]
 
 
-def test_wait_ends_with_the_drain_and_not_for_a_long_log(store: Store, tree: HostTree, job: TrainingJob) -> None:
-    drains: Any = LogDrains(store)
-    opened = drains.open(job, [tree])
+def test_wait_ends_with_the_log_and_not_for_a_long_one(store: Store, tree: HostTree, job: TrainingJob) -> None:
+    logs: Any = JobLogs(store)
+    forwarders = logs.open(job, [tree])
     append(tree, b"x" * (20 << 20))
-    drains.end(opened)
-    drains.wait(opened, 0.0)  # returns, though nothing moves the lines
-    assert drains.find(job) == opened
-    drains.start()
-    drains.wait(opened, 60.0)
-    assert drains.find(job) == []
-    drains.close()
+    logs.end(forwarders)
+    logs.wait(forwarders, 0.0)  # returns, though nothing moves the lines
+    assert logs.find(job) == forwarders
+    logs.start()
+    logs.wait(forwarders, 60.0)
+    assert logs.find(job) == []
+    logs.close()

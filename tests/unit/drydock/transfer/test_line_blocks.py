@@ -2,7 +2,7 @@
 
 import pytest
 
-from drydock.transfer.log_blocks import BLOCK_MAX_BYTES, build_blocks, find_piece_end, read_lines
+from drydock.transfer.line_blocks import BLOCK_MAX_BYTES, build_blocks, find_piece_end, read_lines
 
 
 def read_all(data: bytes) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from moto.logs.exceptions import ResourceNotFoundException
 
-from drydock.execution.log_drain import SCHEMA, LogDrain, build_old_path
+from drydock.execution.log_forwarder import SCHEMA, LogForwarder, build_old_path
 from drydock.host.tree import HostTree
 from drydock.jobs.job import Job
 from drydock.store import Store
@@ -28,12 +28,12 @@ SMALL_BACKLOG_WAIT_S = 30.0
 # Seconds that the end of a server waits for the logs. The next server moves what is left.
 CLOSE_WAIT_S = 2.0
 
-_INSERT = "INSERT INTO log_drains (kind, account, region, job, host, stream) VALUES (?, ?, ?, ?, ?, ?)"
-_SELECT = "SELECT id, position, closing_lines, kind, account, region, job, host, stream FROM log_drains ORDER BY id"
+_INSERT = "INSERT INTO log_files (kind, account, region, job, host, stream) VALUES (?, ?, ?, ?, ?, ?)"
+_SELECT = "SELECT id, position, closing_lines, kind, account, region, job, host, stream FROM log_files ORDER BY id"
 
 
-class LogDrains:
-    """The drains of one server. Safe for several threads.
+class JobLogs:
+    """Moves the logs of one server's jobs to CloudWatch Logs. Safe for several threads.
 
     Args:
         store: Storage of the lines, and of how far each file was read.
@@ -41,7 +41,7 @@ class LogDrains:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._drains: list[LogDrain] = []
+        self._forwarders: list[LogForwarder] = []
         self._condition = threading.Condition()
         self._is_stopping = False
         self._has_failed = False
@@ -53,7 +53,7 @@ class LogDrains:
         """Begin to move lines."""
         self._thread.start()
 
-    def open(self, job: Job, trees: Sequence[HostTree]) -> list[LogDrain]:
+    def open(self, job: Job, trees: Sequence[HostTree]) -> list[LogForwarder]:
         """Begin to follow the log files of a job's new run, whose commands have not started.
 
         Args:
@@ -61,21 +61,21 @@ class LogDrains:
             trees: The trees of its hosts.
 
         Returns:
-            A drain for each host.
+            A forwarder for each host.
         """
-        for drain in self.find(job):
-            drain.rename_file()
+        for forwarder in self.find(job):
+            forwarder.rename_file()
         for tree in trees:  # the log of an earlier run, which is stored completely, must not be read again
             with contextlib.suppress(OSError):
                 tree.log.unlink()
         epoch = int(time.time())
-        drains = [self._insert(job, tree, f"{job.name}/{tree.host}-{epoch}") for tree in trees]
+        forwarders = [self._insert(job, tree, f"{job.name}/{tree.host}-{epoch}") for tree in trees]
         with self._condition:
-            self._drains += drains
-        return drains
+            self._forwarders += forwarders
+        return forwarders
 
     def resume(self, trees: Callable[[Job], Sequence[HostTree]], find_job: Callable[..., Job | None]) -> None:
-        """Go on with the log files that an earlier server has not moved completely.
+        """Resume the log files that an earlier server has not moved completely.
 
         Args:
             trees: Returns the trees of a job's hosts.
@@ -86,67 +86,68 @@ class LogDrains:
             tree = next((tree for tree in trees(job) if tree.host == host), None) if job else None
             if job is None or tree is None:
                 with self._store.transaction() as db:
-                    db.execute("DELETE FROM log_drains WHERE id = ?", (number,))
+                    db.execute("DELETE FROM log_files WHERE id = ?", (number,))
                 continue
-            words = None if closing_lines is None else json.loads(closing_lines)
-            drain = LogDrain(number, job, _find_path(tree.log, number), stream, self._store, position, words)
-            drain.sample()
+            lines = None if closing_lines is None else json.loads(closing_lines)
+            forwarder = LogForwarder(number, job, _find_path(tree.log, number), stream, self._store, position, lines)
+            forwarder.sample()
             if job.status.is_final:
-                drain.end([])
-            self._drains.append(drain)
+                forwarder.end([])
+            self._forwarders.append(forwarder)
 
-    def find(self, job: Job) -> list[LogDrain]:
-        """Return the drains of a job that are not done."""
+    def find(self, job: Job) -> list[LogForwarder]:
+        """Return the forwarders of a job that are not done."""
         with self._condition:
-            return [drain for drain in self._drains if drain.job is job and not drain.is_done]
+            return [forwarder for forwarder in self._forwarders if forwarder.job is job and not forwarder.is_done]
 
-    def end(self, drains: Sequence[LogDrain], closing_lines: Sequence[str] = ()) -> None:
-        """End the drains of a run whose commands have ended: what is left is moved soon. Idempotent.
+    def end(self, forwarders: Sequence[LogForwarder], closing_lines: Sequence[str] = ()) -> None:
+        """End the forwarders of a run whose commands have ended: what is left is moved soon. Idempotent.
 
         Args:
-            drains: The drains; the first gets the closing lines.
+            forwarders: The forwarders; the first gets the closing lines.
             closing_lines: Lines of drydock itself for the job's log.
         """
-        for drain in drains:
-            drain.end(closing_lines if drain is drains[0] else ())
+        for forwarder in forwarders:
+            forwarder.end(closing_lines if forwarder is forwarders[0] else ())
         with self._condition:
             self._condition.notify_all()
 
-    def wait(self, drains: Sequence[LogDrain], patience_s: float) -> None:
-        """Wait until drains that have ended are done, unless there is much to move.
+    def wait(self, forwarders: Sequence[LogForwarder], patience_s: float) -> None:
+        """Wait until forwarders that have ended are done, unless there is much to move.
 
         Args:
-            drains: The drains.
+            forwarders: The forwarders.
             patience_s: Seconds to wait for a large rest of the log. A small rest is waited for in any case.
         """
         started_at = time.monotonic()
 
         def is_enough() -> bool:
-            left_bytes = sum(drain.backlog_bytes for drain in drains)
+            left_bytes = sum(forwarder.backlog_bytes for forwarder in forwarders)
             limit_s = SMALL_BACKLOG_WAIT_S if left_bytes <= SMALL_BACKLOG_BYTES else patience_s
             is_late = time.monotonic() - started_at >= limit_s
-            return is_late or self._is_stopping or self._has_failed or all(drain.is_done for drain in drains)
+            is_done = all(forwarder.is_done for forwarder in forwarders)
+            return is_done or is_late or self._is_stopping or self._has_failed
 
         with self._condition:
             while not is_enough():
                 self._condition.wait(SAMPLE_S)
 
     def close(self) -> None:
-        """Stop, after a moment for what is left. The next server goes on."""
+        """Stop, after a moment for what is left. The next server resumes."""
         deadline = time.monotonic() + CLOSE_WAIT_S
         with self._condition:
-            while any(drain.backlog_bytes for drain in self._drains) and time.monotonic() < deadline:
+            while any(forwarder.backlog_bytes for forwarder in self._forwarders) and time.monotonic() < deadline:
                 self._condition.wait(SAMPLE_S)
             self._is_stopping = True
             self._condition.notify_all()
         if self._thread.is_alive():
             self._thread.join()
 
-    def _insert(self, job: Job, tree: HostTree, stream: str) -> LogDrain:
+    def _insert(self, job: Job, tree: HostTree, stream: str) -> LogForwarder:
         values = (job.kind, job.account_id, job.region, job.name, tree.host, stream)
         with self._store.transaction() as db:
             number = db.execute(_INSERT, values).lastrowid
-        return LogDrain(int(number or 0), job, tree.log, stream, self._store)
+        return LogForwarder(int(number or 0), job, tree.log, stream, self._store)
 
     def _run(self) -> None:
         while not self._is_stopping:
@@ -159,9 +160,6 @@ class LogDrains:
             except sqlite3.Error as error:
                 log.error("logs cannot be stored: %s", error)
                 self._has_failed, pause_s = True, ERROR_PAUSE_S
-            except Exception:  # without this thread no log would ever be stored again
-                log.exception("logs: internal error")
-                pause_s = ERROR_PAUSE_S
             with self._condition:
                 if not self._is_stopping:
                     self._condition.wait(pause_s)
@@ -169,26 +167,31 @@ class LogDrains:
     def _move_round(self) -> bool:
         """Move a part of each log, in turn. Return whether there may be more."""
         with self._condition:
-            drains = list(self._drains)
+            forwarders = list(self._forwarders)
         has_more = False
-        for drain in drains:
-            self._sample_if_due(drains)
+        for forwarder in forwarders:
             if self._is_stopping:
                 return False
             try:
-                has_more |= drain.move_lines()
+                self._sample_if_due(forwarders)
+                has_more |= forwarder.move_lines()
             except (ResourceNotFoundException, KeyError):  # a person has deleted the stream at this moment
                 has_more = True
+            except sqlite3.Error:
+                raise
+            except Exception:  # the other logs do not wait for this one, and no job waits for it at its end
+                log.exception("the log of job %s is left to the next server: internal error", forwarder.job.name)
+                forwarder.is_done = True
         with self._condition:
-            self._drains = [drain for drain in self._drains if not drain.is_done]
+            self._forwarders = [forwarder for forwarder in self._forwarders if not forwarder.is_done]
             self._condition.notify_all()
         return has_more
 
-    def _sample_if_due(self, drains: Sequence[LogDrain]) -> None:
+    def _sample_if_due(self, forwarders: Sequence[LogForwarder]) -> None:
         # Between two parts, too: a line gets the time of the sample that finds it.
         if time.monotonic() - self._sampled_at >= SAMPLE_S:
-            for drain in drains:
-                drain.sample()
+            for forwarder in forwarders:
+                forwarder.sample()
             self._sampled_at = time.monotonic()
 
 

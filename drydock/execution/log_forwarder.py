@@ -2,7 +2,7 @@
 
 A line gets the time at which it was printed, as far as the file tells: its size is read ten times a second, and
 the system records when the file was last written. How far the file was read is stored together with the lines, so
-another server can go on there: each line is stored once.
+the next server resumes there: each line is stored once.
 """
 
 import collections
@@ -22,11 +22,11 @@ from moto.logs.models import logs_backends
 
 from drydock.jobs.job import Job
 from drydock.store import Store
-from drydock.transfer.log_blocks import BLOCK_MAX_BYTES, LineBlock, build_blocks, find_piece_end, read_lines
+from drydock.transfer.line_blocks import BLOCK_MAX_BYTES, LineBlock, build_blocks, find_piece_end, read_lines
 from drydock.transfer.stable_read import open_regular_file
 
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS log_drains (
+CREATE TABLE IF NOT EXISTS log_files (
     id INTEGER PRIMARY KEY, kind TEXT NOT NULL, account TEXT NOT NULL, region TEXT NOT NULL, job TEXT NOT NULL,
     host TEXT NOT NULL, stream TEXT NOT NULL, position INTEGER NOT NULL DEFAULT 0, closing_lines TEXT
 );
@@ -37,17 +37,18 @@ MAX_SAMPLES = 10_000
 
 
 @dataclass
-class LogDrain:
+class LogForwarder:
     """Moves the lines of one log file to a log stream. Safe for several threads.
 
     Attributes:
-        number: Id of the drain's row in the store.
+        number: Id of the forwarder's row in the store.
         job: The job.
         path: The log file. It need not exist.
         stream: Name of the log stream. It is created with its first line.
         store: Storage of the lines, and of the position.
         position: How many bytes of the file are stored already.
         closing_lines: Lines of drydock itself, which follow those of the file. None while the job may still write.
+        is_done: Whether this server moves no more lines of the file.
     """
 
     number: int
@@ -96,7 +97,7 @@ class LogDrain:
                 return
             self.sample()
             with contextlib.suppress(sqlite3.Error), self.store.transaction() as db:  # the disk may be full
-                statement = "UPDATE log_drains SET closing_lines = ? WHERE id = ?"
+                statement = "UPDATE log_files SET closing_lines = ? WHERE id = ?"
                 db.execute(statement, (json.dumps(list(closing_lines)), self.number))
             self.closing_lines = list(closing_lines)
             if not self._samples and self.backlog_bytes:
@@ -128,8 +129,8 @@ class LogDrain:
                 return True
             if self.closing_lines is None:
                 return False
-            words = "\n".join(self.closing_lines).encode()
-            self._finish(build_blocks(words, int(time.time() * 1000)) if words else [])
+            data = "\n".join(self.closing_lines).encode()
+            self._finish(build_blocks(data, int(time.time() * 1000)) if data else [])
             return False
 
     def _move_part(self, size: int, written_ms: int) -> None:
@@ -148,7 +149,8 @@ class LogDrain:
         if end := data.rfind(b"\n") + 1:
             return end
         if len(data) > BLOCK_MAX_BYTES:
-            return find_piece_end(data, len(data) - len(data) % BLOCK_MAX_BYTES)
+            # Not at the end of the data, where the rest of a character may be missing.
+            return find_piece_end(data, (len(data) - 1) // BLOCK_MAX_BYTES * BLOCK_MAX_BYTES)
         is_last = self.closing_lines is not None and len(self._samples) == 1 and self.position + len(data) >= size
         return len(data) if is_last else 0
 
@@ -168,13 +170,13 @@ class LogDrain:
                 self.job.read_metrics(read_lines(block.content), block.timestamp)
 
     def _store_blocks(self, blocks: Sequence[LineBlock], position: int) -> None:
-        statement = "UPDATE log_drains SET position = ? WHERE id = ?"
+        statement = "UPDATE log_files SET position = ? WHERE id = ?"
         self._append(blocks, lambda db: db.execute(statement, (position, self.number)))
         self.position = position
 
     def _finish(self, blocks: Sequence[LineBlock]) -> None:
-        """Store the last blocks, and forget the drain."""
-        statement = "DELETE FROM log_drains WHERE id = ?"
+        """Store the last blocks, and forget the forwarder."""
+        statement = "DELETE FROM log_files WHERE id = ?"
         if blocks:
             self._append(blocks, lambda db: db.execute(statement, (self.number,)))
         else:
