@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from http.client import responses as HTTP_PHRASES
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 from xml.sax.saxutils import escape
 
 from botocore.exceptions import UnknownServiceError
@@ -14,28 +15,34 @@ from moto.core.utils import get_service_model
 
 WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
-# The credential scope of Signature Version 4: key, date, region, service.
+# The credential scope of Signature Version 4: key, date, region, service. In a header, or in a presigned URL.
 _CREDENTIAL_SCOPE = re.compile(r"Credential=[^/]+/\d+/([^/]*)/([^/]+)/aws4_request")
 
 
 class Refusal(NamedTuple):
-    """An error response: its HTTP status, AWS's error code, and the message."""
+    """An error response: its HTTP status, AWS's error code, the message, and more elements of an error of S3."""
 
     status: int
     code: str
     message: str
+    details: tuple[tuple[str, str], ...] = ()
 
 
 def read_signed_service(environ: dict[str, Any]) -> str:
     """Return the service that a request is signed for, such as s3; "" for an unsigned request."""
-    scope = _CREDENTIAL_SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
+    scope = _find_scope(environ)
     return scope.group(2) if scope else ""
 
 
 def read_signed_region(environ: dict[str, Any]) -> str:
     """Return the region that a request is signed for; "" for an unsigned request."""
-    scope = _CREDENTIAL_SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
+    scope = _find_scope(environ)
     return scope.group(1) if scope else ""
+
+
+def _find_scope(environ: dict[str, Any]) -> re.Match[str] | None:
+    header, query = environ.get("HTTP_AUTHORIZATION", ""), environ.get("QUERY_STRING", "")
+    return _CREDENTIAL_SCOPE.search(header) or _CREDENTIAL_SCOPE.search(unquote(query))
 
 
 @functools.lru_cache(maxsize=64)
@@ -48,7 +55,7 @@ def find_service_model(service: str) -> ServiceModel | None:
 
 
 def answer_error(
-    environ: dict[str, Any], start_response: Callable[..., Any], refusal: Refusal, **headers: str
+    environ: dict[str, Any], start_response: Callable[..., Any], refusal: Refusal, service: str = ""
 ) -> Iterable[bytes]:
     """Answer a request with an error, in the format of the service that it is for: JSON, S3's XML or the other XML.
 
@@ -56,22 +63,21 @@ def answer_error(
         environ: The request.
         start_response: Called with the status and the headers.
         refusal: The error.
-        headers: More headers of the response.
+        service: The service that the request is for; read from its signature if "".
     """
-    content_type, body = _serialize(environ, refusal)
-    all_headers = {
-        "Content-Type": content_type,
-        "Content-Length": str(len(body)),
-        "x-amzn-ErrorType": refusal.code,
-        **headers,
-    }
-    start_response(f"{refusal.status} {HTTP_PHRASES.get(refusal.status, 'Error')}", list(all_headers.items()))
+    content_type, body = _serialize(environ, refusal, service or read_signed_service(environ))
+    headers = [
+        ("Content-Type", content_type),
+        ("Content-Length", str(len(body))),
+        ("x-amzn-ErrorType", refusal.code),
+    ]
+    start_response(f"{refusal.status} {HTTP_PHRASES.get(refusal.status, 'Error')}", headers)
     return [b""] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
 
 
-def _serialize(environ: dict[str, Any], refusal: Refusal) -> tuple[str, bytes]:
+def _serialize(environ: dict[str, Any], refusal: Refusal, service: str) -> tuple[str, bytes]:
     """Return the content type and the body of an error response."""
-    service, content_type = read_signed_service(environ), environ.get("CONTENT_TYPE", "")
+    content_type = environ.get("CONTENT_TYPE", "")
     model = find_service_model(service) if service else None
     # A request to SageMaker's runtime has the content type of the model's input, so the service decides first.
     is_json = (
@@ -79,7 +85,8 @@ def _serialize(environ: dict[str, Any], refusal: Refusal) -> tuple[str, bytes]:
     )
     if is_json:
         return "application/x-amz-json-1.1", json.dumps({"__type": refusal.code, "message": refusal.message}).encode()
-    details = f"<Code>{escape(refusal.code)}</Code><Message>{escape(refusal.message)}</Message>"
+    elements = (("Code", refusal.code), ("Message", refusal.message), *refusal.details)
+    details = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in elements)
     is_s3 = service == "s3" or not (service or content_type.startswith("application/x-www-form-urlencoded"))
     xml = f"<Error>{details}</Error>"
     if not is_s3:

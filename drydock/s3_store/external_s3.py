@@ -7,7 +7,7 @@ from drydock.wsgi import Refusal, WsgiApplication, answer_error, read_signed_ser
 
 
 class ExternalS3Middleware:
-    """WSGI middleware: refuse requests signed for S3 while S3 is on another server.
+    """WSGI middleware: refuse requests that are signed for S3 while S3 is on another server.
 
     Args:
         application: Answers all other requests.

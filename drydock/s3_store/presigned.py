@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl
-from xml.sax.saxutils import escape
 
-from werkzeug.wrappers import Request, Response
+from werkzeug.wrappers import Request
 
-from drydock.wsgi import WsgiApplication
+from drydock.errors import truncate
+from drydock.wsgi import Refusal, WsgiApplication, answer_error
 
 MAX_EXPIRES_S = 604_800
 MAX_CLOCK_SKEW = timedelta(minutes=15)
@@ -33,8 +33,8 @@ TOO_LONG = (
 )
 
 
-class Refusal(Exception):
-    """A presigned request is refused. A retry cannot help.
+class InvalidPresignedRequest(Exception):
+    """A presigned request is outside its time, or malformed. A retry cannot help.
 
     Args:
         code: S3's error code.
@@ -44,13 +44,7 @@ class Refusal(Exception):
 
     def __init__(self, code: str, message: str, **details: str) -> None:
         super().__init__(code, message)
-        self.code, self.details = code, {"Code": code, "Message": message, **details}
-
-    def build_response(self) -> Response:
-        """Return the HTTP response."""
-        elements = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in self.details.items())
-        body = f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{elements}</Error>'
-        return Response(body, status=403 if self.code == "AccessDenied" else 400, content_type="application/xml")
+        self.refusal = Refusal(403 if code == "AccessDenied" else 400, code, message, tuple(details.items()))
 
 
 class PresignedMiddleware:
@@ -67,8 +61,8 @@ class PresignedMiddleware:
         """Answer one request."""
         try:
             check_request(environ, datetime.now(UTC))
-        except Refusal as refusal:
-            return refusal.build_response()(environ, start_response)
+        except InvalidPresignedRequest as error:
+            return answer_error(environ, start_response, error.refusal, "s3")
         return self._application(environ, start_response)
 
 
@@ -80,7 +74,7 @@ def check_request(environ: dict[str, Any], now: datetime) -> None:
         now: The current time, with a time zone.
 
     Raises:
-        Refusal: The request has expired, is not valid yet, or its times are malformed.
+        InvalidPresignedRequest: The request has expired, is not valid yet, or its times are malformed.
     """
     pairs = parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True)
     query = {name.lower(): value for name, value in pairs}
@@ -100,7 +94,8 @@ def check_v4_query(query: Mapping[str, str], now: datetime) -> None:
         now: The current time, with a time zone.
 
     Raises:
-        Refusal: The request is outside its time, or its times are malformed. Other services' requests pass.
+        InvalidPresignedRequest: The request is outside its time, or its times are malformed. Requests to other
+            services pass.
     """
     if query.get("x-amz-credential", "").split("/")[-2:-1] not in ([], ["s3"]):
         return
@@ -113,7 +108,7 @@ def check_v4_query(query: Mapping[str, str], now: datetime) -> None:
         _refuse_query(NOT_A_DATE)
     expires_s = _parse_expires(query["x-amz-expires"])
     if signed_at > now + MAX_CLOCK_SKEW:
-        raise Refusal("AccessDenied", "Request is not valid yet", ServerTime=_format_time(now))
+        raise InvalidPresignedRequest("AccessDenied", "Request is not valid yet", ServerTime=_format_time(now))
     if now > signed_at + timedelta(seconds=expires_s):
         _refuse_expired(signed_at + timedelta(seconds=expires_s), now, {"X-Amz-Expires": str(expires_s)})
 
@@ -122,12 +117,13 @@ def check_v2_query(query: Mapping[str, str], now: datetime) -> None:
     """Check the time of a URL that is presigned by Signature Version 2; the arguments are those of `check_v4_query`.
 
     Raises:
-        Refusal: The request has expired, or its time is malformed.
+        InvalidPresignedRequest: The request has expired, or its time is malformed.
     """
     try:
         expires_at = datetime.fromtimestamp(int(query["expires"]), UTC)
     except (ValueError, OverflowError, OSError):
-        raise Refusal("AccessDenied", f"Invalid date (should be seconds since epoch): {query['expires']}") from None
+        message = f"Invalid date (should be seconds since epoch): {truncate(query['expires'], 60)}"
+        raise InvalidPresignedRequest("AccessDenied", message) from None
     if now > expires_at:
         _refuse_expired(expires_at, now, {})
 
@@ -140,7 +136,7 @@ def check_policy(policy: str, now: datetime) -> None:
         now: The current time, with a time zone.
 
     Raises:
-        Refusal: The policy has expired, or cannot be read.
+        InvalidPresignedRequest: The policy has expired, or cannot be read.
     """
     if not policy:
         return
@@ -148,16 +144,16 @@ def check_policy(policy: str, now: datetime) -> None:
         expiration = datetime.fromisoformat(json.loads(base64.b64decode(policy))["expiration"])
         expires_at = expiration if expiration.tzinfo else expiration.replace(tzinfo=UTC)
     except (ValueError, TypeError, KeyError, RecursionError, binascii.Error):
-        raise Refusal("InvalidPolicyDocument", "Invalid Policy: it has no valid expiration.") from None
+        raise InvalidPresignedRequest("InvalidPolicyDocument", "Invalid Policy: it has no valid expiration.") from None
     if now > expires_at:
-        raise Refusal("AccessDenied", "Invalid according to Policy: Policy expired.")
+        raise InvalidPresignedRequest("AccessDenied", "Invalid according to Policy: Policy expired.")
 
 
 def _parse_expires(text: str) -> int:
     """Return X-Amz-Expires in seconds.
 
     Raises:
-        Refusal: It is not a number from 0 to a week.
+        InvalidPresignedRequest: It is not a number from 0 to a week.
     """
     try:
         expires_s = int(text)
@@ -180,12 +176,12 @@ def _read_policy(environ: dict[str, Any]) -> str:
 
 
 def _refuse_query(message: str) -> NoReturn:
-    raise Refusal("AuthorizationQueryParametersError", message)
+    raise InvalidPresignedRequest("AuthorizationQueryParametersError", message)
 
 
 def _refuse_expired(expires_at: datetime, now: datetime, details: Mapping[str, str]) -> None:
     times = {"Expires": _format_time(expires_at), "ServerTime": _format_time(now)}
-    raise Refusal("AccessDenied", "Request has expired", **details, **times)
+    raise InvalidPresignedRequest("AccessDenied", "Request has expired", **details, **times)
 
 
 def _format_time(moment: datetime) -> str:

@@ -9,7 +9,7 @@ from drydock.s3_store.external_s3 import ExternalS3Middleware
 from drydock.transfer.clients import _read_credentials
 
 
-def send_request(s3_url: str, service: str) -> tuple[str, bytes]:
+def send_request(s3_url: str, service: str, **fields: str) -> tuple[str, bytes]:
     statuses: list[str] = []
 
     def answer_request(environ: dict[str, Any], start_response: Any) -> list[bytes]:
@@ -17,7 +17,7 @@ def send_request(s3_url: str, service: str) -> tuple[str, bytes]:
         return [b"ok"]
 
     scope = f"AWS4-HMAC-SHA256 Credential=x/20250101/us-east-1/{service}/aws4_request, ..."
-    environ = {"REQUEST_METHOD": "GET", **({"HTTP_AUTHORIZATION": scope} if service else {})}
+    environ = {"REQUEST_METHOD": "GET", **({"HTTP_AUTHORIZATION": scope} if service else {}), **fields}
     body = b"".join(
         ExternalS3Middleware(answer_request, s3_url)(environ, lambda status, headers: statuses.append(status))
     )
@@ -28,6 +28,12 @@ def test_refuses_s3_requests_and_names_the_s3_server() -> None:
     status, body = send_request("http://s3:8333", "s3")
     assert status == "400 Bad Request"
     assert b"<Code>InvalidRequest</Code>" in body and b"AWS_ENDPOINT_URL_S3 to http://s3:8333" in body
+
+
+def test_refuses_presigned_requests_to_s3_in_the_format_of_s3() -> None:
+    query = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=x%2F20250101%2Fus-east-1%2Fs3%2Faws4_request"
+    status, body = send_request("http://s3:8333", "", QUERY_STRING=query, CONTENT_TYPE="application/json")
+    assert status == "400 Bad Request" and b"<Code>InvalidRequest</Code>" in body
 
 
 @pytest.mark.parametrize(("s3_url", "service"), [("", "s3"), ("http://s3:8333", "sagemaker"), ("http://s3:8333", "")])

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 from werkzeug.test import EnvironBuilder
 
-from drydock.s3_store.presigned import Refusal, check_request
+from drydock.s3_store.presigned import InvalidPresignedRequest, PresignedMiddleware, check_request
 
 SIGNED_AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 V4 = {
@@ -43,10 +43,23 @@ def build_post(expiration: str) -> dict[str, Any]:
 )
 def test_request_is_refused_after_its_time(environ: dict[str, Any]) -> None:
     check_request(environ, SIGNED_AT + timedelta(seconds=60))
-    with pytest.raises(Refusal, match="expired") as error:
+    with pytest.raises(InvalidPresignedRequest, match="expired") as error:
         check_request(environ, SIGNED_AT + timedelta(seconds=61))
-    response = error.value.build_response()
-    assert response.status_code == 403 and b"<Code>AccessDenied</Code>" in response.data
+    assert error.value.refusal[:2] == (403, "AccessDenied")
+
+
+def test_response_is_an_error_of_s3_whatever_the_content_type() -> None:
+    statuses: list[str] = []
+
+    def answer_all(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        raise AssertionError("the request is not refused")
+
+    environ = {**build_query(**V2), "CONTENT_TYPE": "application/json"}
+    response = PresignedMiddleware(answer_all)(environ, lambda status, headers: statuses.append(status))
+    body = b"".join(response)
+    assert statuses == ["403 Forbidden"]
+    assert b"<Error><Code>AccessDenied</Code><Message>Request has expired</Message>" in body
+    assert b"<Expires>2026-01-01T12:01:00Z</Expires><ServerTime>" in body
 
 
 def test_body_of_an_upload_is_left_as_it_was() -> None:
@@ -67,27 +80,27 @@ def test_body_of_an_upload_is_left_as_it_was() -> None:
     ],
 )
 def test_malformed_times_are_refused(change: dict[str, str], code: str, message: str) -> None:
-    with pytest.raises(Refusal, match=message) as error:
+    with pytest.raises(InvalidPresignedRequest, match=message) as error:
         check_request(build_query(**{**V4, **change}), SIGNED_AT)
-    assert error.value.code == code
+    assert error.value.refusal.code == code
 
 
 @pytest.mark.parametrize("name", V4)
 def test_incomplete_query_never_passes_after_its_time(name: str) -> None:
     query = {key: value for key, value in V4.items() if key != name}
-    with pytest.raises(Refusal):
+    with pytest.raises(InvalidPresignedRequest):
         check_request(build_query(**query), SIGNED_AT + timedelta(days=1))
 
 
 @pytest.mark.parametrize("expires", ["", "later", "9" * 40])
 def test_malformed_time_of_version_2_is_refused(expires: str) -> None:
-    with pytest.raises(Refusal, match="Invalid date"):
+    with pytest.raises(InvalidPresignedRequest, match="Invalid date"):
         check_request(build_query(**{**V2, "Expires": expires}), SIGNED_AT)
 
 
 @pytest.mark.parametrize("expiration", ["", "tomorrow"])
 def test_malformed_policy_is_refused(expiration: str) -> None:
-    with pytest.raises(Refusal, match="Invalid Policy"):
+    with pytest.raises(InvalidPresignedRequest, match="Invalid Policy"):
         check_request(build_post(expiration), SIGNED_AT)
 
 
