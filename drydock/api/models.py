@@ -7,11 +7,11 @@ from typing import Any
 from moto.sagemaker.exceptions import AWSValidationException
 from moto.sagemaker.models import Model
 
-from drydock.api.honest_backend import HonestBackend
+from drydock.api.refusing_backend import RefusingBackend
 from drydock.jobs.transform import rules
 
 
-class ModelsBackend(HonestBackend):
+class ModelsBackend(RefusingBackend):
     """moto's SageMaker backend of one account and region, with SageMaker's checks of models, which moto lacks."""
 
     def __init__(self, region_name: str, account_id: str) -> None:

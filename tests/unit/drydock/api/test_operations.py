@@ -60,7 +60,7 @@ def test_operations_that_run_are_those_of_drydock() -> None:
 def test_documentation_has_the_table() -> None:
     table = format_operations_table()
     assert table in PAGE.read_text(), f"replace the table in {PAGE.name} by this one:\n{table}"
-    assert all(f"{name}" in table for name, _ in iter_operations())
+    assert all(name in table for name, _ in iter_operations())
 
 
 @pytest.mark.parametrize("name", ["StartPipelineExecution", "start_pipeline_execution", "startPipelineExecution"])

@@ -8,12 +8,12 @@ from typing import Any
 
 from moto.sagemaker.models import SageMakerModelBackend
 
-from drydock.api.operations import refuse_operation
+from drydock.api.operations import check_operation, refuse_operation
 from drydock.jobs.rules import refuse
 
 
-class HonestBackend(SageMakerModelBackend):
-    """The SageMaker backend of one account and region. It does not report work that nobody has done."""
+class RefusingBackend(SageMakerModelBackend):
+    """The SageMaker backend of one account and region. It refuses what does not run here."""
 
     has_invented_answers = False
     """Whether moto's invented answers are given nevertheless."""
@@ -24,18 +24,12 @@ class HonestBackend(SageMakerModelBackend):
         Raises:
             NotImplementedError: The server has no invented answers. A retry cannot help.
         """
-        if not self.has_invented_answers:
-            refuse_operation("CreateEndpoint", "endpoints")
+        self._check_operation("CreateEndpoint")
         return super().create_endpoint(*args, **kwargs)
 
     def create_notebook_instance(self, *args: Any, **kwargs: Any) -> Any:
-        """Create a notebook instance, which only moto's invented answers have.
-
-        Raises:
-            NotImplementedError: The server has no invented answers. A retry cannot help.
-        """
-        if not self.has_invented_answers:
-            refuse_operation("CreateNotebookInstance", "notebook instances")
+        """Create a notebook instance; `create_endpoint` describes the error."""
+        self._check_operation("CreateNotebookInstance")
         return super().create_notebook_instance(*args, **kwargs)
 
     def create_auto_ml_job_v2(self, *args: Any, **kwargs: Any) -> str:
@@ -68,3 +62,7 @@ class HonestBackend(SageMakerModelBackend):
         arn = str(super().create_model_package(*args, **kwargs))
         self.model_packages[arn].model_package_status_details = {"ValidationStatuses": [], "ImageScanStatuses": []}
         return arn
+
+    def _check_operation(self, name: str) -> None:
+        if not self.has_invented_answers:
+            check_operation(name)
