@@ -201,6 +201,7 @@ def test_log_of_100_megabytes_needs_little_memory(drydock: Any) -> None:
     assert job["TrainingJobStatus"] == "Completed"
     assert peak - initial < MAX_GROWTH_BYTES
     # The end of a job does not wait for a long log.
+    drydock.wait_until("the log", lambda: drydock.read_log("loud"))
     drydock.wait_until("the whole log", lambda: read_last_page(drydock, "loud")[-1]["message"] == NO_MODEL)
     last_event, training_end = read_last_page(drydock, "loud")[0], find_end(job, "Training")
     assert last_event["message"] == "the end"

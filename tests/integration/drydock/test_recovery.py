@@ -100,6 +100,7 @@ def test_killed_server_loses_no_line_of_a_long_log(tmp_path: Path, run_drydock: 
         kill(server, tmp_path)
     with run_drydock(tmp_path, *OPTIONS) as server:
         assert server.wait_for_end("loud")["TrainingJobStatus"] == "Failed"
+        server.wait_until("the log", lambda: server.read_log("loud"))
         logs, group = server.client("logs"), "/aws/sagemaker/TrainingJobs"
         (stream,) = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix="loud/")["logStreams"]
         query = {"logGroupName": group, "logStreamName": stream["logStreamName"]}

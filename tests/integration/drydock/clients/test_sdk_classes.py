@@ -116,12 +116,12 @@ results["packages"] = list(resources.ModelPackage.get_all(model_package_group_na
 print("\\n" + json.dumps(results), flush=True)
 """
 INFERENCE = """
-import time
+import threading
 def model_fn(model_dir):
     return None
 def transform_fn(model, body, content_type, accept):
-    while body.startswith("wait"):
-        time.sleep(0.05)
+    if body.startswith("wait"):
+        threading.Event().wait()  # until the job is stopped
     return body.upper(), accept
 """
 

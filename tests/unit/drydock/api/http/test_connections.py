@@ -83,10 +83,41 @@ def test_bytes_that_drip_do_not_keep_a_connection(until: Any) -> None:
         until(drip)
 
 
-def test_body_and_response_may_take_their_time_if_they_are_large() -> None:
+class SlowClient:
+    """A socket that lets the server wait for a second at each call. It keeps the times that the server would wait."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.limits_s: list[float] = []
+        self._now = 0.0
+        monkeypatch.setattr("drydock.api.http.connections.time.monotonic", lambda: self._now)
+
+    def settimeout(self, limit_s: float) -> None:
+        self.limits_s.append(limit_s)
+
+    def recv_into(self, buffer: Any) -> int:
+        return self.send(buffer)
+
+    def send(self, data: Any) -> int:
+        self._now += 1
+        return len(data)
+
+
+@pytest.mark.parametrize(("part_bytes", "limits_s"), [(1000, [3, 3, 3, 3]), (500, [3, 2.5, 2, 1.5])])
+def test_client_may_take_its_time_if_it_sends_or_reads_much(
+    monkeypatch: pytest.MonkeyPatch, part_bytes: int, limits_s: list[float]
+) -> None:
+    client: Any = SlowClient(monkeypatch)
+    stream = LimitedSocket(client, ConnectionLimits(patience_s=3.0, min_bytes_per_s=1000.0))
+    for _ in range(2):
+        stream.readinto(bytearray(part_bytes))
+        stream.write(bytes(part_bytes))
+    assert client.limits_s == limits_s
+
+
+def test_large_body_and_response_arrive_whole() -> None:
     body = b"x" * (8 << 20)
     with (
-        run_server(SHORT) as (_, _, address),
+        run_server(PATIENT) as (_, _, address),
         urllib.request.urlopen(f"http://127.0.0.1:{address[1]}/", data=body) as response,
     ):
         assert response.read() == body
