@@ -59,7 +59,7 @@ class Project:
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command of `python -m stack` to its end."""
         child = self.start(*arguments)
-        out, err = child.communicate(timeout=300)
+        out, err = child.communicate(timeout=600)  # as long as a start may take on a loaded machine
         return subprocess.CompletedProcess(child.args, child.returncode, out, err)
 
     def list_processes(self) -> list[psutil.Process]:
