@@ -22,7 +22,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import ClassVar
 
-from pipelines.printable import escape
+from pipelines.escaping import escape
 
 MAX_CHARS = 1_500
 """Longest text of an error, whatever the data holds: it is written to logs, XCom and the terminal."""
@@ -105,7 +105,7 @@ def describe_refusals(refusals: Mapping[dt.date, LeewayError]) -> str:
 
 
 def _format_one_line(text: str, limit: int) -> str:
-    """Put the printable text on one line, and cut out its middle where it is longer than `limit` characters."""
+    """Put the text on one line, escaped, and cut out its middle where it is longer than `limit` characters."""
     line = escape(" ".join(str(text).split()))
     if len(line) <= limit:
         return line

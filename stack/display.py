@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from pipelines.printable import escape, escape_lines
+from pipelines.escaping import escape, escape_lines
 from stack.errors import StackError
 from stack.layout import Layout
 from stack.services import readiness

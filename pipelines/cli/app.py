@@ -30,7 +30,7 @@ from typer.exceptions import Abort, TyperException
 from pipelines import params
 from pipelines.contract import Report
 from pipelines.errors import LeewayError, SpecError
-from pipelines.printable import escape
+from pipelines.escaping import escape
 from pipelines.settings import create_home, settings
 from pipelines.steps import STEPS, load_result_class, load_run_function, load_spec_class, read_summary
 from pipelines.system.error_translation import translate_error

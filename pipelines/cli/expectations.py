@@ -15,7 +15,7 @@ from pipelines.cli.options import FirstOption, JsonOption, LastOption, parse_ran
 from pipelines.cli.terminal import make_console, write_json
 from pipelines.dataset import load_dataset
 from pipelines.errors import SpecError
-from pipelines.printable import escape
+from pipelines.escaping import escape
 from pipelines.settings import settings
 from pipelines.system.log import log
 from pipelines.system.progress import track_progress

@@ -10,7 +10,7 @@ import typer
 
 from pipelines.cli.options import JsonOption
 from pipelines.cli.terminal import make_console, write_json, write_line
-from pipelines.printable import escape
+from pipelines.escaping import escape
 
 if TYPE_CHECKING:
     from pipelines.lake.check import Finding

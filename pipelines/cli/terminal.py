@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any
 
-from pipelines.printable import escape, is_visible
+from pipelines.escaping import escape, is_visible
 
 WIDTH = 150
 """Width of a table where the output is not a terminal."""

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from pipelines.costs.charges import HOUR_S, format_usd
 from pipelines.errors import SpecError
+from pipelines.escaping import escape
 from pipelines.lake import PARTITION
-from pipelines.printable import escape
 
 KEYS = ("month", "project", "model", "instance_type", "dag_id")
 """Columns by which the report can be grouped."""

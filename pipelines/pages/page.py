@@ -1,7 +1,7 @@
 """Render the HTML pages. Each page is one file that needs no other file and no network, and runs no script.
 
-The values of a page come from data. So Jinja escapes all of them, `pipelines.printable` those that a person could
-not see, and the layout's Content-Security-Policy forbids scripts. Equal values give byte-identical files.
+The values of a page come from data. So Jinja escapes all of them, `pipelines.escaping` escapes the characters that a
+person could not see, and the layout's Content-Security-Policy forbids scripts. Equal values give byte-identical files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pipelines.printable import escape
+from pipelines.escaping import escape
 from pipelines.system.files import replace_file
 
 
@@ -43,8 +43,8 @@ def write_page(path: Path, template: str, pictures: Sequence[Path], **values: An
     return path
 
 
-def show(value: Any) -> Any:
-    """Escape what a person could not see of a value that a template shows; leave numbers and HTML as they are."""
+def _escape_value(value: Any) -> Any:
+    """Escape the characters of a value that a person could not see; leave numbers and HTML as they are."""
     return value if value is None or isinstance(value, Markup | int | float) else escape(value)
 
 
@@ -53,7 +53,7 @@ def _build_environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("pipelines.pages"),
         autoescape=True,
-        finalize=show,
+        finalize=_escape_value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

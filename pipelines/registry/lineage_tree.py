@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from pipelines.printable import escape
+from pipelines.escaping import escape
 from pipelines.registry.lifecycle import Journal, State
 from pipelines.registry.versions import Registry
 from pipelines.system.mlflow_server import JOB_TAG

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from pipelines.printable import escape
+from pipelines.escaping import escape
 
 log = logging.getLogger("leeway")
 """Logger of the steps."""

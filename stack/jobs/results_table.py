@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from pipelines.printable import escape
+from pipelines.escaping import escape
 from stack.jobs.training_runs import TrainingRun
 
 _COLUMNS = ("as of", "train | holdout", "rows", "data", "job", "AUC", "PR-AUC", "Brier", "verdict", "version")

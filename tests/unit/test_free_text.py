@@ -20,8 +20,8 @@ import pytest
 from jinja2 import meta
 from rich.console import Console
 
+from pipelines.escaping import is_visible
 from pipelines.pages import page
-from pipelines.printable import is_visible
 
 HOSTILE = "x\nFORGED\r\x1b[2J\x9b1A\x07\u2028\u202e\u200b\ufeff\ufe0f\u3164[bold]"
 MOMENT = dt.datetime(2013, 1, 1, tzinfo=dt.UTC)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pipelines.printable import escape
+from pipelines.escaping import escape
 
 Kind = Literal["catalog", "table", "metadata", "manifest list", "manifest", "rows"]
 Problem = Literal["missing", "cut", "changed", "damaged", "unreadable", "unlisted", "outdated"]

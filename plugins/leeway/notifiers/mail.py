@@ -12,7 +12,7 @@ from urllib.request import url2pathname
 from airflow.sdk import Connection
 
 from leeway.notifiers.message import Message, is_web_address
-from pipelines.printable import escape
+from pipelines.escaping import escape
 from pipelines.settings import settings
 
 MAX_ATTACHED_BYTES = 5_000_000

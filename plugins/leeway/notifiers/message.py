@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from airflow.providers.common.compat.sdk import redact
 
-from pipelines.printable import escape
+from pipelines.escaping import escape
 
 MAX_TITLE_CHARS = 120
 """Longest title: Slack accepts 150 characters, and a mail's subject should be short."""

@@ -14,7 +14,7 @@ from airflow.sdk.definitions.context import Context
 
 from leeway.hooks.step.hook import StepHook
 from leeway.operators.output import ResultOutputMixin
-from pipelines.printable import escape
+from pipelines.escaping import escape
 
 ANSWERS = {"approve": ApprovalOperator.APPROVE, "reject": ApprovalOperator.REJECT}
 """Option of the form, by decision."""

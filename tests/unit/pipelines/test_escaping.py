@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from pipelines.printable import escape, escape_lines, is_visible
+from pipelines.escaping import escape, escape_lines, is_visible
 
 
 @pytest.mark.parametrize(
