@@ -13,6 +13,7 @@ from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.errors import DataError
 from pipelines.registry.artifacts import download_unchecked_package, find_model_files
+from pipelines.registry.lifecycle import find_champion_as_of
 from pipelines.registry.package_digest import check_package
 from pipelines.registry.versions import Registry, read_as_of
 from pipelines.system.files import sha256
@@ -66,7 +67,7 @@ def open_registered_candidate(model: str, number: str, *, backfill: bool) -> Ite
     version = registry.get_version(model, number)
     is_champion = False
     if backfill:
-        champion = registry.find_champion_as_of(model, read_as_of(version))
+        champion = find_champion_as_of(registry, model, read_as_of(version))
     else:
         champion = registry.find_champion(model)
         is_champion = champion is not None and str(champion.version) == number

@@ -84,26 +84,6 @@ class Registry:
         """
         return self._find_by_alias(name, CHAMPION)
 
-    def find_champion_as_of(self, name: str, moment: dt.date) -> ModelVersion | None:
-        """Return the champion that a training as of `moment` would have been compared with; None where there was none.
-
-        This is the version with the latest as_of before `moment` among those that are or were champion, or would have
-        been if their backfill had promoted them; of versions with the same as_of, the newest.
-
-        Raises:
-            DataError: one of these versions has no tag `leeway.as_of`. A retry cannot help.
-            ServiceError: MLflow failed. A retry can help.
-        """
-        champion = self.find_champion(name)
-        champion_number = str(champion.version) if champion else None
-        champions = [
-            version
-            for version in self.list_versions(name)
-            if {PROMOTED_TAG, WOULD_PROMOTE_TAG} & set(version.tags) or str(version.version) == champion_number
-        ]
-        earlier_champions = [version for version in champions if read_as_of(version) < moment]
-        return max(earlier_champions, key=lambda version: (read_as_of(version), int(version.version)), default=None)
-
     def list_versions(self, name: str) -> list[ModelVersion]:
         """Return every version of model `name` with its tags, oldest first; MLflow does not return aliases here."""
         return self._search(f"name = '{name}'")

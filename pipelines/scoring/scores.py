@@ -21,6 +21,7 @@ from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.features import building, engines
 from pipelines.lake import Commit, Lake
+from pipelines.registry.lifecycle import find_champion_as_of
 from pipelines.registry.versions import Registry, read_as_of
 from pipelines.scoring.predictions import MODEL, SCORE, SCORED_AT, VERSION
 from pipelines.settings import settings
@@ -47,7 +48,7 @@ def choose_version(registry: Registry, name: str, number: str, day: dt.date) -> 
     champion = registry.find_champion(name)
     if champion is None or read_as_of(champion) <= day:
         return champion
-    return registry.find_champion_as_of(name, day + DAY)
+    return find_champion_as_of(registry, name, day + DAY)
 
 
 @contextmanager

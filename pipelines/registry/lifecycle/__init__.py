@@ -7,6 +7,7 @@ say, and the events are read again. This is repeated until both agree.
 """
 
 from pipelines.registry.lifecycle.aliases import adopt_alias, get_champion, read_champion_alias, sync_aliases
+from pipelines.registry.lifecycle.champions import find_champion_as_of
 from pipelines.registry.lifecycle.events import Event, Kind, State, fold
 from pipelines.registry.lifecycle.journal import Journal
 from pipelines.registry.lifecycle.reconciliation import reconcile
@@ -23,6 +24,7 @@ __all__ = [
     "Kind",
     "State",
     "adopt_alias",
+    "find_champion_as_of",
     "fold",
     "get_champion",
     "read_champion_alias",

@@ -114,7 +114,10 @@ class State:
     champion: str = ""
     """Version that is champion; empty where there is none."""
     earlier_champions: tuple[str, ...] = ()
-    """Versions that were champion before, the latest last, without those that were rolled back."""
+    """Versions that were champion before, the latest last, without those in `rolled_back`."""
+    rolled_back: frozenset[str] = frozenset()
+    """Versions that a rollback took out of service, and that were not champion again since. A rollback over several
+    versions takes out all of them."""
     blocked: Mapping[str, str] = field(default_factory=dict)
     """Version that may not be promoted, to the reason."""
     judgements: Mapping[str, Event] = field(default_factory=dict)
@@ -161,13 +164,22 @@ def _change_champion(state: State, event: Event) -> State:
     """Return the state after an event that changed the champion."""
     champion, earlier_champions = event.to_version, state.earlier_champions
     blocked_versions = {version: why for version, why in state.blocked.items() if version != champion}
+    rolled_back = state.rolled_back - {champion}
     if event.kind is Kind.ROLLED_BACK:
+        rolled_back |= {event.version}
         if champion in earlier_champions:
-            earlier_champions = earlier_champions[: earlier_champions.index(champion)]
+            index = earlier_champions.index(champion)
+            rolled_back |= set(earlier_champions[index + 1 :])
+            earlier_champions = earlier_champions[:index]
         blocked_versions[event.version] = f"it was rolled back: {event.why}"
     else:
         other_champions = (version for version in earlier_champions if version != champion)
         earlier_champions = (*other_champions, *filter(None, [state.champion]))
     return replace(
-        state, champion=champion, earlier_champions=earlier_champions, blocked=blocked_versions, last_change=event
+        state,
+        champion=champion,
+        earlier_champions=earlier_champions,
+        rolled_back=rolled_back,
+        blocked=blocked_versions,
+        last_change=event,
     )

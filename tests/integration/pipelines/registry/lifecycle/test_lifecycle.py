@@ -1,5 +1,6 @@
 """Test the events of the registry and its alias, with a real MLflow, a real lake and versions without files."""
 
+import datetime as dt
 import json
 import logging
 import shutil
@@ -12,7 +13,9 @@ from typer.testing import CliRunner
 
 from pipelines.cli import registry
 from pipelines.errors import DataError, PromotionError, ServiceError, SpecError
-from pipelines.registry.lifecycle import Journal, Kind, State, record_registration
+from pipelines.registry.lifecycle import Journal, Kind, State, find_champion_as_of, record_registration
+from pipelines.registry.versions import Registry
+from pipelines.scoring.scores import choose_version
 from pipelines.steps import decide as deciding
 from pipelines.steps import promote as promoting
 from pipelines.steps import rollback as rolling
@@ -278,6 +281,37 @@ def test_rolls_back_to_a_given_version(model: str, client: Any, make_version: Ca
     with pytest.raises(PromotionError, match="it was rolled back"):
         rollback(model, to=third)
     assert rollback(model, to=fourth, force=True).version == fourth == read_alias(client, model)
+
+
+def test_a_version_that_was_rolled_back_is_no_champion_of_the_past(
+    model: str, client: Any, make_version: Callable[..., str]
+) -> None:
+    days = dict(zip("1234", ("2013-02-01", "2013-03-01", "2013-04-01", "2013-05-01"), strict=True))
+    registry, moment = Registry.open(), dt.date(2013, 4, 15)
+
+    def find_champion() -> str:
+        """Return the champion of the moment. It scores the day, and a backfill compares its candidate with it."""
+        version, scorer = find_champion_as_of(registry, model, moment), choose_version(registry, model, "", moment)
+        assert version is not None and scorer is not None and scorer.version == version.version
+        return str(version.version)
+
+    def promote_next(number: str) -> None:
+        assert make_version(days[number]) == number
+        promote(model, number)
+
+    for number in "123":
+        promote_next(number)
+    rollback(model)
+    promote_next("4")
+    assert find_champion() == "2"
+    rollback(model, to="1")
+    promote(model, make_version("2013-06-01"))
+    assert find_champion() == "1", "the rollback was over version 2, too"
+    rollback(model, to="3", force=True)
+    promote(model, make_version("2013-07-01"))
+    assert find_champion() == "3", "the control: it was champion again"
+    run_cli("retire", model, "3", "--why", "superseded")
+    assert find_champion() == "3", "a retirement is not about the past"
 
 
 def test_a_run_rolls_back_once_however_often_it_is_retried(

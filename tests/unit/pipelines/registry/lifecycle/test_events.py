@@ -53,6 +53,23 @@ def test_promotions_add_champions_and_rollbacks_remove_them() -> None:
     assert fold_state(*PROMOTIONS, forced_rollback) == ("9", ("1", "2"), "", {"3"}), "version 9 was never champion"
 
 
+@pytest.mark.parametrize(
+    ("events", "rolled_back"),
+    [
+        ([], set()),
+        ([build_rollback("3", "2")], {"3"}),
+        ([build_rollback("3", "1")], {"2", "3"}),
+        ([build_rollback("3", "9")], {"3"}),
+        ([build_rollback("3", "1"), build_promotion("1", "4")], {"2", "3"}),
+        ([build_rollback("3", "1"), build_promotion("1", "2")], {"3"}),
+        ([build_rollback("3", "2"), build_rollback("2", "3")], {"2"}),
+        ([build_event(Kind.RETIRED, "1")], set()),
+    ],
+)
+def test_a_version_is_rolled_back_until_it_is_champion_again(events: list[Event], rolled_back: set[str]) -> None:
+    assert fold([*PROMOTIONS, *events]).rolled_back == rolled_back
+
+
 def test_a_second_promotion_unblocks_a_version() -> None:
     assert fold_state(*PROMOTIONS, build_rollback("3", "2"), build_promotion("2", "3")) == ("3", ("1", "2"), "", set())
     assert fold_state(*PROMOTIONS, build_promotion("3", "1")) == ("1", ("2", "3"), "", set())

@@ -1,0 +1,34 @@
+"""Find the version that was champion of a model at a moment of the past."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from mlflow.entities.model_registry import ModelVersion
+
+from pipelines.registry.lifecycle.journal import Journal
+from pipelines.registry.versions import PROMOTED_TAG, WOULD_PROMOTE_TAG, Registry, read_as_of
+
+
+def find_champion_as_of(registry: Registry, model: str, moment: dt.date) -> ModelVersion | None:
+    """Return the champion that a training as of `moment` would have been compared with; None where there was none.
+
+    This is the version with the latest as_of before `moment` among those that are or were champion, or would have
+    been if their backfill had promoted them; of versions with the same as_of, the newest. Versions in
+    `State.rolled_back` are left out.
+
+    Raises:
+        DataError: one of these versions has no tag `leeway.as_of`. A retry cannot help.
+        ServiceError: MLflow failed. A retry can help.
+    """
+    champion, rolled_back = registry.find_champion(model), Journal.open().read_state(model).rolled_back
+    champion_number = str(champion.version) if champion else None
+    champions = [
+        version
+        for version in registry.list_versions(model)
+        if {PROMOTED_TAG, WOULD_PROMOTE_TAG} & set(version.tags) or str(version.version) == champion_number
+    ]
+    earlier_champions = [
+        version for version in champions if str(version.version) not in rolled_back and read_as_of(version) < moment
+    ]
+    return max(earlier_champions, key=lambda version: (read_as_of(version), int(version.version)), default=None)
