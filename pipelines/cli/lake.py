@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -45,9 +44,8 @@ def check(
     """
     from pipelines.steps import check_lake
 
-    spec = check_lake.CheckLakeSpec(
-        repair=repair, backup=Path(backup) if backup else None, content=content, older=older
-    )
+    values = {"repair": repair, "backup": backup or None, "content": content, "older": older}
+    spec = check_lake.CheckLakeSpec.parse(values, "lake check")
     report, restored = check_lake.inspect(spec)
     if as_json:
         write_json(check_lake.to_json_values(report, restored))

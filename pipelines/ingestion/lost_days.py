@@ -11,16 +11,14 @@ from typing import Self
 import pyarrow as pa
 
 from pipelines.dataset import Dataset
-from pipelines.errors import LeewayError, SpecError
+from pipelines.errors import SpecError
 from pipelines.ingestion import changes
 from pipelines.lake import Lake
-from pipelines.lake.check import Finding
+from pipelines.lake.repair import DatasetDonor
 from pipelines.lake.spool import write_local_files
-from pipelines.system.error_translation import translate_error
-from pipelines.system.log import log
 
 
-class SourceDonor:
+class SourceDonor(DatasetDonor):
     """The sources of datasets. A source that is read incrementally is read from its beginning, once.
 
     Args:
@@ -30,7 +28,7 @@ class SourceDonor:
     name = "the source"
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
-        self._datasets = {dataset.staging: dataset for dataset in datasets}
+        super().__init__({dataset.staging: dataset for dataset in datasets})
         self._stack, self._changed_rows = ExitStack(), dict[str, changes.ChangedRows]()
 
     def __enter__(self) -> Self:
@@ -41,35 +39,20 @@ class SourceDonor:
         """Remove what was read."""
         self._stack.close()
 
-    def offer_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
-        """Write the source's rows of the day as `ingest` or `sync` would; nothing where they cannot be read."""
-        dataset = self._datasets.get(finding.table)
-        if dataset is None or not finding.digest:
-            return []
-        day = dt.date.fromisoformat(finding.partition)
-        try:
-            with ExitStack() as stack:
-                return write_local_files(
-                    folder, day, self._open_rows(dataset, day, stack), Lake.open().read_schema(dataset.staging)
-                )
-        except Exception as error:
-            log.warning("%s %s: the source has no rows: %s", dataset.name, day, _describe(error))
-            return []
+    def _write_rows(self, dataset: Dataset, table: str, day: dt.date, folder: Path) -> Sequence[Path]:
+        with ExitStack() as stack:
+            return write_local_files(folder, day, self._open_rows(dataset, day, stack), Lake.open().read_schema(table))
 
     def _open_rows(self, dataset: Dataset, day: dt.date, stack: ExitStack) -> pa.RecordBatchReader:
         try:
-            return dataset.open_source().read(day)
-        except SpecError:
+            source = dataset.open_source()
+        except SpecError:  # it has no partitions
             changed_rows = self._changed_rows.get(dataset.name) or self._read_all_changes(dataset)
             return stack.enter_context(changes.merge_changes(Lake.open(), dataset, changed_rows, day, False))
+        return source.read(day)
 
     def _read_all_changes(self, dataset: Dataset) -> changes.ChangedRows:
         source, schema = dataset.open_changing_source(), Lake.open().read_schema(dataset.staging)
         rows = self._stack.enter_context(changes.read_changes(source, None, dataset.name, schema))
         self._changed_rows[dataset.name] = rows
         return rows
-
-
-def _describe(error: Exception) -> str:
-    translation = translate_error(error)
-    return translation.message if isinstance(translation, LeewayError) else str(error)

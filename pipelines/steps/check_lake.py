@@ -7,18 +7,19 @@ Idempotent. The report is in LEEWAY_HOME/lake_check.json.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.contract import Result, Spec
-from pipelines.errors import DataError, SpecError
+from pipelines.errors import DataError
 from pipelines.settings import create_home, settings
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
+    from pipelines.dataset import Dataset
     from pipelines.lake.check import Finding, LakeReport, Scope
     from pipelines.lake.repair import Donor
 
@@ -29,10 +30,12 @@ MAX_NAMED = 3
 class CheckLakeSpec(Spec):
     """What to check, and whether to repair it."""
 
+    needs: ClassVar[Mapping[str, str]] = {"backup": "repair"}
+
     repair: bool = False
     """Whether to restore what is lost."""
     backup: Path | None = None
-    """File of `make backup` to restore from, besides the sources; only with `repair`."""
+    """File of `make backup` to restore from, besides the sources. Needs `repair`."""
     content: bool = True
     """Whether to read the content of all files; otherwise only their presence and size are checked."""
     older: bool = True
@@ -82,8 +85,6 @@ def inspect(spec: CheckLakeSpec) -> tuple[LakeReport, list[Finding]]:
     from pipelines.lake.check import Scope, check_lake
     from pipelines.system.files import write_json
 
-    if spec.backup and not spec.repair:
-        raise SpecError("a backup is used only by a repair.", "Give --repair, too.")
     create_home()
     scope = Scope(reads_content=spec.content, includes_older=spec.older)
     report, restored = _repair(spec, scope) if spec.repair else (check_lake(scope=scope), [])
@@ -98,15 +99,14 @@ def inspect(spec: CheckLakeSpec) -> tuple[LakeReport, list[Finding]]:
 
 def to_json_values(report: LakeReport, restored: Sequence[Finding]) -> dict[str, Any]:
     """Return the complete report as values that JSON has."""
-    lost = [asdict(finding) for finding in report.findings]
-    return _count(report) | {"restored": [asdict(finding) for finding in restored], "lost": lost}
+    return _count(report) | {"restored": list(map(asdict, restored)), "lost": list(map(asdict, report.findings))}
 
 
 def make_error(findings: Sequence[Finding], spec: CheckLakeSpec) -> DataError:
     """Make the error that names the first of what is lost."""
-    named = "; ".join(finding.describe() for finding in findings[:MAX_NAMED])
+    descriptions = "; ".join(finding.describe() for finding in findings[:MAX_NAMED])
     number = "1 part" if len(findings) == 1 else f"{len(findings)} parts"
-    message = f"{number} of the lake cannot be read: {named}. {get_report_path()} has all."
+    message = f"{number} of the lake cannot be read: {descriptions}. {get_report_path()} has all."
     return DataError(message, findings[0].advice if spec.repair else "Run `python -m pipelines lake check --repair`.")
 
 
@@ -127,22 +127,26 @@ def _repair(spec: CheckLakeSpec, scope: Scope) -> tuple[LakeReport, list[Finding
 @contextmanager
 def _open_donors() -> Iterator[Sequence[Donor]]:
     """Open what has the rows of staged, published and quarantined partitions."""
-    from pipelines.dataset import list_datasets, load_dataset
     from pipelines.ingestion.lost_days import SourceDonor
     from pipelines.validation.lost_days import ValidationDonor
 
-    datasets = [load_dataset(name) for name in list_datasets()]
+    datasets = _load_datasets()
     with SourceDonor(datasets) as source:
         yield [source, ValidationDonor(datasets)]
 
 
 def _add_advice(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    from pipelines.dataset import list_datasets, load_dataset
     from pipelines.lake.check.advice import advise
 
-    datasets = [load_dataset(name) for name in list_datasets()] if findings else []
+    datasets = _load_datasets() if findings else []
     return tuple(replace(finding, advice=advise(finding, datasets)) for finding in findings)
 
 
 def _count(report: LakeReport) -> dict[str, Any]:
     return {name: getattr(report, name) for name in ("tables", "snapshots", "files", "rows", "size_bytes")}
+
+
+def _load_datasets() -> list[Dataset]:
+    from pipelines.dataset import list_datasets, load_dataset
+
+    return [load_dataset(name) for name in list_datasets()]

@@ -8,15 +8,13 @@ from pathlib import Path
 
 from pipelines.dataset import Dataset
 from pipelines.lake import Lake
-from pipelines.lake.check import Finding
+from pipelines.lake.repair import DatasetDonor
 from pipelines.lake.spool import write_local_files
 from pipelines.settings import settings
-from pipelines.system.error_translation import translate_error
-from pipelines.system.log import log
 from pipelines.validation import quarantine, suites
 
 
-class ValidationDonor:
+class ValidationDonor(DatasetDonor):
     """The staged rows of datasets, split by the present suites. Nothing is published and no evidence is written.
 
     Args:
@@ -26,19 +24,7 @@ class ValidationDonor:
     name = "the staged rows"
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
-        self._datasets = {table: dataset for dataset in datasets for table in (dataset.published, dataset.quarantine)}
-
-    def offer_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
-        """Write the good or the bad rows of the day as `validate` would; nothing where they cannot be judged."""
-        dataset = self._datasets.get(finding.table)
-        if dataset is None or not finding.digest:
-            return []
-        day = dt.date.fromisoformat(finding.partition)
-        try:
-            return self._write_rows(dataset, finding.table, day, folder)
-        except Exception as error:
-            log.warning("%s %s cannot be judged again: %s", dataset.name, day, translate_error(error))
-            return []
+        super().__init__({table: dataset for dataset in datasets for table in (dataset.published, dataset.quarantine)})
 
     def _write_rows(self, dataset: Dataset, table: str, day: dt.date, folder: Path) -> Sequence[Path]:
         suite = suites.load_suite(settings().project / "expectations", dataset.name)

@@ -163,8 +163,12 @@ def list_combinations() -> Iterator[tuple[str, ...]]:
             others = [parameter for parameter in parameters if parameter is not day]
             required = [parameter for parameter in others if parameter.required]
             for other in (None, *(parameter for parameter in others if not parameter.required)):
-                given = [*required, other] if other else required
-                arguments = [word for parameter in given for word in write_argument(parameter, choose_value(parameter))]
+                chosen_parameters = [*required, other] if other else required
+                arguments = [
+                    word
+                    for parameter in chosen_parameters
+                    for word in write_argument(parameter, choose_value(parameter))
+                ]
                 yield (*words, *arguments, *write_argument(day, NONSENSE))
 
 
@@ -214,9 +218,9 @@ def test_a_field_without_effect_is_refused(step: str) -> None:
     required = {name: value for name, value in REQUIRED.items() if name in spec_class.model_fields}
     pairs = [*spec_class.needs.items(), *spec_class.replaces.items()]
     for field, other in pairs:
-        given = {field: GIVEN.get(field, "x")}
-        both = {**given, other: GIVEN.get(other, "y")}
-        refused, accepted = (given, both) if field in spec_class.needs else (both, given)
+        alone = {field: VALUES.get(field, "x")}
+        both = {**alone, other: VALUES.get(other, "y")}
+        refused, accepted = (alone, both) if field in spec_class.needs else (both, alone)
         with pytest.raises(SpecError, match=r"has no effect (without|beside)") as error:
             spec_class.parse({**required, **refused}, "test")
         assert field in str(error.value) and other in str(error.value)
@@ -225,7 +229,7 @@ def test_a_field_without_effect_is_refused(step: str) -> None:
 
 
 REQUIRED = {"model_name": "", "partition": "2013-01-02", "why": "x", "dataset": "flights"}
-GIVEN: dict[str, Any] = {"force": True, "lineage": {"a": "b"}}
+VALUES: dict[str, Any] = {"force": True, "lineage": {"a": "b"}}
 
 
 def test_there_are_fields_that_need_another() -> None:

@@ -1,0 +1,49 @@
+"""The base of the donors that make the rows of a dataset's lost partitions again."""
+
+from __future__ import annotations
+
+import datetime as dt
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pipelines.dataset import Dataset
+from pipelines.errors import StorageError
+from pipelines.lake.check.findings import Finding
+from pipelines.system.error_translation import translate_error
+from pipelines.system.log import log
+
+
+class DatasetDonor(ABC):
+    """Something that can make the rows of lost partitions of datasets again.
+
+    Args:
+        datasets: table whose partitions may be restored, to its dataset.
+    """
+
+    name: str
+
+    def __init__(self, datasets: Mapping[str, Dataset]) -> None:
+        self._datasets = datasets
+
+    def offer_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
+        """Write the rows of the lost day as the step that wrote them would; none where they cannot be made.
+
+        Raises:
+            StorageError: the disk is full or fails. A retry can help.
+        """
+        dataset = self._datasets.get(finding.table)
+        if dataset is None or not finding.digest:
+            return []
+        try:
+            return self._write_rows(dataset, finding.table, dt.date.fromisoformat(finding.partition), folder)
+        except Exception as error:  # a source of a dataset may raise any error
+            translation = translate_error(error)
+            if isinstance(translation, StorageError):
+                raise translation from None
+            log.warning("%s: not restored from %s: %s", finding.describe(), self.name, translation.message)
+            return []
+
+    @abstractmethod
+    def _write_rows(self, dataset: Dataset, table: str, day: dt.date, folder: Path) -> Sequence[Path]:
+        """Write the rows of a day of a table to files in the folder; none where the day has no rows."""
