@@ -44,7 +44,7 @@ class Settings(BaseSettings):
     workspace_days: int = Field(default=30, ge=1, le=MAX_DAYS)
     """Days without use after which a DVC workspace is removed."""
     memory_mib: int = Field(default=768, ge=16, le=1 << 30)
-    """Most memory, MiB, that DuckDB may use in a process; what does not fit is spilled to LEEWAY_HOME/tmp."""
+    """Largest memory, MiB, of one DuckDB query; what does not fit is spilled to LEEWAY_HOME/tmp."""
     dvc_remote: str = ""
     """Second copy of DVC's data, outside of LEEWAY_HOME: a folder, or s3://BUCKET/PREFIX. Empty: no second copy."""
     actor: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,8 @@ def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:
             A retry cannot help.
         ServiceError: MLflow failed. A retry can help.
     """
-    # The folder lives as long as the function: a model may import a module of its package when it scores.
-    folder = None if package else tempfile.TemporaryDirectory(prefix="leeway-")
-    package = package or download_package(version, Path(folder.name if folder else ""))
+    folder = tempfile.TemporaryDirectory(prefix="leeway-")
+    package = package or download_package(version, Path(folder.name))
     try:
         model = mlflow.pyfunc.load_model(str(package))
         columns = [column.name for column in model.metadata.get_input_schema().inputs]
@@ -47,8 +47,10 @@ def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:
             "If it is champion, `python -m pipelines rollback` to a version that can be loaded.",
         ) from None
 
-    def score(rows: pd.DataFrame, _folder: object = folder) -> Any:
+    def score(rows: pd.DataFrame) -> Any:
         with translate_mlflow_errors():
             return model.predict(rows[columns])
 
+    # Not before: a model may import a module of its package when it scores.
+    weakref.finalize(score, folder.cleanup)
     return score

@@ -26,16 +26,16 @@ T = TypeVar("T")
 
 
 @contextmanager
-def connect(memory_mib: int = 0) -> Iterator[duckdb.DuckDBPyConnection]:
+def connect(memory_mib: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a connection to an empty database in memory; when the block ends, remove the files that it spilled.
 
     Args:
-        memory_mib: memory limit, MiB; 0: LEEWAY_MEMORY_MIB.
+        memory_mib: memory limit, MiB, if it is lower than LEEWAY_MEMORY_MIB; None: LEEWAY_MEMORY_MIB.
     """
-    memory_mib = memory_mib or settings().memory_mib
+    limit_mib = min(memory_mib or settings().memory_mib, settings().memory_mib)
     with make_spill_folder() as folder:
         config = {
-            "memory_limit": f"{memory_mib}MiB",
+            "memory_limit": f"{limit_mib}MiB",
             "temp_directory": str(folder),
             # By default DuckDB downloads extensions.
             "autoinstall_known_extensions": "false",

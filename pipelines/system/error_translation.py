@@ -39,7 +39,7 @@ DISK_ERROR_TEXTS = ("disk I/O error", "Read-only file system", "readonly databas
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 """Codes of a machine without free file descriptors, memory or processes."""
 MEMORY_TEXT = "Out of Memory Error:"
-"""Begin of the text of DuckDB's error; pyarrow raises an error with this text where it reads DuckDB's rows."""
+"""Beginning of the text of DuckDB's error; pyarrow raises an error with this text where it reads DuckDB's rows."""
 AWS_ERROR = re.compile(r"AWS Error ([A-Z_]+) during")
 """Code of an error of S3 in the text of pyarrow's error, whose class says nothing about it."""
 PERMANENT_AWS_ERRORS = re.compile(
@@ -96,13 +96,13 @@ def translate_known_error(error: BaseException) -> LeewayError | None:
         return StorageError(
             "there is no space left on the disk.", "Free some space and run it again; no file is incomplete."
         )
-    if _is_caused_by(error, DISK_ERRORS, DISK_ERROR_TEXTS):
-        reason = describe_reason(error)
+    if cause := _find_cause(error, DISK_ERRORS, DISK_ERROR_TEXTS):
+        reason = describe_reason(cause)
         return StorageError(f"a file cannot be read or written: {reason}.", "Is the disk read-only, or failing?")
     if isinstance(error, OSError) and (match := AWS_ERROR.search(str(error))):
         return _translate_aws_error(match[1], describe_reason(error))
-    if _is_caused_by(error, (), (MEMORY_TEXT,)):
-        reason = describe_reason(error).partition(MEMORY_TEXT)[2].strip()
+    if cause := _find_cause(error, (), (MEMORY_TEXT,)):
+        reason = describe_reason(cause).partition(MEMORY_TEXT)[2].strip()
         return InvalidError(
             f"DuckDB needs more memory than it may use: {reason}.", "Set LEEWAY_MEMORY_MIB higher (MiB; default: 768)."
         )
@@ -114,7 +114,7 @@ def translate_known_error(error: BaseException) -> LeewayError | None:
 
 def is_disk_full(error: BaseException) -> bool:
     """Return whether a full disk caused the error, whichever library raised it."""
-    return _is_caused_by(error, NO_SPACE, NO_SPACE_TEXTS)
+    return _find_cause(error, NO_SPACE, NO_SPACE_TEXTS) is not None
 
 
 def describe_reason(error: BaseException) -> str:
@@ -129,14 +129,14 @@ def describe_reason(error: BaseException) -> str:
     return " ".join(text.split()).rstrip(".") or type(error).__name__
 
 
-def _is_caused_by(error: BaseException | None, codes: Sequence[int], texts: Sequence[str]) -> bool:
-    """Return whether the error, or one that it was raised from, has one of the codes or texts."""
+def _find_cause(error: BaseException | None, codes: Sequence[int], texts: Sequence[str]) -> BaseException | None:
+    """Return the first with one of the codes or texts: the error, or one that it was raised from; None without one."""
     while error is not None:
         has_code = isinstance(error, OSError) and error.errno in codes
         if has_code or any(text in str(error) for text in texts):
-            return True
+            return error
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return False
+    return None
 
 
 def _translate_by_table(error: BaseException) -> Iterator[LeewayError | None]:

@@ -14,28 +14,27 @@ from typing import Any
 
 import yaml
 
-from pipelines.settings import settings
 from pipelines.system.log import log
 from pipelines.versioning import stages
-from pipelines.versioning.workspaces import Workspace
+from pipelines.versioning.workspaces import Workspace, get_cache_folder
 
 FOLDER_SUFFIX = ".dir"
 """End of DVC's digest of a folder. The file of this name in the cache lists the folder's files, as JSON."""
 
 
-def remove_damaged(workspace: Workspace, targets: Iterable[str], written: Iterable[str]) -> list[str]:
+def remove_damaged(workspace: Workspace, targets: Iterable[str], computed_stages: Iterable[str]) -> list[str]:
     """Remove the outputs whose files are not those that dvc.lock names, and the files of the cache that are damaged.
 
     Args:
         workspace: an open workspace, in which the targets are up to date.
         targets: names of stages; the stages that they depend on are examined, too.
-        written: names of stages whose outputs were written just now. They are not examined.
+        computed_stages: names of stages whose command ran just now. Their outputs are not examined.
 
     Returns:
         The paths of the outputs.
     """
     needed_stages = stages.select_with_dependencies(stages.load_stages(workspace.folder / "dvc.yaml"), targets)
-    names = {stage.name for stage in needed_stages} - set(written)
+    names = {stage.name for stage in needed_stages} - set(computed_stages)
     locked_stages = yaml.safe_load((workspace.folder / "dvc.lock").read_text(encoding="utf-8")).get("stages", {})
     outputs = [out for name in sorted(names & set(locked_stages)) for out in locked_stages[name].get("outs", [])]
     return [out["path"] for out in outputs if _remove_if_damaged(workspace.folder, out)]
@@ -70,7 +69,7 @@ def _list_files(path: Path, digest: str) -> dict[Path, str]:
 
 
 def _get_cached_file(digest: str) -> Path:
-    return settings().home / "dvc" / "cache" / "files" / "md5" / digest[:2] / digest[2:]
+    return get_cache_folder() / "files" / "md5" / digest[:2] / digest[2:]
 
 
 def _compute_md5(path: Path) -> str:

@@ -25,7 +25,7 @@ from pipelines.system.files import digest_files, replace_file, sha256
 from pipelines.system.locks import hold_lock
 from pipelines.system.log import log
 from pipelines.versioning import stages
-from pipelines.versioning.workspaces import Workspace
+from pipelines.versioning.workspaces import Workspace, get_cache_folder
 
 RUNS = "runs"
 """Folder of the entries, in DVC's cache and at its remote."""
@@ -163,7 +163,7 @@ def _look_up(sections: Mapping[str, Any], key: str) -> Any:
 
 
 def _get_runs_folder() -> Path:
-    return settings().home / "dvc" / "cache" / RUNS
+    return get_cache_folder() / RUNS
 
 
 def _get_entry_name(path: str) -> str:

@@ -97,6 +97,11 @@ def open_workspace(
         yield Workspace(folder, code, handle)
 
 
+def get_cache_folder() -> Path:
+    """Return the folder of DVC's cache, which all workspaces share."""
+    return settings().home / "dvc" / "cache"
+
+
 def _get_workspaces_folder() -> Path:
     return settings().home / "workspaces"
 
@@ -163,7 +168,7 @@ def _configure_dvc(folder: Path) -> None:
         f"site_cache_dir = {folder / '.dvc' / 'site'}",
         *([f"remote = {REMOTE}"] if settings().dvc_remote else []),
         "[cache]",
-        f"dir = {settings().home / 'dvc' / 'cache'}",
+        f"dir = {get_cache_folder()}",
         *_build_remote_lines(),
     ]
     (folder / ".dvc" / "config").write_text("\n".join(lines) + "\n", encoding="utf-8")

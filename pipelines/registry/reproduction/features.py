@@ -9,7 +9,6 @@ import yaml
 from pipelines.errors import InvalidError
 from pipelines.registry.reproduction.comparison import Comparison
 from pipelines.registry.reproduction.record import Record
-from pipelines.settings import settings
 from pipelines.system.files import digest_files
 from pipelines.system.log import log
 from pipelines.versioning import dvc_calls
@@ -18,8 +17,6 @@ from pipelines.versioning.workspaces import Workspace
 FEATURES = "data/features"
 STORED_FEATURES = "data/kept"
 """Folder of the workspace for the copy of the features that DVC stored."""
-MEMORY_MIB = 1_000
-"""Memory, MiB, that DuckDB may use at least while it compares rows."""
 
 
 def restore_stored_features(comparison: Comparison, record: Record, workspace: Workspace) -> Path | None:
@@ -76,7 +73,7 @@ def _describe_row_changes(stored_file: Path, rebuilt_file: Path) -> str:
         row = connection.execute(sql, [str(file), str(other)]).fetchone()
         return int(row[0]) if row else 0
 
-    with connect(max(MEMORY_MIB, settings().memory_mib)) as connection:
+    with connect() as connection:
         try:
             removed_rows = count_missing(stored_file, rebuilt_file)
             added_rows = count_missing(rebuilt_file, stored_file)

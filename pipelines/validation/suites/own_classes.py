@@ -62,6 +62,7 @@ def _load_file(path: Path) -> None:
         return
     classes = dict(registry._registered_expectations)
     module = ModuleType(f"leeway_expectations_{path.stem}")
+    module.__file__ = str(path)
     sys.modules[module.__name__] = module  # pydantic looks up the types of fields there
     try:
         # Not by importlib: its bytecode of a file of the same size and second would be taken for this file's.

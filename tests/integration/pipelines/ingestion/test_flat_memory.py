@@ -113,7 +113,8 @@ def measure_sync_peak(commands: Any, home: Path, rows: int, limit_mib: int = 0) 
     """Return the peak memory, MiB, of a sync of new rows, and of one row in ten that is read again."""
     numbers = ", ".join(f"(hash(i + {n}) % 100000)::DOUBLE AS number_{n}" for n in range(NUMBERS))
     code = SYNC.format(rows=rows, numbers=numbers, limit_mib=limit_mib)
-    result = commands.run(sys.executable, "-c", code, env={"LEEWAY_HOME": str(home)}, is_real=True)
+    variables = {"LEEWAY_HOME": str(home)} | ({"LEEWAY_MEMORY_MIB": str(limit_mib)} if limit_mib else {})
+    result = commands.run(sys.executable, "-c", code, env=variables, is_real=True)
     assert result.code == 0, result.err
     (new, staged, _), (again, changed, peak_mb) = json.loads(result.out.splitlines()[-1])
     assert (new, staged, again, changed) == (rows, [rows], rows // 10, [])

@@ -50,11 +50,12 @@ print(json.dumps([result.rows, result.quarantined, read_peak_mb()]))
 def measure_peak(commands: Any, folder: Path, rows: int, limit_mib: int = 0) -> float:
     """Stage a day and validate it in another process; return the peak memory of that process, MiB.
 
-    `limit_mib` replaces DuckDB's low memory limit; 0 leaves it as it is.
+    `limit_mib` replaces DuckDB's memory limits; 0 leaves them as they are.
     """
     (folder / "expectations").mkdir(parents=True)
     (folder / "expectations/flights.json").write_text(json.dumps(SUITE))
     variables = {"LEEWAY_HOME": str(folder), "LEEWAY_PROJECT": str(folder)}
+    variables |= {"LEEWAY_MEMORY_MIB": str(limit_mib)} if limit_mib else {}
     for code in (STAGE.format(rows=rows), VALIDATE.format(limit_mib=limit_mib)):
         result = commands.run(sys.executable, "-c", code, env=variables, is_real=True)
         assert result.code == 0, result.err

@@ -163,11 +163,9 @@ def list_combinations() -> Iterator[tuple[str, ...]]:
             others = [parameter for parameter in parameters if parameter is not day]
             required = [parameter for parameter in others if parameter.required]
             for other in (None, *(parameter for parameter in others if not parameter.required)):
-                chosen_parameters = [*required, other] if other else required
+                chosen = [*required, other] if other else required
                 arguments = [
-                    word
-                    for parameter in chosen_parameters
-                    for word in write_argument(parameter, choose_value(parameter))
+                    word for parameter in chosen for word in write_argument(parameter, choose_value(parameter))
                 ]
                 yield (*words, *arguments, *write_argument(day, NONSENSE))
 

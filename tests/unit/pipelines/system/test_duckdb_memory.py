@@ -48,6 +48,17 @@ def test_the_limit_of_the_setting_holds_and_is_named(
     assert str(translation).endswith(" used). Set LEEWAY_MEMORY_MIB higher (MiB; default: 768).")
 
 
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(("memory_mib", "limit"), [(None, "64.0 MiB"), (128, "64.0 MiB"), (32, "32.0 MiB")])
+def test_no_limit_is_higher_than_that_of_the_setting(
+    memory_mib: int | None, limit: str, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
+) -> None:
+    monkeypatch.setenv("LEEWAY_MEMORY_MIB", "64")
+    fresh_settings()
+    with duckdb_session.connect(memory_mib) as connection:
+        assert connection.sql("SELECT current_setting('memory_limit')").fetchall() == [(limit,)]
+
+
 @pytest.fixture
 def small_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]) -> Iterator[Path]:
     """Set LEEWAY_HOME to a tmpfs of 4 MiB."""

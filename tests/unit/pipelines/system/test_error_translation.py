@@ -58,6 +58,13 @@ def test_an_error_of_the_disk_can_be_retried(error: Exception) -> None:
     assert isinstance(translate_error(error), StorageError)
 
 
+def test_the_cause_gives_the_reason() -> None:
+    translation = translate_error(raise_from(RuntimeError("Out of Memory Error: failed to pin a block.")))
+    assert translation.message == "DuckDB needs more memory than it may use: failed to pin a block."
+    translation = translate_error(raise_from(OSError(errno.EIO, "Input/output error")))
+    assert translation.message == "a file cannot be read or written: Input/output error."
+
+
 def test_an_error_of_leeway_stays_unchanged() -> None:
     error = DataError("x", "y")
     assert translate_error(error) is error

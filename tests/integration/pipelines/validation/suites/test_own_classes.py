@@ -132,6 +132,11 @@ def test_a_suite_whose_class_cannot_be_had_is_refused(case: str, run: Run) -> No
     assert Lake.open().count_rows_by_day("flights") == {}
 
 
+def test_a_class_can_read_a_file_beside_its_own(run: Run) -> None:
+    classes = f"from pathlib import Path\nASSUMPTIONS = Path(__file__).with_name('flights.json').read_text()\n{CLASSES}"
+    assert run("expect_short_flight", classes).rows == 842
+
+
 def test_a_wrong_kwarg_of_a_class_is_refused(run: Run) -> None:
     with pytest.raises(DataError, match=r"expectation 1 is not valid: .*maxx"):
         run("expect_short_flight", maxx=1)
