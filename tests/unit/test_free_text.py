@@ -348,7 +348,7 @@ def test_pages(name: str) -> None:
 
 
 def test_the_check_of_pages_finds_a_page_that_does_not_escape(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "show", lambda value: value)
+    monkeypatch.setattr(page, "_escape_value", lambda value: value)
     page._build_environment.cache_clear()
     with pytest.raises(AssertionError):
         check(lambda text: render_with_any_values("verdict.html", text))
