@@ -9,7 +9,6 @@ import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from urllib.request import Request, urlopen
 
 import pytest
 import structlog
@@ -25,6 +24,7 @@ from pipelines.costs.ledger import Ledger
 from pipelines.costs.sweep import sweep
 from pipelines.dataset import load_dataset
 from tests.tools import forking
+from tests.tools.outages import post_to_drydock
 
 ROOT = Path(__file__).parents[3]
 STAND_INS = Path(__file__).parent / "stand_ins"
@@ -212,14 +212,8 @@ def test_model_that_another_process_created_first_is_reused(drydock):
     RacingTransformJobs(hook, log, "base").ensure_model(request)
     model = drydock.client("sagemaker").describe_model(ModelName=request["ModelName"])
     assert model["PrimaryContainer"]["Image"] == "i"
-    outage = {
-        "service": "sagemaker",
-        "operation": "CreateModel",
-        "status": 400,
-        "code": "ValidationException",
-        "times": 1,
-    }
-    urlopen(Request(f"{drydock.url}/drydock/outage", json.dumps(outage).encode())).close()
+    outage = {"operation": "CreateModel", "status": 400, "code": "ValidationException", "times": 1}
+    post_to_drydock(drydock, "outage", service="sagemaker", **outage)
     with pytest.raises(ClientError, match="ValidationException"):
         TransformJobs(hook, log, "base").ensure_model({**request, "ModelName": "refused"})
 

@@ -2,14 +2,12 @@
 
 import asyncio
 import datetime as dt
-import json
 import os
 import shutil
 import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from urllib.request import Request, urlopen
 
 import pytest
 from airflow.sdk import DAG
@@ -20,6 +18,7 @@ from leeway.operators.spark_preprocess import SparkPreprocessOperator
 from pipelines.costs.ledger import Ledger
 from pipelines.costs.sweep import sweep
 from tests.tools import forking
+from tests.tools.outages import ONE_ATTEMPT, post_to_drydock
 
 ROOT = Path(__file__).parents[3]
 STAND_INS = Path(__file__).parent / "stand_ins"
@@ -111,12 +110,10 @@ def test_features_are_downloaded_after_an_outage_of_s3(
     drydock, project, make_task, context, start, finish, tmp_path, capsys
 ):
     finish(make_task(), start(make_task(), context))
-    one_attempt = {"retries": {"total_max_attempts": 1}}  # more attempts of the client would hide the outage
     for operation in ("HEAD", "GET"):
-        outage = {"service": "s3", "operation": operation, "for_s": 600, "times": 2}
-        urlopen(Request(f"{drydock.url}/drydock/outage", json.dumps(outage).encode())).close()
+        post_to_drydock(drydock, "outage", service="s3", operation=operation, for_s=600, times=2)
         folder = tmp_path / operation
-        make_task(folder=str(folder), botocore_config=one_attempt).execute(context)
+        make_task(folder=str(folder), botocore_config=ONE_ATTEMPT).execute(context)
         assert (folder / "train/data.parquet").read_text() == f"{tmp_path.name} train"
     assert capsys.readouterr().out.count("S3 answers again") == 2
 

@@ -7,7 +7,6 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-import requests
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferralTimeout, TaskDeferred
 from botocore.exceptions import ClientError
 from leeway.hooks.sagemaker import job_log, wait_for_job
@@ -15,11 +14,7 @@ from leeway.hooks.sagemaker import wait as watch
 from leeway.triggers.job import JobTrigger
 
 from pipelines.costs import job_records
-
-
-def post_to_drydock(drydock, endpoint, **body):
-    """Send a request to one of drydock's own endpoints, which simulate failures."""
-    requests.post(f"{drydock.url}/drydock/{endpoint}", json=body, timeout=30).raise_for_status()
+from tests.tools.outages import ONE_ATTEMPT, post_to_drydock
 
 
 def has_s3(drydock):
@@ -289,10 +284,6 @@ def test_outage_is_logged_once_and_the_task_continues_after_it(
     log = read_whole_log()
     assert log.count("does not answer") == 1
     assert log.count("answers again") == 1
-
-
-ONE_ATTEMPT = {"retries": {"total_max_attempts": 1}}
-"""Configuration of clients that do not retry: more attempts of the client would hide an outage from the task."""
 
 
 @pytest.mark.parametrize("operation", ["GET", "HEAD", "PUT"])

@@ -13,6 +13,7 @@ from leeway.hooks.training.inputs import TrainingJobs
 from pipelines.versioning.workspaces import open_workspace
 from tests.tools import forking
 from tests.tools.airflow_project import run_git
+from tests.tools.outages import ONE_ATTEMPT
 
 
 def list_jobs_of(drydock, deferral) -> list[str]:
@@ -358,10 +359,6 @@ def test_unknown_key_in_params_yaml_is_named(drydock, project, make_spot_task, c
     with pytest.raises(AirflowFailException, match="unknown key colour") as error:
         make_spot_task().execute(context)
     check_one_line(error.value)
-
-
-ONE_ATTEMPT = {"retries": {"total_max_attempts": 1}}
-"""Configuration of clients that do not retry by themselves, for seconds, what the operator retries."""
 
 
 def test_task_is_retried_when_the_endpoint_does_not_answer(
