@@ -1,6 +1,7 @@
 """Test DVC's remote on drydock's S3, which two machines share, and channels, which are uploaded once."""
 
 import json
+import logging
 import shutil
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ def test_channel_is_uploaded_once_and_a_missing_file_is_added(drydock: Any, tmp_
     folder.mkdir()
     for n in range(3):
         (folder / f"part-{n}").write_text(str(n))
-    hook = S3Uploader(S3Hook("aws_default"), BUCKET, tmp_path.name)
+    hook = S3Uploader(S3Hook("aws_default"), BUCKET, tmp_path.name, logging.getLogger())
     uri = hook.upload_channel(str(folder))
     s3, prefix = drydock.client("s3"), uri.removeprefix(f"s3://{BUCKET}/")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import logging
 import tarfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -19,7 +18,6 @@ from leeway.hooks.sagemaker.aws_errors import call_with_retries, format_error_li
 from leeway.hooks.step.hook import Logger
 
 T = TypeVar("T")
-_LOG = logging.getLogger(__name__)
 
 
 class S3Uploader:
@@ -34,7 +32,7 @@ class S3Uploader:
         log: log of the task.
     """
 
-    def __init__(self, s3: S3Hook, bucket: str, prefix: str, log: Logger = _LOG) -> None:
+    def __init__(self, s3: S3Hook, bucket: str, prefix: str, log: Logger) -> None:
         self.s3, self.bucket, self.prefix, self.log = s3, bucket, prefix, log
 
     def check_channels(self, channels: Iterable[str]) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import logging
 import os
 import tarfile
 from pathlib import Path
@@ -47,7 +48,7 @@ def bucket() -> FakeS3Hook:
 @pytest.fixture
 def uploader(bucket) -> S3Uploader:
     """Return an uploader to the bucket."""
-    return S3Uploader(bucket, "b", "p")
+    return S3Uploader(bucket, "b", "p", logging.getLogger())
 
 
 def write_files(folder: Path, **files: str) -> str:
