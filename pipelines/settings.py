@@ -139,7 +139,7 @@ def _name_variable(location: tuple[int | str, ...]) -> str:
 
 def _describe_problem(problem: Any) -> str:
     text = problem["msg"].removeprefix("Value error, ")
-    value = re.sub("//.*@", "//***@", str(problem["input"]))  # without a password
+    value = re.sub("//.*@", "//***@", str(problem["input"]), flags=re.DOTALL)  # without a password
     return f"{text[:1].lower()}{text[1:]} (got {value[:MAX_VALUE_CHARS]!r})"
 
 

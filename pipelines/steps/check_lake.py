@@ -77,10 +77,10 @@ def run(spec: CheckLakeSpec) -> CheckLakeResult:
 
 
 def inspect(spec: CheckLakeSpec) -> tuple[LakeReport, list[Finding]]:
-    """Check the lake, repair it if that is requested, and write the report.
+    """Do what `run` does, but raise no error for what is lost.
 
     Returns:
-        The report of what is lost, with advice; and what was restored. Raises as `run`, but no error for what is lost.
+        The report of what is still lost, with advice; and what was restored.
     """
     from pipelines.lake.check import Scope, check_lake
     from pipelines.system.files import write_json

@@ -62,8 +62,8 @@ def test_scoring_runs_for_the_partition_that_was_published(bag):
     assert isinstance(schedule, PartitionedAssetTimetable)
     assert schedule.asset_condition == bag.dags["flights_ingest"].get_task("validate").asset
     assert isinstance(schedule.default_partition_mapper, IdentityMapper)
-    paused = [name for name in DAGS if bag.dags[name].is_paused_upon_creation]
-    assert paused == ["flights_monitor", "flights_score", "lake_check"]
+    paused_dags = [name for name in DAGS if bag.dags[name].is_paused_upon_creation]
+    assert paused_dags == ["flights_monitor", "flights_score", "lake_check"]
 
 
 @pytest.mark.parametrize("dag_id", DAGS)

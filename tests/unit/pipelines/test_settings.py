@@ -33,7 +33,7 @@ def test_a_wrong_value_is_an_error_that_names_the_variable(
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("password", ["s3cret", "s3cret/x", "s3cret@x", "s3cret:x"])
+@pytest.mark.parametrize("password", ["s3cret", "s3cret/x", "s3cret@x", "s3cret:x", "s3cret\nx"])
 def test_a_password_is_not_shown(
     password: str, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
 ) -> None:
