@@ -51,6 +51,10 @@ class Settings(BaseSettings):
     """Who makes the request, for the registry's events. Airflow's operators set it. Empty: the user of the process."""
     python: str = ""
     """Python interpreter with the ML libraries, for Airflow's operators. Empty: the one that runs Airflow."""
+    aws_conn_id: str = ""
+    """Airflow connection of AWS that gives every step its credentials. Empty: the step inherits variables."""
+    lake_conn_id: str = ""
+    """Airflow connection of the lake's catalog, a PostgreSQL database. Empty: the step inherits variables."""
     run: str = ""
     """DAG run that makes the request, as DAG/RUN. Empty outside of Airflow."""
     mlflow_tracking_uri: str = Field(default="", validation_alias="MLFLOW_TRACKING_URI")

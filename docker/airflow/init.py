@@ -1,7 +1,13 @@
-"""Create the password file of Airflow's users, the folder of the data docs, and the buckets. Idempotent."""
+"""Create what the services find: Airflow's passwords and connections, the folder of the data docs, and the buckets.
+
+Idempotent.
+"""
 
 import json
 import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import boto3
@@ -20,6 +26,23 @@ def write_passwords(path: Path, password: str) -> None:
     temporary_path.replace(path)
 
 
+def store_connections(aws: str, lake: str) -> None:
+    """Store the steps' connections in Airflow's database, encrypted; replace those of an earlier `.env`. Idempotent.
+
+    Args:
+        aws: connection `aws_default` as JSON.
+        lake: connection `lake` as a URI.
+    """
+    connection = json.loads(aws)
+    connections = {"aws_default": {**connection, "extra": json.dumps(connection["extra"])}, "lake": lake}
+    # A file that only this user can read: every user can read command lines.
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "connections.json"
+        file.write_text(json.dumps(connections), encoding="utf-8")
+        command = [sys.executable, "-m", "airflow", "connections", "import", "--overwrite", str(file)]
+        subprocess.run(command, check=True)
+
+
 def create_bucket(name: str) -> None:
     """Create a bucket. Idempotent."""
     try:
@@ -32,6 +55,7 @@ def create_bucket(name: str) -> None:
 if __name__ == "__main__":
     file = Path(os.environ["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"])
     write_passwords(file, os.environ["AIRFLOW_ADMIN_PASSWORD"])
+    store_connections(os.environ["AWS_CONNECTION"], os.environ["LAKE_CONNECTION"])
     # The service that serves this folder mounts it read-only, so it cannot create it.
     Path(os.environ["LEEWAY_HOME"], "docs").mkdir(parents=True, exist_ok=True)
     for bucket in BUCKETS:

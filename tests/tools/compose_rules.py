@@ -6,10 +6,10 @@ from typing import Any
 
 from tests.tools.compose import VARIABLE_PATTERN
 
-ONE_TIME_SERVICES = {"init"}
+ONE_TIME_SERVICES = {"init", "pipelines"}
 """Services that run once and end."""
 SECRET_NAME_PATTERN = re.compile(
-    r"PASSWORD|SECRET|FERNET|TOKEN|_KEY\b|ACCESS_KEY|CONN_|DB_URI|BROKER_URL|BACKEND|STORE_URI|SQL_ALCHEMY_CONN|__URI"
+    r"PASSWORD|SECRET|FERNET|TOKEN|_KEY\b|ACCESS_KEY|CONN_(?!ID$)|CONNECTION|DB_URI|BROKER_URL|BACKEND|STORE_URI|SQL_ALCHEMY_CONN|__URI"
 )
 URL_PASSWORD_PATTERN = re.compile(r"://[^/@\s]*:(?!\$\{)[^/@\s]+@")
 PINNED_PATTERN = re.compile(r":v?\d+(\.\d+)+([-.\w]*)?$")

@@ -274,10 +274,11 @@ class Stack:
         return boto3.client(service, endpoint_url=self.get_url(server), **options)
 
     def run_step(self, *arguments: str) -> Any:
-        """Run a step in the environment of the worker."""
+        """Run a step as a person does: `docker compose run pipelines STEP`."""
+        python, *module = self.services["pipelines"]["entrypoint"]
         return subprocess.run(
-            [self.translator.paths["/opt/pipelines/bin/python"], "-m", "pipelines", *arguments],
-            env=self._build_environment("worker"), cwd=compose.ROOT, capture_output=True, text=True,
+            [self.translator.translate(python, "pipelines"), *module, *arguments],
+            env=self._build_environment("pipelines"), cwd=compose.ROOT, capture_output=True, text=True,
         )  # fmt: skip
 
 

@@ -140,6 +140,23 @@ def test_drydock_reaches_no_database(content):
     assert [name for name in networks if not (networks[name] or {}).get("internal")] == ["outside"]
 
 
+STEP_SECRETS = ("LAKE_DB_PASSWORD", "S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY")
+
+
+def find_holders(env: dict[str, str]) -> set[str]:
+    """Return the services that have a secret of the steps in their environment."""
+    services = compose.load(env)["services"].items()
+    secrets = [env[name] for name in STEP_SECRETS]
+    return {name for name, value in services for secret in secrets if secret in str(value.get("environment"))}
+
+
+def test_no_service_of_airflow_has_the_secrets_of_the_steps(env):
+    """Steps get them from connections in Airflow's database, which `init` stores there."""
+    assert find_holders(env) == {"init", "postgres", "s3", "mlflow", "drydock", "pipelines"}
+    variables = compose.load(env)["services"]["worker"]["environment"]
+    assert (variables["LEEWAY_AWS_CONN_ID"], variables["LEEWAY_LAKE_CONN_ID"]) == ("aws_default", "lake")
+
+
 @pytest.mark.parametrize("name", ["worker", "scheduler-local", "triggerer", "dag-processor"])
 def test_service_that_sends_notifications_reaches_the_internet(content, name):
     """The DAG processor is one: it runs on_failure_callback of a task that was lost with its worker."""

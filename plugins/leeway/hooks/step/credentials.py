@@ -1,4 +1,4 @@
-"""Turn the Airflow connection of a source into environment variables of the step that reads the source."""
+"""Turn Airflow connections into environment variables of steps: those of a source, and those that all steps need."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from typing import Any
 
 from airflow.sdk import Connection
 from airflow.sdk.bases.hook import BaseHook
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
+from pipelines.settings import settings
+
 POSTGRES_TYPES = ("postgres", "postgresql")
+CATALOG_VARIABLE = "PYICEBERG_CATALOG__LEEWAY__URI"
+"""Variable in which pyiceberg reads the address of the lake's catalog, with its password."""
 PUBLIC_VARIABLES = ("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 """Variables that are no secrets."""
 
@@ -46,6 +50,35 @@ def build_source_environment(conn_id: str) -> dict[str, str]:
             f"connection {conn_id} is of type {conn_type!r}: a source needs postgres, sqlite, http or aws."
         )
     return _mask_in_logs({f"{_format_variable_name(conn_id)}_{name}": value for name, value in values.items() if value})
+
+
+def build_step_environment() -> dict[str, str]:
+    """Return the variables with the credentials that every step needs. Airflow masks their secrets in logs.
+
+    LEEWAY_AWS_CONN_ID names the connection of AWS, for S3, and LEEWAY_LAKE_CONN_ID the one of the lake's catalog. Where
+    a variable is not set, the step inherits what it needs from Airflow's own environment.
+
+    Raises:
+        AirflowFailException: a connection does not exist or has another type. A retry cannot help.
+    """
+    variables: dict[str, str] = {}
+    try:
+        if settings().lake_conn_id:
+            variables |= _read_lake_catalog(settings().lake_conn_id)
+        if settings().aws_conn_id:
+            BaseHook.get_connection(settings().aws_conn_id)  # where there is none, the hook takes other credentials
+            variables |= _read_access_keys(settings().aws_conn_id)
+    except AirflowNotFoundException as error:
+        raise AirflowFailException(f"{error} LEEWAY_AWS_CONN_ID and LEEWAY_LAKE_CONN_ID name it.") from None
+    return _mask_in_logs(variables)
+
+
+def _read_lake_catalog(conn_id: str) -> dict[str, str]:
+    connection = BaseHook.get_connection(conn_id)
+    conn_type = (connection.conn_type or "").lower()
+    if conn_type not in POSTGRES_TYPES:
+        raise AirflowFailException(f"connection {conn_id} is of type {conn_type!r}: the lake's catalog needs postgres.")
+    return {CATALOG_VARIABLE: _read_database_url(connection, conn_type)["URL"]}
 
 
 def _read_database_url(connection: Connection, conn_type: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ import psutil
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from pydantic import ValidationError
 
+from leeway.hooks.step.credentials import build_step_environment
 from pipelines.contract import SCHEMA_VERSION, Report
 from pipelines.errors import SpecError
 from pipelines.settings import settings
@@ -91,7 +92,7 @@ class StepHook:
     def _run(self, command: list[str]) -> int:
         """Stream the child's lines to the log; return its exit code."""
         variables = {name: str(value) for name, value in self.env.items()}
-        environment = {**os.environ, **variables, "LEEWAY_PARENT": str(os.getpid())}
+        environment = {**os.environ, **build_step_environment(), **variables, "LEEWAY_PARENT": str(os.getpid())}
         with self._start(command, environment) as child:
             self._child = child
             threading.Thread(target=_end_group, args=(child,), daemon=True).start()

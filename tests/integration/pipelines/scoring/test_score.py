@@ -16,7 +16,7 @@ import pytest
 from pipelines.dataset import load_dataset
 from pipelines.errors import DataError, ServiceError, SpecError
 from pipelines.lake import Lake
-from pipelines.steps import preprocess, score, snapshot
+from pipelines.steps import preprocess, rollback, score, snapshot
 from pipelines.system.files import sha256
 from tests.tools.packages import append_code, change_package
 
@@ -136,6 +136,28 @@ def test_another_champion_adds_its_predictions_and_changes_no_other_day(
     assert read_predictions(NEXT).equals(next_day)
     assert not run(version=first).changed, "a version can be given by its number, whichever is champion"
     assert Lake.open().count_rows_by_day("flights_predictions") == {DAY: 2 * len(before), NEXT: len(next_day)}
+
+
+def test_after_a_rollback_only_the_days_of_the_removed_version_are_scored(
+    publish: Publish, make_champion: Callable[[str], str]
+) -> None:
+    """As docs/how-to/runbooks/rollback.md says."""
+    publish(), publish(NEXT)
+    first = make_champion("2013-01-25")
+    run()
+    second = make_champion("2013-02-01")
+    run(), run(NEXT)
+    before, next_day = read_predictions(), read_predictions(NEXT)
+    assert set(next_day["model_version"]) == {second}
+    result = rollback.run(rollback.RollbackSpec(model_name="scored", why="worse", to=first, force=True))
+    assert (result.version, result.previous) == (first, second)
+    scored_before, scored_now = run(), run(NEXT)
+    assert (scored_before.version, scored_before.changed) == (first, False), "the day of both versions needs nothing"
+    assert read_predictions().equals(before)
+    assert (scored_now.version, scored_now.changed) == (first, True)
+    after = read_predictions(NEXT)
+    assert set(after["model_version"]) == {first, second}
+    assert after[after["model_version"] == second].reset_index(drop=True).equals(next_day), "its predictions stay"
 
 
 @pytest.mark.parametrize("version", ["", "1"])

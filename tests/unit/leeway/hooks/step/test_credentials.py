@@ -85,3 +85,54 @@ def test_error_of_an_unknown_type_does_not_show_the_password(read_connection: An
     with pytest.raises(AirflowFailException, match=r"shop-db is of type 'ftp': a source needs postgres") as error:
         read_connection(conn_type="ftp", host="h", password="hunter2")
     assert "hunter2" not in str(error.value)
+
+
+@pytest.fixture
+def set_step_connections(monkeypatch: pytest.MonkeyPatch, fresh_settings: Any) -> Any:
+    """Return the function that sets the connections of all steps, and returns their variables."""
+
+    def set_connections(**connections: dict[str, Any]) -> dict[str, str]:
+        for name, fields in connections.items():
+            monkeypatch.setenv(f"LEEWAY_{name.upper()}_CONN_ID", f"team_{name}")
+            if fields:
+                monkeypatch.setenv(f"AIRFLOW_CONN_TEAM_{name.upper()}", json.dumps(fields))
+        fresh_settings()
+        return credentials.build_step_environment()
+
+    return set_connections
+
+
+LAKE = {"conn_type": "postgres", "host": "db", "port": 5432, "login": "lake", "password": "p@ss", "schema": "lake"}
+KEYS = {"conn_type": "aws", "login": "AKIATEAM", "password": "team-secret", "extra": {"region_name": "us-east-1"}}
+
+
+def test_every_step_gets_the_catalog_and_the_keys_from_connections(
+    set_step_connections: Any, masked_values: list[str]
+) -> None:
+    variables = set_step_connections(lake=LAKE, aws=KEYS)
+    assert variables == {
+        "PYICEBERG_CATALOG__LEEWAY__URI": "postgresql+psycopg://lake:p%40ss@db:5432/lake",
+        "AWS_ACCESS_KEY_ID": "AKIATEAM",
+        "AWS_SECRET_ACCESS_KEY": "team-secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    assert {"postgresql+psycopg://lake:p%40ss@db:5432/lake", "AKIATEAM", "team-secret"} <= set(masked_values)
+
+
+def test_without_connections_a_step_inherits_what_airflow_has(set_step_connections: Any) -> None:
+    assert set_step_connections() == {}
+
+
+@pytest.mark.parametrize(
+    ("connections", "message"),
+    [
+        ({"lake": {}}, "team_lake.*LEEWAY_LAKE_CONN_ID"),
+        ({"aws": {}}, "team_aws.*LEEWAY_AWS_CONN_ID"),
+        ({"lake": KEYS}, "connection team_lake is of type 'aws': the lake's catalog needs postgres"),
+    ],
+)
+def test_a_wrong_connection_of_the_steps_fails_without_retries(
+    set_step_connections: Any, connections: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(AirflowFailException, match=message):
+        set_step_connections(**connections)
