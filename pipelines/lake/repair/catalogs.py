@@ -19,7 +19,7 @@ from pipelines.lake.check.catalogs import find_catalog_damage
 from pipelines.lake.check.checking import find_version
 from pipelines.lake.check.findings import Finding
 from pipelines.lake.commits import NAMESPACE
-from pipelines.lake.repair.metadata import rebuild_metadata
+from pipelines.lake.repair.metadata import attach_later_commits, rebuild_metadata
 from pipelines.lake.repair.versions import find_last_version
 from pipelines.lake.warehouse import get_version, load_io
 from pipelines.system.files import replace_file
@@ -93,6 +93,8 @@ def _rebuild_newest_versions(io: FileIO, metadata: Mapping[str, list[str]]) -> N
 def _choose_version(io: FileIO, table: str, locations: Sequence[str], old_catalog: bytes = b"") -> str:
     """Return the location of a table's newest version; empty where it is lost: an older one would hide commits.
 
+    Where its metadata file does not exist and it is certain what it had, it is written again.
+
     Args:
         io: reads the metadata.
         table: name of the table.
@@ -102,10 +104,11 @@ def _choose_version(io: FileIO, table: str, locations: Sequence[str], old_catalo
     number = get_version(locations[-1])
     named = [location for location in locations if location.encode() in old_catalog]
     # A writer that was killed may have left a version that was never committed.
-    if named and get_version(named[-1]) >= number - 1 and find_version(io, named[-1], table):
+    if named and get_version(named[-1]) == number - 1 and find_version(io, named[-1], table):
         return named[-1]
-    version = find_last_version(io, table, [location for location in locations if get_version(location) == number])
-    return str(version.metadata_location) if version else ""
+    last = [location for location in locations if get_version(location) == number]
+    version = find_last_version(io, table, [location for location in last if location in named] or last)
+    return attach_later_commits(version) if version else ""
 
 
 def _build_database(path: Path, versions: Mapping[str, str]) -> None:

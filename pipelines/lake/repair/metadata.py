@@ -7,7 +7,9 @@ exactly one follows each. Their summaries are computed from the manifests and th
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
@@ -29,7 +31,7 @@ from pipelines.lake.commits import DIGEST_PROPERTY, PARTITION_PROPERTY
 from pipelines.lake.history import MAX_SNAPSHOTS
 from pipelines.lake.repair.versions import find_last_version
 from pipelines.lake.views import build_sort_key
-from pipelines.lake.warehouse import get_version
+from pipelines.lake.warehouse import METADATA_SUFFIX, get_version
 from pipelines.system.duckdb_session import make_spill_folder
 from pipelines.system.log import log
 
@@ -77,6 +79,43 @@ def rebuild_metadata(io: FileIO, finding: Finding, versions: Sequence[str]) -> F
     return replace(finding, restored_from=SOURCE)
 
 
+def attach_later_commits(base: Table) -> str:
+    """Return the location of a version with all commits: that of `base`, or of a new one if commits follow `base`.
+
+    Returns:
+        The location; empty where commits follow, and it is not certain what they had.
+
+    Raises:
+        ServiceError: the storage does not answer. A retry can help.
+    """
+    location = str(base.metadata_location)
+    if not _has_later_commits(base):
+        return location
+    try:
+        metadata, operations = _attach_commits(base)
+    except _UncertainError as error:
+        log.warning("%s: commits that follow %s are not attached: %s", base.name()[-1], location, error)
+        return ""
+    number = get_version(location) + len(operations)
+    location = f"{location.rpartition('/')[0]}/{number:05d}-{uuid.uuid4()}{METADATA_SUFFIX}"
+    _write_metadata(base.io, metadata, location)
+    return location
+
+
+def _has_later_commits(base: Table) -> bool:
+    modified = storage.list_files(base.io, f"{base.location()}/metadata")
+    for name in _list_unknown_lists(base, modified):
+        with suppress(_UncertainError):  # what a killed writer left of a list
+            if _read_commit(base, name, modified[name]).parent_id == _get_last_id(base):
+                return True
+    return False
+
+
+def _get_last_id(table: Table) -> int | None:
+    snapshot = table.current_snapshot()
+    return snapshot.snapshot_id if snapshot else None
+
+
 def _write_metadata(io: FileIO, metadata: TableMetadata, location: str) -> None:
     """Write a metadata file, complete or not at all."""
     with make_spill_folder() as folder:
@@ -87,10 +126,9 @@ def _write_metadata(io: FileIO, metadata: TableMetadata, location: str) -> None:
 
 def _attach_commits(base: Table) -> tuple[TableMetadata, list[Operation]]:
     """Return the metadata of `base` with the snapshots that follow it, and the operation of each."""
-    metadata, snapshot, operations = base.metadata, base.current_snapshot(), list[Operation]()
-    last_id = snapshot.snapshot_id if snapshot else None
+    metadata, last_id, operations = base.metadata, _get_last_id(base), list[Operation]()
     modified = storage.list_files(base.io, base.location())
-    commits = list(_list_unknown_commits(base, modified))
+    commits = [_read_commit(base, name, modified[name]) for name in _list_unknown_lists(base, modified)]
     while children := [commit for commit in commits if commit.parent_id == last_id]:
         if len(children) > 1:
             raise _UncertainError(f"{len(children)} commits follow snapshot {last_id}")
@@ -119,23 +157,25 @@ def _require_number(base: Table, operations: Sequence[Operation], commits: int) 
         raise _UncertainError(f"{commits} commits are lost, and {len(operations)} snapshots were found")
 
 
-def _list_unknown_commits(base: Table, modified: dict[str, dt.datetime]) -> Iterator[_Commit]:
+def _list_unknown_lists(base: Table, modified: Mapping[str, dt.datetime]) -> list[str]:
+    """Return the locations of the manifest lists that no snapshot of `base` refers to."""
     known = {snapshot.manifest_list for snapshot in base.snapshots()}
-    for location, moment in modified.items():
-        name = location.rpartition("/")[2]
-        if name.startswith("snap-") and location not in known:
-            try:
-                meta = _read_avro_header(base.io, location)
-                parent = meta["parent-snapshot-id"]
-                yield _Commit(
-                    int(meta["snapshot-id"]),
-                    None if parent == "null" else int(parent),
-                    int(meta["sequence-number"]),
-                    location,
-                    moment,
-                )
-            except Exception as error:
-                raise _UncertainError(f"{name} {describe_read_error(error)[1]}") from None
+    return [name for name in modified if name.rpartition("/")[2].startswith("snap-") and name not in known]
+
+
+def _read_commit(base: Table, location: str, moment: dt.datetime) -> _Commit:
+    try:
+        meta = _read_avro_header(base.io, location)
+        parent = meta["parent-snapshot-id"]
+        return _Commit(
+            int(meta["snapshot-id"]),
+            None if parent == "null" else int(parent),
+            int(meta["sequence-number"]),
+            location,
+            moment,
+        )
+    except Exception as error:
+        raise _UncertainError(f"{location} {describe_read_error(error)[1]}") from None
 
 
 def _read_avro_header(io: FileIO, location: str) -> dict[str, str]:

@@ -50,7 +50,7 @@ def repair_lake(
         ServiceError: the storage or the catalog does not answer. A retry can help.
     """
     restored: dict[tuple[Kind, str], Finding] = {}
-    with hold_lock(settings().home / "lake-repair.lock", "another repair of the lake runs"):
+    with hold_lock(settings().home / "lake-repair.lock", "another repair of the lake runs."):
         while True:
             report = check_lake(catalog, scope)
             # What was restored and is lost again is not restored a second time: the disk does not keep it.

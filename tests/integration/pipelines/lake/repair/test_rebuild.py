@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pipelines.errors import DataError
 from pipelines.lake import Lake
 from pipelines.lake.check import check_lake
 from pipelines.lake.history import find_versions
@@ -224,3 +225,29 @@ def test_a_lost_catalog_and_lost_metadata_are_both_restored(home: Path) -> None:
     repair_lake()
     assert not check_lake().findings
     assert describe("days") == before
+
+
+@pytest.mark.parametrize("content", [None, bytes(100)])
+def test_a_lost_catalog_does_not_hide_a_commit_whose_metadata_are_gone(home: Path, content: bytes | None) -> None:
+    """Only its manifest list says that there was a commit."""
+    catalog, before = home / "lake/catalog.db", {table: describe(table) for table in TABLES}
+    for table in TABLES:
+        find_file(table, "metadata").unlink()
+    catalog.unlink() if content is None else catalog.write_bytes(content + catalog.read_bytes()[len(content) :])
+    report, _ = repair_lake()
+    assert not report.findings
+    assert {table: describe(table) for table in TABLES} == before
+
+
+def test_a_lost_commit_that_cannot_be_attached_is_named(home: Path) -> None:
+    """Its rows are lost, too. The table stays closed: an older version would hide the loss."""
+    before, metadata = describe("by_model"), find_file("days", "metadata")
+    newest = max(get_path(load("days").location()).glob("data/*/*"), key=lambda path: path.stat().st_mtime_ns)
+    for path in (metadata, newest, home / "lake/catalog.db"):
+        path.unlink()
+    report, restored = repair_lake()
+    assert [(finding.table, finding.problem) for finding in report.findings] == [("days", "unlisted")]
+    assert [finding.kind for finding in restored] == ["catalog"]
+    assert describe("by_model") == before
+    with pytest.raises(DataError, match="the catalog does not list the table days"):
+        Lake.open().write_partition("days", D1, create_rows(D1))
