@@ -307,10 +307,13 @@ def free_port() -> Callable[[], int]:
 
 @pytest.fixture(scope="session")
 def start_mlflow(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int]) -> Iterator[Callable[[], Any]]:
-    """Return the function that starts a real MLflow server (SQLite) and returns its process and address."""
+    """Return the function that starts a real MLflow server and returns its process and address.
+
+    Its argument is the address of the server's database; without it, that is a SQLite file.
+    """
     started_processes: list[subprocess.Popen[bytes]] = []
 
-    def start() -> tuple[subprocess.Popen[bytes], str]:
+    def start(database: str = "") -> tuple[subprocess.Popen[bytes], str]:
         from pipelines.system.mlflow_server import is_reachable
 
         folder, port = tmp_path_factory.mktemp("mlflow"), free_port()
@@ -318,7 +321,7 @@ def start_mlflow(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[
             *(sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"),
             *(
                 "--backend-store-uri",
-                f"sqlite:///{folder}/mlflow.db",
+                database or f"sqlite:///{folder}/mlflow.db",
                 "--artifacts-destination",
                 str(folder / "artifacts"),
             ),

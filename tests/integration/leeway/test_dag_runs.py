@@ -1,4 +1,4 @@
-"""Test runs of the product's DAGs, with real MLflow, drydock, DVC, Iceberg and Great Expectations.
+"""Test runs of the product's DAGs, with real MLflow on PostgreSQL, drydock, DVC, Iceberg and Great Expectations.
 
 One process executes all runs by `dag.test`, with its own Airflow database. Each test needs the state that the tests
 before it leave.
@@ -16,12 +16,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psycopg
 import pytest
 import yaml
 
 from tests.tools import forking
 from tests.tools.airflow_runs import AirflowRuns
 from tests.tools.policies import EASY_POLICY, HARD_POLICY
+from tests.tools.postgres import find_programs, run_postgres
 
 ROOT = Path(__file__).parents[3]
 CANARY = "tweety-is-a-secret"
@@ -56,10 +58,21 @@ class Airflow:
 
 
 @pytest.fixture(scope="module")
+def mlflow_database(free_port: Callable[[], int]) -> Iterator[str]:
+    """Return the address of an empty PostgreSQL; "" where none is installed: then MLflow has a SQLite file."""
+    if find_programs() is None:
+        yield ""
+        return
+    with run_postgres(free_port()) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
 def airflow(
     tmp_path_factory: pytest.TempPathFactory,
     drydock_server: Any,
-    mlflow_uri: str,
+    start_mlflow: Callable[..., Any],
+    mlflow_database: str,
     put_airflow_database: Callable[[Path], None],
 ) -> Iterator[Airflow]:
     folder = tmp_path_factory.mktemp("runs")
@@ -89,7 +102,7 @@ def airflow(
         "LEEWAY_HOME": str(folder / "home"),
         "LEEWAY_BUCKET": "leeway",
         "LEEWAY_ROLE_ARN": "arn:aws:iam::123456789012:role/leeway-training",
-        "MLFLOW_TRACKING_URI": mlflow_uri,
+        "MLFLOW_TRACKING_URI": start_mlflow(mlflow_database)[1],
     }
     put_airflow_database(folder / "airflow")
     (folder / "extra_dags").mkdir()
@@ -163,6 +176,16 @@ def test_candidate_that_passes_becomes_champion(airflow):
     assert run.xcoms["promote"]["version"] == run.xcoms["evaluate"]["version"] == run.xcoms["gate"]["version"]
     assert (run.xcoms["guard"]["trigger"], run.xcoms["guard"]["outcome"]) == ("manual", "started")
     assert (run.xcoms["record_outcome"]["outcome"], run.xcoms["record_outcome"]["changed"]) == ("passed", True)
+
+
+def test_version_and_its_verdict_are_in_postgresql(airflow, mlflow_database):
+    if not mlflow_database:
+        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+    with psycopg.connect(mlflow_database.replace("+psycopg", "")) as database:
+        aliases = database.execute("SELECT alias, version FROM registered_model_aliases")
+        assert aliases.fetchall() == [("champion", 1)]
+        verdicts = database.execute("SELECT version, value FROM model_version_tags WHERE key = 'leeway.verdict'")
+        assert verdicts.fetchall() == [(1, "passed")]
 
 
 def test_champion_scores_the_published_day_and_its_labels_are_joined(airflow):
@@ -275,13 +298,27 @@ def list_files_with(folder, secret):
     return matches
 
 
-def test_no_secret_is_in_logs_xcoms_mlflow_lake_or_any_other_state(airflow, tmp_path, tmp_path_factory, drydock_server):
+def dump_database(address):
+    """Return all rows of a PostgreSQL database as text; "" where there is no address."""
+    if not address:
+        return ""
+    tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+    with psycopg.connect(address.replace("+psycopg", "")) as database:
+        rows = [database.execute(f'SELECT * FROM "{name}"').fetchall() for (name,) in database.execute(tables)]
+    assert any(rows)
+    return str(rows)
+
+
+def test_no_secret_is_in_logs_xcoms_mlflow_lake_or_any_other_state(
+    airflow, mlflow_database, tmp_path, tmp_path_factory, drydock_server
+):
     (airflow.extra_dags / "with_credentials.py").write_text(WITH_CREDENTIALS)
     connection = {"conn_type": "postgres", "host": "db", "login": "mate", "password": f"{CANARY}-source"}
     with closing(AirflowRuns({**airflow.env, "AIRFLOW_CONN_SHOP_DB": json.dumps(connection)}, tmp_path)) as runs:
         run = runs.run(airflow.extra_dags, "with_credentials", None, {})
     assert run.state == "success", run.log[-4_000:]
     assert CANARY not in run.log + str(run.xcoms)
+    assert CANARY not in dump_database(mlflow_database)
     base = tmp_path_factory.getbasetemp()
     folders = [airflow.home, airflow.project.parent / "airflow", *base.glob("mlflow*"), *base.glob("drydock*")]
     assert len(folders) >= 4

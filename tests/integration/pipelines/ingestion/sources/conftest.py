@@ -1,75 +1,23 @@
 """Provide what sources read in tests: a real PostgreSQL server, and a web server whose responses a test chooses."""
 
-import os
-import shutil
-import signal
-import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import sqlalchemy as sa
 
-PASSWORD = "p%40ss/w:rd"
-"""A password with characters that a URL must quote."""
+from tests.tools.postgres import run_postgres
 
 
 @pytest.fixture(scope="session")
-def postgres_url(free_port: Callable[[], int], until: Callable[..., Any]) -> Iterator[str]:
+def postgres_url(free_port: Callable[[], int]) -> Iterator[str]:
     """Start a PostgreSQL server on loopback; return its URL with the password."""
-    initdb_paths = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [Path(shutil.which("initdb") or "")]
-    if not initdb_paths[-1].is_file():
-        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
-    program_folder = initdb_paths[-1].parent
-    # Other users cannot enter tmp_path, and PostgreSQL does not run as root.
-    folder = Path(tempfile.mkdtemp(prefix="leeway-pg-", dir="/tmp"))
-    user_options: dict[str, Any] = (
-        {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.getuid() == 0 else {}
-    )
-    if user_options:
-        shutil.chown(folder, "nobody", "nogroup")
-    password_file = folder / "password"
-    password_file.write_text("p@ss/w:rd\n")
-    password_file.chmod(0o644)
-    initdb_command = [
-        program_folder / "initdb",
-        "-D",
-        folder / "data",
-        "-U",
-        "leeway",
-        "-A",
-        "scram-sha-256",
-        "--pwfile",
-        password_file,
-    ]
-    subprocess.run(
-        [*initdb_command, "--no-sync", "--locale=C.UTF-8"], check=True, capture_output=True, cwd=folder, **user_options
-    )
-    port = free_port()
-    options = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": folder, "fsync": "off"}
-    command = [
-        program_folder / "postgres",
-        "-D",
-        folder / "data",
-        *(f"--{name}={value}" for name, value in options.items()),
-    ]
-    with (folder / "log").open("w") as log:
-        server = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, start_new_session=True, **user_options)
-    url = f"postgresql+psycopg://leeway:{PASSWORD}@127.0.0.1:{port}/postgres"
-    try:
-        until(lambda: server.poll() is not None or _accepts_connections(url))
-        assert server.poll() is None, (folder / "log").read_text()
+    with run_postgres(free_port()) as url:
         yield url
-    finally:
-        server.send_signal(signal.SIGQUIT)
-        server.wait()
-        shutil.rmtree(folder)
 
 
 @pytest.fixture
@@ -80,14 +28,6 @@ def postgres(postgres_url: str) -> sa.Engine:
         connection.execute(sa.text("DROP SCHEMA public CASCADE"))
         connection.execute(sa.text("CREATE SCHEMA public"))
     return engine
-
-
-def _accepts_connections(url: str) -> bool:
-    try:
-        with sa.create_engine(url, poolclass=sa.NullPool).connect():
-            return True
-    except sa.exc.OperationalError:
-        return False
 
 
 @dataclass
