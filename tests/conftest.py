@@ -39,6 +39,11 @@ GC_THRESHOLD = 20_000
 """New objects before the garbage collector runs (Python: 700)."""
 
 
+MEMORY_FOLDER = Path("/dev/shm")
+MIN_MEMORY_BYTES = 8 << 30
+"""Least free memory with which the folders of the tests are there. A whole run needs 3 GiB."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--store-durations", action="store_true", help="replace tests/durations.json by the durations of this run"
@@ -55,6 +60,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.update(MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false", OMP_WAIT_POLICY="passive")
     # A JVM here lives for seconds: its optimizing compiler and its collector's threads cost more time than they save.
     os.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    if _is_memory_free():
+        # Each commit of SQLite and of the lake waits for the disk, which is a part of the time of most tests.
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY_FOLDER))
     airflow_home = tempfile.TemporaryDirectory(prefix="airflow-home-")
     config.add_cleanup(airflow_home.cleanup)
     config.add_cleanup(forking.stop_server)
@@ -64,6 +72,15 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     ):  # `pytest &` ignores SIGINT, and processes of the tests would inherit that
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _is_memory_free() -> bool:
+    """Return whether a file system in memory can hold the folders of the tests, and run programs from there."""
+    if not MEMORY_FOLDER.is_dir():
+        return False
+    system = os.statvfs(MEMORY_FOLDER)
+    free_bytes = min(system.f_bavail * system.f_frsize, psutil.virtual_memory().available)
+    return free_bytes >= MIN_MEMORY_BYTES and not system.f_flag & os.ST_NOEXEC
 
 
 def pytest_collection_finish() -> None:

@@ -53,6 +53,6 @@ def run_postgres(port: int) -> Iterator[str]:
         try:
             yield f"postgresql+psycopg://leeway:{quote(PASSWORD, safe='')}@127.0.0.1:{port}/postgres"
         finally:
-            run("pg_ctl", "-m", "immediate", "stop")
+            run("pg_ctl", "-m", "fast", "stop")
     finally:
         shutil.rmtree(folder)
