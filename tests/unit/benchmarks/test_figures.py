@@ -40,35 +40,13 @@ def list_cell_figures(text: str, label: str) -> list[Figure]:
     ]
 
 
-STORM, YEAR = ("facts", "365 days, with kills"), ("facts", "60 days")
-BACKFILLS, GATES, DRIFT = "docs/how-to/backfills.md", "docs/explanation/gates.md", "docs/explanation/drift.md"
+GATES, DRIFT = "docs/explanation/gates.md", "docs/explanation/drift.md"
 ADR_10, INGESTION = "docs/explanation/adr/0010-features-by-parts-of-days.md", "docs/how-to/ingestion.md"
 ADR_17 = "docs/explanation/adr/0017-a-day-that-may-be-cut-is-refused.md"
 CUT_DAYS = "days cut at 90% of their rows refused"
 FIGURES = [
     Figure("README.md", "took {7} minutes on two cores", "demo", ("seconds", "make demo, empty home", "median"), 60),
     Figure("README.md", "A second run took {14} seconds", "demo", ("seconds", "make demo, second run", "median")),
-    Figure(BACKFILLS, "{365} days, 336,776 rows", "storm", (*STORM, "days")),
-    Figure(BACKFILLS, "365 days, {336,776} rows", "storm", (*STORM, "rows")),
-    *(
-        Figure(BACKFILLS, text, "storm", (*STORM, "killed", kind))
-        for text, kind in (
-            ("{9} of the scheduler", "scheduler"),
-            ("{21} tasks", "task"),
-            ("{29} supervisors", "supervisor"),
-            ("{27} steps)", "step"),
-        )
-    ),
-    Figure(BACKFILLS, "For {60} days (`LEEWAY_BENCH_DAYS=60`)", "year", (*YEAR, "days")),
-    Figure(BACKFILLS, "it ran {18.6} days a minute", "year", (*YEAR, "days_per_minute")),
-    Figure(BACKFILLS, "{1.5} of the 2.0 s of a step", "year",
-           ("seconds", "the step ingest on an idle machine: imports", "median")),
-    Figure(BACKFILLS, "1.5 of the {2.0} s of a step", "year",
-           ("seconds", "the step ingest on an idle machine: total", "median")),
-    *(
-        Figure(BACKFILLS, text, "backtest", ("facts", "report", number))
-        for text, number in (("{0.684} monthly", "1"), ("{0.623} never", "2"), ("{0.668} on drift", "3"))
-    ),
     Figure(GATES, "take {6.8} s for AUC", "gates", ("seconds", "1,000,000 rows, auc, Leeway, 5,000 draws", "median")),
     Figure(GATES, "{5.4} s for log loss", "gates",
            ("seconds", "1,000,000 rows, log_loss, Leeway, 5,000 draws", "median")),
