@@ -14,7 +14,6 @@ from airflow.sdk.exceptions import TaskDeferralTimeout
 
 from leeway.hooks.sagemaker.aws_errors import raise_airflow_errors
 from leeway.hooks.sagemaker.connection import AwsConnection
-from leeway.hooks.sagemaker.handover import Handover
 from leeway.hooks.sagemaker.task import JobTask
 from leeway.hooks.sagemaker.wait import MARGIN_S, JobWait, WaitEvent
 from leeway.hooks.sagemaker.wait_for_job import wait_for_job
@@ -102,8 +101,6 @@ class SageMakerJobOperator(ResultOutputMixin, BaseOperator):
                 return wait_or_result
             inputs = work.inputs
             if self.deferrable:
-                job_task.jobs.live_job_name = wait_or_result.job_name
-                Handover(job_task.jobs, context["ti"], self.log).begin()
                 self._defer(wait_or_result, inputs)
             event = asyncio.run(wait_for_job(wait_or_result, self.log))
 

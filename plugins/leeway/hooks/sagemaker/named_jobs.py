@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
@@ -24,8 +24,6 @@ LOST_BY_STOP = {
 NOT_FOUND_TEXTS = ("not found", "Could not find")
 """Parts of the error about a job or model that does not exist: the first for training jobs, the second for all others.
 """
-WAITER_TAG = "leeway:waiter"
-"""Key of the tag that says which trigger, of which try of a task, waits for the job: TRY/TRIGGER."""
 MAX_NAMES = 99
 """Largest number of jobs that one task may start across its tries: the number in a job's name has two digits."""
 
@@ -51,11 +49,6 @@ def build_base_name(dag_id: str, run_id: str, task_id: str, map_index: int) -> s
     digest = hashlib.sha256("\0".join([dag_id, run_id, task_id, str(map_index)]).encode()).hexdigest()
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", f"{dag_id}-{task_id}").strip("-")
     return f"{slug[:43]}-{digest[:16]}".strip("-")
-
-
-def find_waiter(tags: Iterable[Mapping[str, str]]) -> str:
-    """Return the value of the tag `WAITER_TAG`; empty if there is no such tag."""
-    return next((str(tag["Value"]) for tag in tags if tag["Key"] == WAITER_TAG), "")
 
 
 def compute_digest(inputs: Mapping[str, Any]) -> str:
@@ -148,12 +141,6 @@ class NamedJobs:
                 raise
             return  # the job has ended
         self.log.warning("%s job %s: stop requested; %s", self.kind, name, LOST_BY_STOP[self.kind])
-
-    def read_waiter(self, name: str) -> str:
-        """Return which trigger waits for a job, as the job's tag `WAITER_TAG` says; empty if it has no such tag."""
-        job = self.describe(name) or {}
-        arn = job.get(f"{self.kind.capitalize()}JobArn", "")
-        return find_waiter(self.hook.conn.list_tags(ResourceArn=arn)["Tags"]) if arn else ""
 
     def _call(self, verb: str, name: str, **fields: Any) -> Any:
         return call_with_retries(lambda: call_operation(self.hook.conn, verb, self.kind, name, **fields), self.log)

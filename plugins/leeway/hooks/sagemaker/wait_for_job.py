@@ -12,10 +12,13 @@ from botocore.exceptions import ClientError
 from leeway.hooks.sagemaker.aws_errors import Outage, format_error_line, is_transient
 from leeway.hooks.sagemaker.description import get_job_status, is_live
 from leeway.hooks.sagemaker.job_log import JobLog
-from leeway.hooks.sagemaker.named_jobs import LOST_BY_STOP, WAITER_TAG, call_operation, find_waiter
+from leeway.hooks.sagemaker.named_jobs import LOST_BY_STOP, call_operation
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
 from pipelines.costs.job_records import get_end_time
+
+WAITER_TAG = "leeway:waiter"
+"""Key of the tag that says which trigger, of which try of a task, waits for the job."""
 
 
 async def wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:
@@ -66,7 +69,8 @@ async def tag_waiter(wait: JobWait, waiter: str) -> None:
 async def read_waiter(wait: JobWait) -> str:
     """Return the job's tag `WAITER_TAG`, the trigger that waits for the job; empty if it has no such tag."""
     async with wait.open_clients() as (sagemaker, _):
-        return find_waiter((await sagemaker.list_tags(ResourceArn=await _find_arn(sagemaker, wait)))["Tags"])
+        tags = (await sagemaker.list_tags(ResourceArn=await _find_arn(sagemaker, wait)))["Tags"]
+    return next((str(tag["Value"]) for tag in tags if tag["Key"] == WAITER_TAG), "")
 
 
 async def _describe(sagemaker: Any, wait: JobWait) -> dict[str, Any]:
