@@ -27,11 +27,13 @@ try:
     connection.connect({path!r})
 except OSError:
     os.execv({python!r}, [{python!r}, *words])
-child = 0
+child, early = 0, []
 
 def forward(number, _):
     if child:
         os.killpg(child, number)
+    else:
+        early.append(number)  # the child may run before its number has arrived here
 
 forwarded = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 for number in forwarded:
@@ -45,6 +47,8 @@ connection.sendmsg(
 connection.sendall(body)
 responses = connection.makefile()
 child = json.loads(responses.readline())["pid"]
+for number in early:
+    os.killpg(child, number)
 status = json.loads(responses.readline())["status"]
 if os.WIFSIGNALED(status):
     if os.WTERMSIG(status) != signal.SIGKILL:
