@@ -40,7 +40,7 @@ class Tracker:
         self.rounds: list[dict[str, float]] = []
         folder.mkdir(parents=True, exist_ok=True)
         self._mlflow = _connect(job, experiment)
-        self._sent_rounds = 0
+        self._sent_round_count = 0
 
     def start(self, params: dict[str, Any]) -> None:
         """Record parameters, code version and environment."""
@@ -65,8 +65,8 @@ class Tracker:
             writer.writerows(self.rounds)
         temporary.replace(self.folder / "rounds.csv")
         if self._mlflow:
-            self._mlflow.log_rounds(self.rounds[self._sent_rounds :])
-        self._sent_rounds = len(self.rounds)
+            self._mlflow.log_rounds(self.rounds[self._sent_round_count :])
+        self._sent_round_count = len(self.rounds)
 
     def finish(self, results: dict[str, float]) -> None:
         """Complete the record with the results of the training, and with the resources that the job used."""
@@ -103,7 +103,8 @@ class _MlflowRun:
             for name, value in row.items()
             if name != "round"
         ]
-        batches = [metrics[n : n + 900] for n in range(0, len(metrics), 900)]  # MLflow accepts 1,000 in a request
+        # MLflow accepts 1,000 metrics in a request.
+        batches = [metrics[start : start + 900] for start in range(0, len(metrics), 900)]
         self._call(lambda: [self._client.log_batch(self.run_id, batch) for batch in batches])
 
     def finish(self, results: dict[str, float]) -> None:
@@ -113,7 +114,7 @@ class _MlflowRun:
         self._call(lambda: self._client.set_terminated(self.run_id))
 
     def _find_logged(self, rounds: list[dict[str, float]]) -> set[int]:
-        """Return the numbers of the rounds that the run has already: MLflow would store a second value for each."""
+        """Return the numbers of the rounds that were logged before: logged again, they would be in MLflow twice."""
         if self._logged_rounds is None:
             self._logged_rounds = set()
             name = next(name for name in rounds[0] if name != "round")

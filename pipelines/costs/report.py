@@ -59,7 +59,7 @@ def group_rows(rows: Iterable[Row], keys: Sequence[str]) -> list[dict[str, Any]]
 
 
 def sum_rows(rows: Sequence[Row]) -> dict[str, float]:
-    """Sum the figures of jobs: instance hours, USD, seconds. `saving` is the share of the on-demand cost saved."""
+    """Sum the figures of jobs: instance hours, USD, seconds. `saving` is the saved share of the on-demand cost."""
     cost, on_demand = (sum(row[name] for row in rows) for name in ("cost_usd", "on_demand_usd"))
     hours = {
         f"{name}_h": sum(row[f"{name}_s"] * row["instance_count"] for row in rows) / HOUR_S
@@ -106,7 +106,7 @@ def describe_price_dates(rows: Sequence[Row]) -> str:
 
 
 def draw_chart(path: Path, rows: Sequence[Row]) -> None:
-    """Draw a PNG file: a bar for each month, with the cost by instance type, and above it what spot saved."""
+    """Draw a PNG file with a bar for each month: the cost by instance type, and on top of it what spot saved."""
     from pipelines.pages.drawing import plt, save_figure
 
     months = sorted({_get_key_value(row, "month") for row in rows})
@@ -119,11 +119,11 @@ def draw_chart(path: Path, rows: Sequence[Row]) -> None:
         tops = [top + height for top, height in zip(tops, heights, strict=True)]
     savings = [max(0.0, savings_by_month[month]) for month in months]
     axis.bar(months, savings, bottom=tops, width=0.65, color=SAVED_COLOR, label="saved by spot")
-    for month, top, amount in zip(months, tops, savings, strict=True):
-        share = amount / (top + amount) if top + amount else 0.0
+    for month, paid, saving in zip(months, tops, savings, strict=True):
+        share = saving / (paid + saving) if paid + saving else 0.0
         axis.annotate(
             f"-{share:.0%}" if share >= 0.005 else "",
-            (month, top + amount),
+            (month, paid + saving),
             (0, 3),
             textcoords="offset points",
             ha="center",
@@ -153,7 +153,10 @@ def _format_axis(axis: Any, title: str) -> None:
 
 
 def _sum_stacks(rows: Iterable[Row]) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
-    """Return the cost by instance type (highest first) and month, USD, and what spot saved by month, USD."""
+    """Return the cost by instance type and month, and what spot saved by month, both in USD.
+
+    The instance type with the highest cost comes first, `OTHERS` last.
+    """
     costs_by_type: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     savings_by_month: dict[str, float] = defaultdict(float)
     for row in rows:

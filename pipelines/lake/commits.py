@@ -40,7 +40,7 @@ class ChangeCounts:
     added: int = 0
     removed: int = 0
     changed: int = 0
-    """Rows with the same key as before, and other values."""
+    """Rows that have the key of an old row, but other values."""
 
     def __bool__(self) -> bool:
         """Return whether any row changed."""

@@ -29,7 +29,8 @@ BUCKETS = 64
 BATCH_ROWS = 64 * 1024
 """Rows whose hashes are read at a time."""
 _HASH_TYPE = np.dtype([("key", "u8"), ("row", "u8"), ("is_old", "?")])
-# One query for old and new rows, so that a column has one type: equal numbers of two types have different hashes.
+# One query for old and new rows, so that a column has one type: equal numbers of different types, such as an integer
+# and a float, have different hashes.
 _HASH_QUERY = """
 SELECT hash({key}) AS key, hash({row}) AS row, {is_old} AS is_old
 FROM (SELECT true AS {is_old}, * FROM old_rows UNION ALL BY NAME SELECT false AS {is_old}, * FROM new_rows)
@@ -100,6 +101,7 @@ def _read_hashes(
     connection.execute("SET enable_external_file_cache = false")
     connection.execute("SET preserve_insertion_order = false")
     row_columns, key_columns = (", ".join(quote_identifier(name) for name in names) for names in (columns, key))
+    # "leeway is_old": the rows may have a column `is_old` of their own.
     query = _HASH_QUERY.format(key=key_columns, row=row_columns, is_old=quote_identifier("leeway is_old"))
     return connection.sql(query).to_arrow_reader(BATCH_ROWS)
 
@@ -125,9 +127,9 @@ def _get_bucket_path(folder: Path, number: int) -> Path:
 
 def _count_bucket(records: np.ndarray) -> tuple[int, int, int]:
     """Return the numbers of added rows, of removed rows, and of pairs of an added and a removed row with equal keys."""
-    rows, first_index, row_index = np.unique(records["row"], return_index=True, return_inverse=True)
+    distinct_rows, first_index, row_index = np.unique(records["row"], return_index=True, return_inverse=True)
     # How many copies of each distinct row there are after the write, less how many there were before it.
-    balance = np.bincount(row_index, np.where(records["is_old"], -1, 1), len(rows))
+    balance = np.bincount(row_index, np.where(records["is_old"], -1, 1), len(distinct_rows))
     keys, key_index = np.unique(records["key"][first_index], return_inverse=True)
     added, removed = (np.bincount(key_index, np.maximum(surplus, 0), len(keys)) for surplus in (balance, -balance))
     return int(added.sum()), int(removed.sum()), int(np.minimum(added, removed).sum())

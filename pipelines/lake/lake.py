@@ -62,15 +62,15 @@ class Lake:
         Args:
             name: of the table; created with the rows' schema where there is none.
             day: the partition.
-            rows: all rows of the partition, in the order in which they are to be read; `date` is `day` in all of them.
+            rows: all rows of the partition, or of the `part`, in the order in which they are read; `date` is `day`.
             key: columns that identify a row. Without them, a changed row counts as one removed and one added.
-            part: column to the value that all `rows` have in it. Only the partition's rows with these values are
-                replaced. Every write to the table must name the same columns.
+            part: names and values of columns that are the same in all `rows`. Only the partition's rows with these
+                values are replaced. Every write to the table must name the same columns.
             ignored_columns: columns that are not compared: a row that differs only in these counts as equal.
 
         Raises:
             DataError: there are no rows, or rows of another day, or a column is gone, narrower or of another type, or
-                the rows to compare with lack a column of the key. A retry cannot help.
+                neither the old nor the new rows have a column of the key. A retry cannot help.
             ConflictError: other writers committed first in every attempt. A retry can help.
         """
         batches: Iterator[pa.RecordBatch] = iter(rows.to_batches() if isinstance(rows, pa.Table) else rows)
@@ -152,7 +152,7 @@ class Lake:
         snapshot_id: int | None = None,
         excluded_days: Collection[dt.date] = (),
     ) -> Iterator[None]:
-        """Create DuckDB's `view` of the partitions `first`..`last`; it is dropped when the block ends.
+        """Create the DuckDB view `view` of the table's partitions `first`..`last`; drop it when the block ends.
 
         DuckDB reads the data files itself, so memory does not grow with the partitions.
 
@@ -213,7 +213,7 @@ class Lake:
         return counts
 
     def find_lost_days(self, name: str, days: Collection[dt.date]) -> set[dt.date]:
-        """Return those of `days` of which a file is missing or has another size than it was written with.
+        """Return the days, out of `days`, with a file that is missing or does not have its original size.
 
         Raises:
             ServiceError: the storage does not answer. A retry can help.
@@ -221,8 +221,8 @@ class Lake:
         if not days or find_table(self.catalog, name) is None:
             return set()
         scan = self._scan_days(name, min(days), max(days), None)
-        lost = {task.file.partition[0] for task in scan.plan_files() if not views.is_complete(scan.io, task)}
-        return {_EPOCH + dt.timedelta(number) for number in lost} & set(days)
+        lost_files = [task.file for task in scan.plan_files() if not views.is_complete(scan.io, task)]
+        return {_EPOCH + dt.timedelta(file.partition[0]) for file in lost_files} & set(days)
 
     def pin_window(self, name: str, first: dt.date, last: dt.date) -> int:
         """Return the id of the oldest snapshot since which no partition in `first`..`last` was written.
@@ -238,7 +238,7 @@ class Lake:
         return int(snapshot.snapshot_id)
 
     def find_versions(self, name: str, days: Collection[dt.date]) -> dict[dt.date, str]:
-        """Return the version of each of `days` that was written; empty where there is no such table.
+        """Return the versions of those `days` that were written; empty where there is no such table.
 
         Days with equal rows have equal versions.
         """
@@ -268,20 +268,20 @@ class Lake:
         key: Sequence[str],
         ignored_columns: Sequence[str],
     ) -> Commit:
-        """Replace the rows that match with the spool's files, in one attempt; commit nothing where they are equal."""
+        """Replace the rows that `where` selects by the spool's, in one attempt; commit nothing if they are equal."""
         table = load_table(self.catalog, name)
         plan, old_scan = evolution.plan_evolution(table, spool.schema, day), table.scan(row_filter=where)
         files = views.list_files(old_scan)
-        has_rows, is_same = bool(files), history.find_digest(table, day) == spool.digest
-        is_whole = has_rows and is_same and views.have_digest(table.io, files, spool.digest)
-        if is_whole and not plan.describe():
+        has_rows, has_same_digest = bool(files), history.find_digest(table, day) == spool.digest
+        is_intact = has_rows and has_same_digest and views.have_digest(table.io, files, spool.digest)
+        if is_intact and not plan.describe():
             return _report_unchanged(table, day, spool)
         changes = (
             differences.count_changes(old_scan, spool, key, ignored_columns)
             if has_rows
             else ChangeCounts(added=spool.rows)
         )
-        is_damaged = has_rows and is_same and not is_whole  # files are replaced, though the rows are the same
+        is_damaged = has_rows and has_same_digest and not is_intact  # files are replaced, though the rows are the same
         if not changes and not plan.describe() and not is_damaged:
             return _report_unchanged(table, day, spool)
         properties = build_properties(day, spool)

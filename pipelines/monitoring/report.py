@@ -20,11 +20,11 @@ from pipelines.system.files import replace_folder
 
 PAGE = "drift.html"
 MAX_COLUMNS, MAX_BINS, MAX_DISTRIBUTIONS = 30, 24, 4
-"""Most columns in the heat map, most bins in a distribution, and most distributions in the report."""
+"""Largest numbers of columns in the heat map, of bins in a distribution, and of distributions in the report."""
 MAX_CHARACTERS = 32
-"""Most characters of a name or a value in a chart; the table of the page shows all characters."""
+"""Largest number of characters of a name or a value in a chart; the table of the page shows all characters."""
 HEAT_MAX = 2.0
-"""Where the color scale of the heat map ends: an effect of this many times its bound."""
+"""The end of the color scale of the heat map: an effect that is this many times its bound."""
 _SCORE = "score"
 
 
@@ -150,7 +150,10 @@ def _draw_distributions(history: DriftHistory, order: Sequence[str]) -> Any:
 
 
 def _draw_bars(axis: Axes, column: Column, labels: Sequence[str]) -> None:
-    """Draw the share of rows in each bin, of the reference and the window; bins empty in both are left out."""
+    """Draw, for each bin, its share of the rows of the reference and of the window.
+
+    Bins that are empty in both are left out; of the others, the `MAX_BINS` largest are drawn.
+    """
     reference, window = _compute_shares(column.reference), _compute_shares(column.window)
     shown_bins = np.flatnonzero((reference > 0) | (window > 0))
     if len(shown_bins) > MAX_BINS:
@@ -170,44 +173,47 @@ def _shorten(text: str) -> str:
 
 
 def _compute_shares(counts: Counts | None) -> Array:
+    """Compute the share of rows in each bin, and after the bins, the share of rows without a value."""
     assert counts is not None
-    rows = np.append(counts.total, counts.presence[:, 1].sum())
+    missing_rows = counts.presence[:, 1].sum()
+    rows = np.append(counts.total, missing_rows)
     return np.asarray(rows / max(rows.sum(), 1.0))
 
 
 def _list_bin_labels(record: ReferenceRecord, column: Column) -> list[str]:
     """List the labels of the bins of a column, with one more for rows without a value."""
     if column.edges is not None:
-        inside = [f"{low:.4g} to {high:.4g}" for low, high in zip(column.edges, column.edges[1:], strict=False)]
-        return [f"< {column.edges[0]:.4g}", *inside, f"> {column.edges[-1]:.4g}", "none"]
+        inner_bins = [f"{low:.4g} to {high:.4g}" for low, high in zip(column.edges, column.edges[1:], strict=False)]
+        return [f"< {column.edges[0]:.4g}", *inner_bins, f"> {column.edges[-1]:.4g}", "none"]
     for category in record.reference.categories:
         if category.name == column.name:
             return [*category.values, "others", "unseen", "none"]
-    return ["no", "yes", "none"]
+    return ["no", "yes", "none"]  # the bins of a label
 
 
 def _draw_performance(history: DriftHistory) -> Any:
     """Draw the mean score and label of each window, and the performance."""
     days = [window.day for window in history.windows]
-    figure, (rate_axis, performance_axis) = plt.subplots(2, 1, figsize=(12, 6), layout="constrained", sharex=True)
+    figure, (mean_axis, performance_axis) = plt.subplots(2, 1, figsize=(12, 6), layout="constrained", sharex=True)
     for name, color in ((_SCORE, CANDIDATE_COLOR), (history.record.reference.label, CHAMPION_COLOR)):
-        rates = [_compute_rate(window, name, history.record) for window in history.windows]
-        rate_axis.plot(
-            range(len(days)), rates, color=color, label="mean score" if name == _SCORE else f"rate of {name}"
+        means = [_compute_mean(window, name, history.record) for window in history.windows]
+        mean_axis.plot(
+            range(len(days)), means, color=color, label="mean score" if name == _SCORE else f"rate of {name}"
         )
-    rate_axis.legend(frameon=False, ncols=2)
-    rate_axis.set_title("Scores and labels of each window", loc="left", fontsize=10)
+    mean_axis.legend(frameon=False, ncols=2)
+    mean_axis.set_title("Scores and labels of each window", loc="left", fontsize=10)
     for measure, color, label in (
         ("auc", CHAMPION_COLOR, "AUC"),
         ("estimated_auc", CANDIDATE_COLOR, "AUC estimated from scores"),
     ):
         _draw_band(performance_axis, history.windows, measure, color, label)
-    if "auc" in (holdout := measure_days(history.record.holdout, history.policy)):
+    holdout_metrics = measure_days(history.record.holdout, history.policy)
+    if "auc" in holdout_metrics:
         performance_axis.axhspan(
-            holdout["auc"].low, holdout["auc"].high, color=REFERENCE_COLOR, alpha=0.18, linewidth=0
+            holdout_metrics["auc"].low, holdout_metrics["auc"].high, color=REFERENCE_COLOR, alpha=0.18, linewidth=0
         )
         performance_axis.axhline(
-            holdout["auc"].value, color=REFERENCE_COLOR, linestyle="--", linewidth=1, label="AUC on the holdout"
+            holdout_metrics["auc"].value, color=REFERENCE_COLOR, linestyle="--", linewidth=1, label="AUC on the holdout"
         )
     performance_axis.legend(frameon=False, ncols=3)
     performance_axis.set_title("Performance, with its intervals", loc="left", fontsize=10)
@@ -215,7 +221,8 @@ def _draw_performance(history: DriftHistory) -> Any:
     return figure
 
 
-def _compute_rate(window: ComparedWindow, name: str, record: ReferenceRecord) -> float:
+def _compute_mean(window: ComparedWindow, name: str, record: ReferenceRecord) -> float:
+    """Compute the mean of the score or of the label in a window; NaN where the window has no such rows."""
     counts = next((column.window for column in window.columns if column.name == name and column.window), None)
     if counts is None or not counts.total.sum():
         return float("nan")

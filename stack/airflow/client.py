@@ -49,8 +49,8 @@ class AirflowClient:
         url: the URL of Airflow.
         user: the name of the user.
         password: the password of the user.
-        check: called before a request is repeated because Airflow does not answer; raises an error where waiting cannot
-            help. Without it, such a request is not repeated.
+        check: called each time that Airflow does not answer, before the request is repeated; raises an error where
+            waiting cannot help. Without `check`, such a request is not repeated.
     """
 
     def __init__(self, url: str, user: str, password: str, check: Callable[[], object] | None = None) -> None:
@@ -103,7 +103,7 @@ class AirflowClient:
             conf: values of the DAG's params.
 
         Returns:
-            whether Airflow accepted the backfill. False where another backfill of this DAG is still running, or where
+            Whether Airflow accepted the backfill. False where another backfill of this DAG is still running, or where
             other writers kept SQLite locked: a retry can help.
         """
         body = {

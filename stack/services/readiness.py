@@ -19,7 +19,7 @@ from stack.services.processes import find_unserved_ports
 from stack.services.record import Stack, describe_exit_code
 
 START_TIMEOUT_S = 600.0
-"""Longest wait for a start. 20 s are usual on two idle cores; with a load of 28, it was four minutes."""
+"""Longest wait for a start. A start usually takes 20 s on two idle cores. At a load average of 28, it took four minutes."""
 LOG_LINES = 15
 _POLL_S = 0.2
 
@@ -44,22 +44,22 @@ def wait_until_ready(layout: Layout, stack: Stack, report_progress: Progress) ->
         UnavailableError: another program has a port of the stack, or a service did not answer in time. A retry can
             help.
     """
-    missing_names = list(build_health_checks(stack))
-    total, deadline = len(missing_names), time.monotonic() + START_TIMEOUT_S
-    while missing_names:
+    unready_names = list(build_health_checks(stack))
+    total, deadline = len(unready_names), time.monotonic() + START_TIMEOUT_S
+    while unready_names:
         current = raise_if_dead(layout, stack)
-        if current.restarts:
+        if current.restarts:  # a service may have ended because its port was taken
             raise_if_port_is_taken(layout, current)
         if time.monotonic() > deadline:
-            log = layout.log_file(missing_names[0])
+            log = layout.log_file(unready_names[0])
             raise UnavailableError(
-                f"{', '.join(missing_names)} did not answer in {START_TIMEOUT_S:.0f} s; see {log}.", read_log_end(log)
+                f"{', '.join(unready_names)} did not answer in {START_TIMEOUT_S:.0f} s; see {log}.", read_log_end(log)
             )
         checks = build_health_checks(current)
-        for name in [name for name in missing_names if checks[name]()]:
-            missing_names.remove(name)
-            report_progress(name, total - len(missing_names), total)
-        time.sleep(_POLL_S if missing_names else 0)
+        for name in [name for name in unready_names if checks[name]()]:
+            unready_names.remove(name)
+            report_progress(name, total - len(unready_names), total)
+        time.sleep(_POLL_S if unready_names else 0)
     create_bucket(stack)
 
 
@@ -90,16 +90,17 @@ def raise_if_dead(layout: Layout, stack: Stack) -> Stack:
 def raise_if_port_is_taken(layout: Layout, stack: Stack) -> None:
     """Raise an error where another program listens on a port of the stack.
 
-    That program may answer health checks as our service would: it can be the stack of another home.
+    Health checks cannot show this: the other program may be a stack with another home, which answers them as well.
 
     Raises:
         UnavailableError: another program listens on a port. A start on other ports can help.
     """
-    # First the listeners, then their owners: a service that starts between the two is not taken for another program.
-    # Then the listeners again: nor is a service that ended between them.
+    # The order keeps our own services from being reported as another program. The ports in use are listed before the
+    # processes that use them, because a service may start in between. Each port without a process of ours is then
+    # checked again, because a service may have ended in between.
     used_ports = [port for port in stack.ports.model_dump().values() if is_listening(port)]
-    if ports := [port for port in find_unserved_ports(layout.home, used_ports) if is_listening(port)]:
-        raise UnavailableError(f"Another program took port {', '.join(map(str, ports))} meanwhile; start again.")
+    if taken_ports := [port for port in find_unserved_ports(layout.home, used_ports) if is_listening(port)]:
+        raise UnavailableError(f"Another program took port {', '.join(map(str, taken_ports))} meanwhile; start again.")
 
 
 def read_log_end(log: Path, lines: int = LOG_LINES) -> str:
@@ -118,7 +119,7 @@ def create_bucket(stack: Stack) -> None:
         UnavailableError: drydock refuses, or has just ended. A retry can help.
     """
     scope = f"Credential={ACCESS_KEY_ID}/20130101/{REGION}/s3/aws4_request"
-    # moto recognises the service by the scope of the credential. It checks no signature.
+    # moto, the library behind drydock's S3, finds the service in the scope of the credential. It checks no signature.
     header = {"Authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=none"}
     try:
         with requests.Session() as session:

@@ -23,6 +23,7 @@ def check_bounds(holdout: Holdout, policy: Policy) -> list[Check]:
         if bound.at_least is not None:
             checks.append(check_estimate(name, estimate, bound.at_least, policy))
         if bound.at_most is not None:
+            # A metric that is too good means that the features contain the label.
             title = f"{name}, leakage" if METRICS[name].greater_is_better else name
             checks.append(check_estimate(title, estimate, bound.at_most, policy, is_upper=True))
     return checks
@@ -79,9 +80,10 @@ def check_recency(days_newer: int | None) -> list[Check]:
 
 
 def _check_at_threshold(holdout: Holdout, champion_score: Array, threshold: float, policy: Policy) -> Check:
-    """Check that the candidate's share of correctly predicted rows is not lower than the champion's by over the margin.
+    """Compare the shares of rows that the candidate and the champion predict correctly at the threshold.
 
-    With too few groups, the check is undecided, and its interval is that of independent rows.
+    The candidate's share may be lower by at most `policy.threshold_margin`. With too few groups, the check is
+    undecided, and its interval is the one for independent rows.
     """
     groups, scores = find_groups(holdout, policy), (holdout.candidate_score, champion_score)
     if groups is not None and has_too_few_groups(groups, policy):

@@ -25,18 +25,18 @@ class Scope:
     """How much a check reads."""
 
     reads_content: bool = True
-    """Whether the content of the files of rows is read, too; otherwise only presence and size."""
+    """Whether the content of the data files is read. Otherwise, only their presence and size are checked."""
     includes_older: bool = True
-    """Whether the files that only older snapshots need are checked, too."""
+    """Whether to check the files of older snapshots as well. Otherwise, only those of the present rows are checked."""
 
 
 EVERYTHING = Scope()
 
 
 def check_lake(catalog: Catalog | None = None, scope: Scope = EVERYTHING) -> LakeReport:
-    """Compare the catalog, the metadata, the manifests and the files of rows of all tables. Changes nothing.
+    """Check the catalog, and the metadata, the manifests and the data files of all tables. Nothing is changed.
 
-    What other processes commit meanwhile is not checked, and is no finding.
+    A commit that another process makes during the check is not checked, and is not reported.
 
     Args:
         catalog: the catalog to check; the configured one where it is not given.
@@ -51,20 +51,21 @@ def check_lake(catalog: Catalog | None = None, scope: Scope = EVERYTHING) -> Lak
     if catalog is None and (damage := catalogs.find_catalog_damage()):
         return _check_without_catalog(damage, scope)
     catalog = catalog or catalogs.open_catalog_to_check()
-    metadata = catalogs.list_metadata(catalog)  # before the catalog is asked: a later commit is then no finding
-    listed = catalogs.list_tables(catalog)
-    unlisted = list(catalogs.find_unlisted_tables(listed, metadata))
-    parts = [LakeReport(findings=tuple(unlisted))]
-    parts += [_check_listed_table(catalog, name, metadata.get(name, []), scope) for name in listed]
-    for finding in unlisted:
+    # The metadata are listed before the catalog is read, so that a commit in between is no finding.
+    metadata = catalogs.list_metadata(catalog)
+    listed_names = catalogs.list_tables(catalog)
+    unlisted_tables = list(catalogs.find_unlisted_tables(listed_names, metadata))
+    parts = [LakeReport(findings=tuple(unlisted_tables))]
+    parts += [_check_listed_table(catalog, name, metadata.get(name, []), scope) for name in listed_names]
+    for finding in unlisted_tables:
         parts.append(_check_version(load_io(catalog, finding.location), finding.location, finding.table, scope))
     return _add_up(parts)
 
 
 def load_version(io: FileIO, location: str, name: str) -> Table:
     """Load a table from one of its metadata files, without the catalog."""
-    static = StaticTable.from_metadata(location, properties=io.properties)
-    return Table((NAMESPACE, name), static.metadata, location, static.io, static.catalog)
+    static_table = StaticTable.from_metadata(location, properties=io.properties)
+    return Table((NAMESPACE, name), static_table.metadata, location, static_table.io, static_table.catalog)
 
 
 def find_version(io: FileIO, location: str, name: str) -> Table | None:
@@ -92,7 +93,7 @@ def _check_listed_table(catalog: Catalog, name: str, metadata: Sequence[str], sc
         table = catalog.load_table((NAMESPACE, name))
     except Exception as error:
         location = catalogs.find_metadata_location(catalog, name) or (metadata[-1] if metadata else name)
-        return _report_metadata(location, name, error)
+        return _report_unreadable_metadata(location, name, error)
     report = _check_table(table, scope)
     outdated = catalogs.find_outdated_version(
         table.io, name, table.metadata_location, metadata, str(table.metadata.table_uuid)
@@ -104,7 +105,7 @@ def _check_version(io: FileIO, location: str, name: str, scope: Scope) -> LakeRe
     try:
         table = load_version(io, location, name)
     except Exception as error:
-        return _report_metadata(location, name, error)
+        return _report_unreadable_metadata(location, name, error)
     return _check_table(table, scope)
 
 
@@ -112,18 +113,18 @@ def _check_table(table: Table, scope: Scope) -> LakeReport:
     """Check the manifests and the files of one table."""
     files = list_table_files(table, includes_older=scope.includes_older)
     findings = [*files.findings, *check_row_files(files, reads_content=scope.reads_content)]
-    present_files = [file for file in files.row_files.values() if file.is_current]
+    current_files = [file for file in files.row_files.values() if file.is_current]
     return LakeReport(
         findings=tuple(findings),
         tables=1,
         snapshots=len(table.snapshots()),
         files=len(files.row_files),
-        rows=sum(int(file.data_file.record_count) for file in present_files),
+        rows=sum(int(file.data_file.record_count) for file in current_files),
         size_bytes=sum(int(file.data_file.file_size_in_bytes) for file in files.row_files.values()),
     )
 
 
-def _report_metadata(location: str, name: str, error: Exception) -> LakeReport:
+def _report_unreadable_metadata(location: str, name: str, error: Exception) -> LakeReport:
     problem, detail = describe_read_error(error)
     return LakeReport(findings=(Finding("metadata", problem, location, detail, name),), tables=1)
 
