@@ -11,17 +11,17 @@ from leeway.operators.profile import ProfileOperator
 DOC = """
 ### Score a published day
 
-Each event of the asset `flights` starts a run: each day that is published or published again. `score` builds the day's
-features as `preprocess` does, and writes the champion's predictions to the table `flights_predictions`. `outcomes`
-joins the known labels to them, in `flights_outcomes`. `profile` counts the scored values for drift detection, in
-`profiles`.
+Each event of the asset `flights` starts a run: there is one when a day is published, and one each time it is published
+again. `score` builds the day's features as `preprocess` does, and writes the champion's predictions to the table
+`flights_predictions`. `outcomes` joins the known labels to them, and writes the result to `flights_outcomes`. `profile`
+counts the day's values by bins, and writes the counts to `profiles` for drift detection.
 
 * **Paused** at first: unpause it when there is a champion. Until then each run would be skipped.
-* **No champion** as of the day or before: `score` is skipped, and its log says so.
+* **No champion that was trained as of the day or before**: `score` is skipped, and its log says so.
 * **A day of more than a million rows** is scored by SageMaker Batch Transform, with the same predictions.
 * **Labels** come a day later, when the day is published again: that run leaves the predictions as they are, and joins
 the labels to them.
-* **Days that were published before there was a champion, or while this DAG was paused**: trigger it with the
+* **Days that were published before there was a champion, or while this DAG was paused**: trigger this DAG with the
 day as logical date, or run `python -m pipelines score`. A schedule on assets has no backfill.
 """
 MODEL = "flights"

@@ -1,4 +1,4 @@
-"""Presigned requests to S3: one that has expired is refused, as by S3. Signatures are not checked, here as elsewhere.
+"""Refuse presigned requests that have expired, as S3 does. Signatures are not checked, as everywhere in drydock.
 
 The rules are those of S3's documentation: "Authenticating Requests: Using Query Parameters" (Signature Version 4, the
 parameters X-Amz-*), the older Signature Version 2 (AWSAccessKeyId, Expires and Signature), and the policy of
@@ -34,7 +34,9 @@ TOO_LONG = (
 
 
 class InvalidPresignedRequest(Exception):
-    """A presigned request is outside its time, or malformed. A retry cannot help.
+    """A presigned request has expired, is not valid yet, or is malformed.
+
+    A retry cannot help, except for a request that is not valid yet.
 
     Args:
         code: S3's error code.
@@ -48,10 +50,12 @@ class InvalidPresignedRequest(Exception):
 
 
 class PresignedMiddleware:
-    """WSGI middleware around S3: refuse presigned requests outside their time.
+    """WSGI middleware around S3 that refuses presigned requests that have expired or are not valid yet.
+
+    It runs inside S3Middleware, which has already read the body of an upload into memory.
 
     Args:
-        application: Answers all other requests. S3Middleware has read the body of an upload into memory.
+        application: Answers all other requests.
     """
 
     def __init__(self, application: WsgiApplication) -> None:
@@ -67,7 +71,7 @@ class PresignedMiddleware:
 
 
 def check_request(environ: dict[str, Any], now: datetime) -> None:
-    """Check that a presigned request is within its time. Other requests pass.
+    """Check that a presigned request is valid now. Other requests pass.
 
     Args:
         environ: The request, as WSGI describes it.
@@ -80,7 +84,7 @@ def check_request(environ: dict[str, Any], now: datetime) -> None:
     query = {name.lower(): value for name, value in pairs}
     if "x-amz-signature" in query or "x-amz-algorithm" in query:
         check_v4_query(query, now)
-    elif query.keys() >= V2_NAMES and "signatureversion" not in query:  # other services have that
+    elif query.keys() >= V2_NAMES and "signatureversion" not in query:  # only URLs of other services have it
         check_v2_query(query, now)
     elif environ["REQUEST_METHOD"] == "POST" and environ.get("CONTENT_TYPE", "").startswith("multipart/form-data"):
         check_policy(_read_policy(environ), now)
@@ -94,9 +98,10 @@ def check_v4_query(query: Mapping[str, str], now: datetime) -> None:
         now: The current time, with a time zone.
 
     Raises:
-        InvalidPresignedRequest: The request is outside its time, or its times are malformed. Requests to other
-            services pass.
+        InvalidPresignedRequest: The request has expired, is not valid yet, or its times are malformed. Requests to
+            other services pass.
     """
+    # The service is the last but one part of KEY/DATE/REGION/SERVICE/aws4_request.
     if query.get("x-amz-credential", "").split("/")[-2:-1] not in ([], ["s3"]):
         return
     if not query.keys() >= V4_NAMES:
@@ -167,12 +172,12 @@ def _parse_expires(text: str) -> int:
 
 
 def _read_policy(environ: dict[str, Any]) -> str:
-    """Return the field `policy` of a form, "" if it has none, and leave the body as it was."""
+    """Return the field `policy` of a form; "" if there is none. The body can be read again afterwards."""
     if not isinstance(environ["wsgi.input"], io.BytesIO):
         return ""  # a request that names no bucket: S3Middleware has not read its body
-    names = {name.lower(): value for name, value in Request(environ, populate_request=False).form.items()}
+    fields = {name.lower(): value for name, value in Request(environ, populate_request=False).form.items()}
     environ["wsgi.input"].seek(0)
-    return names.get("policy", "")
+    return fields.get("policy", "")
 
 
 def _refuse_query(message: str) -> NoReturn:

@@ -29,7 +29,7 @@ def write_report(folder: Path, backtest: Backtest) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     picture = draw_chart(folder / "backtest.png", backtest)
     values = {
-        "months": [_format_month(backtest, number) for number in range(len(backtest.months))],
+        "months": [_format_month(backtest, index) for index in range(len(backtest.months))],
         "strategies": [_build_strategy_row(strategy, backtest) for strategy in backtest.strategies],
         "by_month": list(_build_month_rows(backtest)),
     }
@@ -46,7 +46,7 @@ def format_lines(backtest: Backtest) -> list[str]:
 
 def draw_chart(path: Path, backtest: Backtest) -> Path:
     """Draw each strategy's AUC by month into a PNG file; return the path."""
-    months = [_format_month(backtest, number) for number in range(len(backtest.months))]
+    months = [_format_month(backtest, index) for index in range(len(backtest.months))]
     figure, axis = plt.subplots(figsize=(max(7.5, 0.75 * len(months) + 2.5), 4.4), layout="constrained")
     for strategy, style in zip(backtest.strategies, STYLES, strict=True):
         axis.plot(
@@ -83,14 +83,14 @@ def _build_strategy_row(strategy: Strategy, backtest: Backtest) -> dict[str, Any
 
 def _build_month_rows(backtest: Backtest) -> Iterator[dict[str, Any]]:
     """Yield one row for each month: for each strategy its AUC, whether it is the best, and the model that served."""
-    aucs = [strategy.list_monthly_auc(backtest.months) for strategy in backtest.strategies]
-    for number, month in enumerate(backtest.months):
-        best_auc = max(auc[number] for auc in aucs)
+    monthly_aucs = [strategy.list_monthly_auc(backtest.months) for strategy in backtest.strategies]
+    for index, month in enumerate(backtest.months):
+        best_auc = max(monthly_auc[index] for monthly_auc in monthly_aucs)
         cells = [
-            {"auc": auc[number], "best": auc[number] == best_auc, "as_of": strategy.served[number].as_of}
-            for strategy, auc in zip(backtest.strategies, aucs, strict=True)
+            {"auc": monthly_auc[index], "best": monthly_auc[index] == best_auc, "as_of": strategy.served[index].as_of}
+            for strategy, monthly_auc in zip(backtest.strategies, monthly_aucs, strict=True)
         ]
-        yield {"month": _format_month(backtest, number), "rows": month.rows, "cells": cells}
+        yield {"month": _format_month(backtest, index), "rows": month.rows, "cells": cells}
 
 
 def _summarize(strategy: Strategy, backtest: Backtest) -> str:
@@ -103,5 +103,5 @@ def _format_trainings(strategy: Strategy) -> str:
     return f"{count} training{'s' if count > 1 else ''}"
 
 
-def _format_month(backtest: Backtest, number: int) -> str:
-    return f"{backtest.months[number].days.first:%Y-%m}"
+def _format_month(backtest: Backtest, index: int) -> str:
+    return f"{backtest.months[index].days.first:%Y-%m}"

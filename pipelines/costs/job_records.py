@@ -16,7 +16,8 @@ LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 KINDS = ("Training", "Processing", "Transform")
 """Kinds of jobs, as they appear in SageMaker's names: CreateTrainingJob, TrainingJobName."""
 RESTORED = re.compile(r"checkpoint restored: (?:none|name=\S+ saved_at=(\S+))")
-"""Line that a training script prints at its start: the checkpoint that it resumes from."""
+"""Line that a training script prints at each start: the checkpoint that it resumes from, or `none`. The group is the
+time at which the checkpoint was saved."""
 
 
 def to_training_record(job: Mapping[str, Any], restored: Sequence[Mapping[str, str]]) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def get_kind(job: Mapping[str, Any]) -> str:
 
 
 def get_end_time(job: Mapping[str, Any]) -> dt.datetime:
-    """Return when a job of any kind ended; its creation time where its description has no later time."""
+    """Return when a job of any kind ended; its creation time if the description has no end time and no last change."""
     end_time: dt.datetime = job.get(f"{get_kind(job)}EndTime") or job.get("LastModifiedTime") or job["CreationTime"]
     return end_time
 
@@ -74,7 +75,8 @@ def get_instances(job: Mapping[str, Any]) -> Mapping[str, Any]:
 def to_on_demand_record(job: Mapping[str, Any]) -> dict[str, Any]:
     """Convert an ended processing or transform job to a record for the step `charge`.
 
-    Such a job runs on demand, and each second that has begun is billed.
+    Such a job runs on demand and is billed by the second, rounded up. The record has the fields of a training job, so
+    the whole run counts as training.
 
     Args:
         job: response of DescribeProcessingJob or DescribeTransformJob.
@@ -110,8 +112,8 @@ def list_restored_checkpoints(logs: Any, job_name: str) -> list[dict[str, str]]:
         job_name: name of the training job.
 
     Returns:
-        One entry for each start of the script: `at`, the time of the restore, and `saved_at`, the time at which the
-        checkpoint was saved (empty where there was none); both ISO 8601 in UTC.
+        One entry for each start of the script, with two times, ISO 8601 in UTC: `at`, when the script reported the
+        checkpoint in its log, and `saved_at`, when the checkpoint was saved (empty if it started without one).
     """
     request = {"logGroupName": LOG_GROUP, "logStreamNamePrefix": f"{job_name}/algo-1-"}
     try:

@@ -42,7 +42,7 @@ class ChargeResult(Result):
     training_s: int
     """Seconds of training of all jobs."""
     billable_s: int
-    """Billed seconds, of one instance."""
+    """Billed seconds of one instance, summed over the jobs."""
     instance_type: str
     """Instance type of the last job."""
     instance_count: int
@@ -50,11 +50,11 @@ class ChargeResult(Result):
     price_usd_h: float
     """On-demand price of the last job's instance, USD per hour."""
     price_date: dt.date
-    """Date of that price."""
+    """Date of the price in `price_usd_h`."""
     cost_usd: float
     """Cost of all jobs, USD."""
     on_demand_usd: float
-    """Cost of all jobs without spot, USD."""
+    """What all jobs would have cost without spot, USD."""
     saving: float
     """Share that spot saved: 1 - billable_s / training_s; weighted by price where the jobs' prices differ."""
     interruptions: int

@@ -1,8 +1,9 @@
 """Compute ROC and precision-recall curves with bootstrap bands.
 
-The scores are sorted into bins once. A draw of the bootstrap is then a weighted sum of bins: its cost does not depend
-on the number of rows. If there are groups, whole groups are drawn (the cluster bootstrap). If not, the rows of each bin
-are drawn by a Poisson bootstrap (Chamandy et al. 2012, Estimating uncertainty for massive data streams, Google).
+The rows are counted by bins of the score once. Each draw of the bootstrap uses only these counts, so its cost does not
+depend on the number of rows. If there are groups, whole groups are drawn (the cluster bootstrap). If not, the count of
+each bin is drawn from a Poisson distribution (the Poisson bootstrap; Chamandy et al. 2012, Estimating uncertainty for
+massive data streams, Google).
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 BINS = 400
-"""Largest number of bins of equal mass into which the scores are sorted."""
+"""Largest number of bins. Their numbers of rows are about equal."""
 DRAWS = 300
 SEED = 13
 GRID = np.linspace(0.0, 1.0, 201)
 """False positive rates and recalls at which curves and bands are computed."""
 BAND_PERCENTILES = (2.5, 97.5)
-"""Lower and upper end of a band, among the draws."""
+"""Percentiles of the draws at which a band begins and ends."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,9 @@ def compute_curves(label: Array, score: Array, groups: Array | None = None) -> C
     """Compute the curves of a score, with bands.
 
     Args:
-        label: shape (rows,), 0 or 1, both present.
+        label: shape (rows,), 0 or 1; both values occur.
         score: shape (rows,).
-        groups: shape (rows,), rows of equal value are drawn together; None: rows are drawn one by one.
+        groups: shape (rows,); rows with the same value are drawn together. None: rows are drawn one by one.
     """
     counts = _count_rows(label, score, groups)
     values = _compute_on_grid(counts.sum(axis=0, keepdims=True))
@@ -58,12 +59,12 @@ def compute_curves(label: Array, score: Array, groups: Array | None = None) -> C
 
 def compute_confusion(label: Array, score: Array, threshold: float) -> dict[str, int]:
     """Count the rows by label and by prediction at the threshold: tp, fp, fn, tn."""
-    is_predicted, is_positive = score >= threshold, label == 1
+    is_predicted_positive, is_positive = score >= threshold, label == 1
     return {
-        "tp": int((is_predicted & is_positive).sum()),
-        "fp": int((is_predicted & ~is_positive).sum()),
-        "fn": int((~is_predicted & is_positive).sum()),
-        "tn": int((~is_predicted & ~is_positive).sum()),
+        "tp": int((is_predicted_positive & is_positive).sum()),
+        "fp": int((is_predicted_positive & ~is_positive).sum()),
+        "fn": int((~is_predicted_positive & is_positive).sum()),
+        "tn": int((~is_predicted_positive & ~is_positive).sum()),
     }
 
 

@@ -38,7 +38,7 @@ def write_report(
         verdict: fields of `GateResult`, as in the verdict's file.
         holdout: rows that were judged.
         judgement: tables of slices and weeks.
-        policy: threshold of the confusion matrix, and column of the groups that the bootstrap draws.
+        policy: gives the threshold of the confusion matrix, and the column of the groups that the bootstrap draws.
         importance: feature to its share of the gain.
     """
     groups = find_groups(holdout, policy)
@@ -62,7 +62,7 @@ def write_report(
 
 
 def _choose_threshold(holdout: Holdout) -> float:
-    """Return the threshold at which as many rows are predicted positive as have the label 1."""
+    """Return the threshold at which the number of rows predicted positive equals the number of rows with label 1."""
     return float(np.quantile(holdout.candidate_score, 1 - holdout.label.mean()))
 
 
@@ -74,9 +74,9 @@ def _split_by_column(slices: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def _list_records(tables: Mapping[str, pd.DataFrame]) -> dict[str, list[dict[Hashable, Any]]]:
-    """Convert the tables that have rows to records; a missing value becomes None."""
-    filled_tables = {title: table for title, table in tables.items() if len(table)}
+    """Convert each table to a list of records, without the empty tables; a missing value becomes None."""
+    nonempty_tables = {title: table for title, table in tables.items() if len(table)}
     return {
         title: table.astype(object).where(table.notna(), None).to_dict("records")
-        for title, table in filled_tables.items()
+        for title, table in nonempty_tables.items()
     }

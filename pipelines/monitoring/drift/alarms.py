@@ -15,7 +15,10 @@ from pipelines.monitoring.drift.policy import Policy
 
 Outcome = Literal["drift", "none", "undecided"]
 Breaches = dict[str, Finding]
-"""The findings of a window that are significantly over their bounds: column to the one furthest over its bound."""
+"""Column to finding, for the findings of a window that are significantly over their bounds.
+
+Where a column has several, only the one furthest over its bound is here.
+"""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Decision:
     outcome: Outcome
     """`drift`: there is an alarm. `none`: there is no alarm. `undecided`: the window has too few rows to decide."""
     reasons: tuple[str, ...]
-    """The reasons for the outcome; of an alarm, one for each column that drifted."""
+    """The reasons for the outcome; for an alarm, one for each column that drifted."""
     drifted_columns: tuple[str, ...]
     """Columns that drifted, the one furthest over its bound first."""
 
@@ -50,7 +53,7 @@ def decide(history: Sequence[WindowResult], policy: Policy) -> Decision:
 
 
 def decide_each(history: Sequence[WindowResult], policy: Policy) -> Iterator[Decision]:
-    """Decide on the day of each window, in order: the n-th decision is `decide` of the first n windows."""
+    """Decide on the day of each window, in order: the n-th decision equals `decide` on the first n windows."""
     recent_breaches: deque[Breaches] = deque(maxlen=policy.of_last)
     alarm_columns: frozenset[str] = frozenset()
     for window in history:
@@ -78,24 +81,25 @@ def find_breaches(window: WindowResult, policy: Policy) -> Breaches:
 
 
 def get_bound(finding: Finding, policy: Policy) -> float | None:
-    """Return the least effect that matters; None where the measure decides nothing.
+    """Return the smallest effect that counts as drift; None where the policy sets no bound for the measure.
 
-    For a column that vanished, it is 1: the effect of such a column is 1, too.
+    For a column that vanished, the bound is 1 and so is the effect: it always reaches the bound.
     """
     return 1.0 if finding.measure == "vanished" else policy.bounds.get(cast(Decisive, finding.measure))
 
 
 def compute_bound_ratio(finding: Finding | None, policy: Policy) -> float:
-    """Divide the effect by its bound; 1 or more matters. 0 where there is no finding, no effect or no bound."""
+    """Divide the effect by its bound: at least 1 if it reaches the bound, 0 if finding, effect or bound is missing."""
     bound = get_bound(finding, policy) if finding else None
     return finding.effect / bound if finding and finding.effect is not None and bound else 0.0
 
 
 def adjust_p_values(p_values: Sequence[float]) -> list[float]:
-    """Adjust p-values for their number (Benjamini & Hochberg 1995, JRSS B 57): up to alpha they are significant.
+    """Adjust p-values for multiple testing (Benjamini & Hochberg 1995, JRSS B 57).
 
-    This controls the false discovery rate. Where nothing drifts, the probability of any false finding is at most alpha
-    (Simes 1986). This also holds for positively dependent tests (Benjamini & Yekutieli 2001).
+    An adjusted p-value of at most alpha is significant. This controls the false discovery rate. Where nothing drifts,
+    the probability of any false finding is at most alpha (Simes 1986). This also holds for positively
+    dependent tests (Benjamini & Yekutieli 2001).
     """
     from scipy.stats import false_discovery_control  # loading scipy takes longer than all decisions of a year
 
@@ -113,7 +117,10 @@ def _find_continued_alarms(window: WindowResult, alarm_columns: frozenset[str], 
 
 
 def _find_new_alarms(recent_breaches: Sequence[Breaches], policy: Policy) -> frozenset[str]:
-    """Find the columns that breach now and in enough recent windows, and whose weights add up to enough."""
+    """Find the columns with a breach in the newest window and in at least `policy.at_least` of the recent windows.
+
+    There are none if the weights of these columns add up to less than `policy.min_weight`.
+    """
     newest = recent_breaches[-1]
     lasting_columns = frozenset(
         column for column in newest if _count_breaches(column, recent_breaches) >= policy.at_least
@@ -170,9 +177,9 @@ def _explain_alarm(finding: Finding, breach_count: int, window_count: int, polic
     if finding.measure == "vanished":
         return f"{finding.column}: {finding.note}"
     p_value = "" if finding.p_value is None else f", p = {finding.p_value:.2g}"
-    breaches = f"significantly over the bound in {breach_count} of {window_count} windows"
+    breach_summary = f"significantly over the bound in {breach_count} of {window_count} windows"
     status = (
-        breaches
+        breach_summary
         if compute_bound_ratio(finding, policy) >= 1
         else "below the bound, but not far enough to end the alarm"
     )
