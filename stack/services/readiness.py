@@ -19,7 +19,7 @@ from stack.services.processes import find_unserved_ports
 from stack.services.record import Stack, describe_exit_code
 
 START_TIMEOUT_S = 600.0
-"""Longest wait for a start. A start usually takes 20 s on two idle cores. At a load average of 28, it took four minutes."""
+"""Longest wait for a start. On two idle cores, a start takes 20 s; at a load average of 28, it took 4 minutes."""
 LOG_LINES = 15
 _POLL_S = 0.2
 
