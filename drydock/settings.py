@@ -29,10 +29,10 @@ class Settings:
         stop_grace_s: Seconds between SIGTERM and SIGKILL when a job is stopped or reaches a limit (SageMaker: 120).
         checkpoint_interval_s: Seconds between two uploads of a checkpoint folder to S3.
         shutdown_grace_s: Seconds between SIGTERM and SIGKILL for running jobs when the server itself ends.
-        s3_url: URL of another server for S3; "" if this server has the buckets.
+        s3_url: URL of another server that has the S3 buckets; "" if this server has them.
         s3_patience_s: Seconds for which a failed request to S3 is retried, if its error may be temporary.
-        has_invented_answers: Whether moto answers operations of SageMaker for which nothing runs here.
-        own_hosts: Host names that clients call this server by, in addition to those of `api.http.own_hosts`.
+        has_invented_answers: Whether moto invents answers for the SageMaker operations that drydock refuses otherwise.
+        own_hosts: Host names of this server, in addition to those that `api.http.own_hosts` always accepts.
     """
 
     data: Path

@@ -2,7 +2,7 @@
 
 Free text comes from people, data and other programs. A newline in it would forge a line of a table, a control character
 would command the terminal, and a direction mark or a character without width would make two texts look alike. Whatever
-shows text to people (tables, log lines, messages, forms, pages) escapes it here. JSON for programs keeps it.
+shows text to people (tables, log lines, messages, forms, pages) escapes it here. JSON for programs is not escaped.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""Characters without a shape that `str.isprintable` counts as printable, since they are letters or marks.
+"""Invisible characters that `str.isprintable` counts as printable, since they are letters, marks or symbols in Unicode.
 
 Source: Unicode's property Default_Ignorable_Code_Point, and the blank Braille pattern. `str.isprintable` covers the
 rest of the property, which has the categories Cf and Cn.
@@ -20,10 +20,10 @@ rest of the property, which has the categories Cf and Cn.
 
 
 def escape(value: object) -> str:
-    """Return the value as one line in which every character can be seen; others are shown as Python writes them.
+    """Return the value as one line of visible characters; an invisible one is replaced by its Python escape sequence.
 
-    A newline becomes a backslash and an n. Idempotent. A backslash of the text stays as it is: a text may look like an
-    escape, which does no harm.
+    A newline becomes a backslash and an n. Idempotent: a backslash in the text is not escaped. So a text may already
+    contain what looks like an escape sequence, which does no harm.
     """
     text = str(value)
     if is_visible(text):  # nearly all texts

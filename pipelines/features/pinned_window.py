@@ -1,4 +1,4 @@
-"""The window of a training: which days are chosen, and the file that pins them at a snapshot of the lake.
+"""The window of a training: the fields that choose its days, and the file that pins it at a snapshot of the lake.
 
 The module imports little, because many steps read a pinned window through it.
 """
@@ -24,11 +24,11 @@ class WindowSpec(Spec):
     dataset: str = "flights"
     """Dataset whose published table is pinned."""
     as_of: dt.date
-    """Moment of training: the midnight (UTC) on which this day begins."""
+    """Moment of training: the midnight (UTC) that begins this day."""
     train_days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 60
-    """Days of training; fewer where the data starts later."""
+    """Number of training days. If the data starts later than the first of them, fewer are used."""
     holdout_days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 28
-    """Days of holdout, after those of training."""
+    """Number of holdout days, after the training days."""
     label_delay_days: Annotated[int, Field(ge=0, le=MAX_DAYS)] = 1
     """Days until the label of a day is known: 1 if it becomes known during the next day."""
     min_train_days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 14
@@ -65,9 +65,9 @@ class PinnedWindow(Result):
     holdout_last: dt.date
     """Last day of the holdout."""
     rows: int
-    """Number of rows from the first day of training to the last day of the holdout, with the gap between them."""
+    """Number of rows from the first training day to the last holdout day, including the gap between the two."""
     missing_days: int
-    """Days of the window that are not published."""
+    """Number of days of the window that are not published."""
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -77,7 +77,7 @@ def open_workspace(
     Args:
         name: folder below LEEWAY_HOME/workspaces.
         overrides: values that replace those of params.yaml, section to key to value; None: the file stays as it is.
-        commit: commit of the code; empty: that of the DAG bundle, else LEEWAY_GIT_COMMIT, else the project's HEAD.
+        commit: commit of the code; empty: the DAG bundle's, else LEEWAY_GIT_COMMIT, else the project's HEAD.
         bundle_version: version of the DAG bundle of the run; empty where it has none.
         wait: whether to wait while another process holds the workspace.
 
@@ -87,7 +87,9 @@ def open_workspace(
     """
     folder = _get_workspaces_folder() / name
     _remove_unused(except_name=name)
-    with hold_lock(_get_lock_path(name), "" if wait else f"another process works in the workspace {name}.") as handle:
+    with hold_lock(
+        _get_workspace_lock_path(name), "" if wait else f"another process works in the workspace {name}."
+    ) as handle:
         code = checkouts.check_out(folder, commit, bundle_version)
         if overrides is not None:
             _override_params(folder, overrides)
@@ -106,7 +108,7 @@ def _get_workspaces_folder() -> Path:
     return settings().home / "workspaces"
 
 
-def _get_lock_path(name: str) -> Path:
+def _get_workspace_lock_path(name: str) -> Path:
     return _get_workspaces_folder() / ".locks" / name
 
 
@@ -134,7 +136,7 @@ def _get_last_use(folder: Path) -> float:
 
 def _remove_if_free(folder: Path) -> bool:
     """Remove the workspace unless its lock is held; return whether it was removed."""
-    lock = _get_lock_path(folder.name)
+    lock = _get_workspace_lock_path(folder.name)
     with suppress(ConflictError), hold_lock(lock, f"another process works in the workspace {folder.name}."):
         shutil.rmtree(folder, ignore_errors=True)
         lock.unlink(missing_ok=True)
@@ -143,7 +145,9 @@ def _remove_if_free(folder: Path) -> bool:
 
 
 def _override_params(folder: Path, overrides: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write params.yaml with the overrides, and check it. Equal parameters give equal bytes, with overrides or without.
+    """Write params.yaml with the overrides, and check it.
+
+    Equal parameters give equal bytes, whether a value comes from the project's params.yaml or from an override.
 
     Raises:
         SpecError: the parameters are not valid. A retry cannot help.
@@ -184,17 +188,17 @@ def _build_remote_lines() -> list[str]:
 
 
 def _recover_from_kill(folder: Path) -> None:
-    """Restore dvc.lock where DVC was killed while it ran, and remove DVC's own locks, which name dead processes."""
+    """Restore dvc.lock if DVC was killed while it ran, and remove the file of locks that dead DVC processes held."""
     (folder / ".dvc" / "tmp" / "rwlock").unlink(missing_ok=True)
     if (folder / LOCK_BACKUP).is_file():
         log.info("workspace %s: DVC was killed while it ran; restored the earlier dvc.lock", folder.name)
         (folder / LOCK_BACKUP).replace(folder / "dvc.lock")
-        if not (folder / "dvc.lock").stat().st_size:
+        if not (folder / "dvc.lock").stat().st_size:  # an empty copy: there was no dvc.lock before DVC started
             (folder / "dvc.lock").unlink()
 
 
 def _remove_damaged_lock_file(path: Path) -> None:
-    """Remove a dvc.lock that DVC would refuse. The outputs then come from the run cache."""
+    """Remove a dvc.lock that DVC would refuse. DVC then takes the outputs from the run cache."""
     if not path.is_file():
         return
     try:

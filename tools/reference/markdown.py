@@ -19,7 +19,7 @@ def format_code(value: object) -> str:
 
 
 def format_prose(text: str) -> str:
-    """Return a docstring's paragraphs as Markdown, with each `<` escaped that would begin an HTML tag."""
+    """Return a docstring's paragraphs as Markdown. Each `<` that would begin an HTML tag is escaped."""
     return re.sub(r"<(?=[a-zA-Z/])", "&lt;", text.strip())
 
 
@@ -28,6 +28,6 @@ def _format_line(cells: Sequence[str]) -> str:
 
 
 def _format_cell(text: str) -> str:
-    """Return a cell's text in one line, with each `|` outside inline code escaped."""
-    parts = " ".join(text.split()).split("`")
+    """Return a cell's text in one line. Each `|` outside inline code is escaped."""
+    parts = " ".join(text.split()).split("`")  # those with an odd index are inline code
     return "`".join(part if index % 2 else part.replace("|", "\\|") for index, part in enumerate(parts))

@@ -41,18 +41,18 @@ class ProcessingJob(Job):
 
     @property
     def image(self) -> str:
-        """AppSpecification.ImageUri."""
+        """Container image that the job runs: AppSpecification.ImageUri."""
         return str(self.request["AppSpecification"]["ImageUri"])
 
     @property
     def arguments(self) -> Sequence[str]:
-        """ContainerArguments."""
+        """Arguments of the container: AppSpecification.ContainerArguments."""
         arguments: Sequence[str] = self.request["AppSpecification"].get("ContainerArguments", [])
         return arguments
 
     @property
     def resources(self) -> Mapping[str, Any]:
-        """ProcessingResources.ClusterConfig."""
+        """Instances that the job requests: ProcessingResources.ClusterConfig."""
         resources: Mapping[str, Any] = self.request["ProcessingResources"]["ClusterConfig"]
         return resources
 
@@ -66,6 +66,7 @@ class ProcessingJob(Job):
                 "CreationTime": self.created_at,
                 "LastModifiedTime": self.record.modified,
                 "ProcessingStartTime": self.started_at,
+                # A job that was stopped before it started has no end either.
                 "ProcessingEndTime": self.started_at and self.ended_at,
                 "FailureReason": self.record.reason,
                 "ExitMessage": self.record.message,

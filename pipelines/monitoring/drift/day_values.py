@@ -1,8 +1,12 @@
-"""Estimate the error of a mean over days, where each day is correlated with the day before: weather lasts.
+"""Estimate the error of a mean over days, where each day is correlated with the day before.
+
+A day's value has two parts: an effect that all rows of the day share, and the noise of the single rows. This module
+calls the shared effect weather, because that is what it is for flights. Weather can last for several days; the noise of
+one day is independent of the next day's.
 
 The values of days are modelled as an autoregression of order 1. Its one parameter can be estimated from some 30 days.
-The module `dispersion` adds up the covariances of a few lags, for matrices of counts. These are not enough where
-weather lasts: with a correlation of 0.7, they find 12 % of windows significant at a level of 5 %.
+The module `dispersion`, for matrices of counts, adds up the covariances of a few lags instead. So few lags are not
+enough where weather lasts: with a correlation of 0.7 and no drift, 12 % of windows are significant at a level of 5 %.
 """
 
 from __future__ import annotations
@@ -15,17 +19,18 @@ import numpy as np
 from pipelines.monitoring.drift.counts import Array
 
 LOWEST_CORRELATION, HIGHEST_CORRELATION = -0.3, 0.95
-"""Limits of the correlation of consecutive days. An estimate beyond them is due to chance; with it, the error would be
-near 0 or infinite."""
+"""Limits of the correlation of consecutive days. An estimate beyond them is due to chance, and could make the error of
+the mean almost 0 (below the lower limit) or almost infinite (above the upper limit)."""
 LEAST_DAY_SHARE = 0.75
 """Lowest share of the variance of a day's value that is attributed to weather. The rest is the noise of the day's rows.
 
-This noise is independent from day to day, so the values of days are less correlated than the weather. To get
-the correlation of the weather, that of the values is divided by the share of the weather. A smaller share would
-multiply the error of the correlation.
+The noise is independent from day to day, so the values are less correlated than the weather. The correlation of the
+weather is the correlation of the values, divided by the share of the weather. Division by a smaller share would
+increase the error of the result too much.
 """
 LEAST_ROW_SHARE = 0.5
-"""Lowest variance of a day's value, as a share of `row_variance`: a few days may be alike by chance."""
+"""Lowest variance of a day's value, as a share of `row_variance`. Without this limit, a few days that are alike
+by chance would give an error near 0."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class DayValues:
     """The values of the days of a sample, whose mean is the value of the sample."""
 
     deviations: Array
-    """Value of each day less the mean of all, oldest day first; shape (days,)."""
+    """Value of each day minus the mean of all values, oldest day first; shape (days,)."""
     row_variance: float
     """Variance that the value of a day would have if its rows were independent."""
 
@@ -50,16 +55,17 @@ class MeanError:
 def estimate_error(samples: Sequence[DayValues]) -> MeanError:
     """Estimate the error of the mean of a sample, or of the difference of the means of two samples.
 
-    The samples share the correlation of consecutive days, and the variance between days; the variance of rows is their
-    own. The estimate of the correlation is corrected for its bias (Kendall 1954, Biometrika 41; Marriott & Pope 1954,
-    ibid.). The variance of a mean is that of an autoregression (Bayley & Hammersley 1946, J. R. Stat. Soc. 8). The
-    degrees of freedom follow from the variance of this estimate (Satterthwaite 1946), by the delta method.
+    One correlation of consecutive days and one variance between days are estimated from all samples together; each
+    sample has its own `row_variance`. The estimated correlation is corrected for its bias (Kendall 1954, Biometrika 41;
+    Marriott & Pope 1954, ibid.). The variance of a mean is that of an autoregression (Bayley & Hammersley 1946, J. R.
+    Stat. Soc. 8). The degrees of freedom follow from the variance of the estimated variance (Satterthwaite 1946), which
+    the delta method gives.
 
     Args:
-        samples: one or two samples. Where none has two days, the error is that of independent rows.
+        samples: one or two samples. If no sample has two days, the error is that of independent rows.
 
     Returns:
-        The error; 0 where all days have the same value.
+        The error; 0 if the days of each sample have the same value.
     """
     sizes = np.array([len(sample.deviations) for sample in samples], dtype=np.float64)
     freedom = float(sizes.sum()) - len(samples)
@@ -70,21 +76,24 @@ def estimate_error(samples: Sequence[DayValues]) -> MeanError:
     mean_row_variance = float((sizes - 1) @ row_variances) / freedom
     if not square_sum:
         return MeanError(0.0, freedom)
-    first_lag = _estimate_first_lag(samples, square_sum, freedom)
-    correlation = _remove_row_noise(first_lag, mean_row_variance * freedom / square_sum)
-    weather_share = first_lag / correlation if correlation else 1.0
-    factors = 1 + weather_share * np.array([_sum_correlations(size, correlation) for size in sizes])
-    day_variance = square_sum / (sizes.sum() - factors.sum())
-    variances = day_variance * factors + row_variances - mean_row_variance
+    value_correlation = _estimate_value_correlation(samples, square_sum, freedom)
+    weather_correlation = _remove_row_noise(value_correlation, mean_row_variance * freedom / square_sum)
+    weather_share = value_correlation / weather_correlation if weather_correlation else 1.0
+    # Factor by which correlation multiplies the variance of a sample's mean.
+    variance_factors = 1 + weather_share * np.array([_sum_correlations(size, weather_correlation) for size in sizes])
+    day_variance = square_sum / (sizes.sum() - variance_factors.sum())
+    # `day_variance` has the noise of the rows of all samples; replace it by the noise of each sample's own rows.
+    variances = day_variance * variance_factors + row_variances - mean_row_variance
     variances = np.maximum(variances, LEAST_ROW_SHARE * row_variances)
-    slopes = np.array([_differentiate_correlations(size, correlation) for size in sizes])
-    slope = float((slopes / sizes).sum() / (factors / sizes).sum())
+    slopes = np.array([_differentiate_correlations(size, weather_correlation) for size in sizes])
+    slope = float((slopes / sizes).sum() / (variance_factors / sizes).sum())
     return MeanError(
-        float(np.sqrt((variances / sizes).sum())), freedom / _compute_freedom_divisor(first_lag, correlation, slope)
+        float(np.sqrt((variances / sizes).sum())),
+        freedom / _compute_freedom_divisor(value_correlation, weather_correlation, slope),
     )
 
 
-def _estimate_first_lag(samples: Sequence[DayValues], square_sum: float, freedom: float) -> float:
+def _estimate_value_correlation(samples: Sequence[DayValues], square_sum: float, freedom: float) -> float:
     """Estimate the correlation of consecutive days' values, corrected for its bias."""
     products = sum(float(sample.deviations[1:] @ sample.deviations[:-1]) for sample in samples)
     days = freedom + len(samples)
@@ -96,22 +105,22 @@ def _estimate_first_lag(samples: Sequence[DayValues], square_sum: float, freedom
     )
 
 
-def _remove_row_noise(first_lag: float, row_share: float) -> float:
-    """Compute the correlation of consecutive days' weather from that of their values.
+def _remove_row_noise(value_correlation: float, row_share: float) -> float:
+    """Compute the correlation of consecutive days' weather from the correlation of their values.
 
     Args:
-        first_lag: correlation of consecutive days' values.
+        value_correlation: correlation of consecutive days' values.
         row_share: share of the variance of the values that is noise of the rows.
     """
-    if first_lag <= 0:
-        return first_lag
-    return min(first_lag / max(1 - row_share, LEAST_DAY_SHARE), HIGHEST_CORRELATION)
+    if value_correlation <= 0:
+        return value_correlation
+    return min(value_correlation / max(1 - row_share, LEAST_DAY_SHARE), HIGHEST_CORRELATION)
 
 
 def _sum_correlations(days: float, correlation: float) -> float:
-    """Sum the correlations of a day with all others, on average over the days.
+    """Compute the sum of a day's correlations with all other days, averaged over the days.
 
-    The variance of the mean of values with variance 1 is (1 + sum) / days.
+    If each value has the variance 1, the variance of their mean is (1 + this sum) / days.
     """
     lags = np.arange(1, days)
     return float(2 * ((1 - lags / days) * correlation**lags).sum())
@@ -123,16 +132,17 @@ def _differentiate_correlations(days: float, correlation: float) -> float:
     return float(2 * ((1 - lags / days) * lags * correlation ** (lags - 1)).sum())
 
 
-def _compute_freedom_divisor(first_lag: float, correlation: float, slope: float) -> float:
+def _compute_freedom_divisor(value_correlation: float, weather_correlation: float, slope: float) -> float:
     """Compute the number by which the degrees of freedom of independent days are divided.
 
-    It is half the relative variance of the estimated variance of a mean, times these degrees of freedom.
+    The error has 2 / V degrees of freedom (Satterthwaite 1946). V is the relative variance of the estimated variance of
+    the mean. The divisor is thus V / 2, times the degrees of freedom of independent days.
 
     Args:
-        first_lag: correlation of consecutive days' values.
-        correlation: correlation of consecutive days' weather.
-        slope: relative change of the variance of the mean with `first_lag`.
+        value_correlation: correlation of consecutive days' values.
+        weather_correlation: correlation of consecutive days' weather.
+        slope: derivative, with respect to `value_correlation`, of the logarithm of the variance of the mean.
     """
-    variance_part = 1 + 2 * first_lag**2 / (1 - correlation**2)
-    correlation_part = slope**2 * (1 - correlation**2) / 2
-    return variance_part + correlation_part + 2 * slope * correlation
+    variance_part = 1 + 2 * value_correlation**2 / (1 - weather_correlation**2)
+    correlation_part = slope**2 * (1 - weather_correlation**2) / 2
+    return variance_part + correlation_part + 2 * slope * weather_correlation

@@ -8,8 +8,16 @@ from typing import Any
 from leeway.operators.step import StepOperator
 
 TRAINING_FACTS = (
-    *("training_job_arn", "instance_type", "training_s", "billable_s", "cost_usd", "price_usd_h"),
-    *("saving", "interruptions", "lost_s", "capacity_s"),
+    "training_job_arn",
+    "instance_type",
+    "training_s",
+    "billable_s",
+    "cost_usd",
+    "price_usd_h",
+    "saving",
+    "interruptions",
+    "lost_s",
+    "capacity_s",
 )
 """Fields of a training's result that become tags of the version."""
 
@@ -21,11 +29,11 @@ class EvaluateOperator(StepOperator):
         dataset: dataset of the model (templated).
         workspace: folder of the run's DVC workspace, which has the features and the snapshot, and gets the evaluation
             (templated).
-        training: result of SpotTrainingOperator (templated): its model and record are evaluated, and its job, costs and
-            DAG run become tags of the version.
+        training: result of SpotTrainingOperator (templated). It gives the defaults of `model`, `record` and
+            `training_job`; its job, its costs and the DAG run become tags of the version.
         model: folder of the model, or s3://BUCKET/KEY/model.tar.gz (templated); by default the one in `training`.
-        record: folder of the training's record, or s3://BUCKET/KEY/output.tar.gz (templated); by default the one in
-            `training`.
+        record: folder of the files that the training script wrote about the training, or
+            s3://BUCKET/KEY/output.tar.gz (templated); by default the one in `training`. It becomes evidence.
         register_as: registered model; empty: measure only (templated).
         training_job: name of the training job (templated); by default the one in `training`.
         lineage: more tags of the version, name to value; the names get the prefix `leeway.` (templated).
@@ -57,14 +65,14 @@ class EvaluateOperator(StepOperator):
 
     def build_spec(self) -> dict[str, Any]:
         """Return the step's spec, with the workspace's files under the names that dvc.yaml gives them."""
-        fields = super().build_spec()
-        del fields["workspace"]
-        if training := fields.pop("training", None):
-            fields = {name: training[name] for name in ("model", "record")} | fields
+        spec = super().build_spec()
+        del spec["workspace"]
+        if training := spec.pop("training", None):
+            spec = {name: training[name] for name in ("model", "record")} | spec
             if self.register_as:
-                fields = {"training_job": training["training_job"]} | fields
-                fields["lineage"] = self._build_lineage_tags(training)
-        return fields | {
+                spec = {"training_job": training["training_job"]} | spec
+                spec["lineage"] = self._build_lineage_tags(training)
+        return spec | {
             "features": f"{self.workspace}/data/features",
             "snapshot": f"{self.workspace}/data/snapshot.json",
             "evaluation": f"{self.workspace}/data/evaluation",
