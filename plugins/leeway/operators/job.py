@@ -16,7 +16,7 @@ from leeway.hooks.sagemaker.aws_errors import raise_airflow_errors
 from leeway.hooks.sagemaker.connection import AwsConnection
 from leeway.hooks.sagemaker.task import JobTask
 from leeway.hooks.sagemaker.wait import MARGIN_S, JobWait, WaitEvent
-from leeway.hooks.sagemaker.wait_for_job import wait_for_job
+from leeway.hooks.sagemaker.wait_for_job import start_and_wait_for_job
 from leeway.hooks.step.hook import StepHook
 from leeway.operators.output import ResultOutputMixin
 from leeway.triggers.job import JobTrigger
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class SageMakerJobOperator(ResultOutputMixin, BaseOperator):
-    """Prepare and start one SageMaker job, and let a trigger wait for its end.
+    """Prepare one SageMaker job, and let a trigger start it and wait for its end.
 
     A subclass inherits from this class first, and then from an operator of the Amazon provider, whose constructor is
     used.
@@ -51,7 +51,7 @@ class SageMakerJobOperator(ResultOutputMixin, BaseOperator):
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> Any:
-        """Start the job, or find it, and wait for it.
+        """Start the job, or find it, and wait for it. If the task is deferrable, its trigger starts the job.
 
         Raises:
             AirflowFailException: a field is wrong, a file is missing, a budget does not allow the job, or the script
@@ -102,10 +102,10 @@ class SageMakerJobOperator(ResultOutputMixin, BaseOperator):
             inputs = work.inputs
             if self.deferrable:
                 self._defer(wait_or_result, inputs)
-            event = asyncio.run(wait_for_job(wait_or_result, self.log))
+            event = asyncio.run(start_and_wait_for_job(wait_or_result, self.log))
 
     def _defer(self, wait: JobWait, inputs: Mapping[str, Any]) -> None:
-        """Raise TaskDeferred: the task leaves the worker until the trigger reports the end of the wait."""
+        """Raise TaskDeferred: the task leaves the worker. The trigger starts the job, and reports the wait's end."""
         self.defer(
             timeout=timedelta(seconds=wait.max_duration_s + 4 * MARGIN_S),
             trigger=JobTrigger(**dataclasses.asdict(wait)),

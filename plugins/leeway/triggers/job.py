@@ -1,4 +1,4 @@
-"""The trigger that waits for a SageMaker job."""
+"""The trigger that starts a SageMaker job and waits for it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from uuid import uuid4
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from leeway.hooks.sagemaker.aws_errors import format_error_line
-from leeway.hooks.sagemaker.wait import JobWait
-from leeway.hooks.sagemaker.wait_for_job import read_waiter, stop_job, tag_waiter, wait_for_job
+from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
+from leeway.hooks.sagemaker.wait_for_job import read_waiter, start_job, stop_job, tag_waiter, wait_for_job
 
 _KILL_TASKS: set[asyncio.Task[None]] = set()
 """Tasks that stop a job and have not ended. The event loop itself has only weak references to them."""
 
 
 class JobTrigger(BaseTrigger):
-    """Wait for a SageMaker job of any kind, and show its states and its log in the task's log meanwhile.
+    """Start a SageMaker job of any kind, wait for it, and show its states and its log in the task's log meanwhile.
 
-    The job is stopped if a person clears or marks the waiting task, and not if the triggerer stops or restarts.
+    If a person clears or marks the waiting task, the job is stopped, or not started at all if this trigger did not run
+    yet. The job is not stopped if the triggerer stops or restarts.
 
     Args:
         wait: fields of `JobWait`.
@@ -31,6 +32,7 @@ class JobTrigger(BaseTrigger):
         super().__init__()  # type: ignore[no-untyped-call]
         self.wait = JobWait(**wait)
         self._waiter_id = uuid4().hex[:12]
+        self._start: asyncio.Task[JobWait | WaitEvent] | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class and the arguments from which the triggerer recreates this trigger."""
@@ -38,11 +40,26 @@ class JobTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: how the wait ended."""
+        # A cancellation does not interrupt the request that starts the job: `_kill` has to know whether there is a job.
+        self._start = asyncio.create_task(start_job(self.wait, self.log))
+        # The wait has a task of its own, too. Airflow recognizes a kill by the text of the CancelledError, and a call
+        # to AWS that is cancelled (in asgiref's sync_to_async) replaces it by an error without a text.
+        wait_task = asyncio.create_task(self._wait(self._start))
         try:
-            await tag_waiter(self.wait, f"{self._try_id}/{self._waiter_id}")
+            event = await asyncio.shield(wait_task)
+        finally:
+            wait_task.cancel()
+        yield TriggerEvent(dict(event))  # type: ignore[no-untyped-call]
+
+    async def _wait(self, start: asyncio.Task[JobWait | WaitEvent]) -> WaitEvent:
+        started = await asyncio.shield(start)
+        if not isinstance(started, JobWait):
+            return started
+        try:
+            await tag_waiter(started, f"{self._try_id}/{self._waiter_id}")
         except Exception as error:
             self.log.info("cannot tag the job with the trigger that waits for it: %s", format_error_line(error))
-        yield TriggerEvent(dict(await wait_for_job(self.wait, self.log)))  # type: ignore[no-untyped-call]
+        return await wait_for_job(started, self.log)
 
     async def on_kill(self) -> None:
         """Stop the job, and log that. Airflow allows 30 s for this.
@@ -60,6 +77,8 @@ class JobTrigger(BaseTrigger):
                 continue
 
     async def _kill(self) -> None:
+        if self._start and not isinstance(await self._start, JobWait):
+            return  # the job could not be started
         if await self._is_taken_over():
             line = "%s job %s continues: another triggerer waits for it now"
             self.log.info(line, self.wait.kind, self.wait.job_name)

@@ -14,7 +14,7 @@ import sys
 import tarfile
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -251,21 +251,31 @@ def context() -> dict[str, Any]:
 
 
 def start_task(task: Any, context: dict[str, Any]) -> Any:
-    """Run a task until it defers, and return the exception TaskDeferred."""
+    """Run a task until it defers, start its job as the trigger does, and return the exception TaskDeferred."""
     from airflow.sdk.exceptions import TaskDeferred
+    from leeway.hooks.sagemaker.wait import JobWait
+    from leeway.hooks.sagemaker.wait_for_job import start_job
 
     with pytest.raises(TaskDeferred) as deferral:
         task.execute(context)
+    trigger = build_trigger(deferral.value)
+    wait = asyncio.run(start_job(trigger.wait, trigger.log))
+    assert isinstance(wait, JobWait), wait
+    deferral.value.trigger = type(trigger)(**asdict(wait))
     return deferral.value
 
 
-def run_trigger(deferral: Any) -> dict[str, Any]:
-    """Build the trigger from its serialized form, as the triggerer does, run it, and return its first event."""
+def build_trigger(deferral: Any) -> Any:
+    """Build the trigger from its serialized form, as the triggerer does."""
     from airflow.sdk._shared.module_loading import import_string
 
     path, fields = deferral.trigger.serialize()
-    json.dumps(fields)
-    trigger = import_string(path)(**fields)
+    return import_string(path)(**json.loads(json.dumps(fields)))
+
+
+def run_trigger(deferral: Any) -> dict[str, Any]:
+    """Build the trigger, run it, and return its first event."""
+    trigger = build_trigger(deferral)
     trigger.wait = replace(trigger.wait, check_interval_s=0.3)  # calls to this server cost nothing
 
     async def read_first_event() -> Any:

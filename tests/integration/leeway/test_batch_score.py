@@ -333,18 +333,17 @@ sys.path[:0] = [{root!r}, {plugins!r}]
 import structlog
 from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
 from airflow.sdk import DAG
-from leeway.hooks.sagemaker.named_jobs import NamedJobs
+from leeway.hooks.sagemaker import wait_for_job
 from botocore.exceptions import ClientError
 from leeway.hooks.transform.job_requests import TransformJobs, build_model_request
-from leeway.hooks.sagemaker.wait_for_job import wait_for_job
 from leeway.operators.batch_score import BatchScoreOperator
-create = NamedJobs.create
-def create_and_die(self, *arguments):
-    create(self, *arguments)
+create_job = wait_for_job._create_job
+async def create_and_die(wait, log):
+    await create_job(wait, log)
     os.kill(os.getpid(), signal.SIGKILL)
-NamedJobs.create = create_and_die
+wait_for_job._create_job = create_and_die
 with DAG({dag!r}):
-    task = BatchScoreOperator(task_id="score", **{fields!r})
+    task = BatchScoreOperator(task_id="score", deferrable=False, **{fields!r})
 task.execute({{"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)}})
 """
 

@@ -245,15 +245,15 @@ import os, re, signal, sys
 from types import SimpleNamespace
 sys.path[:0] = [{root!r}, {plugins!r}]
 from airflow.sdk import DAG
-from leeway.hooks.sagemaker.named_jobs import NamedJobs
+from leeway.hooks.sagemaker import wait_for_job
 from leeway.operators.spark_preprocess import SparkPreprocessOperator
-create = NamedJobs.create
-def create_and_die(self, *arguments):
-    create(self, *arguments)
+create_job = wait_for_job._create_job
+async def create_and_die(wait, log):
+    await create_job(wait, log)
     os.kill(os.getpid(), signal.SIGKILL)
-NamedJobs.create = create_and_die
+wait_for_job._create_job = create_and_die
 with DAG({dag!r}):
-    task = SparkPreprocessOperator(task_id="preprocess", **{fields!r})
+    task = SparkPreprocessOperator(task_id="preprocess", deferrable=False, **{fields!r})
 task.execute({{"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)}})
 """
 

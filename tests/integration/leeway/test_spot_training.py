@@ -1,24 +1,32 @@
 """Test SpotTrainingOperator with a real drydock: the request that it sends, and that a task never pays for two jobs."""
 
+import asyncio
 import signal
 import sys
-import threading
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
+import structlog
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 from leeway.hooks.sagemaker import aws_errors
-from leeway.hooks.training.inputs import TrainingJobs
+from leeway.hooks.sagemaker.wait_for_job import start_job
+from leeway.triggers.job import JobTrigger
 
 from pipelines.versioning.workspaces import open_workspace
 from tests.tools import forking
 from tests.tools.airflow_project import run_git
-from tests.tools.outages import ONE_ATTEMPT
+from tests.tools.outages import ONE_ATTEMPT, post_to_drydock
 
 
 def list_jobs_of(drydock, deferral) -> list[str]:
     """Return the names of the jobs of a deferred task."""
-    base = deferral.trigger.wait.job_name.rpartition("-")[0]
+    return list_jobs_of_wait(drydock, deferral.trigger.wait)
+
+
+def list_jobs_of_wait(drydock, wait) -> list[str]:
+    """Return the names of the jobs of the task that waits."""
+    base = wait.job_name.rpartition("-")[0]
     return [name for name in drydock.list_jobs() if name.startswith(base)]
 
 
@@ -203,12 +211,12 @@ def test_retry_waits_for_a_stopping_job_and_starts_another(
     with pytest.raises(TaskDeferred) as second:
         resume(make_spot_task("stubborn"), retry)
     assert drydock.describe_job(name)["TrainingJobStatus"] == "Stopped"
-    assert list_jobs_of(drydock, first) == [name, name.removesuffix("-1") + "-2"]
-    assert second.value.trigger.wait.job_name.endswith("-2")  # it ends by itself, because the release file exists
+    assert second.value.trigger.wait.job_name == name.removesuffix("-1") + "-2"
+    assert second.value.trigger.wait.request
 
 
 def test_running_job_with_other_inputs_ends_before_the_next_one_starts(
-    drydock, project, make_spot_task, context, start, resume
+    drydock, project, make_spot_task, context, start, resume, finish, tmp_path
 ):
     """After a clear the data changed: the model of the running job must not pass as trained on the new data."""
     first = start(make_spot_task("wait"), context)
@@ -220,29 +228,30 @@ def test_running_job_with_other_inputs_ends_before_the_next_one_starts(
     with pytest.raises(TaskDeferred) as second:
         resume(make_spot_task("wait"), retry)
     assert drydock.describe_job(name)["TrainingJobStatus"] == "Stopped"
-    next_job = second.value.trigger.wait.job_name
+    (tmp_path / "release").touch()
+    next_job = finish(make_spot_task("wait"), second.value)["training_job"]
     assert next_job == name.removesuffix("-1") + "-2"
     assert len({drydock.describe_job(job)["CheckpointConfig"]["S3Uri"] for job in (name, next_job)}) == 2
-    drydock.stop_job(next_job)
 
 
 WORKER = """
 import os, signal, sys
 from types import SimpleNamespace
 from airflow.sdk import DAG
-from leeway.hooks.training.inputs import TrainingJobs
+from leeway.hooks.sagemaker import wait_for_job
 from leeway.operators.spot_training import SpotTrainingOperator
 
-create = TrainingJobs.create
-def create_and_die(self, name, request):
-    create(self, name, request)
+create_job = wait_for_job._create_job
+async def create_and_die(wait, log):
+    await create_job(wait, log)
     os.kill(os.getpid(), signal.SIGKILL)
-TrainingJobs.create = create_and_die
+wait_for_job._create_job = create_and_die
 
 with DAG(sys.argv[1]):
     task = SpotTrainingOperator(
         task_id="train", entry_point="train.py", bundle="bundle.txt", channels={"train": sys.argv[2]},
-        hyperparameters={"mode": "ok", "release_file": sys.argv[3]}, image_uri="image", max_run_s=600, max_wait_s=900)
+        hyperparameters={"mode": "ok", "release_file": sys.argv[3]}, image_uri="image", max_run_s=600, max_wait_s=900,
+        deferrable=False)
 task.execute({"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)})
 """
 
@@ -264,31 +273,58 @@ def test_worker_killed_after_creating_the_job_leaves_one_job(
     assert [name for name in drydock.list_jobs() if name.startswith(base)] == [orphan]
 
 
-def test_simultaneous_tries_start_one_job(drydock, project, make_spot_task, context, monkeypatch):
-    """A worker that seemed dead and its retry both find no job, and both create one."""
-    barrier, names, create = threading.Barrier(4), [], TrainingJobs.create
+def defer(task, context):
+    """Run a task until it defers, and return its wait. The job is not started."""
+    with pytest.raises(TaskDeferred) as deferral:
+        task.execute(context)
+    return deferral.value.trigger.wait
 
-    def create_together(self, name, request):
-        barrier.wait(60)
-        return create(self, name, request)
 
-    monkeypatch.setattr(TrainingJobs, "create", create_together)
+def test_simultaneous_tries_start_one_job(drydock, project, make_spot_task, context):
+    """A try that seemed dead and its retry both find no job, and both start one."""
+    waits = [defer(make_spot_task("wait"), context) for _ in range(4)]
+    assert len({wait.job_name for wait in waits}) == 1
+    name = waits[0].job_name
+    assert list_jobs_of_wait(drydock, waits[0]) == [], "the trigger starts the job, not the task"
 
-    def execute(task) -> None:
-        try:
-            task.execute(context)
-        except TaskDeferred as deferral:
-            names.append(deferral.trigger.wait.job_name)
+    async def start_together():
+        return await asyncio.gather(*(start_job(wait, structlog.get_logger()) for wait in waits))
 
-    threads = [threading.Thread(target=execute, args=(make_spot_task("wait"),)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert len(names) == 4
-    assert len(set(names)) == 1
-    assert [name for name in drydock.list_jobs() if name.startswith(names[0][:-1])] == [names[0]]
-    drydock.stop_job(names[0])
+    started = asyncio.run(start_together())
+    assert sorted(bool(wait.attached_at) for wait in started) == [False, True, True, True]
+    assert list_jobs_of_wait(drydock, waits[0]) == [name]
+    drydock.stop_job(name)
+
+
+def test_kill_of_a_trigger_that_starts_a_job_stops_the_job(drydock, project, make_spot_task, context, until):
+    """The trigger is killed while SageMaker refuses to create the job, so the job exists only after the kill."""
+    trigger = JobTrigger(**asdict(defer(make_spot_task("wait", botocore_config=ONE_ATTEMPT), context)))
+    name, trigger.task_instance = trigger.wait.job_name, SimpleNamespace(id="1", task_id="train", task=None)
+    outage = {"service": "sagemaker", "operation": "CreateTrainingJob", "code": "ThrottlingException", "status": 400}
+    post_to_drydock(drydock, "outage", **outage, for_s=600, times=2)
+
+    async def start_and_kill():
+        run = asyncio.create_task(anext(trigger.run()))
+        await asyncio.sleep(0.5)
+        run.cancel()
+        assert name not in drydock.list_jobs()
+        await trigger.on_kill()
+
+    asyncio.run(start_and_kill())
+    until(lambda: drydock.describe_job(name)["TrainingJobStatus"] == "Stopped")
+
+
+def test_refused_request_fails_the_task_and_its_retries(drydock, project, make_spot_task, context, resume, start):
+    outage = {"service": "sagemaker", "operation": "CreateTrainingJob", "status": 400, "for_s": 600, "times": 1}
+    for code, error_class in (("ValidationException", AirflowFailException), ("AccessDenied", AirflowException)):
+        post_to_drydock(drydock, "outage", **outage, code=code)
+        with pytest.raises(TaskDeferred) as deferral:
+            make_spot_task().execute(context)
+        with pytest.raises(AirflowException, match=f"was not started: .*{code}") as error:
+            resume(make_spot_task(), deferral.value)
+        assert type(error.value) is error_class
+    # This is the negative control: without the outage, the job starts.
+    start(make_spot_task(), context)
 
 
 def test_equal_content_is_uploaded_once(drydock, project, make_spot_task, context, start):

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from leeway.hooks.sagemaker.costs import Costs
 from leeway.hooks.sagemaker.description import get_job_name, get_job_status, is_live
@@ -42,7 +42,7 @@ class Attempts(ABC):
         """The inputs that decide the job's output, for a later call of `prepare_work` in the same try."""
 
     def resume(self, event: WaitEvent | None) -> JobWait | dict[str, Any]:
-        """Return the job to wait for, or the result of the job that completed. Idempotent.
+        """Return the job to start or to wait for, or the result of the job that completed. Idempotent.
 
         If a job with other inputs still runs, because the task was changed and cleared, it is stopped. The next job
         starts after its end.
@@ -54,26 +54,23 @@ class Attempts(ABC):
             AirflowFailException: the job cannot succeed, or must not cost more. A retry cannot help.
             AirflowException: the job was stopped, or failed at SageMaker's side. A retry resumes it.
         """
-        while True:
-            attempts = self.jobs.list_attempts()
-            if event:
-                self._check_end(event, attempts)
-            completed_jobs = [
-                job for job in attempts if get_job_status(job) == "Completed" and self._has_same_inputs(job)
-            ]
-            if completed_jobs and (event or self._has_output(completed_jobs[-1])):
-                return self._build_result(completed_jobs[-1], attempts)
-            if attempts and is_live(attempts[-1]):
-                return self._attach(attempts)
-            if wait := self._start_next(attempts):
-                return wait
-            event = None  # another process started a job first: wait for that one
+        attempts = self.jobs.list_attempts()
+        if event:
+            self._check_end(event, attempts)
+        completed_jobs = [job for job in attempts if get_job_status(job) == "Completed" and self._has_same_inputs(job)]
+        if completed_jobs and (event or self._has_output(completed_jobs[-1])):
+            return self._build_result(completed_jobs[-1], attempts)
+        if attempts and is_live(attempts[-1]):
+            return self._attach(attempts)
+        wait = self._prepare_next(attempts)
+        self.jobs.live_job_name = wait.job_name  # before the job exists: a kill during its start must stop it
+        return wait
 
     def _check_end(self, event: WaitEvent, attempts: Sequence[Job]) -> None:
         """Raise the error of the job that this try waited for, unless it succeeded or this try starts another job."""
         job = next((job for job in attempts if get_job_name(job) == event["job_name"]), None)
         if job is None:
-            raise AirflowException(f"{self.jobs.kind} job {event['job_name']} does not exist any more.")
+            raise self._make_error_of_missing_job(event)
         if not self._has_same_inputs(job) or get_job_status(job) == "Completed":
             return
         error = self._make_error(job, event)
@@ -82,6 +79,13 @@ class Attempts(ABC):
         if not is_live(job):
             self._charge_despite_failure(attempts)
         raise error
+
+    def _make_error_of_missing_job(self, event: WaitEvent) -> AirflowException:
+        name = f"{self.jobs.kind} job {event['job_name']}"
+        if event["cause"] == "ended":
+            return AirflowException(f"{name} does not exist any more.")
+        error_class = AirflowFailException if event["cause"] == "refused" else AirflowException
+        return error_class(f"{name} was not started: {event['message']}")
 
     def _attach(self, attempts: Sequence[Job]) -> JobWait:
         """Return the wait for the last attempt, which is live; stop the attempt if it has other inputs."""
@@ -136,8 +140,8 @@ class Attempts(ABC):
         """
 
     @abstractmethod
-    def _start_next(self, attempts: Sequence[Job]) -> JobWait | None:
-        """Start a new job and return its wait; None if another process started one meanwhile."""
+    def _prepare_next(self, attempts: Sequence[Job]) -> JobWait:
+        """Return the wait for a new job, with the request that starts the job."""
 
     @abstractmethod
     def _build_result(self, job: Job, attempts: Sequence[Job]) -> dict[str, Any]:

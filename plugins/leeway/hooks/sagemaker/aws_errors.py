@@ -51,6 +51,12 @@ def is_transient(error: BaseException) -> bool:
     return isinstance(error, (HTTPClientError, BotoConnectionError, ResponseParserError, OSError, TimeoutError))
 
 
+def is_permanent(error: BaseException) -> bool:
+    """Return whether the same request would be refused again."""
+    code = get_error_code(error) if isinstance(error, ClientError) else ""
+    return isinstance(error, ParamValidationError) or code in PERMANENT_CODES
+
+
 def get_http_status(error: ClientError) -> int:
     """Return the HTTP status of the response; 0 if there was none."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
@@ -127,12 +133,12 @@ def raise_airflow_errors() -> Iterator[None]:
     try:
         yield
     except S3UploadFailedError as error:
-        permanent = isinstance(error.__context__, ClientError) and get_error_code(error.__context__) in PERMANENT_CODES
+        cause = error.__context__ or error
         text = f"S3 refused: {format_error_line(error)}"
-        raise (AirflowFailException if permanent else AirflowException)(text) from None
+        raise (AirflowFailException if is_permanent(cause) else AirflowException)(text) from None
     except ClientError as error:
         text = f"SageMaker or S3 refused: {format_error_line(error)}"
-        raise (AirflowFailException if get_error_code(error) in PERMANENT_CODES else AirflowException)(text) from None
+        raise (AirflowFailException if is_permanent(error) else AirflowException)(text) from None
     except ParamValidationError as error:
         raise AirflowFailException(f"SageMaker would refuse the request: {format_error_line(error)}") from None
     except (BotoCoreError, Boto3Error) as error:

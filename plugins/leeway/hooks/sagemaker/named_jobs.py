@@ -1,4 +1,4 @@
-"""Find and start SageMaker jobs by names that do not depend on the try, so that a new try finds the earlier jobs."""
+"""Find SageMaker jobs by names that do not depend on the try, so that a new try finds the earlier jobs."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class NamedJobs:
     def __init__(self, hook: SageMakerHook, log: Logger, base: str) -> None:
         self.hook, self.log, self.base = hook, log, base
         self.live_job_name = ""
-        """Name of the job that this process started, or found before its end; empty if there is none."""
+        """Name of the job that this process starts, or found before its end; empty if there is none."""
 
     def build_name(self, number: int) -> str:
         """Return the name of an attempt's job; numbers begin at 1.
@@ -120,18 +120,6 @@ class NamedJobs:
                 return None
             raise
 
-    def create(self, name: str, request: Mapping[str, Any]) -> bool:
-        """Create the job of that name. Return False if another process created it first. Idempotent."""
-        self.live_job_name = name  # before the call: if the process is killed during the call, it must stop the job
-        try:
-            self._call("create", name, **request)
-        except ClientError as error:
-            if get_error_code(error) != "ResourceInUse":
-                raise
-            return False
-        self.log.info("started %s job %s", self.kind, name)
-        return True
-
     def stop(self, name: str) -> None:
         """Request that the job stops; do nothing if it has ended. Idempotent."""
         try:
@@ -142,5 +130,5 @@ class NamedJobs:
             return  # the job has ended
         self.log.warning("%s job %s: stop requested; %s", self.kind, name, LOST_BY_STOP[self.kind])
 
-    def _call(self, verb: str, name: str, **fields: Any) -> Any:
-        return call_with_retries(lambda: call_operation(self.hook.conn, verb, self.kind, name, **fields), self.log)
+    def _call(self, verb: str, name: str) -> Any:
+        return call_with_retries(lambda: call_operation(self.hook.conn, verb, self.kind, name), self.log)

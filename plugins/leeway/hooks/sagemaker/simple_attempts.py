@@ -67,10 +67,10 @@ class SimpleAttempts(Attempts):
         job = attempts[-1]
         return replace(self._build_wait(get_job_name(job), attached_at), was_stopping=get_job_status(job) == "Stopping")
 
-    def _start_next(self, attempts: Sequence[Job]) -> JobWait | None:
+    def _prepare_next(self, attempts: Sequence[Job]) -> JobWait:
         self.costs.require_budget([self._build_machine()])
-        name = self.jobs.build_name(len(attempts) + 1)
-        return self._build_wait(name, None) if self.jobs.create(name, self.request) else None
+        wait = self._build_wait(self.jobs.build_name(len(attempts) + 1), None)
+        return replace(wait, request=dict(self.request))
 
     def _build_wait(self, name: str, attached_at: str | None) -> JobWait:
         max_duration_s = MAX_WAIT_S + self.max_run_s

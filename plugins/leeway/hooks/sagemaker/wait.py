@@ -1,4 +1,4 @@
-"""Describe a wait for a job: its limits, and how it ended.
+"""Describe a wait for a job: the request that starts it, its limits, and how the wait ended.
 
 All decisions depend only on the wait's fields and on SageMaker's description of the job. A wait that was killed and
 started again therefore decides the same.
@@ -21,7 +21,7 @@ from leeway.hooks.sagemaker.named_jobs import Kind
 MARGIN_S = 600
 """Seconds that a job may take, after its longest run, to upload its output and to end."""
 
-Cause = Literal["ended", "budget", "overrun", "deadline", "no_answer", "error"]
+Cause = Literal["ended", "budget", "overrun", "deadline", "no_answer", "error", "refused"]
 """Why a wait ended; see `WaitEvent.cause`."""
 
 
@@ -30,7 +30,8 @@ class WaitEvent(TypedDict):
 
     cause: Cause
     """ended: the job ended, or somebody stopped it; budget, overrun, deadline: the wait stopped it for this reason;
-    no_answer, error: the endpoint did not answer, or refused, so the job's state is not known."""
+    no_answer, error: the endpoint did not answer, or refused, so the job's state is not known; refused: the request
+    is wrong, so the job was not started."""
     job_name: str
     """Name of the job."""
     message: str
@@ -43,7 +44,7 @@ class WaitEvent(TypedDict):
 
 @dataclass(frozen=True)
 class JobWait:
-    """Which job to wait for, and when to stop it. All fields can be written as JSON.
+    """Which job to start and to wait for, and when to stop it. All fields can be written as JSON.
 
     Args:
         job_name: name of the job.
@@ -51,6 +52,7 @@ class JobWait:
         max_duration_s: longest time from the job's creation to the end of its run, seconds.
         max_run_s: longest run, seconds, if SageMaker itself does not limit it; None if SageMaker does.
         kind: kind of the job.
+        request: the request that starts the job, without the job's name; None if the job exists already.
         attached_at: when this try found a job that it had not started, ISO 8601; None if it started the job.
         was_stopping: whether the job's stop had been requested before `attached_at`.
         price_usd_h: on-demand price of one instance, US dollars an hour; None if there is no budget.
@@ -67,6 +69,7 @@ class JobWait:
     max_duration_s: int
     max_run_s: int | None = None
     kind: Kind = "training"
+    request: dict[str, Any] | None = None
     attached_at: str | None = None
     was_stopping: bool = False
     price_usd_h: float | None = None

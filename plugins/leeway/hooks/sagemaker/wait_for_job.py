@@ -1,15 +1,20 @@
-"""Wait until a job ends, and stop it if it exceeds a limit. The triggerer and workers use the same code."""
+"""Start a job, wait until it ends, and stop it if it exceeds a limit. The triggerer and workers use the same code.
+
+What waits for a job also starts it. So a task that leaves its worker has no job until its trigger runs, and a person
+who marks the task before that leaves no job behind.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import datetime as dt
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from leeway.hooks.sagemaker.aws_errors import Outage, format_error_line, is_transient
+from leeway.hooks.sagemaker.aws_errors import Outage, format_error_line, get_error_code, is_permanent, is_transient
 from leeway.hooks.sagemaker.description import get_job_status, is_live
 from leeway.hooks.sagemaker.job_log import JobLog
 from leeway.hooks.sagemaker.named_jobs import LOST_BY_STOP, call_operation
@@ -17,8 +22,27 @@ from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
 from pipelines.costs.job_records import get_end_time
 
+T = TypeVar("T")
+
 WAITER_TAG = "leeway:waiter"
 """Key of the tag that says which trigger, of which try of a task, waits for the job."""
+
+
+async def start_and_wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:
+    """Start the job unless it exists, wait for its end, and return how the wait ended."""
+    started = await start_job(wait, log)
+    return await wait_for_job(started, log) if isinstance(started, JobWait) else started
+
+
+async def start_job(wait: JobWait, log: Logger) -> JobWait | WaitEvent:
+    """Start the job unless it exists. Idempotent.
+
+    Returns:
+        The wait for the job; how the wait ended if the job could not be started.
+    """
+    if wait.request is None:
+        return wait
+    return await _retry(wait, log, lambda _: _create_job(wait, log))
 
 
 async def wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:
@@ -30,18 +54,7 @@ async def wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:
         How the wait ended. The wait also ends when the job is older than `give_up_s`, and after an error that a retry
         cannot help.
     """
-    monitor, outage = _JobMonitor(wait, log), Outage(log, "SageMaker")
-    give_up_at = asyncio.get_running_loop().time() + wait.give_up_s
-    while True:
-        try:
-            return await monitor.run(outage)
-        except Exception as error:
-            if not is_transient(error):
-                return wait.build_event("error", format_error_line(error))
-            delay_s = outage.record_failure(error)
-            if asyncio.get_running_loop().time() > give_up_at:
-                return wait.build_event("no_answer", format_error_line(error))
-        await asyncio.sleep(min(delay_s, 2 * wait.check_interval_s))
+    return await _retry(wait, log, _JobMonitor(wait, log).run)
 
 
 async def stop_job(wait: JobWait, log: Logger) -> None:
@@ -71,6 +84,39 @@ async def read_waiter(wait: JobWait) -> str:
     async with wait.open_clients() as (sagemaker, _):
         tags = (await sagemaker.list_tags(ResourceArn=await _find_arn(sagemaker, wait)))["Tags"]
     return next((str(tag["Value"]) for tag in tags if tag["Key"] == WAITER_TAG), "")
+
+
+async def _retry(wait: JobWait, log: Logger, call: Callable[[Outage], Awaitable[T]]) -> T | WaitEvent:
+    """Return the result of `call`. Retry it for at most `give_up_s` seconds while SageMaker does not answer.
+
+    Returns:
+        How the wait ended, if there was no answer in this time, or an error that a retry of `call` cannot help.
+    """
+    outage = Outage(log, "SageMaker")
+    give_up_at = asyncio.get_running_loop().time() + wait.give_up_s
+    while True:
+        try:
+            return await call(outage)
+        except Exception as error:
+            if not is_transient(error):
+                return wait.build_event("refused" if is_permanent(error) else "error", format_error_line(error))
+            delay_s = outage.record_failure(error)
+            if asyncio.get_running_loop().time() > give_up_at:
+                return wait.build_event("no_answer", format_error_line(error))
+        await asyncio.sleep(min(delay_s, 2 * wait.check_interval_s))
+
+
+async def _create_job(wait: JobWait, log: Logger) -> JobWait:
+    """Create the job, and return the wait for it. If another process created it first, the wait attaches to it."""
+    try:
+        async with wait.open_clients() as (sagemaker, _):
+            await call_operation(sagemaker, "create", wait.kind, wait.job_name, **(wait.request or {}))
+    except ClientError as error:
+        if get_error_code(error) != "ResourceInUse":
+            raise
+        return replace(wait, request=None, attached_at=dt.datetime.now(dt.UTC).isoformat())
+    log.info("started %s job %s", wait.kind, wait.job_name)
+    return replace(wait, request=None)
 
 
 async def _describe(sagemaker: Any, wait: JobWait) -> dict[str, Any]:

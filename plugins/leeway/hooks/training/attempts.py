@@ -90,7 +90,7 @@ class TrainingAttempts(Attempts):
         prices = self.costs.check_budget([machine])["prices_usd_h"] if self.costs.payer.budget_usd else {}
         return self._build_wait(job, attempts[:-1], prices, attached_at)
 
-    def _start_next(self, attempts: Sequence[Job]) -> JobWait | None:
+    def _prepare_next(self, attempts: Sequence[Job]) -> JobWait:
         matching_attempts = [job for job in attempts if self._has_same_inputs(job)]
         last_attempt = matching_attempts[-1] if matching_attempts else None
         # If there is no next machine, an earlier try failed because no machine had capacity. This try begins with the
@@ -100,9 +100,7 @@ class TrainingAttempts(Attempts):
         if last_attempt:
             self._log_end(last_attempt, machine)
         name, request = self.jobs.build_name(len(attempts) + 1), self.template.build_request(machine)
-        if not self.jobs.create(name, request):
-            return None
-        return self._build_wait({"TrainingJobName": name, **request}, attempts, prices, None)
+        return replace(self._build_wait({"TrainingJobName": name, **request}, attempts, prices, None), request=request)
 
     def _log_end(self, job: Job, next_machine: Machine) -> None:
         values = (

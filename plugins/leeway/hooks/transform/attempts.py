@@ -65,9 +65,9 @@ class TransformAttempts(SimpleAttempts):
     def _has_same_inputs(self, job: Job) -> bool:
         return has_same_inputs(job, self.request)
 
-    def _start_next(self, attempts: Sequence[Job]) -> JobWait | None:
+    def _prepare_next(self, attempts: Sequence[Job]) -> JobWait:
         self.jobs.ensure_model(self.model_request)
-        return super()._start_next(attempts)
+        return super()._prepare_next(attempts)
 
     def _build_wait(self, name: str, attached_at: str | None) -> JobWait:
         """Return the wait, with max_run_s: SageMaker has no StoppingCondition for transform jobs."""

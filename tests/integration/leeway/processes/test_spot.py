@@ -41,16 +41,40 @@ def test_clear_stops_the_job_and_the_next_resumes_from_its_checkpoints(start_run
 def test_mark_stops_the_job(start_run, until):
     cases = [(dag_id, state) for dag_id in STATE for state in ("failed", "success")]
     runs = {(dag_id, state): start_run(dag_id, "train", wait_for_job=False) for dag_id, state in cases}
-    until(lambda: all(run.has_started(1) for run in runs.values()), 120)
-    # Until the triggerer waits for the job, a mark reaches no process that could stop it.
-    until(lambda: all("Training since" in run.read_log(1) for run in runs.values()), 120)
-    for (_, state), run in runs.items():
-        run.mark_task(state)
+    # Each task is marked as soon as its job exists.
+    unmarked = dict(runs)
+    while unmarked:
+        until(lambda: any(run.list_jobs() for run in unmarked.values()), 120)
+        for case, run in list(unmarked.items()):
+            if run.list_jobs():
+                run.mark_task(case[1])
+                del unmarked[case]
     until(lambda: {run.get_status(1) for run in runs.values()} == {"Stopped"}, 60)
     for (_, state), run in runs.items():
         assert run.get_state() == state
         assert list(run.list_jobs()) == [f"{run.job_base_name}-1"]
     until(lambda: all("stopping training job" in run.read_log(1) for run in runs.values()), 60)
+
+
+def test_mark_before_the_start_of_the_trigger_leaves_no_job(airflow, start_run, until):
+    """A triggerer that starts may start the trigger of a marked task for a moment, and with it the job."""
+    airflow.kill("triggerer")
+    try:
+        states = ("failed", "success", "skipped")
+        runs = {state: start_run("spot_deferred", "train", wait_for_job=False) for state in states}
+        unmarked = start_run("spot_deferred", "train", wait_for_job=False)
+        until(lambda: {run.get_state() for run in (*runs.values(), unmarked)} == {"deferred"}, 120)
+        for state, run in runs.items():
+            run.mark_task(state)
+    finally:
+        airflow.start("triggerer")
+    # This is the negative control: without a mark, the trigger starts the job.
+    until(lambda: unmarked.has_started(1), 120)
+    until(lambda: {status for run in runs.values() for status in run.list_jobs().values()} <= {"Stopped"}, 60)
+    assert [run.get_state() for run in runs.values()] == list(runs)
+    unmarked.release_file.touch()
+    until(lambda: unmarked.get_state() == "success", 120)
+    assert list(unmarked.list_jobs().values()) == ["Completed"]
 
 
 def test_restart_of_the_triggerer_does_not_stop_the_job(airflow, start_run, until):
