@@ -72,7 +72,7 @@ class BlobFolder:
         except OSError as error:
             raise BlobDamaged(f"{blob.name} cannot be read: {error.strerror or error}") from error
         if len(data) != blob.size or zlib.crc32(data) != blob.crc:
-            raise BlobDamaged(f"{blob.name} has {len(data)} bytes, which differ from the {blob.size} bytes written")
+            raise BlobDamaged(f"{blob.name} has other bytes ({len(data)}) than were written ({blob.size})")
         return data
 
     def delete(self, name: str) -> None:

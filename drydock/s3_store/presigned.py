@@ -184,7 +184,7 @@ def _refuse_query(message: str) -> NoReturn:
     raise InvalidPresignedRequest("AuthorizationQueryParametersError", message)
 
 
-def _refuse_expired(expires_at: datetime, now: datetime, details: Mapping[str, str]) -> None:
+def _refuse_expired(expires_at: datetime, now: datetime, details: Mapping[str, str]) -> NoReturn:
     times = {"Expires": _format_time(expires_at), "ServerTime": _format_time(now)}
     raise InvalidPresignedRequest("AccessDenied", "Request has expired", **details, **times)
 

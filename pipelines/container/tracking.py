@@ -60,7 +60,8 @@ class Tracker:
             return
         temporary = self.folder / ".rounds.csv"
         with temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, fieldnames=list(self.rounds[0]))
+            columns = dict.fromkeys(name for round_metrics in self.rounds for name in round_metrics)
+            writer = csv.DictWriter(file, fieldnames=list(columns))
             writer.writeheader()
             writer.writerows(self.rounds)
         temporary.replace(self.folder / "rounds.csv")

@@ -94,10 +94,12 @@ def _compute_on_grid(counts: Array) -> tuple[Array, Array]:
     negatives, positives = (np.cumsum(counts[:, :, label], axis=1) for label in (0, 1))
     valid = (positives[:, -1] > 0) & (negatives[:, -1] > 0)
     roc, precision = [], []
-    for fp, tp in zip(negatives[valid], positives[valid], strict=True):
+    for all_fp, all_tp in zip(negatives[valid], positives[valid], strict=True):
+        has_rows = all_fp + all_tp > 0  # without rows there is no precision: a draw may leave the first bins empty
+        fp, tp = all_fp[has_rows], all_tp[has_rows]
         recall = np.concatenate([[0.0], tp / tp[-1]])
         roc.append(np.interp(GRID, np.concatenate([[0.0], fp / fp[-1]]), recall))
-        bin_precision = tp / np.maximum(tp + fp, 1.0)
+        bin_precision = tp / (tp + fp)
         precision.append(np.interp(GRID, recall, np.concatenate([bin_precision[:1], bin_precision])))
     return np.array(roc), np.array(precision)
 
