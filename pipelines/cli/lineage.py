@@ -30,8 +30,9 @@ def show_lineage(
     from pipelines.registry import lineage_tree
 
     if partition:
+        day = parse_day("--partition", partition)
         table = table or find_dataset("").published
-        for line in lineage_tree.describe_versions_with_partition(table, parse_day("--partition", partition)):
+        for line in lineage_tree.describe_versions_with_partition(table, day):
             write_line(line)
         return
     model, separator, version = model_version.partition("@")

@@ -53,11 +53,11 @@ def show_status(
     from pipelines.loop.journal import Journal
     from pipelines.steps.guard import GuardSpec, build_request
 
-    date = as_of or str(dt.datetime.now(dt.UTC).date())
+    day = parse_day("--as-of", as_of) if as_of else dt.datetime.now(dt.UTC).date()
     values = {
         "dataset": find_dataset(dataset).name,
         "model_name": model,
-        "as_of": date,
+        "as_of": day,
         "trigger": "drift",
         "drifted_columns": drifted_columns,
     }

@@ -29,7 +29,7 @@ def list_partitions(
     dataset: DatasetOption = "", first: FirstOption = "", last: LastOption = "", as_json: JsonOption = False
 ) -> None:
     """List the partitions that have rows in quarantine: how many rows, and which expectations they failed."""
-    found = find_dataset(dataset)
+    found = _find_dataset(dataset, first, last)
     partitions: list[dict[str, Any]] = [
         {"partition": str(day), "rows": rows, "reasons": dict(_count_reasons(found, day))}
         for day, rows in sorted(_count_rows_by_day(found, first, last).items())
@@ -53,7 +53,7 @@ def show_rows(
     """Write the rows in quarantine with all columns, one JSON object per line."""
     from pipelines.lake import Lake, connect
 
-    lake, found = Lake.open(), find_dataset(dataset)
+    lake, found = Lake.open(), _find_dataset(dataset, first, last)
     for day in sorted(_count_rows_by_day(found, first, last)):
         with connect() as connection, lake.create_view(connection, "quarantined", found.quarantine, day, day):
             rows = connection.sql(f"FROM quarantined LIMIT {limit}").to_arrow_table().to_pylist()
@@ -68,7 +68,7 @@ def release_rows(dataset: DatasetOption = "", first: FirstOption = "", last: Las
     Every staged partition that has rows in quarantine is validated again. A partition that is refused does not stop the
     others.
     """
-    found = find_dataset(dataset)
+    found = _find_dataset(dataset, first, last)
     rows_by_day, refusals = _count_rows_by_day(found, first, last), dict[dt.date, InvalidError]()
     for day in track_progress(sorted(rows_by_day), len(rows_by_day), "releasing days"):
         try:
@@ -84,6 +84,12 @@ def release_rows(dataset: DatasetOption = "", first: FirstOption = "", last: Las
         raise DataError(f"{count}: {describe_refusals(refusals)}", "The refused partitions did not change.")
     if not rows_by_day:
         write_line(f"No row of {found.name} is in quarantine{_format_range(first, last)}.")
+
+
+def _find_dataset(name: str, first: str, last: str) -> Dataset:
+    """Load the dataset, after the days are checked: an option that is wrong is named before one that is missing."""
+    parse_days(first, last)
+    return find_dataset(name)
 
 
 def _validate(dataset: str, day: dt.date) -> int:
