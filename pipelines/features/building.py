@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
+from pipelines.feature_files import FILE_NAME, METADATA_KEY
 from pipelines.features.prefetch import prefetch
-from pipelines.system.feature_files import FILE_NAME, METADATA_KEY
 
 GROUP_ROWS = 128 * 1024
 """Rows of a row group. The number is fixed: equal rows give equal bytes, whatever the size of the engine's batches."""

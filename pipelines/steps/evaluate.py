@@ -77,8 +77,8 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
         DataError: the model, the holdout or the snapshot does not exist, or cannot be read. A retry cannot help.
         ServiceError: S3 or MLflow does not answer. A retry can help.
     """
+    from pipelines.feature_files import load_dataset_of_features
     from pipelines.system import s3
-    from pipelines.system.feature_files import load_dataset_of_features
     from pipelines.system.files import replace_folder, sha256
 
     dataset = load_dataset_of_features(spec.features, spec.dataset)

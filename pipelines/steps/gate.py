@@ -16,8 +16,8 @@ from pydantic import Field
 
 from pipelines.contract import Result, Spec
 from pipelines.evaluation.gates import Approval, Check, Outcome, Policy
+from pipelines.feature_files import load_dataset_of_features
 from pipelines.settings import settings
-from pipelines.system.feature_files import load_dataset_of_features
 from pipelines.system.log import log
 
 if TYPE_CHECKING:

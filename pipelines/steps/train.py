@@ -56,8 +56,8 @@ def run(spec: TrainSpec) -> TrainResult:
         ServiceError: the script was stopped from outside. A retry can help, and resumes.
     """
     from pipelines.container import local_job
+    from pipelines.feature_files import load_dataset_of_features
     from pipelines.settings import settings
-    from pipelines.system.feature_files import load_dataset_of_features
     from pipelines.system.files import read_json, sha256
     from pipelines.versioning.git import describe_commit
 

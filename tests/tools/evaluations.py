@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.dataset import load_dataset
-from pipelines.system.feature_files import FILE_NAME, METADATA_KEY
+from pipelines.feature_files import FILE_NAME, METADATA_KEY
 
 ROWS = 6_000
 

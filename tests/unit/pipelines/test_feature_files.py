@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import DataError, SpecError
-from pipelines.system.feature_files import FILE_NAME, METADATA_KEY, load_dataset_of_features
+from pipelines.feature_files import FILE_NAME, METADATA_KEY, load_dataset_of_features
 
 
 def write_features(folder: Path, description: bytes | None) -> Path:
