@@ -117,10 +117,18 @@ def _describe_command(name: str) -> str:
 
 
 def _describe_commit() -> str:
-    """Return the commit of the code that is measured, with "-dirty" where files differ; empty without git."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude", "*"]
-    result = subprocess.run(command, cwd=RESULTS.parent, capture_output=True, text=True, check=False)
-    return result.stdout.strip()
+    """Return the commit of the code that is measured, with "-dirty" where files differ; empty without git.
+
+    Other results may differ: a run of several benchmarks replaces them one after the other.
+    """
+    commit = _run_git("rev-parse", "--short=12", "HEAD")
+    changes = _run_git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(exclude,top)benchmarks/results")
+    return f"{commit}-dirty" if changes else commit
+
+
+def _run_git(*arguments: str) -> str:
+    command = ["git", *arguments]
+    return subprocess.run(command, cwd=RESULTS.parent, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _summarize(values: list[float]) -> dict[str, float]:

@@ -182,18 +182,6 @@ def load_dataset(name: str) -> Dataset:
     return dataset
 
 
-def choose_dataset() -> Dataset:
-    """Load the only dataset of the project.
-
-    Raises:
-        SpecError: the project has several datasets, or none. A retry cannot help.
-    """
-    names = list_datasets()
-    if len(names) != 1:
-        raise SpecError("no dataset is named.", f"Give one of this project's datasets: {', '.join(names) or 'none'}.")
-    return load_dataset(names[0])
-
-
 def list_datasets() -> list[str]:
     """List the names of the packages of `pipelines.datasets` that define a dataset, sorted."""
     folders = import_module("pipelines.datasets").__path__

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class BackfillSpec(Spec):
     """Which partitions to publish."""
 
-    dataset: str
-    """Dataset whose days are published."""
+    dataset: str = "flights"
+    """The dataset."""
     first: dt.date
     """First day (YYYY-MM-DD)."""
     last: dt.date

@@ -29,7 +29,7 @@ class ScoreSpec(Spec):
 
     needs: ClassVar[Mapping[str, str]] = {"request": "response"}
 
-    dataset: str
+    dataset: str = "flights"
     """Dataset whose published table holds the partition."""
     model_name: str
     """Registered model."""

@@ -37,7 +37,7 @@ MAX_FAILURES = 10
 class ValidateSpec(Spec):
     """One staged partition to judge and publish."""
 
-    dataset: str
+    dataset: str = "flights"
     """Dataset whose staging table holds the partition."""
     partition: dt.date
     """Day to judge (YYYY-MM-DD)."""

@@ -92,15 +92,15 @@ FIGURES = [
         for days, low, high, label in (
             ("6", "5", "7", "sudden"), ("23", "17", "27", "gradual"), ("3", "3", "3", "stuck sensor"))
     ),
-    *list_cell_figures("1.26, 0.37", "profile, 1,000,000 rows"),
-    *list_cell_figures("1.87, 0.41", "profile, 5,000,000 rows"),
-    *list_cell_figures("9.1, 0.43", "profile, 50,000,000 rows"),
-    *list_cell_figures("0.35, 0.29", "plain DuckDB query (peer), 1,000,000 rows"),
-    *list_cell_figures("0.84, 0.37", "plain DuckDB query (peer), 5,000,000 rows"),
-    *list_cell_figures("6.7, 0.39", "plain DuckDB query (peer), 50,000,000 rows"),
-    *list_cell_figures("108, 2.3", "Evidently 0.7.23 (peer), two files of 1,000,000 rows"),
-    *list_cell_figures("20, 1.4", "NannyML 0.13.1 (peer), two files of 1,000,000 rows"),
-    *list_cell_figures("46, 1.0", "whylogs 1.6.4 (peer), two files of 1,000,000 rows"),
+    *list_cell_figures("1.55, 0.36", "profile, 1,000,000 rows"),
+    *list_cell_figures("2.48, 0.40", "profile, 5,000,000 rows"),
+    *list_cell_figures("10.9, 0.44", "profile, 50,000,000 rows"),
+    *list_cell_figures("0.51, 0.30", "plain DuckDB query (peer), 1,000,000 rows"),
+    *list_cell_figures("1.50, 0.34", "plain DuckDB query (peer), 5,000,000 rows"),
+    *list_cell_figures("8.9, 0.38", "plain DuckDB query (peer), 50,000,000 rows"),
+    *list_cell_figures("145, 2.3", "Evidently 0.7.23 (peer), two files of 1,000,000 rows"),
+    *list_cell_figures("27, 1.4", "NannyML 0.13.1 (peer), two files of 1,000,000 rows"),
+    *list_cell_figures("68, 1.1", "whylogs 1.6.4 (peer), two files of 1,000,000 rows"),
     *(
         Figure("docs/explanation/versioned-preprocessing.md", "gate ran {4} times each", "repro",
                ("facts", "stage runs", stage))

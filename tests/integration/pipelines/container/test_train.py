@@ -32,16 +32,11 @@ def features(home: Path, trained: SimpleNamespace) -> Path:
 
 def test_equal_inputs_give_an_equal_model(features: Path, trained: SimpleNamespace) -> None:
     repeat = train(
-        TrainSpec(
-            dataset="flights",
-            hyperparameters={"num_round": 40, "early_stopping_rounds": 10, "checkpoint_rounds": 5, "eta": 0.3},
-        )
+        TrainSpec(hyperparameters={"num_round": 40, "early_stopping_rounds": 10, "checkpoint_rounds": 5, "eta": 0.3})
     )
     assert repeat.digest == trained.training.digest
     assert repeat.training_job == trained.training.training_job
-    other = train(
-        TrainSpec(dataset="flights", hyperparameters={"num_round": 5}, model="other/model", record="other/record")
-    )
+    other = train(TrainSpec(hyperparameters={"num_round": 5}, model="other/model", record="other/record"))
     assert other.digest != repeat.digest
     assert other.training_job != repeat.training_job
     assert sha256(Path("data/model")) == repeat.digest, "the first model is unchanged"
@@ -71,7 +66,7 @@ def test_the_record_is_complete(trained: SimpleNamespace) -> None:
 
 
 def test_a_finished_training_leaves_no_folder_in_the_home(features: Path, home: Path) -> None:
-    train(TrainSpec(dataset="flights", hyperparameters={"num_round": 3}))
+    train(TrainSpec(hyperparameters={"num_round": 3}))
     assert [path for path in (home / "training").iterdir() if path.is_dir()] == []
 
 
@@ -83,9 +78,7 @@ def start_slow_training(commands: Any, until: Callable[..., Any], home: Path, ro
 @pytest.fixture
 def uninterrupted(features: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the digest of the model of an uninterrupted training."""
-    return train(
-        TrainSpec(dataset="flights", hyperparameters=SLOW, model="uninterrupted/model", record="uninterrupted/record")
-    ).digest
+    return train(TrainSpec(hyperparameters=SLOW, model="uninterrupted/model", record="uninterrupted/record")).digest
 
 
 def test_an_interrupted_training_ends_with_the_same_model(
@@ -169,16 +162,16 @@ CRASHES = {
 def test_a_crash_gives_an_error_with_its_reason(case: str, features: Path) -> None:
     hyperparameters, reason = CRASHES[case]
     with pytest.raises(TrainingError, match=reason) as error:
-        train(TrainSpec(dataset="flights", hyperparameters=hyperparameters))
+        train(TrainSpec(hyperparameters=hyperparameters))
     assert error.value.exit_code == 2
     assert not Path("data/model").exists()
     assert not Path("data/training").exists()
 
 
 def test_a_crash_keeps_the_model_of_the_run_before(features: Path) -> None:
-    before = train(TrainSpec(dataset="flights", hyperparameters={"num_round": 3}))
+    before = train(TrainSpec(hyperparameters={"num_round": 3}))
     with pytest.raises(TrainingError):
-        train(TrainSpec(dataset="flights", hyperparameters={"max_depth": -5}))
+        train(TrainSpec(hyperparameters={"max_depth": -5}))
     assert sha256(Path("data/model")) == before.digest
 
 
@@ -194,13 +187,9 @@ def test_prints_a_traceback_only_with_leeway_debug(features: Path, commands: Any
 
 def test_refuses_to_train_without_features(home: Path) -> None:
     with pytest.raises(DataError, match="`preprocess` writes it"):
-        train(
-            TrainSpec(
-                dataset="flights",
-            )
-        )
+        train(TrainSpec())
     with pytest.raises(DataError):
-        train(TrainSpec(dataset="flights", features="nowhere"))
+        train(TrainSpec(features="nowhere"))
 
 
 def test_refuses_an_unknown_dataset(features: Path) -> None:

@@ -125,21 +125,7 @@ KILLED = {
 @pytest.mark.parametrize("moment", KILLED)
 def test_a_killed_guard_gives_the_same_outcome_when_it_is_retried(moment: str, commands: Any) -> None:
     name, body = KILLED[moment]
-    command = (
-        "guard",
-        "--dataset",
-        "flights",
-        "--model-name",
-        "m",
-        "--as-of",
-        AS_OF,
-        "--trigger",
-        "drift",
-        "--dataset",
-        "flights",
-        "--run",
-        "d/1",
-    )
+    command = ("guard", "--model-name", "m", "--as-of", AS_OF, "--trigger", "drift", "--run", "d/1")
     process = commands.run(sys.executable, "-c", BEGIN.format(name=name, body=body), *command)
     assert process.code == -signal.SIGKILL, process.err
     assert list_kinds() == ["started"] * (moment != "before its event")
@@ -203,7 +189,7 @@ def validate_day(lake: Lake, rows: pa.Table, **columns: Any) -> None:
         )
     day = rows["date"][0].as_py()
     lake.write_partition("flights_raw", day, rows)
-    validating.run(validating.ValidateSpec(dataset="flights", partition=day))
+    validating.run(validating.ValidateSpec(partition=day))
 
 
 def test_drift_of_a_column_that_failed_validation_is_held_back_with_an_alert(lake: Lake, day_rows: Any) -> None:

@@ -25,9 +25,7 @@ SCORES = Path("data/training/scores.parquet")
 
 
 def run_gate(name: str, version: str) -> gating.GateResult:
-    return gating.run(
-        gating.GateSpec(dataset="flights", model_name=name, version=version, policy={**EASY_POLICY, "serving": {}})
-    )
+    return gating.run(gating.GateSpec(model_name=name, version=version, policy={**EASY_POLICY, "serving": {}}))
 
 
 def register_alone(name: str) -> str:
@@ -93,9 +91,7 @@ def test_the_folders_of_the_evidence_may_have_any_name(data: Path, model: str) -
     fields = {name: path.rename(Path(f"my {name}")) for name, path in paths.items()}
     version = register(model, **{**fields, "record": str(fields["record"])})
     policy = {**EASY_POLICY, "serving": {}}
-    spec = gating.GateSpec(
-        dataset="flights", model_name=model, version=version, policy=policy, evaluation=fields["evaluation"]
-    )
+    spec = gating.GateSpec(model_name=model, version=version, policy=policy, evaluation=fields["evaluation"])
     assert find_skew(gating.run(spec)).outcome == PASSED
     run_id = Registry.open().get_version(model, version).run_id
     assert {"evaluation", "training", "snapshot.json", "dvc.lock", "params.yaml"} <= {
@@ -170,5 +166,5 @@ def test_registers_no_model_that_changed_since_it_was_evaluated(
 
     monkeypatch.setattr(registration, "log_package", change_and_log)
     with pytest.raises(ConflictError, match="files changed"):
-        evaluating.run(evaluating.EvaluateSpec(dataset="flights", register_as=model))
+        evaluating.run(evaluating.EvaluateSpec(register_as=model))
     assert not Registry.open().client.search_model_versions(f"name = '{model}'")
