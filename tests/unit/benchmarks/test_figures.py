@@ -117,13 +117,13 @@ FIGURES = [
         Figure(INGESTION, f"| {name} | {few} | {more} | {many} |".replace(value, f"{{{value}}}", 1), "memory",
                ("facts", f"{label}, {rows} rows"))
         for name, label, few, more, many in (
-            ("`ingest`", "ingest", "257", "334", "338"),
-            ("`ingest` again, one row in eight changed", "ingest again, one row in eight changed", "310", "456", "440"),
-            ("`validate`: publish, quarantine", "validate, publish, quarantine", "299", "402", "408"),
+            ("`ingest`", "ingest", "285", "385", "389"),
+            ("`ingest` again, one row in eight changed", "ingest again, one row in eight changed", "332", "503", "502"),
+            ("`validate`: publish, quarantine", "validate, publish, quarantine", "322", "449", "439"),
             ("`validate` again, one row in eight changed",
-             "validate, publish, quarantine again, one row in eight changed", "310", "390", "418"),
-            ("`sync`", "sync", "307", "510", "524"),
-            ("`sync` again, one row in eight changed", "sync again, one row in eight changed", "303", "520", "525"),
+             "validate, publish, quarantine again, one row in eight changed", "330", "452", "463"),
+            ("`sync`", "sync", "328", "522", "549"),
+            ("`sync` again, one row in eight changed", "sync again, one row in eight changed", "332", "546", "554"),
         )
         for value, rows in ((few, "100,000"), (more, "1,000,000"), (many, "10,000,000"))
     ),
