@@ -57,7 +57,9 @@ def run() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, run_stack(Path(folder), ALL_SERVICES) as clone:
         api = AirflowClient(clone.stack.airflow_url, USER, read_password(clone.layout))
         wait_until_parsed(api, [DAG], clone.stack.started_at, lambda: None)
-        clone.run_python("-m", "pipelines", "backfill", "--first", str(FIRST_DAY), "--last", str(LAST_DAY))
+        clone.run_python(
+            "-m", "pipelines", "backfill", "--dataset", "flights", "--first", str(FIRST_DAY), "--last", str(LAST_DAY)
+        )
         backtest_s, state, lines = _run_backtest(clone, api)
         replay_s, state_after = _run_replay(clone, api, state)
     facts = {"backtest": _summarize(state), "replay": _summarize(state_after), "report": lines}
@@ -184,7 +186,7 @@ def _read_registry(clone: StackClone) -> dict[str, Any]:
 def _write_report(clone: StackClone) -> list[str]:
     """Write the report's image and page to `REPORT_FOLDER`, and return its lines of text."""
     lines = _run_command(
-        clone, "python", "-m", "pipelines", "backtest", "report", "--out", str(REPORT_FOLDER)
+        clone, "python", "-m", "pipelines", "backtest", "report", "--model", "flights", "--out", str(REPORT_FOLDER)
     ).splitlines()
     return lines[:-1]
 

@@ -67,7 +67,10 @@ def measure_steps() -> dict[str, list[float]]:
             last_day = first_day + 9 * ONE_DAY
             for _ in range(9):
                 next(days)
-            _run([*pipelines, "backfill", "--first", str(first_day), "--last", str(last_day)], home)
+            _run(
+                [*pipelines, "backfill", "--dataset", "flights", "--first", str(first_day), "--last", str(last_day)],
+                home,
+            )
 
         return _time_alternately(
             {"1 day, one child process for each step": run_steps, "10 days, one process (backfill)": run_backfill},

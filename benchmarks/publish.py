@@ -146,7 +146,7 @@ def _validate(_: Path) -> dict[str, Any]:
 
     # The rows lack the key of the flights.
     with mock.patch.object(validate, "load_dataset", lambda name: Dataset(name=name, key=("id",))):
-        result = validate.run(validate.ValidateSpec(partition=dt.date.fromisoformat(validation.DAY)))
+        result = validate.run(validate.ValidateSpec(dataset="flights", partition=dt.date.fromisoformat(validation.DAY)))
     results = json.loads(result.evidence.read_text())["results"]
     return {
         "rows": result.rows,

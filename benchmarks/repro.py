@@ -71,7 +71,7 @@ class ReproRuns:
     def ingest(self) -> None:
         """Ingest all days of all windows into the lake."""
         first_day, last_day = DAYS
-        if self._start("ingest", "backfill", "--first", first_day, "--last", last_day).wait():
+        if self._start("ingest", "backfill", "--dataset", "flights", "--first", first_day, "--last", last_day).wait():
             raise RuntimeError(self._read_log("ingest")[-2_000:])
 
     def run_single(self) -> tuple[list[float], dict[str, dict[str, str]]]:

@@ -152,7 +152,7 @@ def _run_step() -> dict[str, Any]:
 
     from pipelines.steps import validate
 
-    result = validate.run(validate.ValidateSpec(partition=dt.date.fromisoformat(DAY)))
+    result = validate.run(validate.ValidateSpec(dataset="flights", partition=dt.date.fromisoformat(DAY)))
     return {"rows": result.rows}
 
 

@@ -70,8 +70,6 @@ with DAG(
     workspace = preprocess.output["workspace"]
     train = SpotTrainingOperator(
         task_id="train",
-        entry_point="pipelines/datasets/flights/training.py",
-        bundle="pipelines/datasets/flights/bundle.txt",
         channels={name: f"{workspace}/data/features/{name}" for name in ("train", "validation")},
         code=workspace,
         instance_type="ml.m5.large",

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pipelines.code_files import CODE, locate_bundle
 from pipelines.errors import DataError, SpecError
 
 if TYPE_CHECKING:
@@ -23,6 +25,10 @@ SCORE_COLUMNS = frozenset({"score"})
 """Column of every table and file of scores. A dataset may not use this name for a key, a feature or its label."""
 PREDICTION_COLUMNS = frozenset({"label", "model_name", "model_version", "scored_at"})
 """Columns that the tables of predictions and outcomes have in addition to the key. A key may not use these names."""
+
+
+EXAMPLES = Path(__file__).parent / "datasets"
+"""Folder of the example datasets."""
 
 
 class TrainedModel(Protocol):
@@ -44,7 +50,7 @@ class FeatureFunction(Protocol):
 
 @dataclass(frozen=True)
 class Dataset:
-    """Names and columns of a dataset. Its code is in the package `pipelines.datasets.NAME`."""
+    """Names and columns of a dataset. Its code is in the package `pipelines.datasets.NAME`, wherever that is."""
 
     name: str
     key: Sequence[str]
@@ -108,7 +114,37 @@ class Dataset:
     @property
     def package(self) -> Path:
         """Folder of the dataset's code."""
-        return Path(__file__).parent / "datasets" / self.name
+        return next(iter(_find_packages(self.name)), EXAMPLES / self.name)
+
+    def find_file(self, name: str) -> Path:
+        """Return the path of a file of the dataset's package; if it has no such file, that of `pipelines.defaults`."""
+        path = self.package / name
+        return path if path.is_file() else Path(__file__).parent / "defaults" / name
+
+    def locate_bundle(self) -> dict[str, Path]:
+        """Map the path of each file that the training script and the served model need to the file on this machine.
+
+        The dataset's bundle.txt lists the files. If it has none, they are those of `pipelines.defaults`, and its own
+        model.py if it has one.
+        """
+        listing, own_model = self.find_file("bundle.txt"), self.package / "model.py"
+        files = locate_bundle(listing, CODE)
+        if own_model.is_file() and listing.parent != self.package:
+            shared_names = ("pipelines/code_files.py", "pipelines/dataset.py", "pipelines/datasets/__init__.py")
+            files |= {name: CODE / name for name in shared_names}
+            files |= {
+                f"pipelines/datasets/{self.name}/{name}": self.package / name for name in ("__init__.py", "model.py")
+            }
+        return files
+
+    def import_module(self, name: str) -> ModuleType:
+        """Import a module of the dataset's package; if it has no such module, that of `pipelines.defaults`."""
+        try:
+            return import_module(f"pipelines.datasets.{self.name}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"pipelines.datasets.{self.name}.{name}":
+                raise
+        return import_module(f"pipelines.defaults.{name}")
 
     def open_source(self, folder: Path | None = None) -> Source:
         """Open the dataset's source of daily partitions.
@@ -141,7 +177,7 @@ class Dataset:
             DataError: the folder holds no model that can be read. A retry cannot help.
         """
         try:
-            model: TrainedModel = import_module(f"pipelines.datasets.{self.name}.model").load(folder)
+            model: TrainedModel = self.import_module("model").load(folder)
         except Exception as error:  # for a broken file, the model library may raise any error
             from pipelines.system.error_translation import describe_reason  # not part of a training job's bundle
 
@@ -153,7 +189,7 @@ class Dataset:
 
     def load_feature_function(self) -> FeatureFunction:
         """Load the function that adds the feature columns to rows."""
-        features: FeatureFunction = import_module(f"pipelines.datasets.{self.name}.features").features
+        features: FeatureFunction = self.import_module("features").features
         return features
 
     def _open(self, folder: Path | None, method: str, problem: str) -> Any:
@@ -167,26 +203,68 @@ class Dataset:
 def load_dataset(name: str) -> Dataset:
     """Load the description of a dataset from the package `pipelines.datasets.NAME`.
 
+    The package is in the folder pipelines/datasets or in a folder of LEEWAY_DATASETS.
+
     Raises:
-        SpecError: there is no such package. A retry cannot help.
+        SpecError: there is no such package, there are two, or it cannot be imported. A retry cannot help.
     """
+    packages = _find_packages(name)
+    if len(packages) > 1:
+        raise SpecError(f"two packages are called {name}: {packages[0]} and {packages[1]}.", "Rename one of them.")
     module = f"pipelines.datasets.{name}"
     try:
-        dataset: Dataset = import_module(module).DATASET
-    except (ModuleNotFoundError, AttributeError) as error:
-        missing_module = getattr(error, "name", None) or module
-        if isinstance(error, ModuleNotFoundError) and not f"{module}.".startswith(f"{missing_module}."):
-            message = f"the dataset {name!r} cannot be loaded: there is no module {missing_module}."
-            raise SpecError(message, "Install it, or correct the import.") from None
-        raise SpecError(f"there is no dataset {name!r}.", f"Known: {', '.join(list_datasets())}.") from None
+        dataset = getattr(import_module(module), "DATASET", None)
+    except Exception as error:  # a package may raise any error when it is imported
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            dataset = None
+        else:
+            raise SpecError(f"the dataset {name!r} cannot be loaded: {_describe(error)}.", _get_hint(error)) from None
+    if not isinstance(dataset, Dataset):
+        raise SpecError(f"there is no dataset {name!r}.", f"Known: {', '.join(list_datasets())}.")
     return dataset
+
+
+def _describe(error: Exception) -> str:
+    missing_module = error.name if isinstance(error, ModuleNotFoundError) else None
+    text = " ".join(str(error).split()).rstrip(".")
+    return f"there is no module {missing_module}" if missing_module else f"{type(error).__name__}: {text}"
+
+
+def _get_hint(error: Exception) -> str:
+    is_missing = isinstance(error, ModuleNotFoundError)
+    return "Install it, or correct the import." if is_missing else "Correct the dataset's package."
+
+
+def choose_dataset() -> Dataset:
+    """Load the only dataset of the project. The examples count only in a project that has no dataset of its own.
+
+    Raises:
+        SpecError: the project has several datasets, or none. A retry cannot help.
+    """
+    names = list_datasets()
+    own_names = [name for name in names if _find_packages(name)[0].parent != EXAMPLES]
+    candidates = own_names or names
+    if len(candidates) != 1:
+        message = f"Give one of this project's datasets: {', '.join(candidates) or 'none'}."
+        raise SpecError("no dataset is named.", message)
+    return load_dataset(candidates[0])
 
 
 def list_datasets() -> list[str]:
     """List the names of the packages of `pipelines.datasets` that define a dataset, sorted."""
-    folders = import_module("pipelines.datasets").__path__
-    packages = sorted(module.name for module in iter_modules(folders) if module.ispkg)
-    return [name for name in packages if _has_dataset(name)]
+    packages = {module.name for module in iter_modules(_list_folders()) if module.ispkg}
+    return [name for name in sorted(packages) if _has_dataset(name)]
+
+
+def _list_folders() -> list[str]:
+    """List the folders whose packages are datasets: that of the examples first, then those of LEEWAY_DATASETS."""
+    return list(import_module("pipelines.datasets").__path__)
+
+
+def _find_packages(name: str) -> list[Path]:
+    """List the folders of the packages with this name."""
+    folders = dict.fromkeys(Path(folder) / name for folder in _list_folders())
+    return [folder for folder in folders if (folder / "__init__.py").is_file()]
 
 
 def _has_dataset(name: str) -> bool:

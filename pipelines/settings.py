@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from pipelines.addresses import check_http_address, check_mlflow_address
@@ -39,6 +39,8 @@ class Settings(BaseSettings):
     """Folder of params.yaml, dvc.yaml and expectations/."""
     home: Path = Path(".leeway")
     """Folder of all state that Leeway keeps on this machine: lake, evidence, documents, workspaces."""
+    datasets: str = ""
+    """Folders of the project's own datasets, relative to LEEWAY_PROJECT, separated as in PATH. Empty: datasets/."""
     docs_url: str = ""
     """Address at which the data docs are served; the folder LEEWAY_HOME/docs where it is empty."""
     workspace_days: int = Field(default=30, ge=1, le=MAX_DAYS)
@@ -68,6 +70,16 @@ class Settings(BaseSettings):
     @classmethod
     def _make_absolute(cls, value: Path) -> Path:
         return value.expanduser().absolute()
+
+    @field_validator("datasets")
+    @classmethod
+    def _check_datasets(cls, value: str, info: ValidationInfo) -> str:
+        names = [name for name in value.split(os.pathsep) if name]
+        folders = [info.data.get("project", Path.cwd()) / Path(name).expanduser() for name in names]
+        missing_folders = [folder for folder in folders if not folder.is_dir()]
+        if missing_folders:
+            raise ValueError(f"{missing_folders[0]} is not a folder")
+        return value
 
     @field_validator("mlflow_tracking_uri")
     @classmethod

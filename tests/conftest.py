@@ -225,11 +225,17 @@ def trained(tmp_path_factory: pytest.TempPathFactory, published_quarter: Path) -
         set_home(patch, published_quarter, ROOT)
         patch.chdir(folder)
         snapshot_result = snapshot.run(
-            snapshot.SnapshotSpec(as_of="2013-01-25", train_days=12, holdout_days=6, min_train_days=4)
+            snapshot.SnapshotSpec(
+                dataset="flights", as_of="2013-01-25", train_days=12, holdout_days=6, min_train_days=4
+            )
         )
         features = preprocess.run(preprocess.PreprocessSpec(validation_days=2))
-        training = train.run(train.TrainSpec(hyperparameters=SMALL_HYPERPARAMETERS))
-        evaluation = evaluate.run(evaluate.EvaluateSpec())
+        training = train.run(train.TrainSpec(dataset="flights", hyperparameters=SMALL_HYPERPARAMETERS))
+        evaluation = evaluate.run(
+            evaluate.EvaluateSpec(
+                dataset="flights",
+            )
+        )
     settings.cache_clear()
     data = folder / "data"
     return SimpleNamespace(

@@ -53,8 +53,7 @@ from leeway.operators.spot_training import SpotTrainingOperator
 
 with DAG("bench", schedule=None, max_active_runs=MAX_ACTIVE_RUNS):
     SpotTrainingOperator(
-        task_id="train", entry_point="pipelines/datasets/flights/training.py",
-        bundle="pipelines/datasets/flights/bundle.txt",
+        task_id="train",
         channels={name: f"{FEATURES}/{name}" for name in ("train", "validation")},
         hyperparameters=HYPERPARAMETERS, image_uri="bench", instance_type="ml.t3.medium",
         max_run_s=1800, max_wait_s=7200, check_interval_s=1, project="benchmark",
@@ -147,7 +146,7 @@ def _time_script(project: Path, number: int) -> float:
     env |= {f"SM_CHANNEL_{name.upper()}": str(features / name) for name in ("train", "validation")}
     arguments = [argument for name, value in HYPERPARAMETERS.items() for argument in (f"--{name}", str(value))]
     start_s = time.monotonic()
-    _run_module(project, "pipelines.datasets.flights.training", *arguments, SAGEMAKER_BASE_DIR=str(folder), **env)
+    _run_module(project, "pipelines.defaults.training", *arguments, SAGEMAKER_BASE_DIR=str(folder), **env)
     return time.monotonic() - start_s
 
 

@@ -1,9 +1,9 @@
 """Run a step, or a command for people. Each step is a command, and each field of its Spec is an option.
 
 A field's value comes from its option, else from `--spec`, else from the step's section of params.yaml, else from the
-default. Log lines go to stderr, the Result as JSON to `--out` (default: stdout). Exit codes: 0 done; 2 the request or
-the data is wrong; 75 try again; any other code is a bug, and its traceback is written. With LEEWAY_DEBUG=1, the
-traceback of any error is written.
+default. In a project with one dataset, a step that needs a dataset takes this one by default. Log lines go to stderr,
+the Result as JSON to `--out` (default: stdout). Exit codes: 0 done; 2 the request or the data is wrong; 75 try again;
+any other code is a bug, and its traceback is written. With LEEWAY_DEBUG=1, the traceback of any error is written.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from typer.exceptions import Abort, TyperException
 
 from pipelines import params
 from pipelines.contract import Report
+from pipelines.dataset import choose_dataset
 from pipelines.errors import LeewayError, SpecError
 from pipelines.escaping import escape
 from pipelines.settings import create_home, settings
@@ -122,6 +123,8 @@ def _build_command(step: str) -> Callable[..., None]:
 
 def _build_option(name: str, field: FieldInfo) -> Any:
     default = "required" if field.is_required() else f"default: {field.get_default(call_default_factory=True)}"
+    if name == "dataset" and field.is_required():
+        default = "needed if the project has several"
     return typer.Option(f"--{name.replace('_', '-')}", metavar="VALUE", help=f"{field.description} ({default})")
 
 
@@ -159,6 +162,8 @@ def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> N
         fields = load_spec_class(step).model_fields
         option_values = {name: _parse_value(value, fields[name]) for name, value in options.items()}
         values = params.load_section(settings().project, step) | _read_spec(spec_file) | option_values
+        if "dataset" in fields and fields["dataset"].is_required() and not values.get("dataset"):
+            values["dataset"] = choose_dataset().name
         request = load_spec_class(step).parse(values, step)
         create_home()
         with redirect_stdout(sys.stderr):  # stdout is for the result, and MLflow prints the address of its run there

@@ -24,7 +24,7 @@ def _keep_subcommand() -> None:
 
 @app.command("report")
 def write_report(
-    model: Annotated[str, typer.Option(help="Registered model.")] = "flights",
+    model: Annotated[str, typer.Option(help="Registered model.")],
     first: Annotated[
         str, typer.Option("--from", metavar="YYYY-MM-DD", help="First day (default: of the first model).")
     ] = "",

@@ -6,11 +6,9 @@ from typing import Annotated
 
 import typer
 
-from pipelines.cli.options import parse_day
+from pipelines.cli.options import find_dataset, parse_day
 from pipelines.cli.terminal import write_line
 from pipelines.errors import SpecError
-
-DEFAULT_TABLE = "flights"
 
 app = typer.Typer(help="Show what a version was made of; or, with --partition, which versions used a day.")
 
@@ -22,7 +20,7 @@ def show_lineage(
         str, typer.Argument(metavar="MODEL@VERSION", help="A version or an alias, such as flights@champion.")
     ] = "",
     partition: Annotated[str, typer.Option(metavar="YYYY-MM-DD", help="Day: list the versions that used it.")] = "",
-    table: Annotated[str, typer.Option(help="Table of the day (default: flights).")] = "",
+    table: Annotated[str, typer.Option(help="Table of the day; needed if the project has several datasets.")] = "",
 ) -> None:
     """Show what a version was made of, as a tree; or list the versions whose window contains a day."""
     if bool(model_version) == bool(partition):
@@ -32,9 +30,9 @@ def show_lineage(
     from pipelines.registry import lineage_tree
 
     if partition:
-        for line in lineage_tree.describe_versions_with_partition(
-            table or DEFAULT_TABLE, parse_day("--partition", partition)
-        ):
+        day = parse_day("--partition", partition)
+        table = table or find_dataset("").published
+        for line in lineage_tree.describe_versions_with_partition(table, day):
             write_line(line)
         return
     model, separator, version = model_version.partition("@")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipelines import params
-from pipelines.cli.options import JsonOption, ModelArgument, parse_day, parse_days
+from pipelines.cli.options import DatasetOption, JsonOption, ModelArgument, find_dataset, parse_day, parse_days
 from pipelines.cli.terminal import write_json, write_line
 from pipelines.errors import DataError, SpecError
 from pipelines.settings import settings
@@ -42,7 +42,7 @@ def list_events(model: ModelArgument, as_json: JsonOption = False) -> None:
 def show_status(
     model: ModelArgument,
     as_of: Annotated[str, typer.Option(metavar="DATE", help="Date of the training (default: today).")] = "",
-    dataset: Annotated[str, typer.Option(help="Dataset of the model.")] = "flights",
+    dataset: DatasetOption = "",
     drifted_columns: Annotated[
         str, typer.Option(metavar="NAMES", help="Columns that drifted, separated by commas.")
     ] = "",
@@ -53,17 +53,17 @@ def show_status(
     from pipelines.loop.journal import Journal
     from pipelines.steps.guard import GuardSpec, build_request
 
-    date = as_of or str(dt.datetime.now(dt.UTC).date())
+    day = parse_day("--as-of", as_of) if as_of else dt.datetime.now(dt.UTC).date()
     values = {
-        "dataset": dataset,
+        "dataset": find_dataset(dataset).name,
         "model_name": model,
-        "as_of": date,
+        "as_of": day,
         "trigger": "drift",
         "drifted_columns": drifted_columns,
     }
     spec = GuardSpec.parse({**params.load_section(settings().project, "guard"), **values}, "loop status")
     history = Journal.open().read_state(model)
-    request = build_request(spec, NO_RUN, load_training_window(spec.as_of).compute_window())
+    request = build_request(spec, NO_RUN, load_training_window(spec.dataset, spec.as_of).compute_window())
     hold_backs = {hold_back.guard: hold_back for hold_back in list_hold_backs(request, history, spec.policy)}
     for guard in GUARDS:
         hold_back = hold_backs.get(guard)
@@ -94,16 +94,15 @@ def write_report(
     ],
     last: Annotated[str, typer.Option("--to", metavar="DATE", help="Last day (default: last published).")] = "",
     out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder (default: LEEWAY_HOME/docs/loop/MODEL).")] = "",
-    dataset: Annotated[str, typer.Option(help="Dataset of the model.")] = "flights",
+    dataset: DatasetOption = "",
 ) -> None:
     """Write an HTML page that compares the loop with never retraining and with retraining monthly, week by week."""
     _, end = parse_days(first, last)
     begin = parse_day("--from", first)
-    from pipelines.dataset import load_dataset
     from pipelines.loop import report as loop_report
     from pipelines.loop.study import run_study
 
-    study = run_study(model, load_dataset(dataset), begin, end)
+    study = run_study(model, find_dataset(dataset), begin, end)
     folder = Path(out) if out else settings().home / "docs" / "loop" / model
     page = loop_report.write_report(folder, study)
     for line in (*loop_report.format_lines(study), str(page)):

@@ -7,12 +7,25 @@ from typing import Annotated
 
 import typer
 
+from pipelines.dataset import Dataset, choose_dataset, load_dataset
 from pipelines.errors import SpecError
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Registered model.")]
 FirstOption = Annotated[str, typer.Option("--from", metavar="YYYY-MM-DD", help="First day.")]
 LastOption = Annotated[str, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day, included.")]
+DatasetOption = Annotated[
+    str, typer.Option("--dataset", metavar="NAME", help="Dataset; needed if the project has several.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON to stdout, for programs.")]
+
+
+def find_dataset(name: str) -> Dataset:
+    """Load the dataset of the option --dataset; if it is empty, the project's only dataset.
+
+    Raises:
+        SpecError: there is no such dataset, or none is named and the project has several. A retry cannot help.
+    """
+    return load_dataset(name) if name else choose_dataset()
 
 
 def parse_day(option: str, text: str) -> dt.date:

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from pipelines import params
-from pipelines.cli.options import FirstOption, JsonOption, LastOption, parse_days
+from pipelines.cli.options import DatasetOption, FirstOption, JsonOption, LastOption, find_dataset, parse_days
 from pipelines.cli.terminal import format_json, write_json, write_line
-from pipelines.dataset import load_dataset
+from pipelines.dataset import Dataset
 from pipelines.errors import DataError, InvalidError, describe_refusals
 from pipelines.settings import settings
 from pipelines.system.log import log
@@ -23,17 +23,16 @@ app = typer.Typer(
     no_args_is_help=True, help="Show the rows that the step `validate` quarantined, and publish those that pass now."
 )
 
-DatasetOption = Annotated[str, typer.Option("--dataset", help="Dataset.")]
-
 
 @app.command("list")
 def list_partitions(
-    dataset: DatasetOption = "flights", first: FirstOption = "", last: LastOption = "", as_json: JsonOption = False
+    dataset: DatasetOption = "", first: FirstOption = "", last: LastOption = "", as_json: JsonOption = False
 ) -> None:
     """List the partitions that have rows in quarantine: how many rows, and which expectations they failed."""
+    found = _find_dataset(dataset, first, last)
     partitions: list[dict[str, Any]] = [
-        {"partition": str(day), "rows": rows, "reasons": dict(_count_reasons(dataset, day))}
-        for day, rows in sorted(_count_rows_by_day(dataset, first, last).items())
+        {"partition": str(day), "rows": rows, "reasons": dict(_count_reasons(found, day))}
+        for day, rows in sorted(_count_rows_by_day(found, first, last).items())
     ]
     if as_json:
         write_json(partitions)
@@ -41,12 +40,12 @@ def list_partitions(
     for partition in partitions:
         write_line(f"{partition['partition']}  {partition['rows']} rows: {_join_reasons(partition['reasons'])}")
     if not partitions:
-        write_line(f"No row of {dataset} is in quarantine{_format_range(first, last)}.")
+        write_line(f"No row of {found.name} is in quarantine{_format_range(first, last)}.")
 
 
 @app.command("show")
 def show_rows(
-    dataset: DatasetOption = "flights",
+    dataset: DatasetOption = "",
     first: FirstOption = "",
     last: LastOption = "",
     limit: Annotated[int, typer.Option(min=1, help="Most rows to show of each partition.")] = 20,
@@ -54,25 +53,26 @@ def show_rows(
     """Write the rows in quarantine with all columns, one JSON object per line."""
     from pipelines.lake import Lake, connect
 
-    lake, table = Lake.open(), load_dataset(dataset).quarantine
-    for day in sorted(_count_rows_by_day(dataset, first, last)):
-        with connect() as connection, lake.create_view(connection, "quarantined", table, day, day):
+    lake, found = Lake.open(), _find_dataset(dataset, first, last)
+    for day in sorted(_count_rows_by_day(found, first, last)):
+        with connect() as connection, lake.create_view(connection, "quarantined", found.quarantine, day, day):
             rows = connection.sql(f"FROM quarantined LIMIT {limit}").to_arrow_table().to_pylist()
         for row in rows:
             sys.stdout.write(f"{format_json(row)}\n")
 
 
 @app.command("release")
-def release_rows(dataset: DatasetOption = "flights", first: FirstOption = "", last: LastOption = "") -> None:
+def release_rows(dataset: DatasetOption = "", first: FirstOption = "", last: LastOption = "") -> None:
     """Publish the rows in quarantine that pass the present suite; the other rows stay there. Idempotent.
 
     Every staged partition that has rows in quarantine is validated again. A partition that is refused does not stop the
     others.
     """
-    rows_by_day, refusals = _count_rows_by_day(dataset, first, last), dict[dt.date, InvalidError]()
+    found = _find_dataset(dataset, first, last)
+    rows_by_day, refusals = _count_rows_by_day(found, first, last), dict[dt.date, InvalidError]()
     for day in track_progress(sorted(rows_by_day), len(rows_by_day), "releasing days"):
         try:
-            remaining_rows = _validate(dataset, day)
+            remaining_rows = _validate(found.name, day)
         except InvalidError as error:
             refusals[day] = error
             log.error("%s", error)
@@ -83,7 +83,13 @@ def release_rows(dataset: DatasetOption = "flights", first: FirstOption = "", la
         count = f"{len(refusals)} of {len(rows_by_day)} partitions were refused"
         raise DataError(f"{count}: {describe_refusals(refusals)}", "The refused partitions did not change.")
     if not rows_by_day:
-        write_line(f"No row of {dataset} is in quarantine{_format_range(first, last)}.")
+        write_line(f"No row of {found.name} is in quarantine{_format_range(first, last)}.")
+
+
+def _find_dataset(name: str, first: str, last: str) -> Dataset:
+    """Load the dataset, after the days are checked: an option that is wrong is named before one that is missing."""
+    parse_days(first, last)
+    return find_dataset(name)
 
 
 def _validate(dataset: str, day: dt.date) -> int:
@@ -94,21 +100,21 @@ def _validate(dataset: str, day: dt.date) -> int:
     return validate.run(validate.ValidateSpec.parse(values, "quarantine release")).quarantined
 
 
-def _count_rows_by_day(dataset: str, first: str, last: str) -> dict[dt.date, int]:
+def _count_rows_by_day(dataset: Dataset, first: str, last: str) -> dict[dt.date, int]:
     """Return each day that has rows in quarantine, with the number of rows."""
     from pipelines.lake import Lake
 
     begin, end = parse_days(first, last)
-    counts = Lake.open().count_rows_by_day(load_dataset(dataset).quarantine)
+    counts = Lake.open().count_rows_by_day(dataset.quarantine)
     return {day: rows for day, rows in counts.items() if (begin or day) <= day <= (end or day)}
 
 
-def _count_reasons(dataset: str, day: dt.date) -> Sequence[tuple[str, int]]:
+def _count_reasons(dataset: Dataset, day: dt.date) -> Sequence[tuple[str, int]]:
     """Count the failed expectations of a day's quarantined rows, the most frequent first."""
     from pipelines.lake import Lake, connect
 
-    lake, table = Lake.open(), load_dataset(dataset).quarantine
-    with connect() as connection, lake.create_view(connection, "quarantined", table, day, day):
+    lake = Lake.open()
+    with connect() as connection, lake.create_view(connection, "quarantined", dataset.quarantine, day, day):
         rows = connection.execute("SELECT quarantine FROM quarantined").fetchall()
     counts = Counter(f"{reason['expectation']} of {reason['column']}" for (reasons,) in rows for reason in reasons)
     return counts.most_common()

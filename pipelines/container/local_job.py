@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.code_files import CODE
 from pipelines.container.signals import SignalRelay
 from pipelines.errors import DataError, LeewayError, ServiceError, StorageError, TrainingError
 from pipelines.settings import settings
@@ -32,21 +33,17 @@ Hyperparameters = Mapping[str, int | float | str]
 
 @dataclass(frozen=True)
 class Script:
-    """A dataset's training script: `training.py` in the dataset's folder, beside its bundle.txt."""
+    """A dataset's training script, and the other files that it needs."""
 
     dataset: str
     path: Path
+    bundle: Mapping[str, Path]
+    """Path by which a file is imported, such as pipelines/errors.py, to the file."""
     git_commit: str
-
-    @property
-    def root(self) -> Path:
-        """The folder from which the script imports `pipelines`."""
-        return self.path.parents[3]
 
     def list_code(self) -> list[Path]:
         """Return the script and the files of its bundle. The folder is not returned: Python writes bytecode there."""
-        bundle = (self.path.parent / "bundle.txt").read_text("utf-8").split()
-        return [self.path, *(self.root / name for name in bundle)]
+        return [self.path, *self.bundle.values()]
 
 
 def train(script: Script, features: Path, hyperparameters: Hyperparameters, model: Path, output: Path) -> str:
@@ -109,7 +106,7 @@ def _build_environment(script: Script, job: str, job_folder: Path, channels: Map
         **{f"SM_CHANNEL_{name.upper()}": str(folder) for name, folder in channels.items()},
         "SAGEMAKER_BASE_DIR": str(job_folder),
         "TRAINING_JOB_NAME": job,
-        "PYTHONPATH": str(script.root),
+        "PYTHONPATH": str(CODE),
         "LEEWAY_GIT_COMMIT": script.git_commit,
     }
 

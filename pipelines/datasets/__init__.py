@@ -1,1 +1,11 @@
-"""The example datasets: flights, and the weather that flights are joined with."""
+"""The datasets: the examples in this folder, and those in the folders of LEEWAY_DATASETS.
+
+A package `orders` in such a folder is imported as pipelines.datasets.orders.
+"""
+
+import os
+from pathlib import Path
+
+from pipelines.code_files import list_dataset_folders
+
+__path__ += [str(folder) for folder in list_dataset_folders(Path(os.environ.get("LEEWAY_PROJECT") or "."))]

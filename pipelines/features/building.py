@@ -15,11 +15,9 @@ import pyarrow.parquet as pq
 
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
+from pipelines.feature_files import FILE_NAME, METADATA_KEY
 from pipelines.features.prefetch import prefetch
 
-METADATA_KEY = b"leeway"
-"""Key in the Parquet file's metadata under which the key, the features and the label are described, as JSON."""
-FILE_NAME = "data.parquet"
 GROUP_ROWS = 128 * 1024
 """Rows of a row group. The number is fixed: equal rows give equal bytes, whatever the size of the engine's batches."""
 PREFETCHED_BATCHES = 4

@@ -21,7 +21,7 @@ from pipelines.window import Days, Window
 class WindowSpec(Spec):
     """Which days a training uses; the fields of section `snapshot` of params.yaml."""
 
-    dataset: str = "flights"
+    dataset: str
     """Dataset whose published table is pinned."""
     as_of: dt.date
     """Moment of training: the midnight (UTC) that begins this day."""

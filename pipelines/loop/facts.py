@@ -11,6 +11,7 @@ from typing import Any
 from pipelines import params
 from pipelines.costs.budgets import PlannedTraining, check_budget
 from pipelines.dataset import Dataset
+from pipelines.errors import SpecError
 from pipelines.features.building import find_source_columns
 from pipelines.features.pinned_window import WindowSpec
 from pipelines.lake import PARTITION, Lake
@@ -26,14 +27,18 @@ WORST_CASE_KEYS = {"region", "instance_types", "max_run_s"}
 """Keys of section budget of params.yaml that the worst-case cost is computed from."""
 
 
-def load_training_window(as_of: dt.date) -> WindowSpec:
+def load_training_window(dataset: str, as_of: dt.date) -> WindowSpec:
     """Load the window of a training as of a date: the section `snapshot` of params.yaml, with this date.
 
     Raises:
-        SpecError: the section is not valid. A retry cannot help.
+        SpecError: the section is not valid, or names another dataset. A retry cannot help.
     """
-    section = params.load_section(settings().project, "snapshot")
-    return WindowSpec.parse({**section, "as_of": as_of}, "params.yaml, section 'snapshot'")
+    origin = "params.yaml, section 'snapshot'"
+    section = {"dataset": dataset, **params.load_section(settings().project, "snapshot")}
+    if section["dataset"] != dataset:
+        message = f"{origin} trains on {section['dataset']}, and the dataset of this model is {dataset}."
+        raise SpecError(message, "Correct one of them.")
+    return WindowSpec.parse({**section, "as_of": as_of}, origin)
 
 
 def digest_training_data(lake: Lake, dataset: Dataset, window: Window) -> str:
@@ -110,7 +115,7 @@ def explain_age(model: str, dataset: Dataset, trained_as_of: dt.date, as_of: dt.
 
 def count_training_days(dataset: Dataset, as_of: dt.date) -> int:
     """Count the days of the training window as of a date, without those before the first published day; at least 1."""
-    window = load_training_window(as_of).compute_window()
+    window = load_training_window(dataset.name, as_of).compute_window()
     first_published = min(Lake.open().count_rows_by_day(dataset.published), default=window.train.first)
     return max(len(window.clip_to(first_published).train), 1)
 

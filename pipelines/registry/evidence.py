@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +14,7 @@ from pipelines.evaluation.gates.inputs import read_holdout
 from pipelines.evaluation.gates.judge import Evidence
 from pipelines.evaluation.gates.serving import PackageMeasurements, measure_package
 from pipelines.registry.artifacts import download_artifact
+from pipelines.registry.clean_load import find_load_problem
 from pipelines.registry.description import read_cost_usd
 from pipelines.registry.registered_candidate import RegisteredCandidate
 from pipelines.registry.scorer import load_scorer
@@ -60,4 +62,5 @@ def _measure_candidate(candidate: RegisteredCandidate, sample: pd.DataFrame, bat
         path = download_artifact(candidate.registry, candidate.version, "training/scores.parquet", Path(folder))
         training_scores = read_parquet(path, "train") if path else None
     score = load_scorer(candidate.version, candidate.package)
-    return measure_package(score, sample, training_scores, candidate.package, batch_rows)
+    measurements = measure_package(score, sample, training_scores, candidate.package, batch_rows)
+    return replace(measurements, load_problem=find_load_problem(candidate.package, sample))

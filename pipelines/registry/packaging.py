@@ -23,7 +23,8 @@ def log_package(candidate: Candidate) -> str:
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         info = mlflow.pyfunc.log_model(
             name=candidate.dataset.name,
-            python_model=str(candidate.dataset.package / "serving.py"),
+            python_model=str(candidate.dataset.find_file("serving.py")),
+            model_config={"module": candidate.dataset.import_module("model").__name__},
             artifacts={"model": str(candidate.folder)},
             code_paths=[str(_copy_code(candidate.dataset, Path(folder)))],
             signature=mlflow.models.infer_signature(candidate.example, scores),
@@ -35,8 +36,7 @@ def log_package(candidate: Candidate) -> str:
 
 def _copy_code(dataset: Dataset, folder: Path) -> Path:
     """Copy the modules that the dataset's bundle lists; return their package `pipelines`, below `folder`."""
-    project = dataset.package.parents[2]
-    for name in (dataset.package / "bundle.txt").read_text(encoding="utf-8").split():
+    for name, path in dataset.locate_bundle().items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(project / name, folder / name)
+        shutil.copy2(path, folder / name)
     return folder / "pipelines"

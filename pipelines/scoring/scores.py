@@ -19,6 +19,7 @@ from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
+from pipelines.feature_files import FILE_NAME
 from pipelines.features import building, engines
 from pipelines.lake import Commit, Lake
 from pipelines.registry.lifecycle import find_champion_as_of
@@ -67,7 +68,7 @@ def score_day(lake: Lake, dataset: Dataset, day: dt.date, scorer: Scorer) -> Ite
     with read_rows(lake, dataset, day) as (schema, batches), make_spill_folder() as folder:
         scored_batches = (_append_score(dataset, batch, scorer) for batch in batches)
         building.write_features(scored_batches, schema.append(pa.field(SCORE, pa.float64())), folder)
-        yield folder / building.FILE_NAME
+        yield folder / FILE_NAME
 
 
 @contextmanager

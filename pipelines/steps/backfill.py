@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class BackfillSpec(Spec):
     """Which partitions to publish."""
 
-    dataset: str = "flights"
-    """The dataset."""
+    dataset: str
+    """Dataset whose days are published."""
     first: dt.date
     """First day (YYYY-MM-DD)."""
     last: dt.date

@@ -16,7 +16,7 @@ from pipelines.system.log import log
 class BatchSpec(Spec):
     """One published partition that a Batch Transform job scores."""
 
-    dataset: str = "flights"
+    dataset: str
     """Dataset whose published table holds the partition."""
     model_name: str
     """Registered model."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class DriftSpec(Spec):
     """The model, and the day to decide on."""
 
-    dataset: str = "flights"
+    dataset: str
     """Dataset of the model."""
     model_name: str
     """Registered model."""

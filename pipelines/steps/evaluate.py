@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 
 from pipelines.contract import Result, Spec
-from pipelines.dataset import load_dataset
 from pipelines.errors import DataError
 from pipelines.monitoring.profiles import Policy
 from pipelines.system.log import log
@@ -29,8 +28,8 @@ class EvaluateSpec(Spec):
 
     needs: ClassVar[Mapping[str, str]] = {"training_job": "register_as", "lineage": "register_as"}
 
-    dataset: str = "flights"
-    """Dataset of the model."""
+    dataset: str = ""
+    """Dataset of the model; empty: the one that the features were built from."""
     features: Path = Path("data/features")
     """Folder with holdout/, as `preprocess` wrote it."""
     model: str = "data/model"
@@ -74,13 +73,15 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
     """Write all evidence to `spec.evaluation`, and register the candidate if a name is given. Idempotent.
 
     Raises:
+        SpecError: the features were built from another dataset. A retry cannot help.
         DataError: the model, the holdout or the snapshot does not exist, or cannot be read. A retry cannot help.
         ServiceError: S3 or MLflow does not answer. A retry can help.
     """
+    from pipelines.feature_files import load_dataset_of_features
     from pipelines.system import s3
     from pipelines.system.files import replace_folder, sha256
 
-    dataset = load_dataset(spec.dataset)
+    dataset = load_dataset_of_features(spec.features, spec.dataset)
     holdout, train = (_read_rows(spec.features, split, dataset) for split in ("holdout", "train"))
     with s3.open_folder(spec.model, "model") as folder, replace_folder(spec.evaluation) as output:
         digest = sha256(folder)
@@ -92,7 +93,7 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
     values = (metrics[name] for name in ("rows", "auc", "pr_auc", "brier"))
     log.info("holdout of %d rows: AUC %.4f, PR-AUC %.4f, Brier %.4f", *values)
     result = EvaluateResult(evaluation=spec.evaluation, metrics=metrics, model_digest=digest)
-    return _register_candidate(spec, result, holdout, len(train)) if spec.register_as else result
+    return _register_candidate(spec, dataset, result, holdout, len(train)) if spec.register_as else result
 
 
 def _read_rows(features: Path, split: str, dataset: Dataset) -> pd.DataFrame:
@@ -128,7 +129,7 @@ def _write_metrics(
     }
     write_json(output / "metrics.json", metrics)
     write_tables(output / "plots", tables)
-    draw_evaluation(output / "evaluation.png", tables, metrics, f"{spec.dataset}: {len(scored_rows)} rows of holdout")
+    draw_evaluation(output / "evaluation.png", tables, metrics, f"{dataset.name}: {len(scored_rows)} rows of holdout")
     return metrics
 
 
@@ -149,7 +150,7 @@ def _write_reference(spec: EvaluateSpec, dataset: Dataset, scored_rows: pd.DataF
 
 
 def _register_candidate(
-    spec: EvaluateSpec, result: EvaluateResult, holdout: pd.DataFrame, rows_train: int
+    spec: EvaluateSpec, dataset: Dataset, result: EvaluateResult, holdout: pd.DataFrame, rows_train: int
 ) -> EvaluateResult:
     """Register the candidate; return the result with its version."""
     from pipelines.registry import lifecycle, lineage
@@ -159,7 +160,7 @@ def _register_candidate(
     from pipelines.settings import PARAMS_FILE
     from pipelines.system import s3
 
-    registry, dataset = Registry.open(), load_dataset(spec.dataset)
+    registry = Registry.open()
     origin = lineage.Origin(spec.features, spec.snapshot, spec.lock, result.model_digest)
     with s3.open_folder(spec.model, "model") as folder, s3.open_folder(spec.record, "training") as record:
         # The gate, `reproduce` and profiles look for these names, whatever the files are called here.

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from pipelines.contract import Result, Spec
-from pipelines.dataset import load_dataset
 from pipelines.evaluation.gates import Approval, Check, Outcome, Policy
+from pipelines.feature_files import load_dataset_of_features
 from pipelines.settings import settings
 from pipelines.system.log import log
 
@@ -31,8 +31,8 @@ class GateSpec(Spec):
 
     needs: ClassVar[Mapping[str, str]] = {"version": "model_name"}
 
-    dataset: str = "flights"
-    """Dataset of the model."""
+    dataset: str = ""
+    """Dataset of the model; empty: the one that the features were built from."""
     evaluation: Path = Path("data/evaluation")
     """Folder that `evaluate` wrote."""
     features: Path = Path("data/features")
@@ -103,6 +103,7 @@ def run(spec: GateSpec) -> GateResult:
     """Judge the candidate; write the verdict and its report, and record them with the version. Idempotent.
 
     Raises:
+        SpecError: the features were built from another dataset. A retry cannot help.
         DataError: there is no evaluation or no such version, the holdout cannot be judged, or the champion cannot be
             loaded any more. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
@@ -129,7 +130,7 @@ def _open_candidate(spec: GateSpec) -> AbstractContextManager[RegisteredCandidat
 
 
 def _collect_evidence(spec: GateSpec, candidate: RegisteredCandidate | None) -> Evidence:
-    dataset = load_dataset(spec.dataset)
+    dataset = load_dataset_of_features(spec.features, spec.dataset)
     if candidate:
         from pipelines.registry.evidence import collect_evidence
 

@@ -36,7 +36,7 @@ def _parse_names(value: object) -> object:
 class GuardSpec(Spec):
     """A request for a training."""
 
-    dataset: str = "flights"
+    dataset: str
     """Dataset of the model."""
     model_name: str
     """Registered model."""
@@ -83,7 +83,7 @@ def run(spec: GuardSpec) -> GuardResult:
     A run gets the same answer each time, until its training has ended.
 
     Raises:
-        SpecError: no run is named, or params.yaml is not valid. A retry cannot help.
+        SpecError: no run is named, or params.yaml is not valid, or trains on another dataset. A retry cannot help.
         DataError: the price of the budget's instance type is not known. A retry cannot help.
         ConflictError: other writers kept adding events. A retry can help.
     """
@@ -91,7 +91,7 @@ def run(spec: GuardSpec) -> GuardResult:
     from pipelines.loop.journal import Journal
     from pipelines.loop.transitions import build_answer
 
-    window_spec = load_training_window(spec.as_of)
+    window_spec = load_training_window(spec.dataset, spec.as_of)
     request = build_request(spec, resolve_run(spec.run), window_spec.compute_window())
     journal = Journal.open()
     event = journal.append_event(spec.model_name, lambda history: build_answer(request, history, spec.policy))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class IngestSpec(Spec):
     """One partition to stage."""
 
-    dataset: str = "flights"
+    dataset: str
     """Dataset whose source is read."""
     partition: dt.date
     """Day to stage (YYYY-MM-DD)."""

@@ -30,7 +30,7 @@ ORDER BY model_version, {key}
 class OutcomesSpec(Spec):
     """One scored partition whose labels may be known."""
 
-    dataset: str = "flights"
+    dataset: str
     """Dataset whose published table holds the labels."""
     model_name: str
     """Registered model whose predictions are joined."""

@@ -66,10 +66,11 @@ def run(spec: PreprocessSpec) -> PreprocessResult:
 
     Raises:
         DataError: the snapshot file does not exist, the lake does not have the snapshot any more, no labelled row is
-            left, or a key occurs twice. A retry cannot help.
+            left, a key occurs twice, or the labels cannot be learned from. A retry cannot help.
         SpecError: the engine is not installed here. A retry cannot help.
     """
-    from pipelines.features import engines, pinned_rows
+    from pipelines.feature_files import FILE_NAME
+    from pipelines.features import engines, labels, pinned_rows
     from pipelines.system.files import replace_folder, sha256
 
     window = spec.window
@@ -78,12 +79,14 @@ def run(spec: PreprocessSpec) -> PreprocessResult:
         if window
         else pinned_rows.open_from_lake(spec.snapshot) as rows
     ):
-        splits = _split_window(rows.pin, spec.validation_days)
+        dataset, splits = load_dataset(rows.pin.dataset), _split_window(rows.pin, spec.validation_days)
+        labels.check_label_type(dataset, rows.schema)
         with (
             engines.open_engine(spec.engine, rows.paths, rows.schema) as engine,
             replace_folder(spec.features) as folder,
         ):
             counts = {name: _write_split(rows, days, engine, folder / name) for name, days in splits.items()}
+            labels.check_both_labels_occur(dataset, folder / "train" / FILE_NAME)
     log.info("features: %s labelled rows", counts)
     return PreprocessResult(
         features=spec.features,

@@ -29,7 +29,7 @@ class ScoreSpec(Spec):
 
     needs: ClassVar[Mapping[str, str]] = {"request": "response"}
 
-    dataset: str = "flights"
+    dataset: str
     """Dataset whose published table holds the partition."""
     model_name: str
     """Registered model."""

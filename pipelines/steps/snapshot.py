@@ -88,8 +88,8 @@ def _count_missing_days(
         raise DataError(
             f"{dataset.published} lacks {len(missing_days)} of the {len(window.all_days)} days {window.all_days} that "
             f"training as of {spec.as_of} needs, the first {missing_days[0]}.",
-            f"Run `python -m pipelines backfill --first {missing_days[0]} --last {missing_days[-1]}`, "
-            "or backfill the DAG.",
+            f"Run `python -m pipelines backfill --dataset {dataset.name} --first {missing_days[0]} "
+            f"--last {missing_days[-1]}`, or backfill the DAG.",
         )
     return len(missing_days)
 

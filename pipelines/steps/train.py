@@ -19,8 +19,8 @@ Hyperparameters = dict[str, int | float | str]
 class TrainSpec(Spec):
     """The data, the hyperparameters, and where to write the model."""
 
-    dataset: str = "flights"
-    """Dataset whose training script runs."""
+    dataset: str = ""
+    """Dataset whose training script runs; empty: the one that the features were built from."""
     features: Path = Path("data/features")
     """Folder with train/ and validation/, as `preprocess` wrote it."""
     hyperparameters: Hyperparameters = Field(default_factory=dict)
@@ -50,18 +50,20 @@ def run(spec: TrainSpec) -> TrainResult:
     """Write the trained model to `spec.model` and the training's record to `spec.record`.
 
     Raises:
-        DataError: the features do not exist. A retry cannot help.
+        SpecError: the features were built from another dataset. A retry cannot help.
+        DataError: the features do not exist, or cannot be read. A retry cannot help.
         TrainingError: the script crashed; the message has its last lines. A retry cannot help.
         ServiceError: the script was stopped from outside. A retry can help, and resumes.
     """
     from pipelines.container import local_job
-    from pipelines.dataset import load_dataset
+    from pipelines.feature_files import load_dataset_of_features
     from pipelines.settings import settings
     from pipelines.system.files import read_json, sha256
     from pipelines.versioning.git import describe_commit
 
-    path = load_dataset(spec.dataset).package / "training.py"
-    script = local_job.Script(spec.dataset, path, describe_commit(settings().project))
+    dataset = load_dataset_of_features(spec.features, spec.dataset)
+    path, bundle = dataset.find_file("training.py"), dataset.locate_bundle()
+    script = local_job.Script(dataset.name, path, bundle, describe_commit(settings().project))
     job = local_job.train(script, spec.features, spec.hyperparameters, spec.model, spec.record)
     return TrainResult(
         model=spec.model,

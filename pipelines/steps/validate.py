@@ -37,7 +37,7 @@ MAX_FAILURES = 10
 class ValidateSpec(Spec):
     """One staged partition to judge and publish."""
 
-    dataset: str = "flights"
+    dataset: str
     """Dataset whose staging table holds the partition."""
     partition: dt.date
     """Day to judge (YYYY-MM-DD)."""
@@ -96,11 +96,13 @@ def run(spec: ValidateSpec) -> ValidateResult:
     """Publish the good rows of the staged partition and quarantine the others, or refuse the partition.
 
     Raises:
-        DataError: the partition is not staged, or there is no such suite. A retry cannot help.
+        DataError: the partition is not staged, there is no such suite, or the label has another type. A retry cannot
+            help.
         ValidationError: a critical expectation failed, or too many rows are bad. A retry cannot help.
         EnginesDifferError: DuckDB and Great Expectations judge the rows differently. A retry cannot help.
         ConflictError: other processes kept the catalog busy. A retry can help.
     """
+    from pipelines.features import labels
     from pipelines.lake import Lake
     from pipelines.validation import datadocs, quarantine, results_table, suites, verification
 
@@ -111,6 +113,7 @@ def run(spec: ValidateSpec) -> ValidateResult:
         judgement = suites.judge(suite, rows, spec.engine)
         if not rows.count:
             raise DataError(f"{dataset.staging} has no partition {spec.partition}.", "Ingest it first.")
+        labels.check_label_type(dataset, rows.schema)
         verified = verification.verify(judgement, rows, spec.dataset, spec.verify_share)
         split = quarantine.split_rows(rows, judgement.rejecting_results)
         outcome = quarantine.decide_outcome(judgement, split.count, rows.count, spec.max_quarantined_fraction)

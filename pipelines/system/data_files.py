@@ -60,6 +60,13 @@ def read_parquet(path: Path, step: str, columns: Iterable[str] = ()) -> pd.DataF
     return frame
 
 
+def read_parquet_metadata(path: Path, step: str) -> dict[bytes, bytes]:
+    """Read the metadata of a Parquet file that a step wrote; empty if it has none. Raises as `read_parquet` does."""
+    import pyarrow.parquet as pq
+
+    return dict(_read(path, step, pq.read_schema).metadata or {})
+
+
 def _read(path: Path, step: str, read: Callable[[Path], Any]) -> Any:
     if not path.exists():
         raise DataError(f"{path} does not exist.", f"The step `{step}` writes it.")

@@ -44,7 +44,7 @@ class Replay(Job):
             raise RequestError(f"{problem} Begin with more days (--from), or later (--as-of).")
 
     def _write_report(self, session: Session, first_day: date, end: date) -> str:
-        arguments = ["loop", "report", "flights", "--from", str(first_day), "--to", str(end)]
+        arguments = ["loop", "report", "flights", "--dataset", "flights", "--from", str(first_day), "--to", str(end)]
         result = subprocess.run(
             [sys.executable, "-m", "pipelines", *arguments],
             env=build_environment(self.layout, session.stack, os.environ),

@@ -34,8 +34,6 @@ def open_source(folder=None):
 """
 SYNC_SCRIPT = """
 import os, signal, sys
-import pipelines.datasets
-pipelines.datasets.__path__.append({folder!r})
 {preamble}
 from pipelines.cli.app import main
 main()
@@ -75,9 +73,9 @@ class Orders:
 
     def sync(self, *arguments: str, preamble: str = "") -> SimpleNamespace:
         """Run the step `sync` in a process. The process executes the Python code `preamble` first."""
-        code = SYNC_SCRIPT.format(folder=str(self.folder), preamble=preamble)
         command_line = ("sync", "--dataset", "orders", "--folder", str(self.folder), *arguments)
-        result: SimpleNamespace = self.commands.run(sys.executable, "-c", code, *command_line)
+        code, variables = SYNC_SCRIPT.format(preamble=preamble), {"LEEWAY_DATASETS": str(self.folder)}
+        result: SimpleNamespace = self.commands.run(sys.executable, "-c", code, *command_line, env=variables)
         return result
 
 
@@ -114,11 +112,12 @@ class SysWithStandIn:
 
 @pytest.fixture(scope="session", autouse=True)
 def fork_processes_of_steps() -> Iterator[None]:
-    """Fork the training scripts and DVC that a step of this process starts: a new process takes ten times as long."""
+    """Fork the Python processes that a step of this process starts: a new process takes ten times as long."""
     from pipelines.container import local_job
+    from pipelines.registry import clean_load
     from pipelines.versioning import dvc_calls
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (local_job, dvc_calls):
+        for module in (local_job, dvc_calls, clean_load):
             patch.setattr(module, "sys", SysWithStandIn())
         yield

@@ -8,6 +8,7 @@ from unittest.mock import patch
 import mlflow
 import pandas as pd
 
+from pipelines.dataset import load_dataset
 from pipelines.registry import packaging, registration
 from pipelines.registry.candidate import Candidate
 from pipelines.steps import evaluate
@@ -29,13 +30,13 @@ def register(name: str, has_own_package: bool = False, **fields: Any) -> str:
             the same files share one package, because it takes a second to log a package.
         fields: further fields of EvaluateSpec.
     """
-    spec = evaluate.EvaluateSpec(register_as=name, **fields)
+    spec = evaluate.EvaluateSpec(register_as=name, **{"dataset": "flights", **fields})
     metrics = json.loads((spec.evaluation / "metrics.json").read_text())
     result = evaluate.EvaluateResult(evaluation=spec.evaluation, metrics=metrics, model_digest=sha256(Path(spec.model)))
     train, holdout = (pd.read_parquet(spec.features / split / "data.parquet") for split in ("train", "holdout"))
     log_package = packaging.log_package if has_own_package else _log_package_once
     with patch.object(registration, "log_package", log_package):
-        return evaluate._register_candidate(spec, result, holdout, len(train)).version
+        return evaluate._register_candidate(spec, load_dataset("flights"), result, holdout, len(train)).version
 
 
 def _log_package_once(candidate: Candidate) -> str:

@@ -1,11 +1,15 @@
 """Write a small invented evaluation and its features, which the step `gate` reads."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pipelines.dataset import load_dataset
+from pipelines.feature_files import FILE_NAME, METADATA_KEY
 
 ROWS = 6_000
 
@@ -28,7 +32,9 @@ def write_evaluation(data: Path, rows: int = ROWS, signal: float = 1.0) -> None:
     frame[flights.label] = random.random(rows) < probability
     for split in ("train", "holdout"):
         (data / "features" / split).mkdir(parents=True, exist_ok=True)
-        frame.to_parquet(data / "features" / split / "data.parquet")
+        table = pa.Table.from_pandas(frame)
+        metadata = {**(table.schema.metadata or {}), METADATA_KEY: json.dumps({"dataset": flights.name}).encode()}
+        pq.write_table(table.replace_schema_metadata(metadata), data / "features" / split / FILE_NAME)
     (data / "evaluation").mkdir(parents=True, exist_ok=True)
     frame[[*flights.key, flights.label]].assign(score=probability).to_parquet(
         data / "evaluation" / "predictions.parquet"

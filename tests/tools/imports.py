@@ -85,8 +85,14 @@ def _list_dynamic_imports(name: ast.expr, dataset: str) -> Iterator[str]:
     parts = name.values if isinstance(name, ast.JoinedStr) else [name]
     texts = [str(part.value) if isinstance(part, ast.Constant) else "" for part in parts]
     if texts[0] == "pipelines.datasets.":
-        yield "".join(text or dataset for text in texts)
+        yield from (
+            _list_modules(f"pipelines.datasets.{dataset}") if len(texts) > 2 else [f"pipelines.datasets.{dataset}"]
+        )
     elif texts[0].startswith("pipelines.") and texts[0] != "pipelines.steps.":  # a command imports only its own step
-        folder = Path(*texts[0].rstrip(".").split("."))
-        for path in sorted((ROOT / folder).glob("*.py")):
-            yield ".".join([*folder.parts, path.stem]).removesuffix(".__init__")
+        yield from _list_modules(texts[0].rstrip("."))
+
+
+def _list_modules(package: str) -> Iterator[str]:
+    """List a package and the modules of its folder."""
+    for path in sorted((ROOT / Path(*package.split("."))).glob("*.py")):
+        yield f"{package}.{path.stem}".removesuffix(".__init__")

@@ -15,7 +15,6 @@ from typing import Any
 
 CODE = """
 import os, signal, sys
-import pipelines.datasets
 from pipelines.cli import app
 from pipelines.ingestion import changes
 from pipelines.lake import differences, spool
@@ -23,7 +22,6 @@ from pipelines.steps import {step} as step
 from pipelines.validation import quarantine
 from pipelines.validation.evaluators import rows
 
-pipelines.datasets.__path__.append({datasets!r})
 # A small day gives many batches, groups and files.
 changes.BATCH_ROWS = differences.BATCH_ROWS = quarantine.BATCH_ROWS = rows.BATCH_ROWS = 100
 spool.GROUP_ROWS, spool.FILE_BYTES = 150, 10_000
@@ -51,8 +49,8 @@ app.main()
 
 def run_until(commands: Any, kill_at: int, step: str, *options: str, datasets: str = "") -> Any:
     """Run a step until the call with the number `kill_at`; 0: to its end. Return the process, which has ended."""
-    code = CODE.format(step=step, kill_at=kill_at, datasets=datasets)
-    return commands.run(sys.executable, "-c", code, step, *options)
+    variables = {"LEEWAY_DATASETS": datasets} if datasets else {}
+    return commands.run(sys.executable, "-c", CODE.format(step=step, kill_at=kill_at), step, *options, env=variables)
 
 
 def draw_moments(whole_run: Any, count: int, seed: int) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Check the packaged model: its scores against those of the training process, its size, and its speed."""
+"""Check the packaged model: whether it loads, its scores against those of the training process, its size and speed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pandas as pd
 from pipelines.errors import DataError
 from pipelines.evaluation.gates.checks import check_value, report_value
 from pipelines.evaluation.gates.policy import Serving
-from pipelines.evaluation.gates.verdict import UNDECIDED, Check
+from pipelines.evaluation.gates.verdict import FAILED, PASSED, UNDECIDED, Check
 
 Scorer = Callable[[pd.DataFrame], Any]
 """Takes feature rows, returns their scores; shape (rows,)."""
@@ -36,6 +36,8 @@ class PackageMeasurements:
     """p50 and p99 of the time for one row, milliseconds."""
     batch_ms: tuple[float, float]
     """p50 and p99 of the time for a batch, milliseconds."""
+    load_problem: str = ""
+    """Why the package cannot be loaded where the project's code is not; empty if it can be."""
 
 
 def measure_package(
@@ -68,11 +70,18 @@ def check_package(package: PackageMeasurements, policy: Serving) -> list[Check]:
     (single_p50, single_p99), (batch_p50, batch_p99) = package.single_ms, package.batch_ms
     batch_name = f"time for {policy.batch_rows} rows, p99, ms"
     return [
+        _check_load(package.load_problem),
         _check_skew(package.skew, policy.max_skew),
         _check_maximum("size of the model, MB", package.mb, policy.max_mb),
         _check_time("time for one row, p99, ms", single_p99, policy.max_single_ms, single_p50),
         _check_time(batch_name, batch_p99, policy.max_batch_ms, batch_p50),
     ]
+
+
+def _check_load(problem: str) -> Check:
+    name = "the packaged model can be loaded where the project's code is not"
+    reason = f"the packaged model cannot be loaded where the project's code is not: {problem}" if problem else name
+    return Check(name=name, value=None, bound=None, outcome=FAILED if problem else PASSED, reason=reason)
 
 
 def _check_skew(skew: float | None, bound: float) -> Check:

@@ -25,10 +25,11 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
     stopped. Idempotent.
 
     Args:
-        entry_point: training script, relative to `code`; runs as `python NAME --hyperparameter value ...`.
-        bundle: text file that lists the other files that the script needs, relative to `code`.
         channels: channel name to folder or s3:// prefix (templated); a folder is uploaded, unless S3 has the same
             content already.
+        entry_point: training script, relative to `code`; runs as `python NAME --hyperparameter value ...`. By default
+            Leeway's gradient-boosted trees, for datasets without a training script of their own.
+        bundle: text file that lists the other files that the script needs, relative to `code`.
         code: folder of the script, its other files and params.yaml (templated), such as the workspace of
             DvcReproOperator, so that features and model come from the same commit; by default LEEWAY_PROJECT.
         hyperparameters: hyperparameters of the script (templated); they override those of section `train` of
@@ -91,9 +92,9 @@ class SpotTrainingOperator(SageMakerJobOperator, SageMakerTrainingOperator):
     def __init__(
         self,
         *,
-        entry_point: str,
-        bundle: str,
         channels: Mapping[str, str],
+        entry_point: str = "pipelines/defaults/training.py",
+        bundle: str = "pipelines/defaults/bundle.txt",
         code: str = "",
         hyperparameters: Mapping[str, Any] | None = None,
         role_arn: str = "",

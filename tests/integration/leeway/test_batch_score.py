@@ -434,7 +434,7 @@ def test_champion_gives_the_same_scores_in_a_job_and_in_process(
     )
     scores = lake.read_partition("flights_predictions", dt.date(2013, 2, 1))
     rows_of_job = Path(result["rows"]).read_bytes()
-    local_result = score.run(score.ScoreSpec(model_name="transformed", partition="2013-02-01"))
+    local_result = score.run(score.ScoreSpec(dataset="flights", model_name="transformed", partition="2013-02-01"))
     assert not local_result.changed and local_result.rows.read_bytes() == rows_of_job
     assert lake.read_partition("flights_predictions", dt.date(2013, 2, 1)).equals(scores)
     in_process = make_task(**{**fields, "transform_above_rows": rows.num_rows}).execute(context)

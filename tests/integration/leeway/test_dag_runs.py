@@ -165,7 +165,9 @@ def test_training_fails_when_days_are_not_published(airflow):
 
 def test_candidate_that_passes_becomes_champion(airflow):
     """A manual run has no logical date; the param `as_of` gives its moment."""
-    backfill = airflow.run_command("-m", "pipelines", "backfill", "--first", "2013-01-24", "--last", "2013-01-30")
+    backfill = airflow.run_command(
+        "-m", "pipelines", "backfill", "--dataset", "flights", "--first", "2013-01-24", "--last", "2013-01-30"
+    )
     assert backfill.returncode == 0, backfill.stderr
     run = airflow.run("flights_train", as_of="2013-02-01")
     assert run.state == "success", run.log[-4_000:]

@@ -29,8 +29,8 @@ def flights_fields(tmp_path, monkeypatch, trained):
     (folder / "params.yaml").write_text(yaml.safe_dump({"train": {"hyperparameters": small_hyperparameters}}))
     monkeypatch.setenv("LEEWAY_PROJECT", str(folder))
     return {
-        "entry_point": "pipelines/datasets/flights/training.py",
-        "bundle": "pipelines/datasets/flights/bundle.txt",
+        "entry_point": "pipelines/defaults/training.py",
+        "bundle": "pipelines/defaults/bundle.txt",
         "channels": {name: str(trained.data / "features" / name) for name in ("train", "validation")},
         "hyperparameters": None,
         "image_uri": "",
@@ -83,7 +83,7 @@ finally:
 """
 
 
-@pytest.mark.parametrize("removed", ["", "pipelines/datasets/flights/model.py"])
+@pytest.mark.parametrize("removed", ["", "pipelines/defaults/model.py"])
 def test_script_needs_only_its_bundle(drydock, flights_fields, make_spot_task, context, start, tmp_path, removed):
     deferral = start(make_spot_task(**{**flights_fields, "image_uri": "image"}), context)
     uri = drydock.describe_job(deferral.trigger.wait.job_name)["HyperParameters"]["sagemaker_submit_directory"]

@@ -33,7 +33,7 @@ def set_glue_variables(
 def test_day_is_ingested_validated_and_published_in_a_lake_on_glue(
     set_glue_variables: None, commands: Any, drydock_server: Any
 ) -> None:
-    result = commands.run_step("backfill", "--first", DAY, "--last", DAY)
+    result = commands.run_step("backfill", "--dataset", "flights", "--first", DAY, "--last", DAY)
     assert result.code == 0, result.err[-3_000:]
     tables = drydock_server.client("glue").get_tables(DatabaseName="leeway")["TableList"]
     assert {"flights_raw", "flights"} <= {table["Name"] for table in tables}

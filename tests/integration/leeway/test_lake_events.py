@@ -285,8 +285,10 @@ def test_event_of_late_data_counts_the_changed_rows(airflow, wait_for_success, u
 def test_next_try_emits_the_event_of_a_day_whose_task_died_after_publishing(airflow, wait_for_success, until):
     """A process outside Airflow publishes the day, as a task does that is killed after its commit."""
     airflow.set_delay("2013-03-01", 47)
-    airflow.run_step("ingest", "--partition", "2013-03-01", "--folder", str(airflow.orders.folder))
-    assert airflow.run_step("validate", "--partition", "2013-03-01")["changed"] is True
+    airflow.run_step(
+        "ingest", "--dataset", "flights", "--partition", "2013-03-01", "--folder", str(airflow.orders.folder)
+    )
+    assert airflow.run_step("validate", "--dataset", "flights", "--partition", "2013-03-01")["changed"] is True
     airflow.rerun_days()
     wait_for_success("flights", "validate", [4, 4])
     until(lambda: len(airflow.read_received("flights")) == 4, 300)

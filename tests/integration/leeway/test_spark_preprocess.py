@@ -319,7 +319,9 @@ def test_spark_in_a_job_and_duckdb_in_process_build_the_same_features(
 ):
     from pipelines.steps import preprocess, snapshot
 
-    snapshot.run(snapshot.SnapshotSpec(as_of="2013-01-15", train_days=5, holdout_days=3, min_train_days=2))
+    snapshot.run(
+        snapshot.SnapshotSpec(dataset="flights", as_of="2013-01-15", train_days=5, holdout_days=3, min_train_days=2)
+    )
     local_result = preprocess.run(preprocess.PreprocessSpec(validation_days=2))
     project = tmp_path / "project"
     shutil.copytree(ROOT / "pipelines", project / "pipelines", ignore=shutil.ignore_patterns("__pycache__"))

@@ -15,7 +15,7 @@ from tests.tools.policies import EASY_POLICY
 from tests.tools.short_gate import shorten_gate
 
 AS_OF = dt.date(2013, 1, 22)
-WINDOW = {"as_of": AS_OF, "train_days": 9, "holdout_days": 4, "min_train_days": 4}
+WINDOW = {"dataset": "flights", "as_of": AS_OF, "train_days": 9, "holdout_days": 4, "min_train_days": 4}
 TINY = {"num_round": 12, "early_stopping_rounds": 6, "checkpoint_rounds": 6, "eta": 0.3, "max_depth": 3}
 OUTPUTS = ("snapshot.json", "features", "model", "evaluation", "verdict.json")
 """Outputs of the steps. data/training is not one of them: it contains wall-clock times."""
@@ -30,10 +30,14 @@ def run_steps() -> dict[str, str]:
     """Run all steps in the working directory; return the digest of each output."""
     snapshot.run(snapshot.SnapshotSpec(**WINDOW))
     preprocess.run(preprocess.PreprocessSpec(validation_days=2))
-    train.run(train.TrainSpec(hyperparameters=TINY))
-    evaluate.run(evaluate.EvaluateSpec())
+    train.run(train.TrainSpec(dataset="flights", hyperparameters=TINY))
+    evaluate.run(
+        evaluate.EvaluateSpec(
+            dataset="flights",
+        )
+    )
     with shorten_gate():
-        gate.run(gate.GateSpec(policy=EASY_POLICY))
+        gate.run(gate.GateSpec(dataset="flights", policy=EASY_POLICY))
     return {name: sha256(Path("data") / name) for name in OUTPUTS}
 
 

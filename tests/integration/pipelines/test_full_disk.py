@@ -63,19 +63,21 @@ def test_ingest_fails_with_75_in_a_full_home(
     disk: Path, fill_disk: Callable[[int], None], commands: Any, left_kib: int
 ) -> None:
     env = {"LEEWAY_HOME": str(disk / "home")}
-    first = commands.run_step("ingest", "--partition", "2013-01-01", env=env)
+    first = commands.run_step("ingest", "--dataset", "flights", "--partition", "2013-01-01", env=env)
     assert first.code == 0, first.err
     fill_disk(left_kib)
-    result = commands.run_step("ingest", "--partition", "2013-01-02", "--out", "result.json", env=env)
+    result = commands.run_step(
+        "ingest", "--dataset", "flights", "--partition", "2013-01-02", "--out", "result.json", env=env
+    )
     if result.code == 0:
         assert left_kib >= 120, "120 KiB are enough"
         return
     check_no_space(result)
     assert Report.model_validate_json(Path("result.json").read_text()).error == "StorageError"
     (disk / "filler").unlink()
-    unchanged_day = commands.run_step("ingest", "--partition", "2013-01-01", env=env)
+    unchanged_day = commands.run_step("ingest", "--dataset", "flights", "--partition", "2013-01-01", env=env)
     assert json.loads(unchanged_day.out)["changed"] is False, "the day that was ingested before is unchanged"
-    after = commands.run_step("ingest", "--partition", "2013-01-02", env=env)
+    after = commands.run_step("ingest", "--dataset", "flights", "--partition", "2013-01-02", env=env)
     assert json.loads(after.out)["changed"] is True
     assert json.loads(after.out)["rows"] == 943
 
@@ -85,24 +87,26 @@ def test_validate_fails_with_75_in_a_full_home(
     disk: Path, fill_disk: Callable[[int], None], commands: Any, left_kib: int
 ) -> None:
     env = {"LEEWAY_HOME": str(disk / "home")}
-    backfill = commands.run_step("backfill", "--first", "2013-01-01", "--last", "2013-01-01", env=env)
+    backfill = commands.run_step(
+        "backfill", "--dataset", "flights", "--first", "2013-01-01", "--last", "2013-01-01", env=env
+    )
     assert backfill.code == 0, backfill.err
-    assert commands.run_step("ingest", "--partition", "2013-01-02", env=env).code == 0
+    assert commands.run_step("ingest", "--dataset", "flights", "--partition", "2013-01-02", env=env).code == 0
     fill_disk(left_kib)
-    check_no_space(commands.run_step("validate", "--partition", "2013-01-02", env=env))
+    check_no_space(commands.run_step("validate", "--dataset", "flights", "--partition", "2013-01-02", env=env))
     (disk / "filler").unlink()
-    unchanged_day = commands.run_step("validate", "--partition", "2013-01-01", env=env)
+    unchanged_day = commands.run_step("validate", "--dataset", "flights", "--partition", "2013-01-01", env=env)
     assert json.loads(unchanged_day.out)["changed"] is False, "the day that was published before is unchanged"
-    after = commands.run_step("validate", "--partition", "2013-01-02", env=env)
+    after = commands.run_step("validate", "--dataset", "flights", "--partition", "2013-01-02", env=env)
     assert (json.loads(after.out)["changed"], json.loads(after.out)["rows"]) == (True, 943)
 
 
 def test_a_new_home_on_a_full_disk_fails_with_75(disk: Path, fill_disk: Callable[[int], None], commands: Any) -> None:
     fill_disk(0)
     env = {"LEEWAY_HOME": str(disk / "home")}
-    check_no_space(commands.run_step("ingest", "--partition", "2013-01-01", env=env))
+    check_no_space(commands.run_step("ingest", "--dataset", "flights", "--partition", "2013-01-01", env=env))
     (disk / "filler").unlink()
-    assert commands.run_step("ingest", "--partition", "2013-01-01", env=env).code == 0
+    assert commands.run_step("ingest", "--dataset", "flights", "--partition", "2013-01-01", env=env).code == 0
 
 
 @pytest.mark.parametrize("left_kib", [0, build_soak_case(60), 300])

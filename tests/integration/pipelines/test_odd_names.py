@@ -14,7 +14,7 @@ import pytest
 import xgboost as xgb
 
 from pipelines.dataset import Dataset
-from pipelines.datasets.flights import model as flights_model
+from pipelines.defaults import model as trees
 from pipelines.evaluation.gates import Check
 from pipelines.lake import Lake
 from pipelines.monitoring import drift, windows
@@ -27,16 +27,7 @@ CATEGORIES = ("null", "N/A", "with space", "column", "運ぶ")
 VALUES = ["NA", "nan", "None", "null", "N/A", "", "missing", "2013", "Île", 'a "b", c', "it's", "$x^$", "<b>", None]
 
 
-class OddDataset(Dataset):
-    """A dataset whose training script is that of flights."""
-
-    @property
-    def package(self) -> Path:
-        """Folder of the script and of its bundle.txt."""
-        return Path(flights_model.__file__).parent
-
-
-DATASET = OddDataset(
+DATASET = Dataset(
     name="odd",
     key=("date", "row"),
     label="true",
@@ -64,22 +55,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         table = pa.Table.from_pandas(build_rows(first, days, seed), preserve_index=False)
         pq.write_table(table, folder / "features" / split / "data.parquet")
     train = pd.read_parquet(folder / "features/train/data.parquet")
-    schema = flights_model.Schema.fit(train, {"features": dict(DATASET.features), "label": "true"})
+    schema = trees.Schema.fit(train, {"features": dict(DATASET.features), "label": "true"})
     parameters = {"objective": "binary:logistic", "seed": 1}
-    flights_model.Model(xgb.train(parameters, schema.to_matrix(train), 30), schema).save(folder / "model")
+    trees.Model(xgb.train(parameters, schema.to_matrix(train), 30), schema).save(folder / "model")
     return folder
 
 
 @pytest.fixture(autouse=True)
 def odd_dataset(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Add the dataset `odd`, whose model is that of flights."""
+    """Add the dataset `odd`, which has the default features and the default model."""
     package = ModuleType("pipelines.datasets.odd")
     package.DATASET = DATASET  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pipelines.datasets.odd", package)
-    monkeypatch.setitem(sys.modules, "pipelines.datasets.odd.model", flights_model)
-    feature_module = ModuleType("pipelines.datasets.odd.features")
-    feature_module.features = lambda rows: rows  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "pipelines.datasets.odd.features", feature_module)
 
 
 @pytest.fixture
@@ -104,7 +91,7 @@ def test_rows_of_the_lake_are_trained_on_as_they_are(home: Path) -> None:
     for name in (*NUMBERS, *CATEGORIES, "true"):
         assert written[name].to_pylist() == expected[name].to_pylist(), name
     result = train.run(train.TrainSpec(dataset="odd", hyperparameters={"num_round": 30, "eta": 0.3}))
-    model = flights_model.load(result.model)
+    model = trees.load(result.model)
     assert model.schema.categories["null"] == sorted(value for value in VALUES if value is not None)
     assert set(list(model.importance())[:3]) == {"NA", "nan", "null"}, "the features by which the label was made"
     auc = evaluate.run(evaluate.EvaluateSpec(dataset="odd")).metrics["auc"]

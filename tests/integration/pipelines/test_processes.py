@@ -113,13 +113,23 @@ def test_ctrl_c_prints_no_traceback_and_leaves_no_process(
 
 def test_sigterm_ends_a_backfill_that_then_resumes(commands: Any, home: Path, until: Callable[..., Any]) -> None:
     child = commands.start(
-        sys.executable, "-m", "pipelines", "backfill", "--first", "2013-01-01", "--last", "2013-12-31", is_real=True
+        sys.executable,
+        "-m",
+        "pipelines",
+        "backfill",
+        "--dataset",
+        "flights",
+        "--first",
+        "2013-01-01",
+        "--last",
+        "2013-12-31",
+        is_real=True,
     )
     until((home / "validation/flights/2013-01-02.json").exists)
     child.terminate()
     _, err = child.communicate(timeout=60)
     assert child.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM)
     assert "Traceback" not in err
-    result = commands.run_step("backfill", "--first", "2013-01-01", "--last", "2013-01-04")
+    result = commands.run_step("backfill", "--dataset", "flights", "--first", "2013-01-01", "--last", "2013-01-04")
     assert result.code == 0, result.err
     assert json.loads(result.out)["published"] + json.loads(result.out)["skipped"] == 4

@@ -32,7 +32,11 @@ def test_a_model_that_cannot_be_read_is_an_error_without_a_stack_of_cpp(outputs:
     path = outputs / "model/model.ubj"
     path.write_bytes(path.read_bytes()[:2_000] if content is None else content)
     with pytest.raises(DataError, match=r"^data/model holds no model of flights that can be read: ") as error:
-        evaluate.run(evaluate.EvaluateSpec())
+        evaluate.run(
+            evaluate.EvaluateSpec(
+                dataset="flights",
+            )
+        )
     assert not any(text in str(error.value) for text in ("Stack trace", "[bt]", "/workspace/", ".cc:"))
 
 
@@ -42,7 +46,11 @@ def test_evaluate_names_cut_features(outputs: Path, split: str) -> None:
     path.write_bytes(path.read_bytes()[:-1_000])
     metrics = (outputs / "evaluation/metrics.json").read_bytes()
     with pytest.raises(DataError, match=rf"^data/features/{split}/data\.parquet cannot be read: .*Run `preprocess`"):
-        evaluate.run(evaluate.EvaluateSpec())
+        evaluate.run(
+            evaluate.EvaluateSpec(
+                dataset="flights",
+            )
+        )
     assert (outputs / "evaluation/metrics.json").read_bytes() == metrics, "the earlier evaluation stays"
 
 
@@ -57,7 +65,9 @@ def test_a_wrong_window_is_refused_before_days_are_ingested(commands: Any, tmp_p
 
 
 def test_too_little_memory_is_one_line_that_says_what_to_set(commands: Any, tmp_path: Path) -> None:
-    process = commands.run_step("ingest", "--partition", "2013-01-01", env={"LEEWAY_MEMORY_MIB": "16"})
+    process = commands.run_step(
+        "ingest", "--dataset", "flights", "--partition", "2013-01-01", env={"LEEWAY_MEMORY_MIB": "16"}
+    )
     check_refusal(process, "DuckDB needs more memory", "Set LEEWAY_MEMORY_MIB higher")
     assert not list(tmp_path.glob("home/lake/leeway/*/data/*")), "nothing was staged"
 

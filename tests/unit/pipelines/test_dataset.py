@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pipelines import datasets
-from pipelines.dataset import Dataset, load_dataset
+from pipelines.dataset import Dataset, choose_dataset, load_dataset
 from pipelines.errors import DataError, SpecError
 
 
@@ -46,6 +46,17 @@ def test_only_packages_with_a_dataset_are_known(packages: Path) -> None:
     with pytest.raises(SpecError, match="Known: flights, orders, weather") as error:
         load_dataset("sources")
     assert str(error.value).endswith("Known: flights, orders, weather.")
+
+
+def test_the_only_dataset_is_chosen_and_several_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SpecError, match="Give one of this project's datasets: flights, weather") as error:
+        choose_dataset()
+    assert error.value.exit_code == 2
+    monkeypatch.setattr("pipelines.dataset.list_datasets", lambda: ["weather"])
+    assert choose_dataset().name == "weather"
+    monkeypatch.setattr("pipelines.dataset.list_datasets", list)
+    with pytest.raises(SpecError, match="datasets: none"):
+        choose_dataset()
 
 
 def test_a_module_that_a_dataset_needs_is_named(packages: Path) -> None:

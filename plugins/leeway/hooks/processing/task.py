@@ -21,6 +21,7 @@ from leeway.hooks.sagemaker.costs import Costs, Payer
 from leeway.hooks.sagemaker.named_jobs import compute_digest
 from leeway.hooks.sagemaker.task import JobTask
 from leeway.hooks.sagemaker.uploads import S3Uploader
+from pipelines.code_files import find_code, list_dataset_folders
 
 ENTRY_POINT = "pipelines/container/processing.py"
 """Script of the job, relative to the project."""
@@ -140,16 +141,25 @@ class ProcessingTask(JobTask):
         )
 
     def _build_archive(self) -> bytes:
-        """Return all of `pipelines` as a zip that Python can run; equal files give equal bytes."""
-        project = self.project_folder
-        files = sorted(
-            path for path in (project / "pipelines").rglob("*") if path.suffix in SUFFIXES and path.is_file()
-        )
-        if not (project / ENTRY_POINT).is_file():
-            raise AirflowFailException(f"{project / ENTRY_POINT} does not exist: LEEWAY_PROJECT must be the project.")
-        members = {"__main__.py": project / ENTRY_POINT} | {str(path.relative_to(project)): path for path in files}
+        """Return all of `pipelines` and the project's datasets as a zip that Python can run.
+
+        Equal files give equal bytes.
+        """
+        entry_point = find_code(ENTRY_POINT, self.project_folder)
+        if not entry_point.is_file():
+            raise AirflowFailException(f"{entry_point} does not exist: LEEWAY_PROJECT must be the project.")
+        members = {"__main__.py": entry_point}
+        for folder in list_dataset_folders(self.project_folder):
+            members |= _list_code(folder, "pipelines/datasets")
+        members |= _list_code(find_code("pipelines/", self.project_folder), "pipelines")
         content = io.BytesIO()
         with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, path in sorted(members.items()):
                 archive.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED)
         return content.getvalue()
+
+
+def _list_code(folder: Path, prefix: str) -> dict[str, Path]:
+    """Map the path in the archive of each file of code below a folder to the file."""
+    files = (path for path in folder.rglob("*") if path.suffix in SUFFIXES and path.is_file())
+    return {f"{prefix}/{path.relative_to(folder)}": path for path in files}

@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError
 
 from leeway.hooks.sagemaker.aws_errors import call_with_retries, format_error_line, get_http_status, is_transient
 from leeway.hooks.step.hook import Logger
+from pipelines.code_files import find_code, locate_bundle
 
 T = TypeVar("T")
 
@@ -75,8 +76,9 @@ class S3Uploader:
 
         Args:
             project: folder of the project.
-            entry_point: script, relative to the project.
-            listing: text file with the paths of more files, separated by white space; relative to the project.
+            entry_point: script, relative to the project; a path below pipelines/ may be that of Leeway's installation.
+            listing: text file with the paths of more files, which `pipelines.code_files.locate_bundle` reads; a path
+                like `entry_point`.
 
         Returns:
             The s3:// address.
@@ -84,10 +86,10 @@ class S3Uploader:
         Raises:
             AirflowFailException: a file does not exist. A retry cannot help.
         """
-        has_listing = (project / listing).is_file()
+        script, listing_path = find_code(entry_point, project), find_code(listing, project)
         # A listing that does not exist is reported with the other missing files.
-        names = (project / listing).read_text(encoding="utf-8").split() if has_listing else [listing]
-        members = {Path(entry_point).name: project / entry_point} | {name: project / name for name in names}
+        files = locate_bundle(listing_path, project) if listing_path.is_file() else {listing: listing_path}
+        members = {script.name: script} | files
         missing_paths = [str(path) for path in members.values() if not path.is_file()]
         if missing_paths:
             raise AirflowFailException(f"source files of the training do not exist: {', '.join(missing_paths)}.")

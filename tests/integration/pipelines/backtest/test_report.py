@@ -44,7 +44,7 @@ def register_version(model: str, as_of: str, passes: bool = True) -> str:
     number = register(model)
     policy = EASY_POLICY if passes else HARD_POLICY
     with shorten_gate():
-        gate.run(gate.GateSpec(model_name=model, version=number, policy=policy, backfill=True))
+        gate.run(gate.GateSpec(dataset="flights", model_name=model, version=number, policy=policy, backfill=True))
     return number
 
 
@@ -93,7 +93,7 @@ def compute_auc(model: str, version: str, first: str, last: str) -> float:
 
 def run_training(model: str, as_of: str, trigger: str, passes: bool = True, champion: bool = True) -> tuple[str, str]:
     """Run the steps of the loop once; return the outcome of the guard, and the version that was registered."""
-    common = {"model_name": model, "run": f"flights_train/{trigger} {as_of}"}
+    common = {"dataset": "flights", "model_name": model, "run": f"flights_train/{trigger} {as_of}"}
     outcome = guard.run(guard.GuardSpec(as_of=as_of, trigger=trigger, reason="wind", **common)).outcome
     if outcome != "started":
         return outcome, ""
@@ -157,7 +157,7 @@ def test_invalid_arguments_give_an_error_message(model: str, commands: Any) -> N
         (("--from", "2013-03-01", "--to", "2013-02-01"), "is after --to"),
         (("--drop", "2"), "--drop"),
     ):
-        process = commands.run_step("backtest", "report", *arguments)
+        process = commands.run_step("backtest", "report", "--model", model, *arguments)
         assert (process.code, process.out) == (2, "")
         assert message in process.err
         assert "Traceback" not in process.err

@@ -37,13 +37,13 @@ def project(
         position = rows.schema.get_field_index("weather_wind_speed")
         values = pa.array([1048.4] * 3 + rows["weather_wind_speed"].to_pylist()[3:], pa.float64())
         Lake.open().write_partition("flights_raw", date, rows.set_column(position, rows.schema.field(position), values))
-        assert validate.run(validate.ValidateSpec(partition=date)).quarantined == 3
+        assert validate.run(validate.ValidateSpec(dataset="flights", partition=date)).quarantined == 3
     return tmp_path
 
 
 def run_cli(*arguments: str) -> str:
-    """Run the command and return its stdout."""
-    return CliRunner().invoke(app, arguments, catch_exceptions=False).stdout
+    """Run the command for the dataset flights and return its stdout."""
+    return CliRunner().invoke(app, [*arguments, "--dataset", "flights"], catch_exceptions=False).stdout
 
 
 def set_max_wind_speed(project: Path, max_value: float) -> None:
@@ -93,3 +93,11 @@ def test_a_refused_partition_does_not_stop_the_others(project: Path) -> None:
 def test_refuses_an_invalid_day(project: Path) -> None:
     with pytest.raises(SpecError, match="--from '2013-13-01'"):
         run_cli("list", "--from", "2013-13-01")
+
+
+@pytest.mark.parametrize("command", ["list", "show", "release"])
+def test_asks_for_the_dataset_where_the_project_has_several(home: Path, command: str) -> None:
+    with pytest.raises(
+        SpecError, match=r"no dataset is named. Give one of this project's datasets: flights, weather\."
+    ):
+        CliRunner().invoke(app, [command], catch_exceptions=False)

@@ -46,7 +46,7 @@ class Job:
             "TRAINING_JOB_NAME": "job",
         }
         arguments = [argument for name, value in hyperparameters.items() for argument in (f"--{name}", str(value))]
-        script = str(ROOT / "pipelines/datasets/flights/training.py")
+        script = str(ROOT / "pipelines/defaults/training.py")
         return self.commands.start(
             sys.executable, "-u", script, *arguments, env=env, stderr=subprocess.STDOUT, is_real=is_real
         )

@@ -32,11 +32,16 @@ def features(home: Path, trained: SimpleNamespace) -> Path:
 
 def test_equal_inputs_give_an_equal_model(features: Path, trained: SimpleNamespace) -> None:
     repeat = train(
-        TrainSpec(hyperparameters={"num_round": 40, "early_stopping_rounds": 10, "checkpoint_rounds": 5, "eta": 0.3})
+        TrainSpec(
+            dataset="flights",
+            hyperparameters={"num_round": 40, "early_stopping_rounds": 10, "checkpoint_rounds": 5, "eta": 0.3},
+        )
     )
     assert repeat.digest == trained.training.digest
     assert repeat.training_job == trained.training.training_job
-    other = train(TrainSpec(hyperparameters={"num_round": 5}, model="other/model", record="other/record"))
+    other = train(
+        TrainSpec(dataset="flights", hyperparameters={"num_round": 5}, model="other/model", record="other/record")
+    )
     assert other.digest != repeat.digest
     assert other.training_job != repeat.training_job
     assert sha256(Path("data/model")) == repeat.digest, "the first model is unchanged"
@@ -66,7 +71,7 @@ def test_the_record_is_complete(trained: SimpleNamespace) -> None:
 
 
 def test_a_finished_training_leaves_no_folder_in_the_home(features: Path, home: Path) -> None:
-    train(TrainSpec(hyperparameters={"num_round": 3}))
+    train(TrainSpec(dataset="flights", hyperparameters={"num_round": 3}))
     assert [path for path in (home / "training").iterdir() if path.is_dir()] == []
 
 
@@ -78,7 +83,9 @@ def start_slow_training(commands: Any, until: Callable[..., Any], home: Path, ro
 @pytest.fixture
 def uninterrupted(features: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the digest of the model of an uninterrupted training."""
-    return train(TrainSpec(hyperparameters=SLOW, model="uninterrupted/model", record="uninterrupted/record")).digest
+    return train(
+        TrainSpec(dataset="flights", hyperparameters=SLOW, model="uninterrupted/model", record="uninterrupted/record")
+    ).digest
 
 
 def test_an_interrupted_training_ends_with_the_same_model(
@@ -162,16 +169,16 @@ CRASHES = {
 def test_a_crash_gives_an_error_with_its_reason(case: str, features: Path) -> None:
     hyperparameters, reason = CRASHES[case]
     with pytest.raises(TrainingError, match=reason) as error:
-        train(TrainSpec(hyperparameters=hyperparameters))
+        train(TrainSpec(dataset="flights", hyperparameters=hyperparameters))
     assert error.value.exit_code == 2
     assert not Path("data/model").exists()
     assert not Path("data/training").exists()
 
 
 def test_a_crash_keeps_the_model_of_the_run_before(features: Path) -> None:
-    before = train(TrainSpec(hyperparameters={"num_round": 3}))
+    before = train(TrainSpec(dataset="flights", hyperparameters={"num_round": 3}))
     with pytest.raises(TrainingError):
-        train(TrainSpec(hyperparameters={"max_depth": -5}))
+        train(TrainSpec(dataset="flights", hyperparameters={"max_depth": -5}))
     assert sha256(Path("data/model")) == before.digest
 
 
@@ -187,9 +194,13 @@ def test_prints_a_traceback_only_with_leeway_debug(features: Path, commands: Any
 
 def test_refuses_to_train_without_features(home: Path) -> None:
     with pytest.raises(DataError, match="`preprocess` writes it"):
-        train(TrainSpec())
+        train(
+            TrainSpec(
+                dataset="flights",
+            )
+        )
     with pytest.raises(DataError):
-        train(TrainSpec(features="nowhere"))
+        train(TrainSpec(dataset="flights", features="nowhere"))
 
 
 def test_refuses_an_unknown_dataset(features: Path) -> None:
@@ -213,8 +224,8 @@ print("MODULES", [str(getattr(module, "__file__", "")) for module in modules])
 @pytest.mark.parametrize("missing_file", ["", "pipelines/container/tracking.py"])
 def test_the_bundle_is_complete(features: Path, commands: Any, tmp_path: Path, missing_file: str) -> None:
     """The process can import only the bundle's files and the script, and nothing else of the project."""
-    bundle, code = ROOT / "pipelines/datasets/flights/bundle.txt", tmp_path / "code"
-    for name in [*bundle.read_text().split(), "pipelines/datasets/flights/training.py"]:
+    bundle, code = ROOT / "pipelines/defaults/bundle.txt", tmp_path / "code"
+    for name in [*bundle.read_text().split(), "pipelines/defaults/training.py"]:
         if name != missing_file:
             (code / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, code / name)
@@ -226,7 +237,7 @@ def test_the_bundle_is_complete(features: Path, commands: Any, tmp_path: Path, m
         "-P",
         "-c",
         BUNDLED,
-        str(code / "pipelines/datasets/flights/training.py"),
+        str(code / "pipelines/defaults/training.py"),
         "--num_round",
         "3",
         env=env,

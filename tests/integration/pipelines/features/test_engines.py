@@ -79,7 +79,7 @@ def test_engines_give_identical_features_of_whole_weeks_and_of_a_packed_window(
     preprocess: Callable[..., Any], commands: Any, quarter_home: Path, tmp_path: Path
 ) -> None:
     commands.env["LEEWAY_HOME"] = str(quarter_home)
-    snapshot(SnapshotSpec(as_of="2013-03-25", train_days=21, holdout_days=14))
+    snapshot(SnapshotSpec(dataset="flights", as_of="2013-03-25", train_days=21, holdout_days=14))
     duck, spark = preprocess("duckdb"), preprocess("spark")
     assert duck["rows_train"] > 10_000 and duck["rows_holdout"] > 10_000
     assert {**duck, "features": ""} == {**spark, "features": ""}
@@ -179,14 +179,14 @@ def test_engines_read_files_from_before_a_column_was_added_or_widened(
             rows = rows.set_column(position, "distance", rows["distance"].cast(pa.int64()))
             rows = rows.append_column("gate", pa.array(["A1"] * rows.num_rows))
         lake.write_partition("flights", day, rows)
-    snapshot(SnapshotSpec(as_of="2013-01-15", train_days=5, holdout_days=3, min_train_days=2))
+    snapshot(SnapshotSpec(dataset="flights", as_of="2013-01-15", train_days=5, holdout_days=3, min_train_days=2))
     duck, spark = preprocess("duckdb", validation_days=2), preprocess("spark", validation_days=2)
     assert duck["digest"] == spark["digest"]
 
 
 def test_the_spark_engine_names_missing_java_or_pyspark(commands: Any, quarter_home: Path, tmp_path: Path) -> None:
     commands.env["LEEWAY_HOME"] = str(quarter_home)
-    snapshot(SnapshotSpec(as_of="2013-01-25", train_days=12, holdout_days=6, min_train_days=4))
+    snapshot(SnapshotSpec(dataset="flights", as_of="2013-01-25", train_days=12, holdout_days=6, min_train_days=4))
     no_java = commands.run_step("preprocess", "--engine", "spark", env={"JAVA_HOME": str(tmp_path)})
     assert no_java.code == 2 and "error: engine spark needs Java 17" in no_java.err
     (tmp_path / "hide").mkdir()
@@ -201,7 +201,7 @@ def test_the_spark_engine_names_missing_java_or_pyspark(commands: Any, quarter_h
 def test_the_processing_container_needs_no_lake(commands: Any, quarter_home: Path, tmp_path: Path) -> None:
     """docs/how-to/processing-job.md lists the container's libraries. Those that read the lake are not among them."""
     commands.env["LEEWAY_HOME"] = str(quarter_home)
-    snapshot(SnapshotSpec(as_of="2013-01-25", train_days=12, holdout_days=6, min_train_days=4))
+    snapshot(SnapshotSpec(dataset="flights", as_of="2013-01-25", train_days=12, holdout_days=6, min_train_days=4))
     base = tmp_path / "ml"
     window = base / "processing/input/window"
     assert commands.run_step("pack", "--folder", str(window)).code == 0

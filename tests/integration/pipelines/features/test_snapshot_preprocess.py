@@ -22,7 +22,7 @@ from pipelines.steps.preprocess import run as preprocess
 from pipelines.steps.snapshot import SnapshotResult, SnapshotSpec
 from pipelines.steps.snapshot import run as snapshot
 
-SMALL = {"as_of": "2013-01-15", "train_days": 5, "holdout_days": 3, "min_train_days": 2}
+SMALL = {"dataset": "flights", "as_of": "2013-01-15", "train_days": 5, "holdout_days": 3, "min_train_days": 2}
 FILE = Path("data/snapshot.json")
 
 

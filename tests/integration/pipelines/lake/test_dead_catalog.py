@@ -28,7 +28,7 @@ def test_an_error_of_the_catalog_is_one_line(case: str, commands: Any, tmp_path:
     (tmp_path / "garbage").write_text("no database " * 99)
     variables = {f"{PREFIX}{name}": value.format(folder=tmp_path) for name, value in settings.items()}
     variables |= {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
-    process = commands.run_step("ingest", "--partition", "2013-01-01", env=variables)
+    process = commands.run_step("ingest", "--dataset", "flights", "--partition", "2013-01-01", env=variables)
     lines = [line for line in process.err.splitlines() if line.startswith("error: ")]
     assert process.code == code, process.err
     assert len(lines) == bool(code) and all(line.startswith(f"error: {text}") for line in lines), lines

@@ -41,7 +41,7 @@ def lake(home: Path, source: Any) -> Lake:
 
 def run_guard(run: str, as_of: str = AS_OF, trigger: str = "drift", **fields: Any) -> guarding.GuardResult:
     """Run the step `guard`."""
-    spec = {"model_name": "m", "run": run, "as_of": as_of, "trigger": trigger, **fields}
+    spec = {"dataset": "flights", "model_name": "m", "run": run, "as_of": as_of, "trigger": trigger, **fields}
     return guarding.run(guarding.GuardSpec.parse(spec, "test"))
 
 
@@ -125,7 +125,19 @@ KILLED = {
 @pytest.mark.parametrize("moment", KILLED)
 def test_a_killed_guard_gives_the_same_outcome_when_it_is_retried(moment: str, commands: Any) -> None:
     name, body = KILLED[moment]
-    command = ("guard", "--model-name", "m", "--as-of", AS_OF, "--trigger", "drift", "--run", "d/1")
+    command = (
+        "guard",
+        "--dataset",
+        "flights",
+        "--model-name",
+        "m",
+        "--as-of",
+        AS_OF,
+        "--trigger",
+        "drift",
+        "--run",
+        "d/1",
+    )
     process = commands.run(sys.executable, "-c", BEGIN.format(name=name, body=body), *command)
     assert process.code == -signal.SIGKILL, process.err
     assert list_kinds() == ["started"] * (moment != "before its event")
@@ -189,7 +201,7 @@ def validate_day(lake: Lake, rows: pa.Table, **columns: Any) -> None:
         )
     day = rows["date"][0].as_py()
     lake.write_partition("flights_raw", day, rows)
-    validating.run(validating.ValidateSpec(partition=day))
+    validating.run(validating.ValidateSpec(dataset="flights", partition=day))
 
 
 def test_drift_of_a_column_that_failed_validation_is_held_back_with_an_alert(lake: Lake, day_rows: Any) -> None:
@@ -373,16 +385,16 @@ def test_events_status_and_reset_show_and_close_the_breaker(
     assert "2013-01-10  started" in lines[0] and "by drift (auc 0.61)  d/0" in lines[0]
     assert "2013-04-01  held_back  breaker" in lines[-1]
     assert "2013-01-10 failed, as of 2013-02-10 failed, as of 2013-03-10 failed" in lines[-1]
-    output = run_cli("status", "m", "--as-of", "2013-04-02")
+    output = run_cli("status", "m", "--dataset", "flights", "--as-of", "2013-04-02")
     assert "breaker       holds back: the last 3 trainings" in output
     assert "it lets the next one through as of 2013-04-07" in output and "(until 2013-04-07)" in output
     assert "cooldown      lets through" in output
     assert output.endswith("m as of 2013-04-02: drift would be held back\n")
     assert run_cli("reset", "m", "--why", "the label was late") == "m: the breaker is reset\n"
-    assert "start a training" in run_cli("status", "m", "--as-of", "2013-04-02")
+    assert "start a training" in run_cli("status", "m", "--dataset", "flights", "--as-of", "2013-04-02")
     assert list_kinds()[-2:] == ["held_back", "reset"], "status adds no event"
     assert run_guard("d/4", "2013-04-02").outcome == "started"
-    output = run_cli("status", "m", "--as-of", "2013-04-03")
+    output = run_cli("status", "m", "--dataset", "flights", "--as-of", "2013-04-03")
     assert "(until 2013-04-16)" in output and "in_flight     holds back: d/4" in output
     last = json.loads(run_cli("events", "m", "--json"))[-2]
     assert (last["kind"], last["why"]) == ("reset", "the label was late")
@@ -395,5 +407,7 @@ def test_refuses_a_model_without_events_and_a_reset_without_a_reason() -> None:
         run_cli("reset", "nobody", "--why", "a typo must not look as if the breaker were closed")
     with pytest.raises(SpecError, match="why"):
         run_cli("reset", "m", "--why", " ")
-    with pytest.raises(SpecError, match="as_of"):
-        run_cli("status", "m", "--as-of", "March")
+    with pytest.raises(SpecError, match="as-of"):
+        run_cli("status", "m", "--dataset", "flights", "--as-of", "March")
+    with pytest.raises(SpecError, match="Give one of this project's datasets: flights, weather"):
+        run_cli("status", "m", "--as-of", "2013-04-02")

@@ -69,7 +69,7 @@ def write_profiles(
 def decide(model_version: Any, last: dt.date, **fields: Any) -> drift.DriftResult:
     """Run the step `drift`."""
     spec = {"model_name": model_version.name, "version": str(model_version.version), "partition": last, **fields}
-    return drift.run(drift.DriftSpec(**spec))
+    return drift.run(drift.DriftSpec(**{"dataset": "flights", **spec}))
 
 
 def test_refuses_a_policy_that_no_history_can_meet() -> None:
@@ -156,7 +156,7 @@ def test_drift_of_inputs_requests_a_training_only_where_it_may(version: Any) -> 
     result = decide(version, last, **rules, retrain_on="performance")
     assert (result.outcome, result.retrain) == ("drift", False)
     lost = result.model_copy(update={"drifted_columns": ["performance"]})
-    spec = drift.DriftSpec(model_name="m", partition=last, retrain_on="performance")
+    spec = drift.DriftSpec(dataset="flights", model_name="m", partition=last, retrain_on="performance")
     assert drift._requests_training(spec, lost)
 
 

@@ -223,7 +223,9 @@ def test_evaluate_stores_the_reference_with_the_version(
     from pipelines.steps import evaluate
 
     shutil.copytree(trained.data, tmp_path / "data")
-    evaluation = evaluate.run(evaluate.EvaluateSpec(register_as="profiled", training_job="job-of-profiles"))
+    evaluation = evaluate.run(
+        evaluate.EvaluateSpec(dataset="flights", register_as="profiled", training_job="job-of-profiles")
+    )
     record = ReferenceRecord.read(tmp_path / "data/evaluation/reference.json")
     training, holdout = (sum_profiles(days.values()) for days in (record.training, record.holdout))
     assert (training.rows, holdout.rows) == (trained.features.rows_train, trained.features.rows_holdout)
@@ -247,7 +249,11 @@ def test_evaluating_again_writes_the_same_bytes_of_the_reference(
     from pipelines.steps import evaluate
 
     shutil.copytree(trained.data, tmp_path / "data")
-    evaluate.run(evaluate.EvaluateSpec())
+    evaluate.run(
+        evaluate.EvaluateSpec(
+            dataset="flights",
+        )
+    )
     content = (trained.data / "evaluation/reference.json").read_bytes()
     assert (tmp_path / "data/evaluation/reference.json").read_bytes() == content
     evaluate.run(evaluate.EvaluateSpec.parse({"reference": {"bins": 5}}, "test"))

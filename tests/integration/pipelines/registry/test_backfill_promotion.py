@@ -35,7 +35,9 @@ def register_candidate(model: str, as_of: str) -> str:
 def run_gate(model: str, version: str, backfill: bool = True, **policy: Any) -> gating.GateResult:
     """Run the step `gate`, as a backfill unless `backfill` is false."""
     fields = {"model_name": model, "version": version, "verdict": f"{version}.json"}
-    return gating.run(gating.GateSpec(**fields, policy={**EASY_POLICY, **policy}, backfill=backfill))
+    return gating.run(
+        gating.GateSpec(**{"dataset": "flights", **fields}, policy={**EASY_POLICY, **policy}, backfill=backfill)
+    )
 
 
 def promote(model: str, version: str, **fields: Any) -> promoting.PromoteResult:

@@ -61,7 +61,7 @@ def register_version(name: str, as_of: str) -> None:
     write_json(path, {**json.loads(path.read_text()), "as_of": as_of, "table": f"table-of-{name}"})
     lineage = {"cost_usd": "0.0125", "dag_run": "flights_train/r1"}
     number = register(name, lineage=lineage)
-    gating.run(gating.GateSpec(model_name=name, version=number, policy=EASY_POLICY))
+    gating.run(gating.GateSpec(dataset="flights", model_name=name, version=number, policy=EASY_POLICY))
     spec = {"model_name": name, "version": number, "verdict": "data/verdict.json"}
     promoting.run(promoting.PromoteSpec(**spec))
 
@@ -111,7 +111,7 @@ def test_the_steps_record_events(model: str) -> None:
     assert verdict_event.evidence["verdict"] == "passed"
     assert verdict_event.evidence["champion"] == "1"
     assert verdict_event.evidence["verdict_digest"] == sha256(Path("data/verdict.json"))
-    evaluating.run(evaluating.EvaluateSpec(register_as=model))
+    evaluating.run(evaluating.EvaluateSpec(dataset="flights", register_as=model))
     assert len(Journal.open().read_state(model).events) == 6, "evaluating again adds no event"
 
 
@@ -147,6 +147,7 @@ def test_refuses_invalid_arguments(with_mlflow: str) -> None:
         ("a@",),
         ("@1",),
         ("--partition", "2013-02-30"),
+        ("--partition", "2013-02-08"),  # of which table? the project has several datasets
     ):
         with pytest.raises(SpecError):
             run_cli(*arguments)
@@ -155,6 +156,6 @@ def test_refuses_invalid_arguments(with_mlflow: str) -> None:
 
 
 def test_the_command_line_reports_a_missing_registry(commands: Any) -> None:
-    process = commands.run_step("lineage", "--partition", "2013-02-08")
+    process = commands.run_step("lineage", "--partition", "2013-02-08", "--table", "flights")
     assert (process.code, process.out) == (2, "")
     assert process.err.startswith("error: there is no registry: MLFLOW_TRACKING_URI is not set.")

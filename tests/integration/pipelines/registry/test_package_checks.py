@@ -21,11 +21,14 @@ from tests.tools.candidates import register
 from tests.tools.packages import append_code, change_package
 from tests.tools.policies import EASY_POLICY
 
+NEEDS_PROJECT = "import mlflow\nimport pipelines.lake\n"
 SCORES = Path("data/training/scores.parquet")
 
 
 def run_gate(name: str, version: str) -> gating.GateResult:
-    return gating.run(gating.GateSpec(model_name=name, version=version, policy={**EASY_POLICY, "serving": {}}))
+    return gating.run(
+        gating.GateSpec(dataset="flights", model_name=name, version=version, policy={**EASY_POLICY, "serving": {}})
+    )
 
 
 def register_alone(name: str) -> str:
@@ -64,6 +67,19 @@ def test_refuses_a_package_that_rounds_the_scores(data: Path, model: str) -> Non
         promoting.run(promoting.PromoteSpec(model_name=model, version=version, verdict="data/verdict.json"))
 
 
+def test_refuses_a_package_that_needs_the_code_of_the_project(data: Path, model: str) -> None:
+    """In the process of the gate the import succeeds, because the project's code is there."""
+    version = register_alone(model)
+    with change_package(model, version, "serving.py", lambda text: text.replace("import mlflow\n", NEEDS_PROJECT)):
+        digest = artifacts.compute_stored_digest(Registry.open().get_version(model, version))
+        Registry.open().set_tags(model, version, {PACKAGE_TAG: digest})
+        result = run_gate(model, version)
+    assert find_skew(result).outcome == PASSED
+    (check,) = [check for check in result.checks if "where the project's code is not" in check.name]
+    assert (check.outcome, result.outcome) == (FAILED, FAILED)
+    assert check.reason.endswith("No module named 'pipelines.lake'")
+
+
 def test_refuses_a_package_that_does_not_give_the_scores_of_one_row(data: Path, model: str) -> None:
     scores = pd.read_parquet(SCORES)
     scores.loc[scores.index[-1], "score"] += 0.001
@@ -91,7 +107,9 @@ def test_the_folders_of_the_evidence_may_have_any_name(data: Path, model: str) -
     fields = {name: path.rename(Path(f"my {name}")) for name, path in paths.items()}
     version = register(model, **{**fields, "record": str(fields["record"])})
     policy = {**EASY_POLICY, "serving": {}}
-    spec = gating.GateSpec(model_name=model, version=version, policy=policy, evaluation=fields["evaluation"])
+    spec = gating.GateSpec(
+        dataset="flights", model_name=model, version=version, policy=policy, evaluation=fields["evaluation"]
+    )
     assert find_skew(gating.run(spec)).outcome == PASSED
     run_id = Registry.open().get_version(model, version).run_id
     assert {"evaluation", "training", "snapshot.json", "dvc.lock", "params.yaml"} <= {
@@ -166,5 +184,5 @@ def test_registers_no_model_that_changed_since_it_was_evaluated(
 
     monkeypatch.setattr(registration, "log_package", change_and_log)
     with pytest.raises(ConflictError, match="files changed"):
-        evaluating.run(evaluating.EvaluateSpec(register_as=model))
+        evaluating.run(evaluating.EvaluateSpec(dataset="flights", register_as=model))
     assert not Registry.open().client.search_model_versions(f"name = '{model}'")

@@ -31,11 +31,13 @@ from tests.tools.policies import EASY_POLICY, HARD_POLICY
 
 
 def evaluate(name: str = "", **fields: Any) -> evaluating.EvaluateResult:
-    return evaluating.run(evaluating.EvaluateSpec(register_as=name, **fields))
+    return evaluating.run(evaluating.EvaluateSpec(register_as=name, **{"dataset": "flights", **fields}))
 
 
 def run_gate(name: str, version: str, **policy: Any) -> gating.GateResult:
-    return gating.run(gating.GateSpec(model_name=name, version=version, policy={**EASY_POLICY, **policy}))
+    return gating.run(
+        gating.GateSpec(dataset="flights", model_name=name, version=version, policy={**EASY_POLICY, **policy})
+    )
 
 
 def promote(name: str, version: str, verdict: str = "data/verdict.json") -> promoting.PromoteResult:
@@ -274,7 +276,7 @@ def test_the_champion_is_scored_on_the_same_rows(data: Path, model: str, trained
     assert run_gate(model, first.version).passed
     promote(model, first.version)
     # A much weaker candidate, of a later as_of.
-    train(TrainSpec(hyperparameters={"num_round": 1, "max_depth": 1}))
+    train(TrainSpec(dataset="flights", hyperparameters={"num_round": 1, "max_depth": 1}))
     set_as_of("2013-02-01")
     second = evaluate(model)
     result = run_gate(model, second.version, champion=[{"metric": "auc", "margin": 0.001}])
@@ -512,7 +514,7 @@ def test_the_report_of_the_gate_keeps_a_feature_that_is_named_na(
         return draw_figures(folder, content)
 
     monkeypatch.setattr(report, "draw_figures", record_importance)
-    gating.run(gating.GateSpec(policy=EASY_POLICY))
+    gating.run(gating.GateSpec(dataset="flights", policy=EASY_POLICY))
     assert importances == [shares]
 
 
@@ -555,7 +557,9 @@ def test_the_gate_reads_each_thing_of_the_registry_once(
 
     monkeypatch.setattr(lifecycle, "record_verdict", record_reads)
     policy = {**EASY_POLICY, "serving": {}}
-    result = gating.run(gating.GateSpec(model_name=model, version=second, policy=policy, backfill=backfill))
+    result = gating.run(
+        gating.GateSpec(dataset="flights", model_name=model, version=second, policy=policy, backfill=backfill)
+    )
     assert result.champion == first
     runs = {open_client(with_mlflow).get_model_version(model, number).run_id for number in (first, second)}
     assert sorted(read for read in reads_before_event if read[0] != "get_run") == sorted(

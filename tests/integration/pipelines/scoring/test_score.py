@@ -26,7 +26,7 @@ Publish = Callable[..., pa.Table]
 
 
 def run(day: dt.date = DAY, **fields: Any) -> score.ScoreResult:
-    return score.run(score.ScoreSpec(**{"model_name": "scored", "partition": day, **fields}))
+    return score.run(score.ScoreSpec(**{"dataset": "flights", "model_name": "scored", "partition": day, **fields}))
 
 
 def read_predictions(day: dt.date = DAY) -> pd.DataFrame:
@@ -65,7 +65,11 @@ def test_scores_the_features_that_training_would_use(publish: Publish, champion:
     """Scoring builds the same bytes of features as `preprocess`, and gives them the scores of the trained model."""
     for n in range(-12, 1):
         publish(DAY + dt.timedelta(n))
-    snapshot.run(snapshot.SnapshotSpec(as_of=DAY + dt.timedelta(2), train_days=10, holdout_days=1, min_train_days=4))
+    snapshot.run(
+        snapshot.SnapshotSpec(
+            dataset="flights", as_of=DAY + dt.timedelta(2), train_days=10, holdout_days=1, min_train_days=4
+        )
+    )
     preprocess.run(preprocess.PreprocessSpec(validation_days=2))
     features = pq.read_table("data/features/holdout/data.parquet")
     result = run()
@@ -233,7 +237,7 @@ def count_lines(text: str) -> str:
 
 @pytest.mark.parametrize(
     "file",
-    ["serving.py", "MLmodel", "requirements.txt", "code/pipelines/datasets/flights/model.py", "code/sitecustomize.py",
+    ["serving.py", "MLmodel", "requirements.txt", "code/pipelines/defaults/model.py", "code/sitecustomize.py",
      "artifacts/model/more.py", "more.py"],
 )  # fmt: skip
 def test_runs_nothing_of_a_package_that_is_not_the_registered_one(

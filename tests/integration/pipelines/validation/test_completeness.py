@@ -43,8 +43,8 @@ def write_source(folder: Path, lines: Sequence[bytes]) -> Path:
 
 def publish(folder: Path, day: dt.date, **fields: Any) -> validate.ValidateResult:
     """Ingest a day from the folder, and validate it."""
-    ingest.run(ingest.IngestSpec(partition=day, folder=folder))
-    return validate.run(validate.ValidateSpec(partition=day, **fields))
+    ingest.run(ingest.IngestSpec(dataset="flights", partition=day, folder=folder))
+    return validate.run(validate.ValidateSpec(partition=day, **{"dataset": "flights", **fields}))
 
 
 def stage(day: dt.date, rows: pa.Table, table: str = "flights_raw") -> None:
@@ -130,9 +130,9 @@ def test_a_short_day_that_was_allowed_is_not_refused_again_and_does_not_lower_th
         rows = day_rows(str(day)).sort_by("scheduled_at")
         stage(day, rows.slice(0, rows.num_rows // 2))
         with pytest.raises(ValidationError, match=r"expect_partition_not_to_end_early"):
-            validate.run(validate.ValidateSpec(partition=day))
-        assert validate.run(validate.ValidateSpec(partition=day, allow_shrink=True)).rows
-        assert not validate.run(validate.ValidateSpec(partition=day)).changed
+            validate.run(validate.ValidateSpec(dataset="flights", partition=day))
+        assert validate.run(validate.ValidateSpec(dataset="flights", partition=day, allow_shrink=True)).rows
+        assert not validate.run(validate.ValidateSpec(dataset="flights", partition=day)).changed
 
 
 def test_rows_in_quarantine_count_as_rows_of_the_published_version(
@@ -142,29 +142,33 @@ def test_rows_in_quarantine_count_as_rows_of_the_published_version(
     temperatures = pa.array([500.0] * 9 + rows["weather_temp"].to_pylist()[9:])
     bad_rows = rows.set_column(rows.schema.get_field_index("weather_temp"), "weather_temp", temperatures)
     stage(FIRST_DAY, bad_rows)
-    result = validate.run(validate.ValidateSpec(partition=FIRST_DAY))
+    result = validate.run(validate.ValidateSpec(dataset="flights", partition=FIRST_DAY))
     assert (result.rows, result.quarantined) == (833, 9)
     stage(FIRST_DAY, rows)
-    assert validate.run(validate.ValidateSpec(partition=FIRST_DAY)).rows == 842, "the source was corrected"
+    assert validate.run(validate.ValidateSpec(dataset="flights", partition=FIRST_DAY)).rows == 842, (
+        "the source was corrected"
+    )
     stage(FIRST_DAY, bad_rows)
-    assert validate.run(validate.ValidateSpec(partition=FIRST_DAY)).rows == 833, "no row of the source is gone"
+    assert validate.run(validate.ValidateSpec(dataset="flights", partition=FIRST_DAY)).rows == 833, (
+        "no row of the source is gone"
+    )
     stage(FIRST_DAY, rows.slice(0, 841))
     with pytest.raises(ValidationError, match="841 rows; the published version has 833 and 9 in quarantine"):
-        validate.run(validate.ValidateSpec(partition=FIRST_DAY))
+        validate.run(validate.ValidateSpec(dataset="flights", partition=FIRST_DAY))
 
 
 def test_an_incomplete_day_withdraws_nothing(home: Path, day_rows: Callable[[str], pa.Table]) -> None:
     rows = day_rows("2013-01-01")
     stage(FIRST_DAY, rows)
-    validate.run(validate.ValidateSpec(partition=FIRST_DAY))
+    validate.run(validate.ValidateSpec(dataset="flights", partition=FIRST_DAY))
     stage(FIRST_DAY, rows.slice(0, 600))
     with pytest.raises(ValidationError):
-        validate.run(validate.ValidateSpec(partition=FIRST_DAY, withdraw=True))
+        validate.run(validate.ValidateSpec(dataset="flights", partition=FIRST_DAY, withdraw=True))
     assert Lake.open().count_rows_by_day("flights") == {FIRST_DAY: 842}
     bad_origin = pa.array(["ZZZ"] * 600)
     stage(FIRST_DAY, rows.slice(0, 600).set_column(rows.schema.get_field_index("origin"), "origin", bad_origin))
     with pytest.raises(ValidationError):
-        validate.run(validate.ValidateSpec(partition=FIRST_DAY, withdraw=True))
+        validate.run(validate.ValidateSpec(dataset="flights", partition=FIRST_DAY, withdraw=True))
     assert Lake.open().count_rows_by_day("flights") == {}
 
 
@@ -173,7 +177,7 @@ def test_a_withdrawn_day_can_be_published_smaller(home: Path, day_rows: Callable
     stage(FIRST_DAY, rows, "flights")
     Lake.open().clear_partition("flights", FIRST_DAY)
     stage(FIRST_DAY, rows.slice(0, 800))
-    assert validate.run(validate.ValidateSpec(partition=FIRST_DAY)).rows == 800
+    assert validate.run(validate.ValidateSpec(dataset="flights", partition=FIRST_DAY)).rows == 800
 
 
 @pytest.fixture
@@ -224,7 +228,7 @@ def test_every_suite_has_both_expectations_and_may_change_them(
     home: Path, day_rows: Callable[[str], pa.Table], put_suite: Callable[..., None]
 ) -> None:
     put_suite()
-    rows, spec = day_rows("2013-01-01"), validate.ValidateSpec(partition=FIRST_DAY)
+    rows, spec = day_rows("2013-01-01"), validate.ValidateSpec(dataset="flights", partition=FIRST_DAY)
     stage(FIRST_DAY, rows)
     assert validate.run(spec).evaluated == 3
     stage(FIRST_DAY, rows.slice(0, 800))
@@ -254,9 +258,9 @@ def test_without_a_time_the_number_of_rows_is_compared(
     rows = day_rows(str(days[7]))
     stage(days[7], rows.slice(0, 200))
     with pytest.raises(ValidationError, match=r"200 rows; usually at least 720 \(7 published days\)"):
-        validate.run(validate.ValidateSpec(partition=days[7]))
+        validate.run(validate.ValidateSpec(dataset="flights", partition=days[7]))
     stage(days[7], rows.slice(0, 400))
-    assert validate.run(validate.ValidateSpec(partition=days[7])).rows == 400
+    assert validate.run(validate.ValidateSpec(dataset="flights", partition=days[7])).rows == 400
 
 
 def test_published_days_may_lack_columns_that_were_added_later(
@@ -266,8 +270,8 @@ def test_published_days_may_lack_columns_that_were_added_later(
     for day in (FIRST_DAY, dt.date(2013, 1, 3)):
         stage(day, day_rows(str(day)).drop_columns(["origin", "scheduled_at"]), "flights")
     stage(SECOND_DAY, day_rows("2013-01-02"))
-    assert validate.run(validate.ValidateSpec(partition=SECOND_DAY)).rows == 943
-    assert validate.run(validate.ValidateSpec(partition=SECOND_DAY)).changed is False
+    assert validate.run(validate.ValidateSpec(dataset="flights", partition=SECOND_DAY)).rows == 943
+    assert validate.run(validate.ValidateSpec(dataset="flights", partition=SECOND_DAY)).changed is False
 
 
 def test_a_replay_judges_staged_and_published_days(home: Path, day_rows: Callable[[str], pa.Table]) -> None:
@@ -294,7 +298,7 @@ def test_a_day_that_is_not_over_may_end_early(
         times = pc.add(rows["scheduled_at"], pa.scalar(day - FIRST_DAY, pa.duration("us")))
         moved_rows = moved_rows.set_column(rows.schema.get_field_index("scheduled_at"), "scheduled_at", times)
         stage(day, moved_rows.slice(0, row_count), "flights_raw" if day == today else "flights")
-    assert validate.run(validate.ValidateSpec(partition=today)).rows == 100
+    assert validate.run(validate.ValidateSpec(dataset="flights", partition=today)).rows == 100
 
 
 def test_backfill_refuses_and_allows_as_validate_does(
@@ -305,11 +309,11 @@ def test_backfill_refuses_and_allows_as_validate_does(
     folder = write_source(tmp_path / "source", flight_lines[: count_lines(SECOND_DAY, 943)])
     monkeypatch.setattr(module, "find_package_data", lambda: folder)
     fields = {"first": FIRST_DAY, "last": SECOND_DAY, "include_published": True}
-    assert backfill.run(backfill.BackfillSpec(**fields)).published == 2
+    assert backfill.run(backfill.BackfillSpec(**{"dataset": "flights", **fields})).published == 2
     write_source(folder, flight_lines[: count_lines(SECOND_DAY, 500)])
     with pytest.raises(DataError, match=r"1 of 2 partitions were not published: 2013-01-02: .*943"):
-        backfill.run(backfill.BackfillSpec(**fields))
-    assert backfill.run(backfill.BackfillSpec(**fields, allow_shrink=True)).changed == 1
+        backfill.run(backfill.BackfillSpec(**{"dataset": "flights", **fields}))
+    assert backfill.run(backfill.BackfillSpec(**{"dataset": "flights", **fields}, allow_shrink=True)).changed == 1
 
 
 def test_backfill_uses_the_section_validate_of_params_yaml(
@@ -320,5 +324,5 @@ def test_backfill_uses_the_section_validate_of_params_yaml(
     stage(FIRST_DAY, pa.concat_tables([day_rows("2013-01-01")] * 2), "flights")
     fields = {"first": FIRST_DAY, "last": FIRST_DAY, "include_published": True}
     with pytest.raises(DataError, match=r"842 rows; the published version has 1684"):
-        backfill.run(backfill.BackfillSpec(**fields, allow_shrink=False))
-    assert backfill.run(backfill.BackfillSpec(**fields)).changed == 1
+        backfill.run(backfill.BackfillSpec(**{"dataset": "flights", **fields}, allow_shrink=False))
+    assert backfill.run(backfill.BackfillSpec(**{"dataset": "flights", **fields})).changed == 1

@@ -22,7 +22,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 
 def test_damaged_files_of_evidence_and_docs_are_replaced(home: Path, day_rows: Callable[[str], pa.Table]) -> None:
-    spec = validate.ValidateSpec(partition=DAY)
+    spec = validate.ValidateSpec(dataset="flights", partition=DAY)
     Lake.open().write_partition("flights_raw", DAY, day_rows(str(DAY)))
     validate.run(spec)
     files = [path for name in ("docs", "validation") for path in (home / name).rglob("*") if path.is_file()]
@@ -42,7 +42,7 @@ def test_damaged_evidence_is_named_by_the_command_that_builds_the_pages(
     home: Path, damage: str, day_rows: Callable[[str], pa.Table]
 ) -> None:
     Lake.open().write_partition("flights_raw", DAY, day_rows(str(DAY)))
-    evidence = validate.run(validate.ValidateSpec(partition=DAY)).evidence
+    evidence = validate.run(validate.ValidateSpec(dataset="flights", partition=DAY)).evidence
     evidence.write_bytes(DAMAGES[damage](evidence.read_bytes()))
     with pytest.raises(DataError, match=r"2013-01-01\.json is not JSON"):
         datadocs.build_site()

@@ -52,7 +52,9 @@ def wrong_evaluator(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(engine: str = "duckdb", verify_share: float = 0.0) -> validate.ValidateResult:
-    return validate.run(validate.ValidateSpec(partition=DAY, engine=engine, verify_share=verify_share))
+    return validate.run(
+        validate.ValidateSpec(dataset="flights", partition=DAY, engine=engine, verify_share=verify_share)
+    )
 
 
 def read_evidence(home: Path) -> dict[str, Any]:
@@ -139,7 +141,7 @@ def test_a_backfill_publishes_the_other_days_and_its_error_has_both_answers(
     monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
     fresh_settings()
     with pytest.raises(DataError, match=r"^1 of 2 partitions were not published: 2013-01-01: ") as error:
-        backfill.run(backfill.BackfillSpec(first=DAY, last=DAY + dt.timedelta(1)))
+        backfill.run(backfill.BackfillSpec(dataset="flights", first=DAY, last=DAY + dt.timedelta(1)))
     answers = "DuckDB fails (842 of 842 rows", "Great Expectations holds (0 of 842 rows"
     assert all(answer in str(error.value) for answer in answers), str(error.value)
     assert Lake.open().count_rows_by_day("flights") == {DAY + dt.timedelta(1): 943}
@@ -195,7 +197,9 @@ def test_the_command_ends_with_one_line_and_a_code_that_airflow_does_not_retry(
     from pipelines.cli import app
 
     stage("carrier", None, 2)
-    monkeypatch.setattr("sys.argv", ["pipelines", "validate", "--partition", str(DAY), "--verify-share", "1"])
+    monkeypatch.setattr(
+        "sys.argv", ["pipelines", "validate", "--dataset", "flights", "--partition", str(DAY), "--verify-share", "1"]
+    )
     with pytest.raises(SystemExit) as end:
         app.main()
     errors = [line for line in capsys.readouterr().err.splitlines() if not line.startswith(("INFO", "WARNING"))]

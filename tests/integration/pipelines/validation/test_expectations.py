@@ -198,7 +198,7 @@ def test_a_missing_table_day_column_or_suite_is_named(week: list[dt.date]) -> No
 def validated_days(week: list[dt.date]) -> list[dt.date]:
     """Validate three days of the week by the suite in use; return the days."""
     for day in week[:3]:
-        validate.run(validate.ValidateSpec(partition=day))
+        validate.run(validate.ValidateSpec(dataset="flights", partition=day))
     return week[:3]
 
 

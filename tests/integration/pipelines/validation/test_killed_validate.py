@@ -37,7 +37,7 @@ def read_versions(table: str) -> list[tuple[float, int]]:
 def test_a_killed_validate_publishes_the_old_day_or_the_new_one(
     kills: int, commands: Any, home: Path, day_rows: Callable[[str], pa.Table]
 ) -> None:
-    options = ("validate", "--partition", str(DAY), "--verify-share", "0")
+    options = ("validate", "--dataset", "flights", "--partition", str(DAY), "--verify-share", "0")
     versions = {
         temperature: build_version(day_rows(str(DAY)), temperature, bad_rows)
         for temperature, bad_rows in ((OLD, 0), (NEW, BAD_ROWS))
@@ -47,7 +47,7 @@ def test_a_killed_validate_publishes_the_old_day_or_the_new_one(
 
     def publish_old_and_stage_new() -> None:
         Lake.open().write_partition("flights_raw", DAY, versions[OLD])
-        validate.run(validate.ValidateSpec(partition=DAY, verify_share=0, allow_shrink=True))
+        validate.run(validate.ValidateSpec(dataset="flights", partition=DAY, verify_share=0, allow_shrink=True))
         Lake.open().write_partition("flights_raw", DAY, versions[NEW])
 
     publish_old_and_stage_new()

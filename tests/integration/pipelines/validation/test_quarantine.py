@@ -65,7 +65,7 @@ def validate_rows(
         (tmp_path / "expectations/flights.json").write_text(json.dumps({"expectations": expectations}))
         if rows is not None:
             Lake.open().write_partition("flights_raw", DAY, rows)
-        return validate.run(validate.ValidateSpec(partition=DAY, **fields))
+        return validate.run(validate.ValidateSpec(partition=DAY, **{"dataset": "flights", **fields}))
 
     return stage_and_validate
 

@@ -37,7 +37,7 @@ def stage(home: Path, day_rows: Callable[[str], pa.Table]) -> Stage:
 
 
 def run_validate(day: dt.date, suite: str = "", *, withdraw: bool = False) -> validate.ValidateResult:
-    return validate.run(validate.ValidateSpec(partition=day, suite=suite, withdraw=withdraw))
+    return validate.run(validate.ValidateSpec(dataset="flights", partition=day, suite=suite, withdraw=withdraw))
 
 
 def set_values(column: str, value: Any, number: int = 3) -> Callable[[pa.Table], pa.Table]:
@@ -228,7 +228,7 @@ def test_backfill_continues_after_a_refused_day_and_names_it(
             return (CRITICAL_FAULTS["an unknown origin"](rows) if day.day == 2 else rows).to_reader()
 
     monkeypatch.setattr(module, "open_source", lambda folder=None: SourceWithBadDay())
-    spec = backfill.BackfillSpec(first="2013-01-01", last="2013-01-03")
+    spec = backfill.BackfillSpec(dataset="flights", first="2013-01-01", last="2013-01-03")
     with pytest.raises(DataError, match="1 of 3 partitions were not published: 2013-01-02"):
         backfill.run(spec)
     assert sorted(day.day for day in Lake.open().count_rows_by_day("flights")) == [1, 3]

@@ -66,6 +66,25 @@ def test_option_out_writes_the_result_to_a_file_and_not_to_stdout(call: Callable
     assert gate.GateResult.model_validate_json((project / "deep/result.json").read_text()).passed
 
 
+def test_a_step_takes_the_only_dataset_and_asks_for_one_of_several(
+    call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs: list[Any] = []
+
+    def run(spec: validate.ValidateSpec) -> Any:
+        specs.append(spec)
+        raise DataError("stopped here")
+
+    monkeypatch.setattr(app, "load_run_function", lambda step: run)
+    result = call("validate", "--partition", "2013-01-01")
+    assert (result.code, specs) == (2, [])
+    assert result.errors == ["error: no dataset is named. Give one of this project's datasets: flights, weather."]
+    monkeypatch.setattr("pipelines.dataset.list_datasets", lambda: ["weather"])
+    assert call("validate", "--partition", "2013-01-01").errors == ["error: stopped here"]
+    assert call("validate", "--partition", "2013-01-01", "--dataset", "flights").errors == ["error: stopped here"]
+    assert [spec.dataset for spec in specs] == ["weather", "flights"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -87,9 +106,11 @@ def test_a_yes_or_no_option_needs_no_value(
         raise DataError("refused")
 
     monkeypatch.setattr(validate, "run", refuse)
-    assert call("validate", "--partition", "2013-01-01", *arguments).code == 2
+    assert call("validate", "--dataset", "flights", "--partition", "2013-01-01", *arguments).code == 2
     assert [spec.allow_shrink for spec in specs] == [expected]
-    assert call("validate", "--partition", "--allow-shrink").code == 2, "another option needs its value"
+    assert call("validate", "--dataset", "flights", "--partition", "--allow-shrink").code == 2, (
+        "another option needs its value"
+    )
 
 
 OPTIONS_WITHOUT_EFFECT = {
@@ -159,7 +180,7 @@ INVALID = {
     "no such file": ("gate", "--spec", "nowhere.yaml"),
     "a folder": ("gate", "--spec", "data"),
     "missing": ("ingest",),
-    "no such day": ("ingest", "--partition", "2013-02-30"),
+    "no such day": ("ingest", "--dataset", "flights", "--partition", "2013-02-30"),
     "no such dataset": ("ingest", "--partition", "2013-01-01", "--dataset", "nope"),
     "no such evaluation": ("gate", "--evaluation", "nowhere"),
 }

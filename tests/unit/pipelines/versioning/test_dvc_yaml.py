@@ -13,15 +13,19 @@ STAGES = load_stages(ROOT / "dvc.yaml")
 SOURCE = {"pipelines.datasets.flights.source": "the source is read when days are ingested"}
 REGISTRY = {"pipelines.registry": "`dvc repro` has no registry"}
 INGESTION = {"pipelines.steps.backfill": "a published day stays as it is until it is ingested again"}
+DEFAULT_FEATURES = {"pipelines.defaults.features": "flights has features of its own"}
+DEFAULT_CODE = {"pipelines.defaults": "the stage loads no model, and flights has features of its own"}
+SERVING = {"pipelines.defaults.serving": "MLflow runs it"}
+TRAINING = {"pipelines.defaults.training": "the script is a process of the stage `train`"}
 NOT_REACHED = {
-    "snapshot": SOURCE | INGESTION,
-    "preprocess": SOURCE,
-    "train": SOURCE,
-    "evaluate": SOURCE | REGISTRY,
-    "gate": SOURCE | REGISTRY,
+    "snapshot": SOURCE | INGESTION | DEFAULT_CODE,
+    "preprocess": SOURCE | DEFAULT_CODE,
+    "train": SOURCE | SERVING | DEFAULT_FEATURES,
+    "evaluate": SOURCE | REGISTRY | SERVING | TRAINING | DEFAULT_FEATURES,
+    "gate": SOURCE | REGISTRY | DEFAULT_CODE,
 }
 """For each stage, the modules that its code imports and its command does not run, with the reason."""
-SUBPROCESSES = {"train": ("pipelines.datasets.flights.training",)}
+SUBPROCESSES = {"train": ("pipelines.defaults.training",)}
 """For each stage, the modules that it starts as other processes."""
 
 

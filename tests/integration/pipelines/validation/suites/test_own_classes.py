@@ -72,7 +72,7 @@ def run(
         (tmp_path / "expectations/classes.py").write_text(classes)
         expectations = [{"type": kind, "kwargs": kwargs, "severity": severity}]
         (tmp_path / "expectations/flights.json").write_text(json.dumps({"expectations": expectations}))
-        return validate.run(validate.ValidateSpec(partition=DAY, max_quarantined_fraction=0.9))
+        return validate.run(validate.ValidateSpec(dataset="flights", partition=DAY, max_quarantined_fraction=0.9))
 
     return validate_day
 

@@ -12,8 +12,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from leeway.hooks.sagemaker.uploads import S3Uploader
 
 ROOT = Path(__file__).parents[5]
-BUNDLE = "pipelines/datasets/flights/bundle.txt"
-SCRIPT = "pipelines/datasets/flights/training.py"
+BUNDLE = "pipelines/defaults/bundle.txt"
+SCRIPT = "pipelines/defaults/training.py"
 
 
 class FakeS3Hook:
@@ -142,5 +142,5 @@ def test_refuses_a_bundle_without_one_of_its_files(uploader, bucket, tmp_path, n
     assert bucket.uploads == []
 
 
-def test_bundle_of_the_flights_model_is_complete(uploader, bucket):
+def test_bundle_of_the_trees_is_complete(uploader, bucket):
     assert uploader.upload_bundle(ROOT, SCRIPT, BUNDLE).endswith("/sourcedir.tar.gz")

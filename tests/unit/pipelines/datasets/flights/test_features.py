@@ -15,6 +15,7 @@ from pipelines.datasets.flights import DATASET
 from pipelines.datasets.flights import features as flights_features
 from pipelines.datasets.flights.source import COLUMNS
 from pipelines.errors import DataError
+from pipelines.feature_files import FILE_NAME
 from pipelines.features import building
 
 KNOWN_BEFORE = {
@@ -157,8 +158,8 @@ def test_a_split_has_only_labelled_rows_and_equal_bytes_for_any_batch_size(
     assert 1_000 < labelled_count < rows.num_rows
     for size in (7, 1_000, 10_000):
         assert building.write_features(build_batches(rows, size), schema, tmp_path / str(size)) == labelled_count
-    assert len({(tmp_path / str(size) / building.FILE_NAME).read_bytes() for size in (7, 1_000, 10_000)}) == 1
-    file = pq.ParquetFile(tmp_path / "7" / building.FILE_NAME)
+    assert len({(tmp_path / str(size) / FILE_NAME).read_bytes() for size in (7, 1_000, 10_000)}) == 1
+    file = pq.ParquetFile(tmp_path / "7" / FILE_NAME)
     assert file.metadata.row_group(0).num_rows == 1_000
     assert b"later_known" not in file.schema_arrow.metadata
     assert b'"label": "late"' in file.schema_arrow.metadata[b"leeway"]

@@ -280,10 +280,10 @@ def test_refuses_a_day_without_rows_and_stages_a_day_once(
 ) -> None:
     folder = write_source(format_flight(1), format_flight(2, day=12))
     with pytest.raises(DataError, match=f"flights has no rows for {day}: it holds 2013-03-10 to 2013-03-12. Nothing"):
-        ingest.run(ingest.IngestSpec(partition=day, folder=folder))
-    first = ingest.run(ingest.IngestSpec(partition="2013-03-10", folder=folder))
+        ingest.run(ingest.IngestSpec(dataset="flights", partition=day, folder=folder))
+    first = ingest.run(ingest.IngestSpec(dataset="flights", partition="2013-03-10", folder=folder))
     assert (first.rows, first.changed) == (1, True)
-    second = ingest.run(ingest.IngestSpec(partition="2013-03-10", folder=folder))
+    second = ingest.run(ingest.IngestSpec(dataset="flights", partition="2013-03-10", folder=folder))
     assert (second.changed, second.snapshot_id) == (False, first.snapshot_id)
 
 

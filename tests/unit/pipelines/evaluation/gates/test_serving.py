@@ -1,5 +1,6 @@
 """Test the measurements of a packaged model, and the checks of these measurements."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def measure(folder: Path, scorer: Any = score, training_scores: Any = TRAINING_S
 
 def check_skew(folder: Path, scorer: Any = score, training_scores: Any = TRAINING_SCORES) -> Check:
     """Measure the package, and return the check of its scores."""
-    return check_package(measure(folder, scorer, training_scores), Serving())[0]
+    return check_package(measure(folder, scorer, training_scores), Serving())[1]
 
 
 def test_a_package_that_gives_the_scores_of_the_training_passes(tmp_path: Path) -> None:
@@ -83,10 +84,18 @@ def test_the_size_is_that_of_all_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bounds", [{}, {"max_single_ms": 5, "max_batch_ms": 50}, {"max_single_ms": 2}])
 def test_the_verdict_has_p50_and_p99_of_the_times_with_a_bound_and_without(bounds: dict[str, float]) -> None:
     measurements = PackageMeasurements(skew=0.0, mb=1.0, single_ms=(1.25, 3.0), batch_ms=(10.5, 30.0))
-    _, _, single, batch = check_package(measurements, Serving(**bounds))
+    *_, single, batch = check_package(measurements, Serving(**bounds))
     assert (single.value, batch.value) == (3.0, 30.0), "the bound is for the p99"
     assert single.timed and batch.timed
     assert single.reason.endswith("; p50 1.25")
     assert batch.reason.endswith("; p50 10.5")
     expected = {None: REPORTED, 5: PASSED, 2: FAILED}
     assert single.outcome == expected[bounds.get("max_single_ms")]
+
+
+def test_a_package_that_loads_nowhere_else_fails(tmp_path: Path) -> None:
+    measurements = measure(tmp_path)
+    assert check_package(measurements, Serving())[0].outcome == PASSED
+    check = check_package(replace(measurements, load_problem="No module named 'x'"), Serving())[0]
+    assert check.outcome == FAILED
+    assert check.reason.endswith("where the project's code is not: No module named 'x'")

@@ -8,6 +8,6 @@ import sys
 
 def test_importing_the_model_prints_nothing() -> None:
     process = subprocess.run(
-        [sys.executable, "-c", "import pipelines.datasets.flights.serving"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", "import pipelines.defaults.serving"], capture_output=True, text=True, check=True
     )
     assert (process.stdout, process.stderr) == ("", "")

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.datasets.flights import training
-from pipelines.datasets.flights.training import InvalidInput, parse_arguments, read_channel
+from pipelines.defaults import training
+from pipelines.defaults.training import InvalidInput, parse_arguments, read_channel
 
 INVALID = {
     "num_round": ["0", "-1", "x", "1.5", "99999999999", "nan", "", "True"],
@@ -99,7 +99,7 @@ def test_the_failure_file_has_the_line(tmp_path: Path, case: str, monkeypatch: p
     if case == "channel":
         shutil.rmtree(tmp_path / "input/data/validation")
     arguments = ["--num_round", "0"] if case == "hyperparameter" else []
-    environment = {**os.environ, "PYTHONPATH": str(Path(training.__file__).parents[3])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(training.__file__).parents[2])}
     process = subprocess.run(
         [sys.executable, training.__file__, *arguments], env=environment, capture_output=True, text=True, check=False
     )

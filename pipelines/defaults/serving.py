@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +11,22 @@ import numpy as np
 import pandas as pd
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
 
-from pipelines.datasets.flights.model import Model, load
 
+class PackagedModel(PythonModel):
+    """Scores rows of features with the trained model of the artifact `model`."""
 
-class FlightsModel(PythonModel):
-    """Scores rows of features with the booster of the artifact `model`."""
-
-    model: Model
+    model: Any
 
     def load_context(self, context: PythonModelContext) -> None:
-        """Load the booster."""
-        self.model = load(Path(context.artifacts["model"]))
+        """Load the trained model with the module that the package's configuration names."""
+        self.model = import_module(context.model_config["module"]).load(Path(context.artifacts["model"]))
 
     # MLflow derives no signature from the type hint of a frame; without any hint it warns at every load.
     def predict(
         self, context: PythonModelContext, model_input: pd.DataFrame, params: dict[str, Any] | None = None
     ) -> np.ndarray[Any, Any]:
-        """Return the probability of a late arrival for each row (shape: rows)."""
-        return self.model.score(pd.DataFrame(model_input))
+        """Return the probability that the label is true, for each row (shape: rows)."""
+        return self.model.score(pd.DataFrame(model_input))  # type: ignore[no-any-return]
 
 
-mlflow.models.set_model(FlightsModel())
+mlflow.models.set_model(PackagedModel())

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import xgboost as xgb
 
-from pipelines.datasets.flights.model import SERIAL_ROWS, Model, Schema, load
+from pipelines.defaults.model import SERIAL_ROWS, Model, Schema, load
 
 DESCRIPTION = {"features": {"distance": "number", "carrier": "category"}, "label": "late"}
 

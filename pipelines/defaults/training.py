@@ -1,4 +1,4 @@
-"""Train the flights model: a SageMaker script-mode script that runs the same way on a laptop.
+"""Train gradient-boosted trees: a SageMaker script-mode script that runs the same way on a laptop.
 
 Reads SM_CHANNEL_TRAIN and SM_CHANNEL_VALIDATION (data.parquet, with its columns described in the metadata). Writes
 SM_MODEL_DIR and SM_OUTPUT_DATA_DIR. Keeps checkpoints in SM_CHECKPOINT_DIR (/opt/ml/checkpoints where it is not set).
@@ -16,8 +16,8 @@ import math
 import os
 import sys
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,7 +29,7 @@ import xgboost as xgb
 from pipelines.container.checkpoints import Checkpoints
 from pipelines.container.signals import Stopped, StopSignal
 from pipelines.container.tracking import Tracker
-from pipelines.datasets.flights.model import Model, Schema
+from pipelines.defaults.model import Model, Schema
 from pipelines.system.files import sha256
 
 DATA_FILE = "data.parquet"
@@ -70,7 +70,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     Raises:
         InvalidInput: a hyperparameter is unknown, or its value is wrong.
     """
-    parser = _Parser(description="Trains the flights model.", allow_abbrev=False)
+    parser = _Parser(description="Trains gradient-boosted trees.", allow_abbrev=False)
     parse_count, parse_amount = _make_number_parser(int, 0), _make_number_parser(float, 0)
     parser.add_argument(
         "--num_round", type=_make_number_parser(int, 1), default=400, help="largest number of boosting rounds"
@@ -126,16 +126,31 @@ def read_channel(folder: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     Raises:
         InvalidInput: the file does not exist, is damaged, or has no description.
     """
+    with _open_channel(folder) as file:
+        return file.read().to_pandas(), _parse_description(file)
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """Return the description of the columns of a channel: `dataset`, `features`, `label`. Raises as `read_channel`."""
+    with _open_channel(folder) as file:
+        return _parse_description(file)
+
+
+@contextmanager
+def _open_channel(folder: Path) -> Iterator[pq.ParquetFile]:
     path = folder / DATA_FILE
     try:
         # Not read_table: it would read the files of a folder, and add columns that are named in the path.
         with pq.ParquetFile(path) as file:
-            table = file.read()
-        description = json.loads((table.schema.metadata or {}).get(b"leeway", b""))
+            yield file
     except (OSError, pa.ArrowException, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).rstrip(".")
         raise InvalidInput(f"{path} cannot be read: {reason}. The step `preprocess` writes it.") from None
-    return table.to_pandas(), description
+
+
+def _parse_description(file: pq.ParquetFile) -> dict[str, Any]:
+    description: dict[str, Any] = json.loads((file.schema_arrow.metadata or {}).get(b"leeway", b""))
+    return description
 
 
 class Training:
@@ -268,7 +283,8 @@ def main() -> int:
 
 
 def _train(args: argparse.Namespace, stop_signal: StopSignal) -> None:
-    tracker = Tracker(args.output_data_dir, os.environ.get("TRAINING_JOB_NAME", "local"), "flights")
+    experiment = read_description(args.train).get("dataset", "local")
+    tracker = Tracker(args.output_data_dir, os.environ.get("TRAINING_JOB_NAME", "local"), experiment)
     tracker.start({name: value for name, value in vars(args).items() if not isinstance(value, Path)})
     model = Training(args, tracker, stop_signal).run()
     model.save(args.model_dir)

@@ -1,0 +1,52 @@
+"""Find files of code: Leeway's own, those of the project's datasets, and those that a bundle.txt lists."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+CODE = Path(__file__).parents[1]
+"""Folder from which `pipelines` is imported."""
+
+
+def find_code(name: str, project: Path) -> Path:
+    """Return the path of a file of the project. A project without Leeway's code uses the code that is installed.
+
+    Args:
+        name: path of the file, such as pipelines/defaults/training.py or datasets/orders/training.py.
+        project: folder of the project.
+    """
+    # Never some files from here and some from there: a project with its own code may be at another version.
+    uses_installation = name.startswith("pipelines/") and not (project / "pipelines").is_dir()
+    return (CODE if uses_installation else project) / name
+
+
+def locate_bundle(listing: Path, project: Path) -> dict[str, Path]:
+    """Map each path that a listing names to the file on this machine, which may not exist.
+
+    A path such as pipelines/errors.py is found by `find_code`. A dataset's own files are listed as
+    pipelines/datasets/NAME/FILE, as they are imported; they are in the folder of the listing, wherever that is.
+
+    Args:
+        listing: text file with paths, separated by white space.
+        project: folder of the project.
+    """
+    own_prefix = f"pipelines/datasets/{listing.parent.name}/"
+    return {
+        name: listing.parent / name.removeprefix(own_prefix)
+        if name.startswith(own_prefix)
+        else find_code(name, project)
+        for name in listing.read_text(encoding="utf-8").split()
+    }
+
+
+def list_dataset_folders(project: Path) -> list[Path]:
+    """List the folders that hold the project's own datasets, a package each.
+
+    They are those of the environment variable LEEWAY_DATASETS, relative to the project and separated as in PATH; by
+    default the project's folder datasets/. A folder that does not exist is left out.
+    """
+    # Read here and not from the settings: a training script that imports its dataset's modules has no settings.
+    names = os.environ.get("LEEWAY_DATASETS") or "datasets"
+    folders = [project.absolute() / Path(name).expanduser() for name in names.split(os.pathsep) if name]
+    return [folder for folder in folders if folder.is_dir()]

@@ -1,0 +1,46 @@
+"""Load a packaged model and score rows with it, in a process that can import none of the project's code.
+
+A script with two arguments: the folder of the package, and a Parquet file with rows of features. It exits with code 0,
+or writes a traceback and exits with code 1. `pipelines` can only be imported from the package's own folder `code`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+
+
+class PackageFinder:
+    """Finds `pipelines` in the package alone, wherever else it is installed."""
+
+    def __init__(self, package: Path) -> None:
+        self.folder = str(package / "code")
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
+        """Find the module `pipelines`; return None for each other name, which Python's own finders look for.
+
+        Raises:
+            ModuleNotFoundError: the package has no such module.
+        """
+        if name != "pipelines":
+            return None
+        spec = PathFinder.find_spec(name, [self.folder])
+        if spec is None:
+            raise ModuleNotFoundError("the package has no module 'pipelines'", name=name)
+        return spec
+
+
+def main(package: str, rows: str) -> None:
+    """Load the model, and score the rows."""
+    del sys.path[0]  # the folder of this script
+    sys.meta_path.insert(0, PackageFinder(Path(package)))
+    import mlflow.pyfunc
+    import pandas as pd
+
+    mlflow.pyfunc.load_model(package).predict(pd.read_parquet(rows))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

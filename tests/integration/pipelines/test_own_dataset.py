@@ -1,0 +1,194 @@
+"""Test a dataset of two files in a project of its own: from its source to a judged version, by the command line."""
+
+import datetime as dt
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import yaml
+
+from pipelines.dataset import list_datasets, load_dataset
+from pipelines.errors import DataError, SpecError
+from pipelines.lake import Lake
+from pipelines.steps import ingest, preprocess, snapshot, validate
+from tests.conftest import set_home
+from tests.tools.names import name_for_test
+from tests.tools.policies import EASY_POLICY
+
+DESCRIPTION = """
+from pipelines.dataset import Dataset
+
+DATASET = Dataset(
+    name="arrivals",
+    key=("date", "carrier", "flight", "origin"),
+    label="late",
+    later_known=("dep_time", "dep_delay", "arr_time", "arr_delay", "air_time", "late"),
+    features={"sched_dep_time": "number", "distance": "number", "carrier": "category", "origin": "category"},
+)
+"""
+SOURCE = "from pipelines.datasets.flights.source import open_source\n"
+SUITE = {
+    "name": "arrivals",
+    "expectations": [
+        {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 1}, "severity": "critical"},
+        {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "date"}, "severity": "critical"},
+    ],
+}
+PARAMS = {
+    "snapshot": {"as_of": "2013-01-12", "train_days": 6, "holdout_days": 3, "min_train_days": 4},
+    "preprocess": {"validation_days": 2},
+    "train": {"hyperparameters": {"num_round": 20, "max_depth": 3, "nthread": 1}},
+    "gate": {"policy": {**EASY_POLICY, "serving": {}}},
+}
+
+
+def write_dataset(folder: Path, **files: str) -> Path:
+    """Write the files of the dataset `arrivals` below `folder`; return the dataset's folder."""
+    package = folder / "arrivals"
+    package.mkdir(parents=True)
+    for name, text in {"__init__": DESCRIPTION, "source": SOURCE, **files}.items():
+        (package / f"{name}.py").write_text(text)
+    return package
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return the folder of a project with the dataset `arrivals`, its suite and its parameters, and nothing else."""
+    folder = tmp_path / "project"
+    write_dataset(folder / "datasets")
+    (folder / "expectations").mkdir()
+    (folder / "expectations/arrivals.json").write_text(json.dumps(SUITE))
+    (folder / "params.yaml").write_text(yaml.safe_dump(PARAMS))
+    return folder
+
+
+@pytest.fixture
+def run_in_project(project: Path, commands: Any, mlflow_uri: str) -> Callable[..., Any]:
+    """Return the function that runs a step in the project's folder; it returns the step's result."""
+
+    def run(*arguments: str) -> Any:
+        variables = {"LEEWAY_PROJECT": str(project), "LEEWAY_HOME": str(project / ".leeway")}
+        process = commands.run_step(*arguments, env={**variables, "MLFLOW_TRACKING_URI": mlflow_uri}, cwd=project)
+        assert process.code == 0, process.err
+        return json.loads(process.out)
+
+    return run
+
+
+def test_two_files_are_a_dataset(run_in_project: Callable[..., Any], request: pytest.FixtureRequest) -> None:
+    model = name_for_test("own-", request.node.name)
+    run_in_project("backfill", "--first", "2013-01-01", "--last", "2013-01-11")
+    run_in_project("snapshot")
+    run_in_project("preprocess")
+    assert run_in_project("train")["training_job"].startswith("local-arrivals-")
+    version = run_in_project("evaluate", "--register-as", model)["version"]
+    verdict = run_in_project("gate", "--model-name", model, "--version", version)
+    outcomes = {check["name"]: check["outcome"] for check in verdict["checks"]}
+    assert verdict["outcome"] == "passed", verdict["reason"]
+    assert outcomes["the packaged model can be loaded where the project's code is not"] == "passed"
+
+
+def test_leeway_datasets_names_other_folders(home: Path, tmp_path: Path, commands: Any) -> None:
+    write_dataset(tmp_path / "ours")
+    command = (sys.executable, "-c", "from pipelines.dataset import list_datasets; print(*list_datasets())")
+    project, all_names = {"LEEWAY_PROJECT": str(tmp_path)}, "arrivals flights weather\n"
+    assert commands.run(*command, env={**project, "LEEWAY_DATASETS": "ours"}).out == all_names
+    assert commands.run(*command, env={"LEEWAY_DATASETS": str(tmp_path / "ours")}).out == all_names
+    assert commands.run(*command, env=project).out == "flights weather\n", "the negative control"
+    step = ("ingest", "--dataset", "x", "--partition", "2013-01-01")
+    process = commands.run_step(*step, env={**project, "LEEWAY_DATASETS": "none"})
+    assert (process.code, process.out) == (2, "")
+    assert f"LEEWAY_DATASETS: {tmp_path}/none is not a folder" in process.err
+
+
+@pytest.fixture
+def add_folder(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder whose packages are datasets of this process."""
+    from pipelines import datasets
+
+    monkeypatch.setattr(datasets, "__path__", [*datasets.__path__, str(tmp_path / "ours")])
+    for name in [name for name in sys.modules if name.startswith("pipelines.datasets.arrivals")]:
+        monkeypatch.delitem(sys.modules, name)
+    return tmp_path / "ours"
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("import no_such_module", "there is no module no_such_module"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("x = (", r"SyntaxError: '\(' was never closed"),
+    ],
+)
+def test_a_package_that_cannot_be_imported_is_one_line(add_folder: Path, code: str, problem: str) -> None:
+    write_dataset(add_folder, __init__=code)
+    with pytest.raises(SpecError, match=rf"^the dataset 'arrivals' cannot be loaded: {problem}") as error:
+        load_dataset("arrivals")
+    assert "\n" not in str(error.value)
+    assert list_datasets() == ["flights", "weather"]
+
+
+def test_two_packages_of_one_name_are_refused(add_folder: Path) -> None:
+    write_dataset(add_folder).rename(add_folder / "weather")
+    with pytest.raises(SpecError, match=r"two packages are called weather: .*pipelines/datasets/weather and .*ours"):
+        load_dataset("weather")
+
+
+def test_the_training_uses_the_files_of_the_package_before_the_defaults(add_folder: Path) -> None:
+    package = write_dataset(add_folder, model="from pipelines.defaults.model import load\n")
+    dataset = load_dataset("arrivals")
+    assert dataset.package == package
+    assert dataset.find_file("model.py") == package / "model.py"
+    assert dataset.find_file("training.py").parent.name == "defaults"
+    files = dataset.locate_bundle()
+    assert files["pipelines/datasets/arrivals/model.py"] == package / "model.py"
+    assert all(path.is_file() for path in files.values())
+    assert dataset.import_module("model").__name__ == "pipelines.datasets.arrivals.model"
+    (package / "model.py").unlink()
+    assert "pipelines/datasets/arrivals/model.py" not in dataset.locate_bundle(), "the negative control"
+
+
+NUMBER_LABEL = DESCRIPTION.replace('label="late"', 'label="arr_delay"')
+NO_LABEL = DESCRIPTION.replace('label="late"', 'label="delayed"')
+
+
+@pytest.mark.parametrize(
+    ("description", "problem"),
+    [
+        (NUMBER_LABEL, "the label arr_delay of arrivals is int32: it must be true or false"),
+        (NO_LABEL, "the rows of arrivals have no column delayed, its label"),
+    ],
+)
+def test_a_label_that_is_not_true_or_false_is_refused_before_a_day_is_published(
+    add_folder: Path, project: Path, monkeypatch: pytest.MonkeyPatch, description: str, problem: str
+) -> None:
+    write_dataset(add_folder, __init__=description)
+    set_home(monkeypatch, project / ".leeway", project)
+    fields = {"dataset": "arrivals", "partition": "2013-01-02"}
+    ingest.run(ingest.IngestSpec.parse(fields, "test"))
+    with pytest.raises(DataError, match=problem):
+        validate.run(validate.ValidateSpec.parse(fields, "test"))
+    assert Lake.open().count_rows_by_day("arrivals") == {}
+
+
+def test_labels_of_one_kind_are_refused_before_the_training(
+    add_folder: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_dataset(add_folder)
+    set_home(monkeypatch, project / ".leeway", project)
+    for number in range(1, 12):
+        day = dt.date(2013, 1, number)
+        rows = load_dataset("arrivals").open_source().read(day).read_all()
+        label = pa.array([number > 8 or None if value is None else number > 8 for value in rows["late"].to_pylist()])
+        Lake.open().write_partition(
+            "arrivals", day, rows.set_column(rows.schema.get_field_index("late"), "late", label)
+        )
+    monkeypatch.chdir(project)
+    snapshot.run(snapshot.SnapshotSpec.parse({"dataset": "arrivals", **PARAMS["snapshot"]}, "test"))
+    with pytest.raises(DataError, match="each row of train has the label false"):
+        preprocess.run(preprocess.PreprocessSpec(validation_days=2))
+    assert not Path("data/features").exists()
