@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,11 @@ from pipelines.validation.suites.results import ExpectationResult
 COUNTS = ("element_count", "unexpected_count", "missing_count")
 MAX_ROUNDING = 1e-9
 """Largest relative difference that counts as rounding. Sums, means and deviations depend on the order of additions."""
+SUMMED = ("expect_column_mean_to_be_between", "expect_column_stdev_to_be_between", "expect_column_sum_to_be_between")
+"""Expectations whose observed value is made of a sum. Large values that cancel leave their rounding errors in it."""
+
+MAX_SQUARED = 1e150
+"""Largest value whose square, summed over many rows, is still a float."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,8 @@ def compare_results(pairs: Sequence[tuple[ExpectationResult, ExpectationResult]]
 
 def _find_difference(ours: ExpectationResult, theirs: ExpectationResult, rows: Rows) -> str:
     """Return what differs; empty if nothing does."""
-    if ours.success != theirs.success and not _differ_by_rounding(ours, theirs):
+    tolerance = _compute_tolerance(ours, rows)
+    if ours.success != theirs.success and not _differ_by_rounding(ours, theirs, tolerance):
         return "success"
     if ours.error and theirs.error:
         return ""
@@ -56,23 +63,64 @@ def _find_difference(ours: ExpectationResult, theirs: ExpectationResult, rows: R
         # Great Expectations adds no count of distinct values where there are none.
         if (ours.result.get(name) or 0) != (theirs.result.get(name) or 0):
             return name
-    if not _is_equal(ours.result.get("observed_value"), theirs.result.get("observed_value")):
+    if not _is_equal(ours.result.get("observed_value"), theirs.result.get("observed_value"), tolerance):
         return "observed_value"
     has_unexpected_sql = bool(ours.unexpected_sql and theirs.unexpected_sql)
     return "unexpected rows" if has_unexpected_sql and _count_different_rows(ours, theirs, rows) else ""
 
 
-def _differ_by_rounding(ours: ExpectationResult, theirs: ExpectationResult) -> bool:
-    """Return whether the observed values differ, but only by rounding: a bound may then lie between them."""
+def _compute_tolerance(result: ExpectationResult, rows: Rows) -> float:
+    """Compute the largest absolute difference that rounding explains: one rounding error for each addition.
+
+    0 for an expectation whose value is no sum, and for a column with an infinite value or with no values. Infinite for
+    values whose squares exceed the range of a float: then the standard deviation of Great Expectations is infinite.
+    """
+    expectation = result.expectation
+    if expectation.type not in SUMMED or result.error:
+        return 0.0
+    value = rows.build_value_sql(expectation.column)
+    count, largest = rows.query(f"count({value}), max(abs({value}::DOUBLE))")[0]
+    if largest is None or not math.isfinite(largest):
+        return 0.0
+    if largest > MAX_SQUARED:
+        return math.inf
+    additions = count**2 if expectation.type == "expect_column_sum_to_be_between" else count
+    return float(additions * largest * sys.float_info.epsilon)
+
+
+def _differ_by_rounding(ours: ExpectationResult, theirs: ExpectationResult, tolerance: float) -> bool:
+    """Return whether only rounding separates the observed values, or the value and a bound.
+
+    Great Expectations compares a long integer with its bound as floats, which have no odd numbers above 2**53. DuckDB
+    compares them exactly.
+    """
     values = [result.result.get("observed_value") for result in (ours, theirs)]
-    return all(isinstance(value, float) for value in values) and values[0] != values[1] and _is_equal(*values)
+    if values[0] == values[1] and isinstance(values[0], int):
+        bounds = [ours.expectation.kwargs.get(name) for name in ("min_value", "max_value")]
+        return any(bound is not None and values[0] != bound and float(values[0]) == float(bound) for bound in bounds)
+    are_floats = all(isinstance(value, float) for value in values)
+    return are_floats and values[0] != values[1] and _is_equal(values[0], values[1], tolerance)
 
 
-def _is_equal(our_value: Any, their_value: Any) -> bool:
-    """Return whether two observed values are equal, apart from rounding and notation."""
+def _is_equal(our_value: Any, their_value: Any, tolerance: float = 0.0) -> bool:
+    """Return whether two observed values are equal, apart from rounding and notation.
+
+    Args:
+        our_value: value of DuckDB.
+        their_value: value of Great Expectations.
+        tolerance: absolute difference that counts as rounding, whatever the size of the values.
+    """
     numbers = [_to_number(value) for value in (our_value, their_value)]
     if None not in numbers:
-        return numbers[0] == numbers[1] or math.isclose(*numbers, rel_tol=MAX_ROUNDING)  # type: ignore[arg-type]
+        return (
+            numbers[0] == numbers[1]
+            or math.isinf(tolerance)
+            or math.isclose(
+                *numbers,  # type: ignore[arg-type]
+                rel_tol=MAX_ROUNDING,
+                abs_tol=tolerance,
+            )
+        )
     if isinstance(our_value, list) and isinstance(their_value, list):
         return len(our_value) == len(their_value) and all(map(_is_equal, our_value, their_value))
     missing_values = (None, "NaT", "nan")

@@ -109,6 +109,19 @@ FIGURES = [
     Figure(ADR_17, "at 90 % it refuses {78} of flights", "completeness", ("facts", f"flights: {CUT_DAYS}", "1")),
     Figure(ADR_17, "78 of flights and {90} of weather", "completeness", ("facts", f"weather: {CUT_DAYS}", "1")),
     Figure(ADR_17, "Of {91} days that were cut", "completeness", ("facts", f"weather: {CUT_DAYS}", "2")),
+    *(
+        Figure("docs/how-to/training-script.md", text, "interruptions", path)
+        for text, path in (
+            ("trains {100} times in Airflow", ("facts", "runs")),
+            ("interrupted the jobs {287} times", ("facts", "interruptions")),
+            ("All {100} trainings completed", ("facts", "finished")),
+            ("lost at most {2.2} s of work", ("facts", "max_lost_s")),
+            ("and {0.5} s in the median", ("seconds", "work lost by an interruption", "median")),
+            ("A training of {10} s", ("seconds", "the training script without Airflow", "median")),
+            ("took {21} s as a task", ("seconds", "a DAG run of the operator, not interrupted", "median")),
+            ("and {46} s with up to five", ("seconds", "a DAG run, interrupted at most 5 times", "median")),
+        )
+    ),
     Figure(ADR_10, "it takes {7.2} s", "preprocess", ("seconds", "preprocess on DuckDB, 10 M rows", "median")),
     Figure(ADR_10, "pandas takes {24.8} s", "preprocess", ("seconds", "pandas, 10 M rows (peer)", "median")),
     Figure(ADR_10, "it takes {1.7} s", "preprocess", ("seconds", "preprocess on DuckDB, 1 M rows", "median")),

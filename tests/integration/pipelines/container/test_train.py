@@ -204,7 +204,7 @@ def test_refuses_to_train_without_features(home: Path) -> None:
 
 
 def test_refuses_an_unknown_dataset(features: Path) -> None:
-    with pytest.raises(SpecError, match="no dataset"):
+    with pytest.raises(SpecError, match="has the features of flights, not of nope"):
         train(TrainSpec(dataset="nope"))
 
 

@@ -73,7 +73,8 @@ def decide(model_version: Any, last: dt.date, **fields: Any) -> drift.DriftResul
 
 
 def test_refuses_a_policy_that_no_history_can_meet() -> None:
-    spec = {"model_name": "flights", "partition": "2013-04-07", "policy": {"at_least": 61, "of_last": 90}}
+    spec: dict[str, Any] = {"dataset": "flights", "model_name": "flights", "partition": "2013-04-07"}
+    spec["policy"] = {"at_least": 61, "of_last": 90}
     with pytest.raises(ValidationError, match="there would never be an alarm"):
         drift.DriftSpec.model_validate(spec)
     assert drift.DriftSpec.model_validate({**spec, "history_days": 61}).policy.at_least == 61

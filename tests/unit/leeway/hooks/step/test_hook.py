@@ -10,6 +10,8 @@ import threading
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowTaskTimeout
 from leeway.hooks.step import hook as module
@@ -214,9 +216,9 @@ def test_sigkill_of_the_task_ends_the_step_and_its_children(commands, tmp_path, 
     copy_pipelines(package, textwrap.dedent(script))
     for split in ("train", "validation"):
         (tmp_path / "features" / split).mkdir(parents=True)
-        (tmp_path / "features" / split / "data.parquet").write_bytes(b"rows")
+        pyarrow.parquet.write_table(pa.table({"row": [1]}), tmp_path / "features" / split / "data.parquet")
     env = {"LEEWAY_PROJECT": str(tmp_path), "PYTHONPATH": f"{tmp_path}:{ROOT / 'plugins'}"}
-    spec = json.dumps({"features": str(tmp_path / "features")})
+    spec = json.dumps({"dataset": "flights", "features": str(tmp_path / "features")})
     task = commands.start(sys.executable, "-c", OPERATOR, sys.executable, spec, env=env)
     until((tmp_path / "child-0").exists)
     until(lambda: (tmp_path / "child-0").stat().st_size)
