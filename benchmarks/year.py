@@ -102,7 +102,7 @@ def check_backfill(client: AirflowClient, clone: StackClone, days: int) -> dict[
     Raises:
         RuntimeError: a day is missing, duplicated, published more than once, or has other rows than its source.
     """
-    state, tasks = json.loads(clone.run_python("-c", LAKE_SCRIPT).stdout), client.list_tasks(DAG, "~")
+    state, tasks = json.loads(clone.run_python("-c", LAKE_SCRIPT).stdout), client.list_task_instances(DAG, "~")
     failed_count = sum(task["state"] != "success" for task in tasks)
     faults = count_faults(state, count_source_rows(days)) | {"tasks failed": failed_count}
     if any(faults.values()):
@@ -153,7 +153,7 @@ def _count_repeated(commits: list[str | None]) -> int:
 
 def _read_task_seconds(client: AirflowClient) -> dict[str, list[float]]:
     """Return the seconds that each task ran, and that it waited in the queue."""
-    tasks = [task for task in client.list_tasks(DAG, "~") if task["start_date"] and task["queued_when"]]
+    tasks = [task for task in client.list_task_instances(DAG, "~") if task["start_date"] and task["queued_when"]]
     rows = {
         f"the task {step}, 8 runs at once": [task["duration"] for task in tasks if task["task_id"] == step]
         for step in STEPS

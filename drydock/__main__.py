@@ -28,12 +28,12 @@ from drydock.faults.spot_market import Policy
 from drydock.faults.spot_policy import parse_policy
 from drydock.host.executor import Executor
 from drydock.options import ExecutorName
-from drydock.settings import Settings, get_machine_cores, get_machine_memory_gib
+from drydock.settings import Settings, get_machine_memory_gib, get_usable_cores
 
 EXIT_INVALID, EXIT_TRY_AGAIN = 2, 75
 # Seconds between two checks for a signal.
 SIGNAL_CHECK_S = 0.2
-MACHINE_CORES, MACHINE_MEMORY_GIB = get_machine_cores(), get_machine_memory_gib()
+MACHINE_CORES, MACHINE_MEMORY_GIB = get_usable_cores(), get_machine_memory_gib()
 
 app = typer.Typer(
     add_completion=False,

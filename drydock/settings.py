@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 
 
-def get_machine_cores() -> int:
+def get_usable_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -30,8 +30,8 @@ class Settings:
         checkpoint_interval_s: Seconds between two uploads of a checkpoint folder to S3.
         shutdown_grace_s: Seconds between SIGTERM and SIGKILL for running jobs when the server itself ends.
         s3_url: URL of another server that has the S3 buckets; "" if this server has them.
-        s3_patience_s: Seconds for which a failed request to S3 is retried, if its error may be temporary.
-        has_invented_answers: Whether moto invents answers for the SageMaker operations that drydock refuses otherwise.
+        s3_retry_s: Seconds for which a failed request to S3 is retried, if its error may be temporary.
+        gives_invented_answers: Whether moto invents answers for SageMaker operations that drydock refuses otherwise.
         own_hosts: Host names of this server, in addition to those that `api.http.own_hosts` always accepts.
     """
 
@@ -43,8 +43,8 @@ class Settings:
     checkpoint_interval_s: float = 0.5
     shutdown_grace_s: float = 5.0
     s3_url: str = ""
-    s3_patience_s: float = 60.0
-    has_invented_answers: bool = False
+    s3_retry_s: float = 60.0
+    gives_invented_answers: bool = False
     own_hosts: tuple[str, ...] = ()
 
     @property

@@ -22,7 +22,7 @@ from stack.jobs.request import LAST_DAY, Request
 from stack.layout import Layout
 from stack.services.health import build_health_checks
 from stack.services.ports import PREFERRED_PORTS
-from stack.services.readiness import raise_if_dead
+from stack.services.readiness import load_live_stack
 from stack.services.record import Stack
 from stack.services.start_stop import find_running_stack, start_stack, stop_stack
 
@@ -90,7 +90,7 @@ def _explain_end(layout: Layout) -> str:
     if stack is None:
         return ""
     try:
-        raise_if_dead(layout, stack)
+        load_live_stack(layout, stack)
     except UnavailableError as error:
         return f" {error.message}"
     return ""

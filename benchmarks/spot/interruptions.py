@@ -33,7 +33,7 @@ from stack.layout import Layout
 from stack.services import start_stop
 from stack.services.commands import USER, read_password
 from stack.services.ports import ANY_PORTS
-from stack.services.readiness import raise_if_dead
+from stack.services.readiness import load_live_stack
 
 PROJECT = Path(__file__).parents[2]
 RUNS = int(os.environ.get("LEEWAY_BENCH_RUNS", "100"))
@@ -160,7 +160,7 @@ def _run_stack(project: Path) -> Iterator[dict[str, Any]]:
     clients = {name: boto3.client(name, endpoint_url=stack.drydock_url, **keys) for name in ("sagemaker", "logs", "s3")}
     try:
         api = AirflowClient(stack.airflow_url, USER, read_password(layout))
-        wait_until_parsed(api, ["bench"], stack.started_at, lambda: raise_if_dead(layout, stack))
+        wait_until_parsed(api, ["bench"], stack.started_at, lambda: load_live_stack(layout, stack))
         yield {"api": api, "url": stack.drydock_url, **clients}
     finally:
         start_stop.stop_stack(layout)

@@ -37,7 +37,7 @@ class DrydockBackend(ModelsBackend):
     def __init__(self, queue: JobQueue, store: Store, region_name: str, account_id: str) -> None:
         super().__init__(region_name, account_id)
         self.queue, self.store = queue, store
-        self.has_invented_answers = queue.settings.has_invented_answers
+        self.gives_invented_answers = queue.settings.gives_invented_answers
         self.jobs: dict[type[Job], dict[str, Any]] = {kind: {} for kind in KINDS}
         # moto's tagging and Search read these attributes.
         self.training_jobs: dict[str, FakeTrainingJob] = self.jobs[TrainingJob]

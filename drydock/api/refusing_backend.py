@@ -15,7 +15,7 @@ from drydock.jobs.rules import refuse
 class RefusingBackend(SageMakerModelBackend):
     """The SageMaker backend of one account and region. It refuses what does not run here."""
 
-    has_invented_answers = False
+    gives_invented_answers = False
     """Whether moto's invented answers are given nevertheless."""
 
     def create_endpoint(self, *args: Any, **kwargs: Any) -> Any:
@@ -55,7 +55,7 @@ class RefusingBackend(SageMakerModelBackend):
         Raises:
             NotImplementedError: The request has a ValidationSpecification, which nothing runs. A retry cannot help.
         """
-        if self.has_invented_answers:
+        if self.gives_invented_answers:
             return str(super().create_model_package(*args, **kwargs))
         if kwargs.get("validation_specification"):
             refuse_operation("CreateModelPackage with a ValidationSpecification", "validations of model packages")
@@ -64,5 +64,5 @@ class RefusingBackend(SageMakerModelBackend):
         return arn
 
     def _check_operation(self, name: str) -> None:
-        if not self.has_invented_answers:
+        if not self.gives_invented_answers:
             check_operation(name)

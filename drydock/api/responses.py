@@ -33,7 +33,7 @@ OPERATIONS = tuple(
 class DrydockResponse(SageMakerResponse):
     """Answers requests to SageMaker: drydock's operations itself, those that only store as moto does, and no others."""
 
-    has_invented_answers: ClassVar[bool] = False
+    gives_invented_answers: ClassVar[bool] = False
     """Whether moto also answers the operations for which nothing runs."""
 
     # With the raw body, drydock refuses a body that is not UTF-8. moto would fail while it decodes such a body.
@@ -45,7 +45,7 @@ class DrydockResponse(SageMakerResponse):
         Raises:
             NotImplementedError: moto would invent the answer. A retry cannot help.
         """
-        if not self.has_invented_answers:
+        if not self.gives_invented_answers:
             check_operation(self._get_action())
         if self._get_action() not in OPERATIONS:
             super().parse_parameters(request)
@@ -152,4 +152,4 @@ class DrydockResponse(SageMakerResponse):
 class InventingResponse(DrydockResponse):
     """Answers requests to SageMaker as `DrydockResponse` does, and with moto's invented answers where nothing runs."""
 
-    has_invented_answers = True
+    gives_invented_answers = True

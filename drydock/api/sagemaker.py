@@ -35,7 +35,7 @@ class HttpBackend(DrydockBackend):
     @property
     def url_paths(self) -> dict[str, Any]:
         """The only path of SageMaker's protocol, with drydock's handler."""
-        return {"/$": (InventingResponse if self.has_invented_answers else DrydockResponse).dispatch}
+        return {"/$": (InventingResponse if self.gives_invented_answers else DrydockResponse).dispatch}
 
 
 def install(queue: JobQueue, store: Store) -> None:
@@ -47,7 +47,7 @@ def install(queue: JobQueue, store: Store) -> None:
     """
     sagemaker_backends.clear()
     sagemaker_backends.backend = bind_arguments(HttpBackend, queue, store)
-    if not queue.settings.has_invented_answers:
+    if not queue.settings.gives_invented_answers:
         sagemakerruntime_backends.clear()
         sagemakerruntime_backends.backend = RefusingRuntime
     store.create_tables(SCHEMA)

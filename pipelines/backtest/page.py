@@ -36,7 +36,7 @@ def write_report(folder: Path, backtest: Backtest) -> Path:
     return write_page(folder / PAGE, PAGE, [picture], backtest=backtest, **values)
 
 
-def format_lines(backtest: Backtest) -> list[str]:
+def summarize_backtest(backtest: Backtest) -> list[str]:
     """Summarize the backtest for a terminal: a heading, and one line for each strategy."""
     span = f"{_format_month(backtest, 0)} to {_format_month(backtest, -1)}"
     rows = sum(month.rows for month in backtest.months)
@@ -72,8 +72,8 @@ def _build_strategy_row(strategy: Strategy, backtest: Backtest) -> dict[str, Any
     worst_index = min(range(len(monthly_auc)), key=monthly_auc.__getitem__)
     return {
         "name": strategy.name,
-        "trainings": len(strategy.trained),
-        "refused": sum(not model.passed for model in strategy.trained),
+        "trainings": len(strategy.trained_models),
+        "refused": sum(not model.passed for model in strategy.trained_models),
         "cost": "-" if strategy.cost_usd is None else f"{strategy.cost_usd:.4f}",
         "auc": fmean(monthly_auc),
         "worst": monthly_auc[worst_index],
@@ -87,7 +87,11 @@ def _build_month_rows(backtest: Backtest) -> Iterator[dict[str, Any]]:
     for index, month in enumerate(backtest.months):
         best_auc = max(monthly_auc[index] for monthly_auc in monthly_aucs)
         cells = [
-            {"auc": monthly_auc[index], "best": monthly_auc[index] == best_auc, "as_of": strategy.served[index].as_of}
+            {
+                "auc": monthly_auc[index],
+                "best": monthly_auc[index] == best_auc,
+                "as_of": strategy.serving_models[index].as_of,
+            }
             for strategy, monthly_auc in zip(backtest.strategies, monthly_aucs, strict=True)
         ]
         yield {"month": _format_month(backtest, index), "rows": month.rows, "cells": cells}
@@ -99,7 +103,7 @@ def _summarize(strategy: Strategy, backtest: Backtest) -> str:
 
 
 def _format_trainings(strategy: Strategy) -> str:
-    count = len(strategy.trained)
+    count = len(strategy.trained_models)
     return f"{count} training{'s' if count > 1 else ''}"
 
 

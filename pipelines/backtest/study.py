@@ -63,19 +63,19 @@ class Strategy:
 
     name: str
     rule: str
-    served: Sequence[BackfilledModel]
+    serving_models: Sequence[BackfilledModel]
     """For each month, the model that would have served."""
-    trained: Sequence[BackfilledModel]
+    trained_models: Sequence[BackfilledModel]
     """Every model that would have been trained; models that did not pass the gate are included."""
 
     def list_monthly_auc(self, months: Sequence[Month]) -> list[float]:
         """List the AUC of the serving model for each month."""
-        return [month.auc[model.version] for month, model in zip(months, self.served, strict=True)]
+        return [month.auc[model.version] for month, model in zip(months, self.serving_models, strict=True)]
 
     @property
     def cost_usd(self) -> float | None:
         """Cost of all trainings of the strategy; None where the ledger lacks one of them."""
-        costs = [model.cost_usd for model in self.trained]
+        costs = [model.cost_usd for model in self.trained_models]
         return None if None in costs else sum(cost for cost in costs if cost is not None)
 
 

@@ -47,5 +47,5 @@ def write_report(
     backtest = run_backtest(model, load_dataset(dataset or model), begin, end, delay, drop)
     folder = Path(out) if out else settings().home / "backtest" / model
     page = backtest_page.write_report(folder, backtest)
-    for line in (*backtest_page.format_lines(backtest), str(page)):
+    for line in (*backtest_page.summarize_backtest(backtest), str(page)):
         write_line(line)

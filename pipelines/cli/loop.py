@@ -105,7 +105,7 @@ def write_report(
     study = run_study(model, find_dataset(dataset), begin, end)
     folder = Path(out) if out else settings().home / "docs" / "loop" / model
     page = loop_report.write_report(folder, study)
-    for line in (*loop_report.format_lines(study), str(page)):
+    for line in (*loop_report.summarize_study(study), str(page)):
         write_line(line)
 
 

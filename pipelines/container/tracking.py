@@ -169,7 +169,7 @@ def _connect(job: str, experiment: str) -> _MlflowRun | None:
         run = runs[0] if runs else client.create_run(experiment_id, run_name=job, tags={JOB_TAG: job})
         return _MlflowRun(client, run.info.run_id, Metric)
     except Exception as error:  # a server that fails here must not stop the training
-        sys.stderr.write(f"MLflow at {uri} refused ({error}): this run is recorded in files only.\n")
+        sys.stderr.write(f"MLflow at {uri} failed ({error}): this run is recorded in files only.\n")
         return None
 
 

@@ -65,7 +65,7 @@ def get_end_time(job: Mapping[str, Any]) -> dt.datetime:
     return end_time
 
 
-def get_instances(job: Mapping[str, Any]) -> Mapping[str, Any]:
+def get_instance_fields(job: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the InstanceType and InstanceCount of a processing or transform job."""
     if "TransformResources" in job:
         return dict(job["TransformResources"])
@@ -81,7 +81,7 @@ def to_on_demand_record(job: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         job: response of DescribeProcessingJob or DescribeTransformJob.
     """
-    kind, instances = get_kind(job), get_instances(job)
+    kind, instances = get_kind(job), get_instance_fields(job)
     start_time = job.get(f"{kind}StartTime")
     end_time = get_end_time(job)
     run_time_s = math.ceil((end_time - start_time).total_seconds()) if start_time else 0

@@ -110,7 +110,7 @@ def draw_chart(path: Path, rows: Sequence[Row]) -> None:
     from pipelines.pages.drawing import plt, save_figure
 
     months = sorted({_get_key_value(row, "month") for row in rows})
-    costs_by_type, savings_by_month = _sum_stacks(rows)
+    costs_by_type, savings_by_month = _sum_by_month_and_type(rows)
     figure, axis = plt.subplots(figsize=(max(6.0, 0.7 * len(months) + 3.5), 4.2), layout="constrained")
     tops = [0.0] * len(months)
     for (name, amounts), color in zip(costs_by_type.items(), COLORS, strict=False):
@@ -152,7 +152,7 @@ def _format_axis(axis: Any, title: str) -> None:
     )
 
 
-def _sum_stacks(rows: Iterable[Row]) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
+def _sum_by_month_and_type(rows: Iterable[Row]) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
     """Return the cost by instance type and month, and what spot saved by month, both in USD.
 
     The instance type with the highest cost comes first, `OTHERS` last.

@@ -47,7 +47,7 @@ def write_report(folder: Path, study: Study) -> Path:
     return write_page(folder / PAGE, PAGE, pictures, study=study, **values)
 
 
-def format_lines(study: Study) -> list[str]:
+def summarize_study(study: Study) -> list[str]:
     """Format the study as lines for a terminal."""
     rows = (_build_strategy_row(strategy, study) for strategy in study.strategies)
     lines = [f"{row['name']:16} mean AUC {row['auc']:.4f}, {row['trainings']} trainings, {row['cost']}" for row in rows]
@@ -72,7 +72,7 @@ def _build_strategy_row(strategy: Strategy, study: Study) -> dict[str, Any]:
         "name": strategy.name,
         "rule": strategy.rule,
         "trainings": len(strategy.runs),
-        "served": ", ".join(f"version {served.version} from {served.since}" for served in strategy.served),
+        "served": ", ".join(f"version {served.version} from {served.since}" for served in strategy.serving_versions),
         "cost": "cost unknown" if strategy.cost_usd is None else format_usd(strategy.cost_usd),
         "auc": fmean(auc),
         "worst": auc[worst_index],
@@ -101,7 +101,7 @@ def _draw_weeks(study: Study) -> Any:
         middles = [week.days.first + dt.timedelta(len(week.days) // 2) for week in study.weeks]
         auc = [week.auc[strategy.name] for week in study.weeks]
         upper.plot(middles, auc, label=f"{strategy.name}: {fmean(auc):.4f}", **STYLES[strategy.name])
-    for served in study.strategies[-1].served[1:]:
+    for served in study.strategies[-1].serving_versions[1:]:
         upper.axvline(served.since, color=CANDIDATE_COLOR, linewidth=0.8, alpha=0.5)
     upper.set_title(f"{study.model}: AUC of each week, by the version that served", loc="left", fontsize=11)
     upper.legend(frameon=False, ncols=3, loc="lower left")

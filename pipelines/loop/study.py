@@ -63,7 +63,7 @@ class Strategy:
 
     name: str
     rule: str
-    served: Sequence[ServedVersion]
+    serving_versions: Sequence[ServedVersion]
     """Versions that served, oldest first; the first of them served on the first day."""
     runs: Sequence[str]
     """Runs that trained, also those whose version never served."""
@@ -72,7 +72,7 @@ class Strategy:
 
     def find_version_on(self, day: dt.date) -> str:
         """Return the version that served on the day."""
-        return [served.version for served in self.served if served.since <= day][-1]
+        return [served.version for served in self.serving_versions if served.since <= day][-1]
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
         )
     strategies = list_strategies(registry, name, history, first, days[-1])
     snapshot_id = lake.pin_window(dataset.published, days[0], days[-1])
-    numbers = {served.version for strategy in strategies for served in strategy.served}
+    numbers = {served.version for strategy in strategies for served in strategy.serving_versions}
     scorers = {number: load_scorer(registry.get_version(name, number)) for number in numbers}
     weeks = []
     for span in _list_week_spans(days):

@@ -50,7 +50,7 @@ def write_report(folder: Path, history: DriftHistory) -> Path:
         pictures = {
             "heat": _draw_heat_map(history, order),
             "bins": _draw_distributions(history, order),
-            "course": _draw_performance(history),
+            "performance": _draw_performance(history),
         }
         paths = [save_figure(temporary / f"{name}.png", figure) for name, figure in pictures.items()]
         rows = sorted(

@@ -27,26 +27,26 @@ def hold_lock(path: Path, busy_message: str = "") -> Iterator[int]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            _lock(handle, busy_message)
-            if _is_at(handle, path):
-                yield handle
+            _lock(descriptor, busy_message)
+            if _is_at(descriptor, path):
+                yield descriptor
                 return
         finally:
-            os.close(handle)
+            os.close(descriptor)
 
 
-def _lock(handle: int, busy_message: str) -> None:
+def _lock(descriptor: int, busy_message: str) -> None:
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy_message else 0))
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy_message else 0))
     except BlockingIOError:
         raise ConflictError(busy_message, "Wait for it, or stop it.") from None
 
 
-def _is_at(handle: int, path: Path) -> bool:
+def _is_at(descriptor: int, path: Path) -> bool:
     """Return whether the locked file is still at `path`; the previous holder may have removed it in the meantime."""
     try:
-        return os.path.samestat(os.fstat(handle), path.stat())
+        return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False

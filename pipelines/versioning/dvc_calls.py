@@ -100,7 +100,7 @@ def run_module(workspace: Workspace, module: str, *arguments: str, **variables: 
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        pass_fds=[workspace.handle],
+        pass_fds=[workspace.lock_descriptor],
     ) as child:
         lines = [_write_line(line) for line in child.stdout or ()]
     if child.returncode:

@@ -59,7 +59,7 @@ class Workspace:
 
     folder: Path
     code: Code
-    handle: int
+    lock_descriptor: int
     """File descriptor of the workspace's lock. DVC inherits it, so the lock is held as long as DVC runs."""
 
 
@@ -89,14 +89,14 @@ def open_workspace(
     _remove_unused(except_name=name)
     with hold_lock(
         _get_workspace_lock_path(name), "" if wait else f"another process works in the workspace {name}."
-    ) as handle:
+    ) as lock_descriptor:
         code = checkouts.check_out(folder, commit, bundle_version)
         if overrides is not None:
             _override_params(folder, overrides)
         _configure_dvc(folder)
         _recover_from_kill(folder)
         _remove_damaged_lock_file(folder / "dvc.lock")
-        yield Workspace(folder, code, handle)
+        yield Workspace(folder, code, lock_descriptor)
 
 
 def get_cache_folder() -> Path:

@@ -92,7 +92,7 @@ class Backfill:
 
         Where there is no such task, the scheduler has noticed that the tasks ended, and restarts them.
         """
-        tasks = self.client.list_tasks(self.dag_id, run["dag_run_id"])
+        tasks = self.client.list_task_instances(self.dag_id, run["dag_run_id"])
         start_times = [task["start_date"] or task["queued_when"] for task in tasks if task["state"] in _ACTIVE_STATES]
         return any(start and datetime.fromisoformat(start) < self.stack_started_at for start in start_times)
 

@@ -18,7 +18,7 @@ from stack.errors import RequestError, UnavailableError
 _PAGE_SIZE = 100
 _TIMEOUT_S = 120.0
 """The request for a backfill of a year can take this long: Airflow writes a row for each day before it answers."""
-PATIENCE_S = 600.0
+MAX_WAIT_S = 600.0
 """How long a request is repeated while Airflow does not answer: its API server may be restarted meanwhile."""
 _PAUSE_S = 1.0
 _TRANSIENT_STATUSES = (500, 502, 503, 504)
@@ -141,7 +141,7 @@ class AirflowClient:
         """Clear all tasks of a run that has ended, so that they run again."""
         self.request("POST", f"/dags/{dag_id}/dagRuns/{run_id}/clear", json={"dry_run": False, "only_failed": False})
 
-    def list_tasks(self, dag_id: str, run_id: str) -> list[Json]:
+    def list_task_instances(self, dag_id: str, run_id: str) -> list[Json]:
         """Return the task instances of a run."""
         return list(self._read_pages(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances", "task_instances"))
 
@@ -183,7 +183,7 @@ class AirflowClient:
         raise error_type(f"Airflow refused {method} {path} (HTTP {response.status_code}): {response.text[:300]}")
 
     def _wait_for_response(self, method: str, path: str, **options: Any) -> requests.Response:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + MAX_WAIT_S
         while True:
             try:
                 return self.session.request(method, f"{self.url}{path}", timeout=_TIMEOUT_S, **options)

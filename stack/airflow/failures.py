@@ -20,7 +20,7 @@ def explain_failure(client: AirflowClient, run: dict[str, Any], key: str) -> Tas
     It names the DAG, the run's key and the task that failed first, with the end of the task's log and its exit code.
     """
     dag_id, run_id = run["dag_id"], run["dag_run_id"]
-    failed_tasks = [task for task in client.list_tasks(dag_id, run_id) if task["state"] == "failed"]
+    failed_tasks = [task for task in client.list_task_instances(dag_id, run_id) if task["state"] == "failed"]
     if not failed_tasks:
         return TaskFailedError(f"Run {run_id} of {dag_id} for {key} failed, though none of its tasks did.")
     task = min(failed_tasks, key=lambda task: task["end_date"] or "")

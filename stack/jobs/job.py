@@ -22,7 +22,7 @@ from stack.layout import Layout
 from stack.services.commands import USER, read_password
 from stack.services.locks import hold_lock
 from stack.services.ports import ANY_PORTS
-from stack.services.readiness import raise_if_dead
+from stack.services.readiness import load_live_stack
 from stack.services.record import Stack
 from stack.services.start_stop import ignore_interrupts, start_stack, stop_stack
 
@@ -130,7 +130,7 @@ class Job(ABC):
         display.open_console().print(display.build_url_table(self.layout, stack))
 
         def check() -> None:
-            raise_if_dead(self.layout, stack)
+            load_live_stack(self.layout, stack)
 
         try:
             client = AirflowClient(stack.airflow_url, USER, read_password(self.layout), check)
@@ -140,7 +140,7 @@ class Job(ABC):
             self.perform(session)
         except UnavailableError:
             # The usual cause is a service that has ended. Its error is more precise.
-            raise_if_dead(self.layout, stack)
+            load_live_stack(self.layout, stack)
             raise
         if restarts := display.format_restarts(Stack.load(self.layout) or stack):
             display.open_console().print(restarts)

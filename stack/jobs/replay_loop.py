@@ -187,5 +187,5 @@ class ReplayLoop:
         return bool(run["state"] == "success")
 
     def _read_task_state(self, dag_id: str, run: Json, task_id: str) -> str:
-        tasks = self.session.client.list_tasks(dag_id, run["dag_run_id"])
+        tasks = self.session.client.list_task_instances(dag_id, run["dag_run_id"])
         return next((str(task["state"]) for task in tasks if task["task_id"] == task_id), "")

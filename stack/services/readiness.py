@@ -47,7 +47,7 @@ def wait_until_ready(layout: Layout, stack: Stack, report_progress: Progress) ->
     unready_names = list(build_health_checks(stack))
     total, deadline = len(unready_names), time.monotonic() + START_TIMEOUT_S
     while unready_names:
-        current = raise_if_dead(layout, stack)
+        current = load_live_stack(layout, stack)
         if current.restarts:  # a service may have ended because its port was taken
             raise_if_port_is_taken(layout, current)
         if time.monotonic() > deadline:
@@ -63,7 +63,7 @@ def wait_until_ready(layout: Layout, stack: Stack, report_progress: Progress) ->
     create_bucket(stack)
 
 
-def raise_if_dead(layout: Layout, stack: Stack) -> Stack:
+def load_live_stack(layout: Layout, stack: Stack) -> Stack:
     """Return the record of the stack as it is now. A stack that starts, or restarts a service, is not dead.
 
     Raises:
@@ -77,7 +77,7 @@ def raise_if_dead(layout: Layout, stack: Stack) -> Stack:
         process = current.services.get(name)
         end = f"ended by itself ({describe_exit_code(process.exit_code)})" if process else "cannot be started"
         count = current.restarts.get(name, 0) + 1
-        message = f"{name} {end}, {count} times in all; see {log}." if count > 1 else f"{name} {end}; see {log}."
+        message = f"{name} {end}, {count} times in total; see {log}." if count > 1 else f"{name} {end}; see {log}."
         raise StackStoppedError(message, read_log_end(log))
     if current.is_stopping:
         raise StackStoppedError("The stack was stopped by another command; start it again.")

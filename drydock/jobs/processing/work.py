@@ -32,7 +32,7 @@ class ProcessingWork:
 
     def __init__(self, job: ProcessingJob, trees: Sequence[HostTree], executor: Executor, settings: Settings) -> None:
         self._job, self._trees, self._executor, self._settings = job, trees, executor, settings
-        self._object_store = ObjectStore(settings.objects_url, job.account_id, job.region, settings.s3_patience_s)
+        self._object_store = ObjectStore(settings.objects_url, job.account_id, job.region, settings.s3_retry_s)
         self._continuous_syncs = [
             CheckpointSync(
                 tree.get_local_path(output["LocalPath"]),

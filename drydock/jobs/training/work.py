@@ -41,7 +41,7 @@ class TrainingWork:
 
     def __init__(self, job: TrainingJob, trees: Sequence[HostTree], executor: Executor, settings: Settings) -> None:
         self._job, self._trees, self._executor, self._settings = job, trees, executor, settings
-        self._object_store = ObjectStore(settings.objects_url, job.account_id, job.region, settings.s3_patience_s)
+        self._object_store = ObjectStore(settings.objects_url, job.account_id, job.region, settings.s3_retry_s)
         self._checkpoints: list[CheckpointSync] = []
         if "CheckpointConfig" in job.request:
             uri, interval_s = job.request["CheckpointConfig"]["S3Uri"], settings.checkpoint_interval_s

@@ -38,7 +38,7 @@ class TransformWork:
 
     def __init__(self, job: TransformJob, trees: Sequence[HostTree], executor: Executor, settings: Settings) -> None:
         self._job, self._trees, self._executor, self._settings = job, trees, executor, settings
-        self._object_store = ObjectStore(settings.objects_url, job.account_id, job.region, settings.s3_patience_s)
+        self._object_store = ObjectStore(settings.objects_url, job.account_id, job.region, settings.s3_retry_s)
 
     def create_trees(self) -> None:
         """Create the trees, each with the inference program and its options."""

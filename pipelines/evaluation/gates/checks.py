@@ -123,7 +123,7 @@ def _convert_to_rows(estimate: Estimate, units_needed: int | None) -> int | None
 def _describe_estimate(
     name: str, estimate: Estimate, outcome: Outcome, requirement: str, units_needed: int | None, policy: Policy
 ) -> str:
-    groups, unit = estimate.groups, "rows" if estimate.groups is None else name_groups(policy.draw_by)
+    groups, unit = estimate.groups, "rows" if estimate.groups is None else name_groups(policy.group_by)
     if _has_few_groups(estimate, policy):
         return (
             f"{name} is {estimate.value:.6g}: {groups} {unit} are too few to decide, at least {units_needed} are needed"

@@ -25,10 +25,10 @@ def find_groups(holdout: Holdout, policy: Policy) -> Array | None:
     Raises:
         DataError: the holdout lacks the column of the groups. A retry cannot help.
     """
-    if not policy.draw_by:
+    if not policy.group_by:
         return None
     # A missing value is a group of its own.
-    return np.asarray(pd.factorize(holdout.get_column(policy.draw_by), sort=True)[0])
+    return np.asarray(pd.factorize(holdout.get_column(policy.group_by), sort=True)[0])
 
 
 def estimate_metric(holdout: Holdout, metric: Metric, policy: Policy) -> Estimate:

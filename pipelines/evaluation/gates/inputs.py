@@ -54,7 +54,7 @@ def _read_scores(dataset: Dataset, evaluation: Path, rows: pd.DataFrame) -> Arra
     return predictions["score"].to_numpy(dtype=float)
 
 
-def _compute_last_week_rate(train: pd.DataFrame, label: str) -> float:
+def _compute_last_week_rate(train: pd.DataFrame, label_column: str) -> float:
     """Compute the share of label 1 in the last `LAST_DAYS` days of the training rows."""
     days = pd.to_datetime(train["date"])
-    return float(train.loc[days > days.max() - pd.Timedelta(days=LAST_DAYS), label].mean())
+    return float(train.loc[days > days.max() - pd.Timedelta(days=LAST_DAYS), label_column].mean())

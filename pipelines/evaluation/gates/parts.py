@@ -155,7 +155,7 @@ def _compute_p_value(estimate: Estimate, bound: float) -> float:
     """Compute the one-sided p-value of the hypothesis that the value is not below the bound (t distribution)."""
     if not estimate.se:
         return float(estimate.high >= bound)
-    return float(stats.t.cdf((estimate.value - bound) / estimate.se, estimate.freedom))
+    return float(stats.t.cdf((estimate.value - bound) / estimate.se, estimate.degrees_of_freedom))
 
 
 def _estimate_auc(

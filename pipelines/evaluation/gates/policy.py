@@ -97,7 +97,7 @@ class Policy(Section):
     """Probability of detecting an effect that matters, for which the needed rows are computed."""
     draws: Annotated[int, Field(ge=100, le=100_000)] = 2_000
     """Draws of the bootstrap of independent rows."""
-    draw_by: str = ""
+    group_by: str = ""
     """Column whose values are groups of related rows (date: flights of one day are late together); groups that follow
     each other may be related too. Every interval is then by groups. Empty: rows are taken as independent, and auc has
     DeLong's interval."""
@@ -134,6 +134,6 @@ class Policy(Section):
 
     @model_validator(mode="after")
     def _check_independence(self) -> Self:
-        if self.draw_by and any(comparison.test == "delong" for comparison in self.champion):
-            raise ValueError(f"DeLong's test takes rows as independent, but draw_by is {self.draw_by}")
+        if self.group_by and any(comparison.test == "delong" for comparison in self.champion):
+            raise ValueError(f"DeLong's test takes rows as independent, but group_by is {self.group_by}")
         return self

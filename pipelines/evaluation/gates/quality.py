@@ -94,7 +94,7 @@ def _check_at_threshold(holdout: Holdout, champion_score: Array, threshold: floa
         gain = result.gain
     name = f"share of rows predicted correctly at {threshold:g} against the champion's"
     check = check_estimate(name, gain, -policy.threshold_margin, policy)
-    test = f"McNemar by {policy.draw_by}" if policy.draw_by else "McNemar"
+    test = f"McNemar by {policy.group_by}" if policy.group_by else "McNemar"
     counts = (
         f"at the threshold {threshold:g}, only the candidate is right on {result.candidate_only} rows, only the "
         f"champion on {result.champion_only} ({test}, p = {result.p_value:.3g})"

@@ -36,7 +36,7 @@ class Check(BaseModel):
     rows_needed: int | None = None
     """For an undecided check, how many rows of holdout would decide it; null where no number of rows would."""
     groups_needed: int | None = None
-    """For an undecided check by groups (`draw_by`), how many groups, such as days, would decide it; else null."""
+    """For an undecided check by groups (`group_by`), how many groups, such as days, would decide it; else null."""
     reason: str
     """The outcome in words."""
     timed: bool = False

@@ -42,21 +42,21 @@ def estimate_ece(label: Array, score: Array, *, alpha: float, groups: Array | No
     row_gaps = values - truth
     bin_gaps = np.array([row_gaps[members].sum() for members in bins]) / rows
     if groups is None:
-        group_count, freedom = None, math.inf
+        group_count, degrees_of_freedom = None, math.inf
         errors = np.diag([np.linalg.norm(row_gaps[members] - row_gaps[members].mean()) / rows for members in bins])
     else:
         group_numbers = by_groups.number_groups(groups, rows)
         group_count = int(group_numbers.max()) + 1
-        freedom = by_groups.count_coefficients(group_count)
+        degrees_of_freedom = by_groups.count_coefficients(group_count)
         errors = by_groups.compute_errors(_compute_pseudo_values(row_gaps, bins, group_numbers, group_count))
     plain_ece = float(np.abs(bin_gaps).sum())
     # The ECE is the sum of the gaps, each times its sign. So its error is the sum of their errors with these signs.
     se = float(np.linalg.norm(errors @ np.where(bin_gaps < 0, -1.0, 1.0)))
     value = max(plain_ece - _compute_bias(bin_gaps, np.linalg.norm(errors, axis=0)), 0.0)
-    quantile = compute_quantile(alpha, freedom)
+    quantile = compute_quantile(alpha, degrees_of_freedom)
     signs = np.array(list(itertools.product((-1.0, 1.0), repeat=len(bins))))
     high = float((signs @ bin_gaps + quantile * np.linalg.norm(errors @ signs.T, axis=0)).max())
-    return Estimate(value, max(value - quantile * se, 0.0), min(high, 1.0), se, rows, group_count, freedom)
+    return Estimate(value, max(value - quantile * se, 0.0), min(high, 1.0), se, rows, group_count, degrees_of_freedom)
 
 
 def _compute_pseudo_values(row_gaps: Array, bins: list[Array], groups: Array, group_count: int) -> Array:

@@ -70,7 +70,7 @@ def fit_to_range(estimate: Estimate, shares: Sequence[float], alpha: float) -> E
     lowest, value = 1.0 - len(shares), estimate.value
     low, high = estimate.low, estimate.high
     if len(shares) == 1 and 0 < value < 1 and not 0 <= low <= high <= 1:
-        half_width = compute_quantile(alpha, estimate.freedom) * estimate.se / (value * (1 - value))
+        half_width = compute_quantile(alpha, estimate.degrees_of_freedom) * estimate.se / (value * (1 - value))
         low, high = (
             min(low, float(expit(logit(value) - half_width))),
             max(high, float(expit(logit(value) + half_width))),

@@ -60,12 +60,12 @@ def estimate_by_groups(
     """
     group_count = int(groups.max()) + 1
     samples = _leave_out_groups(metrics, groups, group_count)
-    freedom, se = count_coefficients(group_count) if is_lasting else group_count - 1, math.inf
+    degrees_of_freedom, se = count_coefficients(group_count) if is_lasting else group_count - 1, math.inf
     if np.isfinite(samples).all():
         values = compute_pseudo_values(samples)
         se = float(np.linalg.norm(compute_errors(values)) if is_lasting else sem(values))
     return Estimate.from_standard_error(
-        float(samples[0]), se, len(groups), alpha, -math.inf, math.inf, group_count, freedom
+        float(samples[0]), se, len(groups), alpha, -math.inf, math.inf, group_count, degrees_of_freedom
     )
 
 

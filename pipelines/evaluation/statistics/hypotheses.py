@@ -81,8 +81,8 @@ def compute_groups_needed(se: float, groups: int, effect: float, alpha: float, p
     _validate_test(se, effect, alpha, power)
 
     def is_enough(count: int) -> bool:
-        freedom = count_coefficients(count)
-        factor = compute_quantile(alpha, freedom) + compute_quantile(1 - power, freedom)
+        degrees_of_freedom = count_coefficients(count)
+        factor = compute_quantile(alpha, degrees_of_freedom) + compute_quantile(1 - power, degrees_of_freedom)
         return factor * se * math.sqrt(groups / count) <= effect
 
     upper_count = 2

@@ -81,7 +81,7 @@ def _widen_by_groups(result: McNemarResult, gain: Estimate) -> McNemarResult:
 
     With few rows on which the models differ, the interval by groups alone would be too narrow.
     """
-    p_value = float(2 * t.sf(abs(gain.value) / gain.se, gain.freedom)) if gain.se else 0.0
+    p_value = float(2 * t.sf(abs(gain.value) / gain.se, gain.degrees_of_freedom)) if gain.se else 0.0
     wider_gain = replace(gain, low=min(gain.low, result.gain.low), high=max(gain.high, result.gain.high))
     return replace(result, p_value=max(result.p_value, p_value), gain=wider_gain)
 

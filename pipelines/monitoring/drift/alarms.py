@@ -111,9 +111,9 @@ def _is_testable(finding: Finding, policy: Policy) -> bool:
 
 
 def _find_continued_alarms(window: WindowResult, alarm_columns: frozenset[str], policy: Policy) -> frozenset[str]:
-    """Find the columns whose alarm continues: the effect is at least `policy.release` of the bound (hysteresis)."""
+    """Find the columns whose alarm continues: the effect is at least `policy.end_below` of the bound (hysteresis)."""
     findings = (finding for finding in window.findings if finding.column in alarm_columns)
-    return frozenset(finding.column for finding in findings if compute_bound_ratio(finding, policy) >= policy.release)
+    return frozenset(finding.column for finding in findings if compute_bound_ratio(finding, policy) >= policy.end_below)
 
 
 def _find_new_alarms(recent_breaches: Sequence[Breaches], policy: Policy) -> frozenset[str]:

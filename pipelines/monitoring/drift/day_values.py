@@ -21,7 +21,7 @@ from pipelines.monitoring.drift.counts import Array
 LOWEST_CORRELATION, HIGHEST_CORRELATION = -0.3, 0.95
 """Limits of the correlation of consecutive days. An estimate beyond them is due to chance, and could make the error of
 the mean almost 0 (below the lower limit) or almost infinite (above the upper limit)."""
-LEAST_DAY_SHARE = 0.75
+LEAST_WEATHER_SHARE = 0.75
 """Lowest share of the variance of a day's value that is attributed to weather. The rest is the noise of the day's rows.
 
 The noise is independent from day to day, so the values are less correlated than the weather. The correlation of the
@@ -48,7 +48,7 @@ class MeanError:
     """The standard error of a mean, or of the difference of two means."""
 
     se: float
-    freedom: float
+    degrees_of_freedom: float
     """Degrees of freedom of the error, for Student's t: fewer where the weather lasts longer."""
 
 
@@ -68,16 +68,16 @@ def estimate_error(samples: Sequence[DayValues]) -> MeanError:
         The error; 0 if the days of each sample have the same value.
     """
     sizes = np.array([len(sample.deviations) for sample in samples], dtype=np.float64)
-    freedom = float(sizes.sum()) - len(samples)
+    degrees_of_freedom = float(sizes.sum()) - len(samples)
     square_sum = sum(float(sample.deviations @ sample.deviations) for sample in samples)
     row_variances = np.array([sample.row_variance for sample in samples])
-    if not freedom:
+    if not degrees_of_freedom:
         return MeanError(float(np.sqrt((row_variances / sizes).sum())), np.inf)
-    mean_row_variance = float((sizes - 1) @ row_variances) / freedom
+    mean_row_variance = float((sizes - 1) @ row_variances) / degrees_of_freedom
     if not square_sum:
-        return MeanError(0.0, freedom)
-    value_correlation = _estimate_value_correlation(samples, square_sum, freedom)
-    weather_correlation = _remove_row_noise(value_correlation, mean_row_variance * freedom / square_sum)
+        return MeanError(0.0, degrees_of_freedom)
+    value_correlation = _estimate_value_correlation(samples, square_sum, degrees_of_freedom)
+    weather_correlation = _remove_row_noise(value_correlation, mean_row_variance * degrees_of_freedom / square_sum)
     weather_share = value_correlation / weather_correlation if weather_correlation else 1.0
     # Factor by which correlation multiplies the variance of a sample's mean.
     variance_factors = 1 + weather_share * np.array([_sum_correlations(size, weather_correlation) for size in sizes])
@@ -89,15 +89,15 @@ def estimate_error(samples: Sequence[DayValues]) -> MeanError:
     slope = float((slopes / sizes).sum() / (variance_factors / sizes).sum())
     return MeanError(
         float(np.sqrt((variances / sizes).sum())),
-        freedom / _compute_freedom_divisor(value_correlation, weather_correlation, slope),
+        degrees_of_freedom / _compute_freedom_divisor(value_correlation, weather_correlation, slope),
     )
 
 
-def _estimate_value_correlation(samples: Sequence[DayValues], square_sum: float, freedom: float) -> float:
+def _estimate_value_correlation(samples: Sequence[DayValues], square_sum: float, degrees_of_freedom: float) -> float:
     """Estimate the correlation of consecutive days' values, corrected for its bias."""
     products = sum(float(sample.deviations[1:] @ sample.deviations[:-1]) for sample in samples)
-    days = freedom + len(samples)
-    raw_correlation = products / freedom / (square_sum / days)
+    days = degrees_of_freedom + len(samples)
+    raw_correlation = products / degrees_of_freedom / (square_sum / days)
     return float(
         np.clip(
             raw_correlation + len(samples) * (1 + 3 * raw_correlation) / days, LOWEST_CORRELATION, HIGHEST_CORRELATION
@@ -114,7 +114,7 @@ def _remove_row_noise(value_correlation: float, row_share: float) -> float:
     """
     if value_correlation <= 0:
         return value_correlation
-    return min(value_correlation / max(1 - row_share, LEAST_DAY_SHARE), HIGHEST_CORRELATION)
+    return min(value_correlation / max(1 - row_share, LEAST_WEATHER_SHARE), HIGHEST_CORRELATION)
 
 
 def _sum_correlations(days: float, correlation: float) -> float:

@@ -35,7 +35,7 @@ class NullDistribution:
     of its share. For independent rows it is a projection."""
     share: Array
     """Share of each bin in both samples together, shape (..., bins)."""
-    freedom: float
+    degrees_of_freedom: float
     """Degrees of freedom of the estimate, an effective number of days; 0: no days, rows are taken as independent."""
 
     def compute_chi_square_p_value(self, statistic: Array) -> Array:
@@ -51,14 +51,18 @@ class NullDistribution:
             np.where(is_positive, np.trace(power, axis1=-2, axis2=-1), 1.0) for power in (square, square @ self.effects)
         )
         # Where no eigenvalue is negative, this is at most their number. Estimated eigenvalues may be negative.
-        freedom = np.minimum(
+        degrees_of_freedom = np.minimum(
             trace_of_square**3 / np.maximum(trace_of_cube, 1e-9) ** 2, np.maximum((self.share > 0).sum(axis=-1) - 1, 1)
         )
-        value = np.maximum((statistic - trace) * np.sqrt(freedom / trace_of_square) + freedom, 0.0)
-        if self.freedom:
-            p_value = special.fdtrc(freedom, freedom * self.freedom, value / freedom)
+        value = np.maximum(
+            (statistic - trace) * np.sqrt(degrees_of_freedom / trace_of_square) + degrees_of_freedom, 0.0
+        )
+        if self.degrees_of_freedom:
+            p_value = special.fdtrc(
+                degrees_of_freedom, degrees_of_freedom * self.degrees_of_freedom, value / degrees_of_freedom
+            )
         else:
-            p_value = special.chdtrc(freedom, value)
+            p_value = special.chdtrc(degrees_of_freedom, value)
         return np.asarray(np.where(is_positive, p_value, 1.0))
 
     def compute_ks_p_value(self, distance: float, rows: float) -> float:
@@ -91,7 +95,7 @@ class Sample:
     """What `within` would be for independent rows, as a multiple of their projection, shape (...)."""
     one_over_days: Array
     """One divided by the effective number of days, in which a day with more rows has more weight."""
-    freedom: int
+    degrees_of_freedom: int
     """Degrees of freedom: the number of days minus the number of weekdays among them."""
 
     @classmethod
@@ -107,14 +111,14 @@ class Sample:
         """
         rows = counts.sum(axis=-1)
         mean_rows = np.maximum(rows.mean(axis=-1), 1e-12)
-        freedom = len(weekdays) - len(np.unique(weekdays))
+        degrees_of_freedom = len(weekdays) - len(np.unique(weekdays))
         one_over_days = np.asarray((measures.compute_shares(rows) ** 2).sum(axis=-1))
         return cls(
             counts.sum(axis=-2),
             _compute_products_within_days(counts, weekdays, mean_rows),
-            freedom / mean_rows,
+            degrees_of_freedom / mean_rows,
             one_over_days,
-            freedom,
+            degrees_of_freedom,
         )
 
 
@@ -122,18 +126,20 @@ def estimate_null_distribution(reference: Sample, window: Sample) -> NullDistrib
     """Estimate the null distribution of the distance of two samples; never narrower than for independent rows."""
     share = measures.compute_shares(reference.total + window.total)
     independent = _compute_projection(share)
-    freedom = reference.freedom + window.freedom
-    if freedom <= 0:
+    degrees_of_freedom = reference.degrees_of_freedom + window.degrees_of_freedom
+    if degrees_of_freedom <= 0:
         return NullDistribution(independent, share, 0)
-    within = _scale_by_share((reference.within + window.within) / freedom, share)
-    excess = within - independent * _add_axes((reference.independent + window.independent) / freedom)
+    within = _scale_by_share((reference.within + window.within) / degrees_of_freedom, share)
+    excess = within - independent * _add_axes((reference.independent + window.independent) / degrees_of_freedom)
     # One line of counts is a reference without days, not a reference of one day.
     one_over_days = window.one_over_days + np.where(reference.one_over_days < 1, reference.one_over_days, 0.0)
     effects = independent + excess * _add_axes(
         one_over_days * measures.compute_sample_factor(reference.total, window.total)
     )
     is_narrower = np.trace(effects, axis1=-2, axis2=-1) < np.trace(independent, axis1=-2, axis2=-1)
-    return NullDistribution(np.where(_add_axes(is_narrower), independent, effects), share, freedom / VARIANCE_FACTOR)
+    return NullDistribution(
+        np.where(_add_axes(is_narrower), independent, effects), share, degrees_of_freedom / VARIANCE_FACTOR
+    )
 
 
 def _compute_products_within_days(counts: Array, weekdays: Array, mean_rows: Array) -> Array:

@@ -140,7 +140,7 @@ def estimate_performance(histogram: Array, probabilities: Array, alpha: float) -
     values = _compute_day_values(counts, probabilities, compute_auc, row_se)
     error = estimate_error([values]) if values else MeanError(0.0, np.inf)
     # The variance between days contains the variance of their rows: a sum would count the latter twice.
-    error = MeanError(max(error.se, se_with_labels), error.freedom)
+    error = MeanError(max(error.se, se_with_labels), error.degrees_of_freedom)
     return {"estimated_auc": _build_performance(total, probabilities, compute_auc, error, alpha, values, row_se)}
 
 
@@ -164,7 +164,7 @@ def _build_loss_finding(name: Measure, window: Performance, holdout: Performance
     value, reference = _match_days(window, holdout)
     loss = reference - value if higher_is_better else value - reference
     error = _estimate_error_of_difference(window, holdout)
-    p_value = float(stats.t.sf(loss / error.se, error.freedom)) if error.se else float(loss <= 0)
+    p_value = float(stats.t.sf(loss / error.se, error.degrees_of_freedom)) if error.se else float(loss <= 0)
     return Finding(PERFORMANCE, name, max(loss, 0.0), p_value)
 
 
@@ -205,7 +205,7 @@ def _build_performance(
     total: Array, scores: Array, metric: Metric, error: MeanError, alpha: float, days: DayValues | None, row_se: float
 ) -> Performance:
     value = float(metric(total, scores))
-    half_width = error.se * float(stats.t.isf(alpha, error.freedom))
+    half_width = error.se * float(stats.t.isf(alpha, error.degrees_of_freedom))
     highest = np.inf if metric is compute_log_loss else 1.0
     low, high = max(value - half_width, 0.0), min(value + half_width, highest)
     return Performance(value, low, high, error.se, round(float(total.sum())), days=days, row_se=row_se)

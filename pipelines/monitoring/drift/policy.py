@@ -39,7 +39,7 @@ class Policy(Parameters):
     """A column is an alarm when it is over its bound in this many of the last `of_last` windows."""
     of_last: Count = 5
     """Number of last windows that count; windows with fewer than `min_rows` rows do not."""
-    release: Annotated[float, Field(gt=0, le=1)] = 0.5
+    end_below: Annotated[float, Field(gt=0, le=1)] = 0.5
     """An alarm ends when the effect is below this share of the bound (hysteresis)."""
     min_rows: Count = 1_000
     """A window with fewer rows decides nothing; neither does performance with fewer labelled rows."""

@@ -57,7 +57,7 @@ def test_evaluate_names_cut_features(outputs: Path, split: str) -> None:
 @pytest.mark.parametrize("text", ["true", "99999999999", "1.5", "x", "-1", "3"])
 def test_a_wrong_window_is_refused_before_days_are_ingested(commands: Any, tmp_path: Path, text: str) -> None:
     """The last case is a valid number, but fewer days than the training needs."""
-    window = "as_of: 2013-01-25, holdout_days: 6, min_train_days: 4, missing: ingest"
+    window = "dataset: flights, as_of: 2013-01-25, holdout_days: 6, min_train_days: 4, missing: ingest"
     (tmp_path / "params.yaml").write_text(f"snapshot: {{{window}, train_days: {text}}}\n")
     process = commands.run_step("snapshot", env={"LEEWAY_PROJECT": str(tmp_path)})
     check_refusal(process, "would have 3 days, but needs 4" if text == "3" else "train_days")

@@ -17,7 +17,7 @@ from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.sagemaker.named_jobs import NamedJobs
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger
-from pipelines.costs.job_records import get_instances, to_on_demand_record
+from pipelines.costs.job_records import get_instance_fields, to_on_demand_record
 
 MAX_WAIT_S = 3_600
 """Longest wait for a machine, seconds. SageMaker starts these jobs at once; drydock lets them wait for cores."""
@@ -61,7 +61,7 @@ class SimpleAttempts(Attempts):
         return to_on_demand_record(job)
 
     def _get_machine_label(self, job: Job) -> str:
-        return str(get_instances(job)["InstanceType"])
+        return str(get_instance_fields(job)["InstanceType"])
 
     def _build_wait_for_existing(self, attempts: Sequence[Job], attached_at: str) -> JobWait:
         job = attempts[-1]
@@ -78,7 +78,7 @@ class SimpleAttempts(Attempts):
 
     def _build_machine(self) -> Machine:
         """Return the machine of the request, on demand and for the longest run: the worst case for the budget."""
-        instances = get_instances(self.request)
+        instances = get_instance_fields(self.request)
         return Machine(
             instance_type=instances["InstanceType"],
             instance_count=instances["InstanceCount"],

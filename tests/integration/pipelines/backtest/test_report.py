@@ -66,8 +66,8 @@ def test_the_report_has_the_right_numbers_and_uses_no_later_model(model: str, co
         ("2013-03-01..2013-03-31", {first, failed_version, second}),
     ]
     monthly, never, _ = result.strategies
-    assert [champion.version for champion in monthly.served] == [first, second]
-    assert [champion.version for champion in never.served] == [first, first]
+    assert [champion.version for champion in monthly.serving_models] == [first, second]
+    assert [champion.version for champion in never.serving_models] == [first, first]
     assert result.months[0].auc[first] == pytest.approx(compute_auc(model, first, "2013-02-01", "2013-02-28"), abs=1e-9)
 
     process = commands.run_step(
@@ -93,8 +93,10 @@ def compute_auc(model: str, version: str, first: str, last: str) -> float:
 
 def run_training(model: str, as_of: str, trigger: str, passes: bool = True, champion: bool = True) -> tuple[str, str]:
     """Run the steps of the loop once; return the outcome of the guard, and the version that was registered."""
-    common = {"dataset": "flights", "model_name": model, "run": f"flights_train/{trigger} {as_of}"}
-    outcome = guard.run(guard.GuardSpec(as_of=as_of, trigger=trigger, reason="wind", **common)).outcome
+    common = {"model_name": model, "run": f"flights_train/{trigger} {as_of}"}
+    outcome = guard.run(
+        guard.GuardSpec(as_of=as_of, trigger=trigger, dataset="flights", reason="wind", **common)
+    ).outcome
     if outcome != "started":
         return outcome, ""
     number = register_version(model, as_of, passes)
@@ -117,7 +119,7 @@ def test_a_loop_is_measured_by_the_scores_of_its_champions(model: str, commands:
     _, failed_version = run_training(model, "2013-03-10", "drift", passes=False)
     result = loop_study(model, load_dataset("flights"), begin, end)
     assert {
-        strategy.name: [(champion.version, str(champion.since)) for champion in strategy.served]
+        strategy.name: [(champion.version, str(champion.since)) for champion in strategy.serving_versions]
         for strategy in result.strategies
     } == {
         NEVER: [(first, "2013-02-01")],
@@ -136,7 +138,7 @@ def test_a_loop_is_measured_by_the_scores_of_its_champions(model: str, commands:
         ("2013-02-01", "promoted"), ("2013-02-03", "held_back"), ("2013-02-20", "passed"), ("2013-02-20", "promoted"),
         ("2013-03-10", "not_passed"),
     ]  # fmt: skip
-    command = ("loop", "report", model, "--from", "2013-02-01", "--out", "loop")
+    command = ("loop", "report", model, "--dataset", "flights", "--from", "2013-02-01", "--out", "loop")
     process = commands.run_step(*command, env={"MLFLOW_TRACKING_URI": mlflow_uri})
     assert process.code == 0, process.err
     assert f"{result.weeks[0].auc[NEVER]:.4f}" in (commands.cwd / "loop" / "loop.html").read_text()

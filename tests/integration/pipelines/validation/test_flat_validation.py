@@ -29,7 +29,7 @@ STAGE = """
 import datetime as dt
 from pipelines.lake import Lake, connect
 QUERY = '''SELECT DATE '2013-01-02' AS date, i AS id, 'a word of some length ' || i AS word,
-(i % 100)::DOUBLE AS number FROM range({rows}) AS t(i)'''
+(i % 100)::DOUBLE AS number, true AS late FROM range({rows}) AS t(i)'''
 with connect() as connection:
     Lake.open().write_partition(
         "flights_raw", dt.date(2013, 1, 2), connection.sql(QUERY).to_arrow_reader(100_000), ["id"]
@@ -42,7 +42,7 @@ from pipelines.steps import validate
 from pipelines.validation.evaluators import rows
 
 rows.LOW_MEMORY_MIB = {limit_mib} or rows.LOW_MEMORY_MIB
-result = validate.run(validate.ValidateSpec(partition=dt.date(2013, 1, 2)))
+result = validate.run(validate.ValidateSpec(dataset="flights", partition=dt.date(2013, 1, 2)))
 print(json.dumps([result.rows, result.quarantined, read_peak_mb()]))
 """
 

@@ -38,6 +38,7 @@ def create_rows(number: int = N, **changes: dict[int, Any]) -> pa.Table:
         "origin": ["JFK"] * number,
         "speed": [float(n) for n in range(number)],
         "text": ["2013-05-03"] * number,
+        "late": [True] * number,
     }
     for name, cells in changes.items():
         for row, value in cells.items():

@@ -22,7 +22,7 @@ from stack.layout import CODE, Layout
 from stack.services.commands import API_SERVER, USER, list_services, read_password
 from stack.services.environment import build_environment
 from stack.services.ports import ANY_PORTS
-from stack.services.readiness import raise_if_dead, wait_until_ready
+from stack.services.readiness import load_live_stack, wait_until_ready
 from stack.services.record import Stack
 from stack.services.start_stop import start_stack, stop_stack
 
@@ -63,13 +63,13 @@ class Storm(Thread):
             sys.stdout.write(f"killed {name} ({self.killed.total()} of {KILLS})\n")
 
     def _stall(self, name: str) -> None:
-        process = psutil.Process(raise_if_dead(self.layout, self.stack).services[name].pid)
+        process = psutil.Process(load_live_stack(self.layout, self.stack).services[name].pid)
         process.suspend()
         time.sleep(STALL_S)
         process.resume()
 
     def _kill(self, name: str) -> bool:
-        process = raise_if_dead(self.layout, self.stack).services[name]
+        process = load_live_stack(self.layout, self.stack).services[name]
         if not process.is_alive():
             return False
         psutil.Process(process.pid).kill()
@@ -81,7 +81,7 @@ def run_storm(layout: Layout, stack: Stack) -> tuple[AirflowClient, Counter[str]
     storm, days = Storm(layout, stack), [FIRST_DAY + timedelta(days=number) for number in range(DAYS)]
 
     def check() -> None:
-        raise_if_dead(layout, stack)
+        load_live_stack(layout, stack)
 
     client = AirflowClient(stack.airflow_url, USER, read_password(layout), check)
     wait_until_parsed(client, [DAG], stack.started_at, check)
@@ -104,8 +104,8 @@ def test_twenty_kills_lose_no_day(tmp_path: Path) -> None:
     try:
         client, killed = run_storm(layout, stack)
         assert {run["state"] for run in client.list_runs(DAG)} == {"success"}
-        tasks = client.list_tasks(DAG, "~")
-        record = raise_if_dead(layout, stack)
+        tasks = client.list_task_instances(DAG, "~")
+        record = load_live_stack(layout, stack)
     finally:
         stop_stack(layout)
     sys.stdout.write(f"killed {dict(killed)}; tries {Counter(task['try_number'] for task in tasks)}\n")

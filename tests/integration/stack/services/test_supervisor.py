@@ -15,7 +15,7 @@ import pytest
 from stack.layout import Layout
 from stack.services.commands import Service
 from stack.services.ports import is_listening
-from stack.services.readiness import StackStoppedError, raise_if_dead
+from stack.services.readiness import StackStoppedError, load_live_stack
 from stack.services.record import Ports, Stack
 from stack.services.restarts import MAX_FAILED_STARTS
 from stack.services.start_stop import join_running_stack
@@ -164,9 +164,9 @@ def test_service_that_ends_each_time_before_it_answers_stops_all_services(superv
     assert (stack.failed_service, stack.services["docs"].exit_code) == ("docs", 3)
     assert stack.restarts == {"docs": MAX_FAILED_STARTS - 1}
     with pytest.raises(StackStoppedError) as error:
-        raise_if_dead(supervisor.layout, stack)
+        load_live_stack(supervisor.layout, stack)
     log = supervisor.layout.log_file("docs")
-    assert str(error.value) == f"docs ended by itself (exit code 3), {MAX_FAILED_STARTS} times in all; see {log}."
+    assert str(error.value) == f"docs ended by itself (exit code 3), {MAX_FAILED_STARTS} times in total; see {log}."
 
 
 def test_service_starts_after_the_one_that_it_needs_answers(supervise, tmp_path, wait_for):

@@ -40,7 +40,7 @@ MONTHS = [
 def list_served(models: list[BackfilledModel], months: list[Month], drop: float = 0.02) -> dict[str, list[str]]:
     """List for each strategy the version that serves in each month."""
     return {
-        strategy.name: [model.version for model in strategy.served]
+        strategy.name: [model.version for model in strategy.serving_models]
         for strategy in compare_strategies(models, months, drop)
     }
 
@@ -48,7 +48,7 @@ def list_served(models: list[BackfilledModel], months: list[Month], drop: float 
 def list_trained(models: list[BackfilledModel], months: list[Month], drop: float = 0.02) -> dict[str, list[str]]:
     """List for each strategy the versions that it trains."""
     return {
-        strategy.name: [model.version for model in strategy.trained]
+        strategy.name: [model.version for model in strategy.trained_models]
         for strategy in compare_strategies(models, months, drop)
     }
 
@@ -175,7 +175,7 @@ def test_the_page_shows_every_auc_needs_no_other_file_and_is_reproducible(
 
 
 def test_the_terminal_shows_a_line_for_each_strategy(finished_backtest: Backtest) -> None:
-    assert backtest_page.format_lines(finished_backtest) == [
+    assert backtest_page.summarize_backtest(finished_backtest) == [
         "<m>, 2013-02 to 2013-05: 4 month(s), 4,000 rows.",
         "retrain monthly  mean AUC 0.7050, 4 trainings, 2.00 USD",
         "never retrain    mean AUC 0.6400, 1 training, 0.5000 USD",

@@ -242,11 +242,11 @@ def test_refuses_unknown_and_empty_keys() -> None:
 
 def test_many_types_share_the_last_colour_and_no_amount_is_left_out() -> None:
     rows = [build_row(11, f"ml.t{n}.large", billable_s=100 + n) for n in range(9)]
-    paid, saved = report._sum_stacks(rows)
+    paid, saved = report._sum_by_month_and_type(rows)
     assert len(paid) == report.MAX_COLORS == len(report.COLORS)
     assert list(paid)[-1] == report.OTHERS
     assert sum(stack["2026-11"] for stack in paid.values()) == pytest.approx(sum(row["cost_usd"] for row in rows))
-    assert report.OTHERS not in report._sum_stacks(rows[:6])[0]
+    assert report.OTHERS not in report._sum_by_month_and_type(rows[:6])[0]
     assert saved["2026-11"] > 0
 
 

@@ -61,7 +61,8 @@ def test_the_page_shows_alarms_first_with_their_bounds_and_escapes_names(tmp_pat
 def test_the_page_of_a_single_window_without_drift_has_all_pictures(tmp_path: Path) -> None:
     page = report.write_report(tmp_path / "page", build_history(build_window(1, 0.01)))
     assert "no drift" in page.read_text()
-    assert sorted(path.name for path in page.parent.iterdir()) == ["bins.png", "course.png", "drift.html", "heat.png"]
+    names = sorted(path.name for path in page.parent.iterdir())
+    assert names == ["bins.png", "drift.html", "heat.png", "performance.png"]
 
 
 def test_long_names_and_values_leave_room_for_the_picture(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:

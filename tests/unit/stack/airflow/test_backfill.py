@@ -69,7 +69,7 @@ class FakeAirflow:
         self.calls.append(f"clear {run_id}")
         next(run for run in self.runs if run["dag_run_id"] == run_id)["state"] = "queued"
 
-    def list_tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+    def list_task_instances(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         if self.tasks:
             return self.tasks
         later_task = {"task_id": "other", "state": "upstream_failed", "end_date": None}

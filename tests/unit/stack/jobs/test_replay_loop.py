@@ -76,7 +76,7 @@ class FakeAirflow:
             self.add_monitor_run(f"batch {day}", day, "backfill")
         return True
 
-    def list_tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+    def list_task_instances(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         common = {"dag_id": dag_id, "dag_run_id": run_id, "map_index": -1, "try_number": 1, "end_date": "2026"}
         states = {"step": "failed"} if run_id == self.failing_run else self.states[f"{dag_id} {run_id}"]
         return [{**common, "task_id": name, "state": state} for name, state in states.items()]

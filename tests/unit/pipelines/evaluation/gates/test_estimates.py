@@ -11,7 +11,7 @@ from pipelines.evaluation.gates.estimates import estimate_gain, estimate_metric,
 from pipelines.evaluation.gates.holdout import Holdout
 from pipelines.evaluation.gates.policy import Comparison
 
-POLICY = Policy(draw_by="crew", min_groups=4)
+POLICY = Policy(group_by="crew", min_groups=4)
 ROWS = 2_000
 
 

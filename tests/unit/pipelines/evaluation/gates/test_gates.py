@@ -93,7 +93,7 @@ def test_the_metrics_of_the_policy_equal_those_of_the_statistics() -> None:
         {"alpha": 0.0},
         {"power": 1.0},
         {"min_auc": 0.6},
-        {"champion": [{"metric": "auc", "test": "delong"}], "draw_by": "date"},
+        {"champion": [{"metric": "auc", "test": "delong"}], "group_by": "date"},
     ],
 )
 def test_refuses_a_policy_that_would_check_nothing(parts: dict[str, Any]) -> None:
@@ -114,11 +114,11 @@ def test_refuses_a_policy_that_would_check_nothing(parts: dict[str, Any]) -> Non
         ("ece", {"at_most": 0.1}, PASSED),
     ],
 )
-@pytest.mark.parametrize("draw_by", ["", "date"])
+@pytest.mark.parametrize("group_by", ["", "date"])
 def test_the_whole_interval_has_to_keep_a_bound(
-    metric: str, bound: dict[str, float], expected: str, draw_by: str
+    metric: str, bound: dict[str, float], expected: str, group_by: str
 ) -> None:
-    assert get_outcome(build_holdout(), metric, bounds={metric: bound}, draw_by=draw_by) == expected
+    assert get_outcome(build_holdout(), metric, bounds={metric: bound}, group_by=group_by) == expected
 
 
 def test_a_bound_within_the_interval_is_undecided_and_gives_the_rows_needed() -> None:
@@ -187,11 +187,11 @@ def test_the_candidate_has_to_beat_trivial_models() -> None:
 
 
 @pytest.mark.parametrize("metric", ["auc", "log_loss", "brier"])
-@pytest.mark.parametrize("draw_by", ["", "date"])
-def test_the_candidate_may_not_be_worse_than_the_champion(metric: str, draw_by: str) -> None:
+@pytest.mark.parametrize("group_by", ["", "date"])
+def test_the_candidate_may_not_be_worse_than_the_champion(metric: str, group_by: str) -> None:
     better = build_holdout(gain=0.4)
     worse = replace(better, candidate_score=better.champion_score, champion_score=better.candidate_score)
-    policy = {"champion": [{"metric": metric, "margin": 0.001}], "draw_by": draw_by}
+    policy = {"champion": [{"metric": metric, "margin": 0.001}], "group_by": group_by}
     assert get_outcome(better, f"{metric} against the champion's", **policy) == PASSED
     assert get_outcome(worse, f"{metric} against the champion's", **policy) == FAILED
 

@@ -45,7 +45,7 @@ def build_equal_days(is_bad_slice: bool) -> Holdout:
 
 @pytest.mark.parametrize(("is_bad_slice", "outcome"), [(True, FAILED), (False, PASSED)])
 def test_days_without_any_difference_between_them_are_judged(is_bad_slice: bool, outcome: str) -> None:
-    policy = Policy(draw_by="date", slices={"columns": ["origin"], "min_rows": 100, "max_drop": 0.1}, champion=[])
+    policy = Policy(group_by="date", slices={"columns": ["origin"], "min_rows": 100, "max_drop": 0.1}, champion=[])
     (check,), table = check_slices(build_equal_days(is_bad_slice), policy)
     assert check.outcome == outcome
     assert dict(zip(table["part"], table["p_value"], strict=True)) == {"EWR": 1, "JFK": 0 if is_bad_slice else 1}

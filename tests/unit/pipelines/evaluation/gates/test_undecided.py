@@ -38,7 +38,7 @@ def judge_holdout(holdout: Holdout, **policy: Any) -> dict[str, Check]:
 
 
 BY_DAYS: dict[str, Any] = {
-    **{"draw_by": "date", "threshold": 0.5, "baseline": ["log_loss", "auc"]},
+    **{"group_by": "date", "threshold": 0.5, "baseline": ["log_loss", "auc"]},
     "bounds": {"auc": {"at_least": 0.5, "at_most": 0.99}, "ece": {"at_most": 0.9}, "log_loss": {"at_most": 5.0}},
     "champion": [{"metric": "auc", "margin": 0.5}, {"metric": "pr_auc", "margin": 0.5}],
 }
@@ -78,7 +78,7 @@ def build_disagreement(gained: int, lost: int, rows: int = 6_000) -> Holdout:
     return replace(holdout, candidate_score=candidate, champion_score=champion)
 
 
-@pytest.mark.parametrize("draw_by", ["", "date"])
+@pytest.mark.parametrize("group_by", ["", "date"])
 @pytest.mark.parametrize(
     ("gained", "lost", "expected"),
     [
@@ -90,11 +90,11 @@ def build_disagreement(gained: int, lost: int, rows: int = 6_000) -> Holdout:
         (10, 90, "failed"),
     ],
 )
-def test_mcnemar_decides_only_what_is_significant(gained: int, lost: int, expected: str, draw_by: str) -> None:
+def test_mcnemar_decides_only_what_is_significant(gained: int, lost: int, expected: str, group_by: str) -> None:
     holdout = build_disagreement(gained, lost)
     (check,) = [
         check
-        for name, check in judge_holdout(holdout, threshold=0.5, draw_by=draw_by).items()
+        for name, check in judge_holdout(holdout, threshold=0.5, group_by=group_by).items()
         if "predicted correctly" in name
     ]
     assert check.outcome == expected, check
@@ -116,10 +116,10 @@ def test_a_margin_lets_models_pass_that_are_as_often_right() -> None:
 def test_a_model_is_as_often_right_as_itself() -> None:
     holdout = build_disagreement(5, 5)
     equal_models = replace(holdout, champion_score=holdout.candidate_score)
-    for draw_by in ("", "date"):
+    for group_by in ("", "date"):
         outcomes = [
             check.outcome
-            for name, check in judge_holdout(equal_models, threshold=0.5, draw_by=draw_by).items()
+            for name, check in judge_holdout(equal_models, threshold=0.5, group_by=group_by).items()
             if "correct" in name
         ]
         assert outcomes == [PASSED]
@@ -137,18 +137,25 @@ def test_a_few_separated_rows_never_pass(metric: str) -> None:
 
 
 def test_needed_days_decide_at_the_present_difference_and_variance() -> None:
-    policy = Policy(draw_by="date")
-    estimate = Estimate.from_standard_error(-0.001, 0.012, 25_000, 0.05, -1.0, 1.0, groups=28, freedom=4)
+    policy = Policy(group_by="date")
+    estimate = Estimate.from_standard_error(-0.001, 0.012, 25_000, 0.05, -1.0, 1.0, groups=28, degrees_of_freedom=4)
     check = check_estimate("auc", estimate, -0.02, policy)
     assert check.outcome == UNDECIDED
     assert check.groups_needed
     assert f"about {check.groups_needed} days of holdout would decide, {check.groups_needed - 28} more" in check.reason
     assert check.rows_needed == pytest.approx(check.groups_needed * 25_000 / 28, abs=1)
     later_estimate = Estimate.from_standard_error(
-        -0.001, 0.012 * (28 / check.groups_needed) ** 0.5, 50_000, 0.05, -1.0, 1.0, check.groups_needed, freedom=6
+        -0.001,
+        0.012 * (28 / check.groups_needed) ** 0.5,
+        50_000,
+        0.05,
+        -1.0,
+        1.0,
+        check.groups_needed,
+        degrees_of_freedom=6,
     )
     assert check_estimate("auc", later_estimate, -0.02, policy).outcome == PASSED
-    by_carrier = check_estimate("auc", estimate, -0.02, Policy(draw_by="carrier"))
+    by_carrier = check_estimate("auc", estimate, -0.02, Policy(group_by="carrier"))
     assert "groups by carrier of holdout would decide" in by_carrier.reason
 
 

@@ -15,7 +15,7 @@ from pipelines.evaluation.report.curves import GRID, compute_confusion, compute_
 from pipelines.evaluation.report.report import write_report
 
 ROWS = 3_000
-POLICY = Policy(draws=100, slices={"columns": ["origin"], "min_rows": 500}, draw_by="date")
+POLICY = Policy(draws=100, slices={"columns": ["origin"], "min_rows": 500}, group_by="date")
 SCRIPT = "<script>alert(1)</script>"
 
 

@@ -38,7 +38,7 @@ def test_the_error_is_that_of_the_first_cosine_coefficients(days: int, coefficie
     assert estimate.value == pytest.approx(mean_of_day.mean())
     assert estimate.se == pytest.approx(math.sqrt((cosines**2).mean() / days), rel=1e-9)
     assert estimate.high - estimate.value == pytest.approx(stats.t.isf(0.05, coefficients) * estimate.se, rel=1e-9)
-    assert (estimate.groups, estimate.freedom) == (days, coefficients)
+    assert (estimate.groups, estimate.degrees_of_freedom) == (days, coefficients)
     names = np.array([f"day {number:03}" for number in day])
     assert (
         bootstrap.estimate_difference(label, candidate, champion, "brier", alpha=0.05, seed=1, groups=names) == estimate
@@ -135,7 +135,7 @@ def test_an_interval_near_the_edge_stays_in_range_and_is_wider() -> None:
     score, day = LABEL * 0.5 + 0.25, np.arange(700) // 50
     score[np.flatnonzero(LABEL == 1)[:3]] = 0.2
     estimate = bootstrap.estimate_metric(LABEL, score, "auc", alpha=0.05, seed=1, groups=day)
-    half_width = stats.t.isf(0.05, estimate.freedom) * estimate.se
+    half_width = stats.t.isf(0.05, estimate.degrees_of_freedom) * estimate.se
     assert estimate.value + half_width > 1 == estimate.high
     assert 0.4 < estimate.low < estimate.value - half_width
 

@@ -52,7 +52,7 @@ def test_an_alarm_ends_only_below_the_lower_bound() -> None:
     assert outcomes == ["none", "drift", "drift", "drift", "none", "none"]
     assert (
         decide_outcomes(
-            [build_window(psi) for psi in (LARGE_PSI, LARGE_PSI, 0.08)], Policy(at_least=2, of_last=3, release=1.0)
+            [build_window(psi) for psi in (LARGE_PSI, LARGE_PSI, 0.08)], Policy(at_least=2, of_last=3, end_below=1.0)
         )[2]
         == "none"
     )
@@ -148,7 +148,7 @@ def test_empty_windows_are_undecided() -> None:
         {"bounds": {"missing": 5}},
         {"bounds": {}},
         {"at_least": 6},
-        {"release": 0},
+        {"end_below": 0},
         {"min_rows": 0},
         {"min_weight": 2},
         {"false_alarms_per_year": 0},

@@ -124,7 +124,7 @@ def test_the_level_holds_for_kolmogorov_smirnov() -> None:
     distances = measures.compute_ks_distance(reference.sum(axis=1), window.sum(axis=1))
     rows = measures.compute_sample_factor(reference.sum(axis=1), window.sum(axis=1))
     single_distributions = (
-        NullDistribution(*arrays, distributions.freedom)
+        NullDistribution(*arrays, distributions.degrees_of_freedom)
         for arrays in zip(distributions.effects, distributions.share, strict=True)
     )
     p_values = np.array(
