@@ -149,20 +149,12 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
 
 
 @pytest.fixture(scope="module")
-def forks_steps(checkout: Checkout) -> Path:
-    """Return a file. While it exists, Airflow's tasks fork their steps, which takes a fifth of the time."""
-    return checkout.folder.with_name("forks_steps")
+def demo(checkout: Checkout) -> subprocess.CompletedProcess[str]:
+    """Run the demo, which leaves the stack running; return its process.
 
-
-@pytest.fixture(scope="module")
-def demo(checkout: Checkout, forks_steps: Path) -> subprocess.CompletedProcess[str]:
-    """Run the demo, which leaves the stack running; return its process."""
-    python = checkout.folder.with_name("python")
-    python.write_text(
-        f'#!/bin/sh\n[ -e {forks_steps} ] && exec {forking.ensure_stand_in()} "$@"\nexec {sys.executable} "$@"\n'
-    )
-    python.chmod(0o755)
-    process = checkout.run_python(*DEMO_COMMAND, "--keep", LEEWAY_PYTHON=str(python))
+    Airflow's tasks fork their steps, which takes a fifth of the time. The tests of `dvc repro` start them as users do.
+    """
+    process = checkout.run_python(*DEMO_COMMAND, "--keep", LEEWAY_PYTHON=str(forking.ensure_stand_in()))
     assert process.returncode == 0, process.stdout + process.stderr
     return process
 
@@ -227,10 +219,9 @@ def test_dvc_repro_with_another_learning_rate_trains_another_model(checkout, dem
 
 
 @pytest.fixture(scope="module")
-def airflow(checkout: Checkout, demo: Any, forks_steps: Path) -> AirflowClient:
-    """Return a client of the running Airflow. The project is as it was committed, and steps are forked from now on."""
+def airflow(checkout: Checkout, demo: Any) -> AirflowClient:
+    """Return a client of the running Airflow. The project is as it was committed."""
     checkout.run_git("checkout", "--quiet", "--", "params.yaml")
-    forks_steps.touch()
     url, password = (re.findall(pattern, demo.stdout)[0] for pattern in (r"Airflow\W+(http\S+)", r"password (\S+)"))
     return AirflowClient(url, "admin", password)
 

@@ -63,6 +63,7 @@ def measure_peaks(
     return [peak for *_, peak in measurements]
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(sys.platform != "linux", reason="VmHWM is Linux's")
 def test_twenty_times_the_rows_take_no_more_memory(commands: Any, tmp_path: Path) -> None:
     """Neither new rows nor changed rows take more memory."""
