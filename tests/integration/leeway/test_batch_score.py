@@ -232,6 +232,7 @@ def test_crashed_model_fails_the_task_without_a_retry(drydock, project, make_tas
         finish(make_task("crash"), start(make_task("crash"), context))
 
 
+@pytest.mark.soak
 def test_stopped_job_fails_the_task(drydock, project, make_task, context, start, finish, tmp_path):
     deferral = start(make_task("wait"), context)
     drydock.client("sagemaker").stop_transform_job(TransformJobName=deferral.trigger.wait.job_name)
@@ -242,6 +243,7 @@ def test_stopped_job_fails_the_task(drydock, project, make_task, context, start,
     assert finish(make_task("wait"), start(make_task("wait"), context))["attempts"] == 2
 
 
+@pytest.mark.soak
 def test_retry_waits_for_a_stopping_job_and_starts_another(
     drydock, project, make_task, context, start, finish, until, tmp_path
 ):
@@ -254,6 +256,7 @@ def test_retry_waits_for_a_stopping_job_and_starts_another(
     assert finish(make_task("stubborn"), deferral)["attempts"] == 2
 
 
+@pytest.mark.soak
 def test_job_past_max_run_s_is_stopped_and_fails_the_task_without_a_retry(
     drydock, project, make_task, context, start, finish
 ):
@@ -263,6 +266,7 @@ def test_job_past_max_run_s_is_stopped_and_fails_the_task_without_a_retry(
     assert get_status(drydock, deferral.trigger.wait.job_name) == "Stopped"
 
 
+@pytest.mark.soak
 def test_clear_stops_the_job(drydock, project, make_task, context, start, until):
     deferral = start(make_task("wait"), context)
     name = deferral.trigger.wait.job_name

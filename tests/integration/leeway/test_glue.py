@@ -42,6 +42,7 @@ def test_day_is_ingested_validated_and_published_in_a_lake_on_glue(
     assert json.loads(result.out)["changed"] is False
 
 
+@pytest.mark.soak
 def test_a_lost_file_of_a_lake_on_glue_is_restored(
     set_glue_variables: None, commands: Any, drydock_server: Any
 ) -> None:

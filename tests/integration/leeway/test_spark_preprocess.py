@@ -106,6 +106,7 @@ def test_job_writes_features_to_s3_and_the_task_downloads_them(
     assert list_jobs(drydock, name) == [name], "the next try collects the completed job"
 
 
+@pytest.mark.soak
 def test_features_are_downloaded_after_an_outage_of_s3(
     drydock, project, make_task, context, start, finish, tmp_path, capsys
 ):
@@ -154,6 +155,7 @@ def test_changed_inputs_or_map_index_start_another_job(drydock, project, make_ta
     assert other.trigger.wait.job_name.rpartition("-")[0] != first.trigger.wait.job_name.rpartition("-")[0]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("mode", "error_class"), [("exit2", AirflowFailException), ("exit75", AirflowException)])
 def test_exit_code_decides_whether_the_task_is_retried(
     mode, error_class, drydock, project, make_task, context, start, finish
@@ -169,6 +171,7 @@ def test_exit_code_decides_whether_the_task_is_retried(
     ]
 
 
+@pytest.mark.soak
 def test_stopped_job_fails_the_task(drydock, project, make_task, context, start, finish, tmp_path):
     deferral = start(make_task("wait"), context)
     drydock.client("sagemaker").stop_processing_job(ProcessingJobName=deferral.trigger.wait.job_name)
@@ -179,12 +182,14 @@ def test_stopped_job_fails_the_task(drydock, project, make_task, context, start,
     assert finish(make_task("wait"), start(make_task("wait"), context))["attempts"] == 2
 
 
+@pytest.mark.soak
 def test_job_past_max_run_s_fails_the_task_without_a_retry(drydock, project, make_task, context, start, finish):
     deferral = start(make_task("wait", max_run_s=1), context)
     with pytest.raises(AirflowFailException, match=r"stopped after max_run_s \(1 s\)"):
         finish(make_task("wait", max_run_s=1), deferral)
 
 
+@pytest.mark.soak
 def test_clear_stops_the_job(drydock, project, make_task, context, start, until):
     deferral = start(make_task("wait"), context)
     name = deferral.trigger.wait.job_name
@@ -228,6 +233,7 @@ def test_refuses_a_job_that_may_exceed_the_budget(drydock, project, make_task, c
     assert Ledger.open().read_rows() == []
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("set_aws_variables", "fresh_settings")
 def test_sweep_charges_a_job_that_no_task_charged(drydock, project, make_task, context, start, until):
     since = dt.datetime.now(dt.UTC)
@@ -313,6 +319,7 @@ def test_refuses_a_project_without_the_script_of_the_job(drydock, project, make_
         make_task().execute(context)
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("java")
 def test_spark_in_a_job_and_duckdb_in_process_build_the_same_features(
     drydock, quarter_home, make_task, context, start, finish, tmp_path, monkeypatch, capsys

@@ -296,7 +296,14 @@ def test_task_starts_its_job_after_an_outage_of_s3(
     assert finish(make_spot_task(), deferral)["status"] == "Completed"
 
 
-@pytest.mark.parametrize(("status", "code"), [(503, "SlowDown"), (500, "InternalError"), (429, "Busy")])
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (503, "SlowDown"),
+        pytest.param(500, "InternalError", marks=pytest.mark.soak),
+        pytest.param(429, "Busy", marks=pytest.mark.soak),
+    ],
+)
 def test_long_outage_of_s3_is_retried_by_airflow_and_named(
     drydock, project, make_spot_task, context, monkeypatch, until, status, code
 ):

@@ -96,7 +96,7 @@ def test_killed_child_keeps_its_pid_until_it_is_reaped():
     os.killpg(child.pid, signal.SIGKILL)
     while Path(f"/proc/{child.pid}/stat").read_text().split()[2] != "Z":  # no other process can get its number
         time.sleep(0.01)
-    assert child.poll() == -signal.SIGKILL
+    assert child.wait(10) == -signal.SIGKILL
     child.stdout.close()
 
 

@@ -44,6 +44,7 @@ def test_kills_leave_one_job_and_lose_no_result(airflow, start_run, check_one_jo
         assert run.get_result()["attempts"] == 1
 
 
+@pytest.mark.soak
 def test_clear_stops_the_job_and_the_next_try_starts_another(start_run, check_one_job_at_a_time, until):
     runs = [start_run(dag_id, "preprocess", wait_for_job=False) for dag_id in STATE]
     until(lambda: [run.get_state() for run in runs] == list(STATE.values()), 60)

@@ -64,6 +64,7 @@ def measure_peak(commands: Any, folder: Path, rows: int, limit_mib: int = 0) -> 
     return float(peak_mb)
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(sys.platform != "linux", reason="VmHWM is Linux's")
 def test_eight_times_the_rows_take_no_more_memory(commands: Any, tmp_path: Path) -> None:
     small_peak = measure_peak(commands, tmp_path / "few", FEW)
