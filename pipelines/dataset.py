@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from pipelines.code_files import CODE, locate_bundle
 from pipelines.errors import DataError, SpecError
@@ -27,6 +27,9 @@ PREDICTION_COLUMNS = frozenset({"label", "model_name", "model_version", "scored_
 """Columns that the tables of predictions and outcomes have in addition to the key. A key may not use these names."""
 
 
+Task = Literal["binary", "regression"]
+"""What a model predicts: whether the label is true, or a number."""
+
 EXAMPLES = Path(__file__).parent / "datasets"
 """Folder of the example datasets."""
 
@@ -35,7 +38,7 @@ class TrainedModel(Protocol):
     """A trained model, loaded into memory."""
 
     def score(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
-        """Return the probability that the label is true, as an array with one value per row."""
+        """Return one value per row: the probability that the label is true, or in a regression the predicted number."""
 
     def importance(self) -> dict[str, float]:
         """Return each feature's share of the total gain, largest first."""
@@ -56,7 +59,8 @@ class Dataset:
     key: Sequence[str]
     """Columns that identify a row uniquely."""
     label: str = ""
-    """Column to predict: true, false, or null where it never became known. Empty where nothing is predicted."""
+    """Column to predict, null where it never became known: true or false, or in a regression a number. Empty where
+    nothing is predicted."""
     later_known: Sequence[str] = ()
     """Columns that are not known yet at prediction time; features may not use them."""
     features: Mapping[str, str] = field(default_factory=dict)
@@ -70,12 +74,17 @@ class Dataset:
     series: Sequence[str] = ()
     """Columns, such as a station, each of whose values has rows through the whole day."""
 
+    task: Task = "binary"
+    """What a model of the dataset predicts."""
+
     def __post_init__(self) -> None:
-        """Refuse column names that the tables of scores and predictions use.
+        """Refuse an unknown task, and column names that the tables of scores and predictions use.
 
         Raises:
-            SpecError: a column has such a name. A retry cannot help.
+            SpecError: the task is unknown, or a column has such a name. A retry cannot help.
         """
+        if self.task not in get_args(Task):
+            raise SpecError(f"{self.name} has the task {self.task!r}.", f"Known: {', '.join(get_args(Task))}.")
         if not self.label:  # nothing is predicted, so there are no such tables
             return
         # DuckDB ignores the case of names: Score and score are the same column.

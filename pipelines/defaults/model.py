@@ -83,7 +83,10 @@ class Model:
     schema: Schema
 
     def score(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
-        """Return the probability that the label is 1, for each row of `frame` (shape: rows)."""
+        """Return the probability that the label is 1, or in a regression the predicted number, of each row of `frame`.
+
+        Shape: (rows,).
+        """
         features = frame.drop(columns=self.schema.label, errors="ignore")
         booster = self._serial_booster if len(frame) <= SERIAL_ROWS else self.booster
         return np.asarray(booster.predict(self.schema.to_matrix(features)))

@@ -25,7 +25,7 @@ class PackagedModel(PythonModel):
     def predict(
         self, context: PythonModelContext, model_input: pd.DataFrame, params: dict[str, Any] | None = None
     ) -> np.ndarray[Any, Any]:
-        """Return the probability that the label is true, for each row (shape: rows)."""
+        """Return the score of each row (shape: rows): see `score` of the trained model."""
         return self.model.score(pd.DataFrame(model_input))  # type: ignore[no-any-return]
 
 

@@ -33,6 +33,11 @@ from pipelines.defaults.model import Model, Schema
 from pipelines.system.files import sha256
 
 DATA_FILE = "data.parquet"
+OBJECTIVES = {
+    "binary": ("binary:logistic", ("logloss", "auc")),
+    "regression": ("reg:squarederror", ("rmse", "mae")),
+}
+"""Task to xgboost's objective, and to the metrics of each round. The first one decides when to stop: less is better."""
 XGBOOST_HYPERPARAMETERS = ("max_depth", "eta", "min_child_weight", "reg_lambda", "seed", "nthread")
 """Hyperparameters that are passed to xgboost."""
 SCORES_FILE = "scores.parquet"
@@ -79,7 +84,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         "--early_stopping_rounds",
         type=parse_count,
         default=30,
-        help="training stops after more than this many rounds without a lower validation log loss",
+        help="training stops after more than this many rounds without a lower loss on validation",
     )
     parser.add_argument("--max_depth", type=parse_count, default=6)
     parser.add_argument("--eta", type=parse_amount, default=0.05, help="learning rate")
@@ -131,7 +136,10 @@ def read_channel(folder: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """Return the description of the columns of a channel: `dataset`, `features`, `label`. Raises as `read_channel`."""
+    """Return the description of the columns of a channel: `dataset`, `task`, `features`, `label`.
+
+    Raises as `read_channel`.
+    """
     with _open_channel(folder) as file:
         return _parse_description(file)
 
@@ -159,6 +167,7 @@ class Training:
     def __init__(self, args: argparse.Namespace, tracker: Tracker, stop_signal: StopSignal) -> None:
         self.args, self.tracker, self.stop_signal = args, tracker, stop_signal
         rows, description = read_channel(args.train)
+        self.objective, self.metrics = OBJECTIVES[description.get("task", "binary")]
         validation_rows = read_channel(args.validation)[0]
         self.checkpoints = Checkpoints(
             args.checkpoint_dir, _list_inputs(args), args.keep_checkpoints, args.checkpoint_s
@@ -210,8 +219,9 @@ class Training:
         metrics = {name: float(value) for name, value in (part.split(":") for part in line.split("\t")[1:])}
         self.tracker.add_round(number, metrics)
         sys.stdout.write(f"{line}\n")
-        if metrics["validation-logloss"] < state["best"]:
-            state |= {"best": metrics["validation-logloss"], "best_round": number}
+        loss = metrics[f"validation-{self.metrics[0]}"]
+        if loss < state["best"]:
+            state |= {"best": loss, "best_round": number}
         state["round"] = number + 1
 
     def _is_checkpoint_due(self, state: dict[str, Any]) -> bool:
@@ -230,8 +240,8 @@ class Training:
 
     def _list_parameters(self) -> list[tuple[str, Any]]:
         hyperparameters = [(name, getattr(self.args, name)) for name in XGBOOST_HYPERPARAMETERS]
-        fixed_parameters = [("objective", "binary:logistic"), ("tree_method", "hist")]
-        return [*hyperparameters, *fixed_parameters, ("eval_metric", "logloss"), ("eval_metric", "auc")]
+        fixed_parameters = [("objective", self.objective), ("tree_method", "hist")]
+        return [*hyperparameters, *fixed_parameters, *(("eval_metric", metric) for metric in self.metrics)]
 
 
 def _list_inputs(args: argparse.Namespace) -> dict[str, Any]:

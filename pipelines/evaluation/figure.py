@@ -25,7 +25,7 @@ def draw_evaluation(path: Path, tables: Mapping[str, Table], metrics: Mapping[st
     figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
     _draw_precision_recall(axes[0], tables["pr_curve"], metrics)
     _draw_calibration(axes[1], tables["calibration"], metrics)
-    _draw_importance(axes[2], tables["importance"])
+    draw_importance(axes[2], tables["importance"])
     figure.suptitle(title, fontsize=11)
     save_figure(path, figure, dpi=96)
 
@@ -47,7 +47,8 @@ def _draw_calibration(axis: Axes, bins: Table, metrics: Mapping[str, float]) -> 
     axis.legend(loc="upper left", frameon=False)
 
 
-def _draw_importance(axis: Axes, importance: Table) -> None:
+def draw_importance(axis: Axes, importance: Table) -> None:
+    """Draw each feature's share of the total gain, largest at the top."""
     names = importance["feature"][:TOP_FEATURES][::-1]
     shares = importance["gain_share"][:TOP_FEATURES][::-1]
     axis.barh(names, shares, color=MODEL_COLOR)

@@ -102,6 +102,7 @@ def build_feature_schema(dataset: Dataset, row_schema: pa.Schema) -> pa.Schema:
         "dataset": dataset.name,
         "key": list(dataset.key),
         "label": dataset.label,
+        "task": dataset.task,
         "features": dict(dataset.features),
     }
     fields = [*columns.items(), (dataset.label, row_schema.field(dataset.label).type)]

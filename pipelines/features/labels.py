@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.dataset import Dataset
+from pipelines.dataset import Dataset, Task
 from pipelines.errors import DataError
+from pipelines.feature_files import FILE_NAME
+
+SPLITS = ("train", "validation", "holdout")
 
 
 def check_label_type(dataset: Dataset, schema: pa.Schema) -> None:
-    """Check that the label's column is true or false. A dataset without a label passes.
+    """Check that the type of the label's column fits the dataset's task. A dataset without a label passes.
 
     Args:
         dataset: whose rows have the schema.
@@ -28,24 +33,42 @@ def check_label_type(dataset: Dataset, schema: pa.Schema) -> None:
         message = f"the rows of {dataset.name} have no column {dataset.label}, its label."
         raise DataError(message, "Correct the source, or `label` of the dataset.")
     kind = schema.field(dataset.label).type
-    if not pa.types.is_boolean(kind):
+    is_allowed, values = ALLOWED_TYPES[dataset.task]
+    if not is_allowed(kind):
         message = (
-            f"the label {dataset.label} of {dataset.name} is {kind}: it must be true or false, or null if unknown."
+            f"the label {dataset.label} of {dataset.name} is {kind}: it must be {values}, or null if unknown, because "
+            f"the task is {dataset.task}."
         )
-        raise DataError(message, "Convert it in the source, or name another column as `label`.")
+        raise DataError(message, "Convert it in the source, or correct `label` or `task` of the dataset.")
 
 
-def check_both_labels_occur(dataset: Dataset, file: Path) -> None:
-    """Check that the rows to train on have both labels.
+def check_label_values(dataset: Dataset, folder: Path) -> None:
+    """Check that all labels are finite, and that those to train on differ.
 
     Args:
-        dataset: whose features the file has.
-        file: Parquet file with the column of the label, without nulls; one row or more.
+        dataset: whose features are in the folder.
+        folder: has train/, validation/ and holdout/. Each file has one row or more, and no label is null.
 
     Raises:
-        DataError: all rows have the same label. A retry cannot help.
+        DataError: a label is NaN or infinite, or all labels of train are equal. A retry cannot help.
     """
-    values = pc.unique(pq.read_table(file, columns=[dataset.label])[dataset.label]).to_pylist()
-    if len(values) == 1:
-        message = f"each row of train has the label {str(values[0]).lower()}: nothing can be learned from one label."
-        raise DataError(message, "Train on more days, or correct the source.")
+    for split in SPLITS:
+        labels = pq.read_table(folder / split / FILE_NAME, columns=[dataset.label])[dataset.label]
+        if invalid_rows := len(labels) - int(np.isfinite(labels.to_numpy()).sum()):
+            message = f"{invalid_rows} of {len(labels)} rows of {split} have a label that is NaN or infinite."
+            raise DataError(message, "Correct the source; a label that is not known is null.")
+        if split == "train" and pc.count_distinct(labels).as_py() == 1:
+            value = str(labels[0].as_py()).lower()
+            message = f"each row of train has the label {value}: nothing can be learned from one label."
+            raise DataError(message, "Train on more days, or correct the source.")
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+ALLOWED_TYPES: Mapping[Task, tuple[Callable[[pa.DataType], bool], str]] = {
+    "binary": (pa.types.is_boolean, "true or false"),
+    "regression": (_is_number, "an integer or a float"),
+}
+"""Task to the function that says whether a label may have a type, and these types in words."""

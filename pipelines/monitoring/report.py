@@ -193,12 +193,12 @@ def _list_bin_labels(record: ReferenceRecord, column: Column) -> list[str]:
 
 def _draw_performance(history: DriftHistory) -> Any:
     """Draw the mean score and label of each window, and the performance."""
-    days = [window.day for window in history.windows]
+    days, mean = [window.day for window in history.windows], "mean" if history.record.reference.target else "rate"
     figure, (mean_axis, performance_axis) = plt.subplots(2, 1, figsize=(12, 6), layout="constrained", sharex=True)
     for name, color in ((_SCORE, CANDIDATE_COLOR), (history.record.reference.label, CHAMPION_COLOR)):
         means = [_compute_mean(window, name, history.record) for window in history.windows]
         mean_axis.plot(
-            range(len(days)), means, color=color, label="mean score" if name == _SCORE else f"rate of {name}"
+            range(len(days)), means, color=color, label="mean score" if name == _SCORE else f"{mean} of {name}"
         )
     mean_axis.legend(frameon=False, ncols=2)
     mean_axis.set_title("Scores and labels of each window", loc="left", fontsize=10)
@@ -226,10 +226,10 @@ def _compute_mean(window: ComparedWindow, name: str, record: ReferenceRecord) ->
     counts = next((column.window for column in window.columns if column.name == name and column.window), None)
     if counts is None or not counts.total.sum():
         return float("nan")
-    if name != _SCORE:
+    if name != _SCORE and not record.reference.target:
         return float(counts.total[1] / counts.total.sum())
     edges = np.asarray(record.reference.score.edges)
-    middles = np.concatenate([[0.0], (edges[1:] + edges[:-1]) / 2, [1.0]])
+    middles = np.concatenate([edges[:1], (edges[1:] + edges[:-1]) / 2, edges[-1:]])
     return float(counts.total @ middles / counts.total.sum())
 
 

@@ -182,11 +182,11 @@ def _build_score_and_label_columns(
 
     The training days are no reference for scores: a model scores its training rows too well.
     """
-    yield _build_column("score", record.holdout, window, SCORE_EDGES, FULL_WEIGHT)
-    label = record.reference.label
+    yield _build_column("score", record.holdout, window, record.reference.score.edges, FULL_WEIGHT)
+    label, target = record.reference.label, record.reference.target
     if any(sum(profile[label].counts) for profile in labelled_days.values()):
         reference = _select_season({**record.training, **record.holdout}, labelled_days)
-        yield _build_column(label, reference, labelled_days, None, FULL_WEIGHT)
+        yield _build_column(label, reference, labelled_days, target.edges if target else None, FULL_WEIGHT)
 
 
 def _select_season(reference: ProfilesByDay, window: ProfilesByDay) -> ProfilesByDay:
@@ -198,7 +198,8 @@ def _select_season(reference: ProfilesByDay, window: ProfilesByDay) -> ProfilesB
 def _build_column(
     name: str, reference: ProfilesByDay, window: ProfilesByDay, edges: Sequence[float] | None, weight: float
 ) -> Column:
-    kind = COLUMN_KINDS[next(iter(reference.values()))[name].kind]
+    # A label with edges is a number.
+    kind: Kind = "numeric" if edges else COLUMN_KINDS[next(iter(reference.values()))[name].kind]
     return Column(
         name,
         kind,

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pipelines.dataset import Dataset, TrainedModel
+    from pipelines.evaluation.metrics import Array
+    from pipelines.evaluation.tables import Table
+
+    Measurements = tuple[dict[str, float], dict[str, Table]]
+
+
+SHOWN_METRICS = {"binary": ("auc", "pr_auc", "brier"), "regression": ("rmse", "mae", "r2", "bias")}
+"""Task to the metrics that are logged."""
 
 
 class EvaluateSpec(Spec):
@@ -58,7 +66,8 @@ class EvaluateResult(Result):
     evaluation: Path
     """Folder of the evidence."""
     metrics: dict[str, float]
-    """Metrics of the holdout, by name; see `pipelines.evaluation.metrics.compute_metrics`."""
+    """Metrics of the holdout, by name; see `compute_metrics` in `pipelines.evaluation.metrics`, for a regression
+    `compute_regression_metrics` in `pipelines.evaluation.regression`. Those of the dataset's metrics.py are added."""
     model_digest: str
     """SHA-256 of the model's files."""
     model_name: str = ""
@@ -90,8 +99,8 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
         metrics = _write_metrics(spec, dataset, model, scored_rows, float(train[dataset.label].mean()), output)
         scored_rows[[*dataset.key, dataset.label, "score"]].to_parquet(output / "predictions.parquet")
         _write_reference(spec, dataset, scored_rows, output / "reference.json")
-    values = (metrics[name] for name in ("rows", "auc", "pr_auc", "brier"))
-    log.info("holdout of %d rows: AUC %.4f, PR-AUC %.4f, Brier %.4f", *values)
+    shown_metrics = ", ".join(f"{name} {metrics[name]:.4f}" for name in SHOWN_METRICS[dataset.task])
+    log.info("holdout of %d rows: %s", metrics["rows"], shown_metrics)
     result = EvaluateResult(evaluation=spec.evaluation, metrics=metrics, model_digest=digest)
     return _register_candidate(spec, dataset, result, holdout, len(train)) if spec.register_as else result
 
@@ -115,22 +124,46 @@ def _write_metrics(
     spec: EvaluateSpec, dataset: Dataset, model: TrainedModel, scored_rows: pd.DataFrame, base_rate: float, output: Path
 ) -> dict[str, float]:
     """Compute the metrics; write them and the curves to `output`, the curves as tables and as a figure."""
-    from pipelines.evaluation import metrics as metric_functions
     from pipelines.evaluation.figure import draw_evaluation
+    from pipelines.evaluation.metrics import tabulate_importance
+    from pipelines.evaluation.own_metrics import load_own_metrics
+    from pipelines.evaluation.regression import draw_regression
+    from pipelines.evaluation.statistics.weighted import compute_metric
     from pipelines.evaluation.tables import write_tables
     from pipelines.system.files import write_json
 
-    score, label = scored_rows["score"].to_numpy(), scored_rows[dataset.label].to_numpy(dtype=float)
-    metrics = metric_functions.compute_metrics(label, score, base_rate)
-    tables = {
-        "pr_curve": metric_functions.compute_precision_recall(label, score),
-        "calibration": metric_functions.compute_calibration(label, score),
-        "importance": metric_functions.tabulate_importance(model.importance()),
-    }
+    score, label = scored_rows["score"].to_numpy(dtype=float), scored_rows[dataset.label].to_numpy(dtype=float)
+    measure, draw = (
+        (_measure_binary, draw_evaluation) if dataset.task == "binary" else (_measure_regression, draw_regression)
+    )
+    metrics, tables = measure(label, score, base_rate, scored_rows)
+    metrics |= {name: compute_metric(label, score, metric) for name, metric in load_own_metrics(dataset).items()}
+    tables["importance"] = tabulate_importance(model.importance())
     write_json(output / "metrics.json", metrics)
     write_tables(output / "plots", tables)
-    draw_evaluation(output / "evaluation.png", tables, metrics, f"{dataset.name}: {len(scored_rows)} rows of holdout")
+    draw(output / "evaluation.png", tables, metrics, f"{dataset.name}: {len(scored_rows)} rows of holdout")
     return metrics
+
+
+def _measure_binary(label: Array, score: Array, base_rate: float, rows: pd.DataFrame) -> Measurements:
+    from pipelines.evaluation import metrics
+
+    tables = {
+        "pr_curve": metrics.compute_precision_recall(label, score),
+        "calibration": metrics.compute_calibration(label, score),
+    }
+    return metrics.compute_metrics(label, score, base_rate), tables
+
+
+def _measure_regression(label: Array, score: Array, mean: float, rows: pd.DataFrame) -> Measurements:
+    from pipelines.evaluation import regression
+    from pipelines.lake import PARTITION
+
+    metrics = regression.compute_regression_metrics(label, score, mean)
+    tables = {"residuals": regression.tabulate_residuals(label, score)}
+    if PARTITION in rows:
+        tables["weeks"] = regression.tabulate_weeks(label, score, rows[PARTITION])
+    return metrics, tables
 
 
 def _write_reference(spec: EvaluateSpec, dataset: Dataset, scored_rows: pd.DataFrame, path: Path) -> None:
@@ -142,7 +175,7 @@ def _write_reference(spec: EvaluateSpec, dataset: Dataset, scored_rows: pd.DataF
     from pipelines.system.duckdb_session import make_spill_folder
 
     train = spec.features / "train" / "data.parquet"
-    reference = fit_reference(train, dataset.features, dataset.label, spec.reference)
+    reference = fit_reference(train, dataset.features, dataset.label, spec.reference, dataset.task)
     with make_spill_folder() as folder:
         scored_rows.to_parquet(folder / "holdout.parquet")
         profiles = [count_days(reference, file, PARTITION) for file in (train, folder / "holdout.parquet")]

@@ -69,7 +69,6 @@ def run(spec: PreprocessSpec) -> PreprocessResult:
             left, a key occurs twice, or the labels cannot be learned from. A retry cannot help.
         SpecError: the engine is not installed here. A retry cannot help.
     """
-    from pipelines.feature_files import FILE_NAME
     from pipelines.features import engines, labels, pinned_rows
     from pipelines.system.files import replace_folder, sha256
 
@@ -86,7 +85,7 @@ def run(spec: PreprocessSpec) -> PreprocessResult:
             replace_folder(spec.features) as folder,
         ):
             counts = {name: _write_split(rows, days, engine, folder / name) for name, days in splits.items()}
-            labels.check_both_labels_occur(dataset, folder / "train" / FILE_NAME)
+            labels.check_label_values(dataset, folder)
     log.info("features: %s labelled rows", counts)
     return PreprocessResult(
         features=spec.features,

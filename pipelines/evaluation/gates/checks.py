@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from pipelines.dataset import Task
 from pipelines.evaluation.gates.holdout import Array
 from pipelines.evaluation.gates.policy import Policy
 from pipelines.evaluation.gates.verdict import FAILED, PASSED, REPORTED, UNDECIDED, Check, Outcome
@@ -30,9 +31,11 @@ def check_value(
     return Check(name=name, value=number, bound=bound, outcome=PASSED if passed else FAILED, reason=reason)
 
 
-def check_row_count(name: str, label: Array, minimum: int) -> Check:
-    """Check that there are enough rows, and enough of each label, to judge at all; otherwise the check is undecided."""
-    rows, rarer_rows = len(label), int(min((label == 1).sum(), (label != 1).sum()))
+def check_row_count(name: str, label: Array, minimum: int, task: Task = "binary") -> Check:
+    """Check that there are enough rows to judge at all, and of a binary label enough of each; else it is undecided."""
+    rows = len(label)
+    # In a regression, each row counts, whatever its label.
+    rarer_rows = int(min((label == 1).sum(), (label != 1).sum())) if task == "binary" else MIN_LABEL_ROWS
     passed = rows >= minimum and rarer_rows >= MIN_LABEL_ROWS
     reason = f"{name} are {rows}, {_get_connective(rows >= minimum)} at least {minimum}"
     if rarer_rows < MIN_LABEL_ROWS:

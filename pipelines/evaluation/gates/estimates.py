@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from pipelines.evaluation.gates.holdout import Array, Holdout
-from pipelines.evaluation.gates.policy import Comparison, Metric, Policy
+from pipelines.evaluation.gates.policy import Comparison, Policy
 from pipelines.evaluation.statistics import bootstrap, delong
 from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.evaluation.statistics.weighted import METRICS, compute_metric
+from pipelines.evaluation.statistics.weighted import compute_metric
 
 
 def find_groups(holdout: Holdout, policy: Policy) -> Array | None:
@@ -31,13 +31,14 @@ def find_groups(holdout: Holdout, policy: Policy) -> Array | None:
     return np.asarray(pd.factorize(holdout.get_column(policy.group_by), sort=True)[0])
 
 
-def estimate_metric(holdout: Holdout, metric: Metric, policy: Policy) -> Estimate:
+def estimate_metric(holdout: Holdout, name: str, policy: Policy) -> Estimate:
     """Estimate a metric of the candidate: by DeLong for the AUC of independent rows, else by groups or bootstrap.
 
     With fewer groups than the policy requires, the interval is infinite.
     """
     label, score, groups = holdout.label, holdout.candidate_score, find_groups(holdout, policy)
-    if metric == "auc" and groups is None:
+    metric = holdout.own_metrics.get(name, name)
+    if name == "auc" and groups is None:
         return delong.estimate_auc(label, score, alpha=policy.alpha)
     if has_too_few_groups(groups, policy):
         return _make_unbounded_estimate(compute_metric(label, score, metric), groups)
@@ -50,9 +51,9 @@ def estimate_gain(holdout: Holdout, other_score: Array, comparison: Comparison, 
 
     With fewer groups than the policy requires, the interval is infinite.
     """
-    label, score, metric = holdout.label, holdout.candidate_score, comparison.metric
-    groups = find_groups(holdout, policy)
-    if metric == "auc" and groups is None and comparison.test != "bootstrap":
+    label, score, name = holdout.label, holdout.candidate_score, comparison.metric
+    groups, metric = find_groups(holdout, policy), holdout.own_metrics.get(name, name)
+    if name == "auc" and groups is None and comparison.test != "bootstrap":
         return delong.estimate_auc_difference(label, score, other_score, alpha=policy.alpha)
     if has_too_few_groups(groups, policy):
         difference = _make_unbounded_estimate(
@@ -61,7 +62,7 @@ def estimate_gain(holdout: Holdout, other_score: Array, comparison: Comparison, 
     else:
         options: dict[str, Any] = {"alpha": policy.alpha, "draws": policy.draws, "seed": policy.seed}
         difference = bootstrap.estimate_difference(label, score, other_score, metric, groups=groups, **options)
-    return difference if METRICS[metric].greater_is_better else -difference
+    return difference if holdout.find_metric(name).greater_is_better else -difference
 
 
 def has_too_few_groups(groups: Array | None, policy: Policy) -> bool:

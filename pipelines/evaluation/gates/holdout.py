@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pipelines.errors import DataError
+from pipelines.dataset import Task
+from pipelines.errors import DataError, SpecError
+from pipelines.evaluation.statistics.weighted import METRICS, Metric
 
 Array = np.ndarray[Any, Any]
 
@@ -18,26 +21,32 @@ class Holdout:
     """One holdout. All arrays and the frame have the same rows in the same order."""
 
     label: Array
-    """Shape (rows,), 0 or 1."""
+    """Shape (rows,): 0 or 1, or in a regression a number."""
     candidate_score: Array
-    """The candidate's probability of 1, shape (rows,)."""
+    """The candidate's probability of 1, or its predicted number; shape (rows,)."""
     champion_score: Array | None
-    """The champion's probability of 1, shape (rows,); None where there is no champion to compare with."""
+    """The same of the champion; None where there is no champion to compare with."""
     features: pd.DataFrame
     """The features, and `date`."""
     base_rate: float
-    """Share of label 1 in the training rows: what the simplest model predicts for every row."""
+    """Mean label of the training rows (the share of label 1): what the simplest model predicts for every row."""
     last_week_rate: float
-    """Share of label 1 in the last seven days of the training rows."""
+    """Mean label of the last seven days of the training rows."""
+    task: Task = "binary"
+    """What the models predict."""
+    own_metrics: Mapping[str, Metric] = field(default_factory=dict)
+    """Metrics of the dataset, by name, in addition to those of the task."""
 
     def __post_init__(self) -> None:
         """Check that the rows can be judged.
 
         Raises:
-            DataError: all labels are equal, or a row has no finite score. A retry cannot help.
+            DataError: all labels are equal, or a label or a score is not finite. A retry cannot help.
         """
         if len(np.unique(self.label)) < 2:
-            raise DataError(f"the {len(self.label)} rows of the holdout lack one of the labels, and cannot be judged.")
+            raise DataError(f"the {len(self.label)} rows of the holdout have only one label, and cannot be judged.")
+        if not np.isfinite(self.label).all():
+            raise DataError("a label of the holdout is NaN or infinite.", "Run `preprocess` again.")
         for model, score in (("candidate", self.candidate_score), ("champion", self.champion_score)):
             if score is None:
                 continue
@@ -46,6 +55,23 @@ class Holdout:
             if not np.isfinite(score).all():
                 invalid_rows = int((~np.isfinite(score)).sum())
                 raise DataError(f"the {model}'s score is not a finite number for {invalid_rows} rows.")
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """All metrics of the models: those of the task, and the dataset's own."""
+        common_metrics = {name: metric for name, metric in METRICS.items() if metric.task == self.task}
+        return {**common_metrics, **self.own_metrics}
+
+    def find_metric(self, name: str) -> Metric:
+        """Return the metric of that name.
+
+        Raises:
+            SpecError: models of this task have no such metric. A retry cannot help.
+        """
+        if name not in self.metrics:
+            message = f"the gate's policy names the metric {name!r}, which models of the task {self.task} do not have."
+            raise SpecError(message, f"They have {', '.join(self.metrics)}.")
+        return self.metrics[name]
 
     def count_days(self) -> int:
         """Return the number of different values of the column `date`; 0 where there is no such column."""

@@ -11,6 +11,7 @@ import pandas as pd
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.evaluation.gates.holdout import Array, Holdout
+from pipelines.evaluation.own_metrics import load_own_metrics
 from pipelines.system.data_files import read_parquet
 
 LAST_DAYS = 7
@@ -42,6 +43,8 @@ def read_holdout(
         features=rows,
         base_rate=float(train[dataset.label].mean()),
         last_week_rate=_compute_last_week_rate(train, dataset.label),
+        task=dataset.task,
+        own_metrics=load_own_metrics(dataset),
     )
 
 
@@ -55,6 +58,6 @@ def _read_scores(dataset: Dataset, evaluation: Path, rows: pd.DataFrame) -> Arra
 
 
 def _compute_last_week_rate(train: pd.DataFrame, label_column: str) -> float:
-    """Compute the share of label 1 in the last `LAST_DAYS` days of the training rows."""
+    """Compute the mean label of the last `LAST_DAYS` days of the training rows."""
     days = pd.to_datetime(train["date"])
     return float(train.loc[days > days.max() - pd.Timedelta(days=LAST_DAYS), label_column].mean())

@@ -11,6 +11,7 @@ from pipelines.evaluation.gates import leakage, parts, quality, serving
 from pipelines.evaluation.gates.checks import check_row_count, check_value, report_value
 from pipelines.evaluation.gates.holdout import Holdout
 from pipelines.evaluation.gates.policy import Policy
+from pipelines.evaluation.gates.task_policy import complete_policy
 from pipelines.evaluation.gates.verdict import Check
 
 
@@ -47,12 +48,14 @@ def judge(evidence: Evidence, policy: Policy) -> Judgement:
 
     Raises:
         DataError: the holdout lacks a column that the policy names. A retry cannot help.
+        SpecError: the policy names a metric or a check that models of this task do not have. A retry cannot help.
     """
     holdout, package = evidence.holdout, evidence.package
+    policy = complete_policy(policy, holdout)
     slice_checks, slices = parts.check_slices(holdout, policy)
     week_checks, weeks = parts.check_weeks(holdout, policy)
     checks = [
-        check_row_count("rows of holdout", holdout.label, policy.min_rows),
+        check_row_count("rows of holdout", holdout.label, policy.min_rows, holdout.task),
         *quality.check_bounds(holdout, policy),
         *quality.check_against_baselines(holdout, policy),
         *quality.check_against_champion(holdout, policy),

@@ -12,7 +12,7 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from pipelines.evaluation.gates.checks import check_value, report_value
 from pipelines.evaluation.gates.holdout import Array, Holdout
 from pipelines.evaluation.gates.verdict import Check
-from pipelines.evaluation.statistics import delong
+from pipelines.evaluation.statistics import concordance, delong
 
 MIN_ROWS = 100
 """Fewest rows with a value for which a feature's AUC is computed: with fewer, a high AUC may be chance."""
@@ -21,32 +21,41 @@ MIN_ROWS = 100
 def check_single_features(holdout: Holdout, features: Sequence[str], bound: float) -> Check:
     """Check that the AUC of each feature alone, in either direction, is at most the bound.
 
+    In a regression it is the concordance.
+
     Raises:
         DataError: a feature is not among the columns. A retry cannot help.
     """
-    aucs = {name: compute_single_auc(holdout.label, holdout.get_column(name)) for name in features}
-    if not aucs:
-        return report_value("AUC of one feature alone", "there are no features")
-    name = max(aucs, key=aucs.__getitem__)
-    return check_value(f"AUC of one feature alone ({name})", aucs[name], at_most=bound)
+    metric = "AUC" if holdout.task == "binary" else "concordance"
+    values = {name: compute_concordance_alone(holdout.label, holdout.get_column(name)) for name in features}
+    if not values:
+        return report_value(f"{metric} of one feature alone", "there are no features")
+    name = max(values, key=values.__getitem__)
+    return check_value(f"{metric} of one feature alone ({name})", values[name], at_most=bound)
 
 
-def compute_single_auc(label: Array, values: pd.Series[Any]) -> float:
-    """Compute the AUC of one feature alone, in its better direction: at least 0.5. Missing values are left out.
+def compute_concordance_alone(label: Array, values: pd.Series[Any]) -> float:
+    """Compute the concordance of one feature alone, in its better direction: at least 0.5.
 
-    A category is scored by its rate of label 1 in the other half of the rows. A column of unique names then has no
-    information.
+    Of two labels, it is the AUC. Missing values are left out. A category is scored by its mean label in the other half
+    of the rows. A column of unique names then has no information.
     """
     present = values.notna().to_numpy()
     truth = label[present]
     if present.sum() < MIN_ROWS or len(np.unique(truth)) < 2:
         return 0.5
-    auc = delong.estimate_auc(truth, _score_rows(truth, values[present]), alpha=0.05).value
-    return max(auc, 1.0 - auc)
+    score = _score_rows(truth, values[present])
+    has_two_labels = np.isin(truth, (0, 1)).all()
+    value = (
+        delong.estimate_auc(truth, score, alpha=0.05).value
+        if has_two_labels
+        else concordance.compute_concordance(truth, score)
+    )
+    return max(value, 1.0 - value)
 
 
 def _score_rows(label: Array, values: pd.Series[Any]) -> Array:
-    """Return a score for each row: a number as it is, a category as its rate of label 1 in the other half."""
+    """Return a score for each row: a number as it is, a category as its mean label in the other half."""
     if is_numeric_dtype(values) and not is_bool_dtype(values):
         return values.to_numpy(dtype=float)
     parities = np.arange(len(label)) % 2

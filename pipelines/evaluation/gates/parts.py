@@ -13,13 +13,11 @@ from scipy import stats
 from pipelines.evaluation.gates.checks import report_value
 from pipelines.evaluation.gates.estimates import find_groups
 from pipelines.evaluation.gates.holdout import Array, Holdout
+from pipelines.evaluation.gates.part_metrics import PartMetric, choose_part_metric, estimate_part
 from pipelines.evaluation.gates.policy import Policy
 from pipelines.evaluation.gates.verdict import FAILED, PASSED, Check
-from pipelines.evaluation.statistics import delong
 from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.evaluation.statistics.groups import estimate_by_groups
 from pipelines.evaluation.statistics.hypotheses import adjust_p_values
-from pipelines.evaluation.statistics.weighted import compute_metric, make_auc
 
 MIN_WEEK_GROUPS = 3
 """Fewest groups, such as days, with which a week is judged."""
@@ -31,9 +29,9 @@ COLUMNS = ("column", "part", "rows", "value", "low", "high", "p_value", "judged"
 
 
 def check_slices(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataFrame]:
-    """Check that no slice's AUC is too far below the champion's: one check for each column of the policy.
+    """Check that no slice's metric is too far below the champion's: one check for each column of the policy.
 
-    Without a champion, the slices are reported with their own AUC.
+    The metric is that of `part_metrics`. Without a champion, the slices are reported with their own value.
 
     Returns:
         The checks, and the table of all slices; columns `COLUMNS`.
@@ -47,25 +45,27 @@ def check_slices(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.Data
     masks = {name: dict(_split_by_value(holdout.get_column(name))) for name in section.columns}
 
     groups = find_groups(holdout, policy)
+    metric = choose_part_metric(holdout, holdout.candidate_score if champion_score is None else champion_score)
 
     def estimate(mask: Array) -> Estimate:
         scores = [score[mask] for score in (holdout.candidate_score, champion_score) if score is not None]
-        return _estimate_auc(holdout.label[mask], scores, policy.alpha, None if groups is None else groups[mask])
+        slice_groups = None if groups is None else groups[mask]
+        return estimate_part(metric, holdout.label[mask], scores, policy.alpha, slice_groups)
 
-    def is_judged(metric: Estimate) -> bool:
-        return metric.rows >= section.min_rows and _has_enough_groups(metric, policy.min_groups)
+    def is_judged(value: Estimate) -> bool:
+        return value.rows >= section.min_rows and _has_enough_groups(value, policy.min_groups)
 
     bound = -section.max_drop
-    table = _make_table(holdout, masks, estimate, is_judged, bound)
+    table = _make_table(holdout, masks, metric, estimate, is_judged, bound)
     if champion_score is None:
         return [report_value(f"slices of {name}", "there is no champion to compare with") for name in masks], table
-    prefix = "AUC against the champion's in the slices of"
+    prefix = f"{metric.name} against the champion's in the slices of"
     checks = [_check_worst(f"{prefix} {name}", table[table.column == name], bound, policy.alpha) for name in masks]
     return checks, table
 
 
 def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataFrame]:
-    """Check that no week's AUC is too far below that of the whole holdout.
+    """Check that no week's metric (that of `part_metrics`) is too far below that of the whole holdout.
 
     Returns:
         At most one check, and the table of all weeks; columns `COLUMNS`.
@@ -76,7 +76,9 @@ def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataF
     if policy.stability is None:
         return [], pd.DataFrame(columns=COLUMNS)
     section = policy.stability
-    bound = compute_metric(holdout.label, holdout.candidate_score, "auc") - section.max_drop
+    metric = choose_part_metric(holdout, holdout.candidate_score)
+    whole = metric.make(holdout.label, holdout.candidate_score)(np.ones((1, len(holdout.label))))
+    bound = float(whole[0]) - section.max_drop
     masks = {"week": dict(_split_by_value(_find_weeks(holdout.get_column("date"))))}
 
     groups = find_groups(holdout, policy)
@@ -85,13 +87,13 @@ def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataF
         week_groups = None if groups is None else groups[mask]
         score = holdout.candidate_score[mask]
         # Days that follow each other may be alike, as weather lasts. A week has too few days to measure that.
-        return _estimate_auc(holdout.label[mask], [score], policy.alpha, week_groups, is_lasting=False)
+        return estimate_part(metric, holdout.label[mask], [score], policy.alpha, week_groups, is_lasting=False)
 
-    def is_judged(metric: Estimate) -> bool:
-        return metric.rows >= section.min_rows and _has_enough_groups(metric, MIN_WEEK_GROUPS)
+    def is_judged(value: Estimate) -> bool:
+        return value.rows >= section.min_rows and _has_enough_groups(value, MIN_WEEK_GROUPS)
 
-    table = _make_table(holdout, masks, estimate, is_judged, bound)
-    return [_check_worst("AUC of the holdout's weeks", table, bound, policy.alpha)], table
+    table = _make_table(holdout, masks, metric, estimate, is_judged, bound)
+    return [_check_worst(f"{metric.name} of the holdout's weeks", table, bound, policy.alpha)], table
 
 
 def _split_by_value(column: pd.Series[Any]) -> Iterator[tuple[str, Array]]:
@@ -117,17 +119,19 @@ def _find_weeks(days: pd.Series[Any]) -> pd.Series[Any]:
 def _make_table(
     holdout: Holdout,
     masks: dict[str, dict[str, Array]],
+    part_metric: PartMetric,
     estimate: Callable[[Array], Estimate],
     is_judged: Callable[[Estimate], bool],
     bound: float,
 ) -> pd.DataFrame:
-    """Make a table with one row for each part. A part has a p-value if it has rows of both labels and is judged.
+    """Make a table with one row for each part. A part has a p-value if the metric can be computed and it is judged.
 
     The p-value is that of the hypothesis that the metric is not below the bound, adjusted by Holm's method.
 
     Args:
         holdout: holdout to which the parts belong.
         masks: for each column, the values that it has, each with the mask of its rows.
+        part_metric: says whether the metric can be computed on a part.
         estimate: estimates the metric on the rows of a mask.
         is_judged: says whether a part with this estimate has enough rows and groups to be judged.
         bound: smallest allowed value of the metric.
@@ -136,7 +140,7 @@ def _make_table(
     for column, values in masks.items():
         for value, mask in values.items():
             rows = int(mask.sum())
-            metric = estimate(mask) if len(np.unique(holdout.label[mask])) == 2 else None
+            metric = estimate(mask) if part_metric.has_value(holdout.label[mask]) else None
             record = {"column": column, "part": value, "rows": rows, "judged": bool(metric and is_judged(metric))}
             if metric:
                 record["value"] = metric.value
@@ -156,26 +160,6 @@ def _compute_p_value(estimate: Estimate, bound: float) -> float:
     if not estimate.se:
         return float(estimate.high >= bound)
     return float(stats.t.cdf((estimate.value - bound) / estimate.se, estimate.degrees_of_freedom))
-
-
-def _estimate_auc(
-    label: Array, scores: list[Array], alpha: float, groups: Array | None, *, is_lasting: bool = True
-) -> Estimate:
-    """Estimate the AUC of one score, or the difference of the AUCs of two: the first's less the second's.
-
-    Without groups, the method is DeLong's. With groups it is `estimate_by_groups`, which describes `is_lasting`.
-    """
-    if groups is None and len(scores) == 1:
-        return delong.estimate_auc(label, scores[0], alpha)
-    if groups is None:
-        return delong.estimate_auc_difference(label, scores[0], scores[1], alpha)
-    truth, group_numbers = label == 1, np.unique(groups, return_inverse=True)[1]
-    if not group_numbers.any():  # with one group, the standard error is not known
-        value = compute_metric(label, scores[0], "auc") - sum(
-            compute_metric(label, score, "auc") for score in scores[1:]
-        )
-        return Estimate(value, -math.inf, math.inf, math.inf, len(label), 1)
-    return estimate_by_groups([make_auc(truth, score) for score in scores], group_numbers, alpha, is_lasting=is_lasting)
 
 
 def _has_enough_groups(estimate: Estimate, minimum: int) -> bool:

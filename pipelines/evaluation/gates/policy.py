@@ -8,8 +8,8 @@ from pydantic import BaseModel, Field, model_validator
 
 from pipelines.parameters import Parameters
 
-Metric = Literal["auc", "pr_auc", "log_loss", "brier", "ece", "accuracy", "precision", "recall", "f1"]
-"""The keys of `pipelines.evaluation.statistics.weighted.METRICS`, repeated so that a policy loads without numpy."""
+Metric = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
+"""Name of a metric of the task (`pipelines.evaluation.statistics.weighted`), or of one in the dataset's metrics.py."""
 Share = Annotated[float, Field(ge=0, le=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -38,7 +38,7 @@ class Comparison(Section):
     """A paired comparison of candidate and champion on the same rows."""
 
     metric: Metric
-    """Metric to compare; each has its own direction (auc: greater is better, losses: less is better)."""
+    """Metric to compare; each has its own direction (auc, r2: greater is better, losses: less is better)."""
     margin: Amount = 0.0
     """Tolerated loss. Above 0, the candidate may not be worse by more (non-inferiority); at 0, it has to be better."""
     relevant_gain: Amount = 0.0
@@ -59,7 +59,8 @@ class Slices(Section):
     columns: list[str]
     """Columns of the features; each of their values is a slice."""
     max_drop: Share = 0.05
-    """Largest tolerated loss of AUC against the champion; all slices are tested together (Holm)."""
+    """Largest tolerated loss of AUC against the champion; all slices are tested together (Holm). In a regression, the
+    loss is the increase of the mean absolute error, as a share of the champion's on the whole holdout."""
     min_rows: Annotated[int, Field(ge=1)] = 500
     """Slices with fewer rows, or fewer than `min_groups` groups, are reported, not judged."""
 
@@ -68,7 +69,8 @@ class Stability(Section):
     """Weeks of the holdout: none may fall far below the whole holdout."""
 
     max_drop: Share = 0.10
-    """Largest tolerated loss of AUC of a week against the whole holdout; all weeks are tested together (Holm)."""
+    """Largest tolerated loss of AUC of a week against the whole holdout; all weeks are tested together (Holm). In a
+    regression, the loss is the increase of the mean absolute error, as a share of that of the whole holdout."""
     min_rows: Annotated[int, Field(ge=1)] = 500
     """Weeks with fewer rows are reported, not judged."""
 
@@ -111,13 +113,16 @@ class Policy(Section):
         "auc": Bound(at_least=0.60, at_most=0.80),
         "ece": Bound(at_most=0.10),
     }
-    """Bounds by metric, one or more. An AUC above its upper bound is taken as a leak, not as a good model."""
+    """Bounds by metric, one or more. An AUC above its upper bound is taken as a leak, not as a good model. Where bounds
+    are not given, nor baseline, champion or stability, a regression has its own defaults: see `task_policy`."""
     baseline: list[Metric] = ["log_loss"]
-    """Metrics in which the candidate has to beat two constants: the label's rate in training, and in its last week."""
+    """Metrics in which the candidate has to beat two constants: the label's rate in training, and in its last week; in
+    a regression, its means."""
     champion: list[Comparison] = [Comparison(metric="auc", margin=0.005, relevant_gain=0.005)]
     """Comparisons with the champion, if there is one."""
     threshold: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Score from which a row is predicted positive; candidate and champion are compared there by McNemar's test."""
+    """Score from which a row is predicted positive; candidate and champion are compared there by McNemar's test. A
+    regression has none."""
     threshold_margin: Annotated[Share, Field(lt=1)] = 0.0
     """Tolerated loss at the threshold, as a share of the rows. Above 0, the candidate may not be right on fewer rows by
     more (non-inferiority); at 0, it has to be right on more rows."""
@@ -126,7 +131,9 @@ class Policy(Section):
     stability: Stability | None = Stability()
     """Weeks of the holdout; null: no check."""
     max_solo_auc: Share | None = 0.75
-    """Largest AUC of one feature alone; above it the feature is taken as a leak. Null: no check."""
+    """Largest AUC of one feature alone; above it the feature is taken as a leak. In a regression, the concordance:
+    the share of pairs of rows that the feature puts in the right order, which for two labels is the AUC. Null: no
+    check."""
     serving: Serving | None = Serving()
     """The packaged model, if it is registered; null: no check."""
     max_cost_usd: Amount | None = None

@@ -12,7 +12,6 @@ from pipelines.evaluation.gates.holdout import Array, Holdout
 from pipelines.evaluation.gates.policy import Comparison, Policy
 from pipelines.evaluation.gates.verdict import Check
 from pipelines.evaluation.statistics.mcnemar import run_mcnemar_test
-from pipelines.evaluation.statistics.weighted import METRICS
 
 
 def check_bounds(holdout: Holdout, policy: Policy) -> list[Check]:
@@ -24,7 +23,7 @@ def check_bounds(holdout: Holdout, policy: Policy) -> list[Check]:
             checks.append(check_estimate(name, estimate, bound.at_least, policy))
         if bound.at_most is not None:
             # A metric that is too good means that the features contain the label.
-            title = f"{name}, leakage" if METRICS[name].greater_is_better else name
+            title = f"{name}, leakage" if holdout.find_metric(name).greater_is_better else name
             checks.append(check_estimate(title, estimate, bound.at_most, policy, is_upper=True))
     return checks
 
@@ -32,12 +31,13 @@ def check_bounds(holdout: Holdout, policy: Policy) -> list[Check]:
 def check_against_baselines(holdout: Holdout, policy: Policy) -> list[Check]:
     """Check that the candidate beats two models without features.
 
-    One scores every row with the label's rate in the training days, the other with the rate in the last week of these
-    days.
+    One scores every row with the label's rate (in a regression, its mean) in the training days, the other with that in
+    the last week of these days.
     """
+    mean = "rate" if holdout.task == "binary" else "mean"
     rates = {
-        "the label's rate in training": holdout.base_rate,
-        "the label's rate in the last week of training": holdout.last_week_rate,
+        f"the label's {mean} in training": holdout.base_rate,
+        f"the label's {mean} in the last week of training": holdout.last_week_rate,
     }
     return [
         check_estimate(

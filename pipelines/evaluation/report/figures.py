@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from pipelines.evaluation.gates.holdout import Array, Holdout
+from pipelines.evaluation.gates.part_metrics import choose_part_metric
 from pipelines.evaluation.metrics import compute_calibration
 from pipelines.evaluation.report.curves import GRID, Band, Curves
+from pipelines.evaluation.report.regression_figures import (
+    draw_errors_by_week,
+    draw_predictions,
+    draw_reliability_of_models,
+)
 from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, Axes, plt, save_figure
 
 TOP_SLICES = 25
@@ -26,8 +33,8 @@ class Content:
 
     holdout: Holdout
     """Rows that were judged."""
-    candidate: Curves
-    """Curves of the candidate."""
+    candidate: Curves | None
+    """Curves of the candidate; None in a regression, which has none."""
     champion: Curves | None
     """Curves of the champion; None where there is none to compare with."""
     slices: pd.DataFrame
@@ -36,20 +43,25 @@ class Content:
     """Table of weeks; the same columns."""
     importance: Mapping[str, float]
     """Feature to its share of the gain, largest first."""
-    threshold: float
-    """Score from which a row is predicted positive."""
-    confusion: Mapping[str, int]
-    """Confusion matrix at the threshold."""
+    threshold: float = math.nan
+    """Score from which a row is predicted positive; NaN in a regression."""
+    confusion: Mapping[str, int] = field(default_factory=dict)
+    """Confusion matrix at the threshold; empty in a regression."""
 
 
 def draw_figures(folder: Path, content: Content) -> list[Path]:
     """Draw the pictures to `folder`; return their paths, in the order of the page."""
+    first = {"curves": _draw_curves} if content.candidate else {"predictions": _draw_predictions}
     drawings: dict[str, Callable[[Content], Any]] = {
-        "curves": _draw_curves,
+        **first,
         "reliability": _draw_reliability,
         "parts": _draw_parts,
     }
     return [save_figure(folder / f"{name}.png", draw(content)) for name, draw in drawings.items()]
+
+
+def _draw_predictions(content: Content) -> Any:
+    return draw_predictions(content.holdout)
 
 
 def _draw_curves(content: Content) -> Any:
@@ -74,7 +86,20 @@ def _draw_band(axis: Axes, band: Band, name: str, color: str) -> None:
 
 def _draw_reliability(content: Content) -> Any:
     figure, (calibration_axis, importance_axis) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
-    holdout, largest_value = content.holdout, 0.0
+    if content.holdout.task == "binary":
+        _draw_calibrations(calibration_axis, content.holdout)
+    else:
+        draw_reliability_of_models(calibration_axis, content.holdout)
+    names = list(content.importance)[:TOP_FEATURES][::-1]
+    shares = list(content.importance.values())[:TOP_FEATURES][::-1]
+    importance_axis.barh(names, shares, color=CANDIDATE_COLOR)
+    importance_axis.tick_params(axis="y", labelsize=8)
+    importance_axis.set(xlabel="share of the total gain", title="Feature importance")
+    return figure
+
+
+def _draw_calibrations(calibration_axis: Axes, holdout: Holdout) -> None:
+    largest_value = 0.0
     scores = [
         (holdout.champion_score, "champion", CHAMPION_COLOR),
         (holdout.candidate_score, "candidate", CANDIDATE_COLOR),
@@ -85,12 +110,6 @@ def _draw_reliability(content: Content) -> Any:
     calibration_axis.plot([0, largest_value], [0, largest_value], color=REFERENCE_COLOR, linestyle="--", linewidth=1)
     calibration_axis.set(xlabel="mean score of a tenth of the rows", ylabel="observed rate", title="Reliability")
     calibration_axis.legend(loc="upper left", frameon=False)
-    names = list(content.importance)[:TOP_FEATURES][::-1]
-    shares = list(content.importance.values())[:TOP_FEATURES][::-1]
-    importance_axis.barh(names, shares, color=CANDIDATE_COLOR)
-    importance_axis.tick_params(axis="y", labelsize=8)
-    importance_axis.set(xlabel="share of the total gain", title="Feature importance")
-    return figure
 
 
 def _draw_calibration(axis: Axes, label: Array, score: Array, name: str, color: str) -> float:
@@ -102,11 +121,15 @@ def _draw_calibration(axis: Axes, label: Array, score: Array, name: str, color: 
 
 def _draw_parts(content: Content) -> Any:
     figure, (slice_axis, week_axis, confusion_axis) = plt.subplots(1, 3, figsize=(13, 4.6), layout="constrained")
-    metric = "AUC" if content.holdout.champion_score is None else "AUC minus the champion's"
+    name = choose_part_metric(content.holdout, content.holdout.candidate_score).name
+    metric = name if content.holdout.champion_score is None else f"{name} minus the champion's"
     lowest_slices = content.slices.dropna(subset=["value"]).sort_values("value", ascending=False).tail(TOP_SLICES)
     _draw_intervals(slice_axis, lowest_slices, f"Slices: {metric}")
-    _draw_intervals(week_axis, content.weeks.dropna(subset=["value"]).iloc[::-1], "Weeks of the holdout: AUC")
-    _draw_confusion(confusion_axis, content.confusion, content.threshold)
+    _draw_intervals(week_axis, content.weeks.dropna(subset=["value"]).iloc[::-1], f"Weeks of the holdout: {name}")
+    if content.confusion:
+        _draw_confusion(confusion_axis, content.confusion, content.threshold)
+    else:
+        draw_errors_by_week(confusion_axis, content.holdout)
     return figure
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,24 +42,28 @@ def write_report(
         policy: gives the threshold of the confusion matrix, and the column of the groups that the bootstrap draws.
         importance: feature to its share of the gain.
     """
-    groups = find_groups(holdout, policy)
-    threshold = policy.threshold or _choose_threshold(holdout)
-    label, score, champion_score = holdout.label, holdout.candidate_score, holdout.champion_score
-    content = Content(
-        holdout=holdout,
-        candidate=compute_curves(label, score, groups),
-        champion=None if champion_score is None else compute_curves(label, champion_score, groups),
-        slices=judgement.slices,
-        weeks=judgement.weeks,
-        importance=importance,
-        threshold=threshold,
-        confusion=compute_confusion(label, score, threshold),
-    )
+    content = Content(holdout, None, None, judgement.slices, judgement.weeks, importance)
+    if holdout.task == "binary":
+        content = _add_curves(content, policy)
     with replace_folder(folder) as output:
         records = _list_records(_split_by_column(judgement.slices) | {"Weeks": judgement.weeks})
         values = {"verdict": verdict, "facts": verdict["facts"], "signs": SIGNS, "tables": records}
         write_page(output / PAGE, "verdict.html", draw_figures(output, content), **values)
     return folder / PAGE
+
+
+def _add_curves(content: Content, policy: Policy) -> Content:
+    """Add the curves and the confusion matrix of binary models."""
+    holdout = content.holdout
+    label, score, champion_score = holdout.label, holdout.candidate_score, holdout.champion_score
+    groups, threshold = find_groups(holdout, policy), policy.threshold or _choose_threshold(holdout)
+    return replace(
+        content,
+        candidate=compute_curves(label, score, groups),
+        champion=None if champion_score is None else compute_curves(label, champion_score, groups),
+        threshold=threshold,
+        confusion=compute_confusion(label, score, threshold),
+    )
 
 
 def _choose_threshold(holdout: Holdout) -> float:

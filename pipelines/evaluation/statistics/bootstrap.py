@@ -1,8 +1,8 @@
 """Estimate any metric, and its difference between two models on the same rows, with intervals.
 
-Up to `MAX_FULL_ROWS` rows: the percentile bootstrap (Efron 1979), stratified by label. For more rows: the bag of little
-bootstraps (Kleiner, Talwalkar, Sarkar & Jordan 2014, JRSS B 76). With groups of related rows, nothing is drawn: see
-`groups`. The calibration error of one model has its own method: see `calibration`.
+Up to `MAX_FULL_ROWS` rows: the percentile bootstrap (Efron 1979), stratified by a binary label. For more rows: the bag
+of little bootstraps (Kleiner, Talwalkar, Sarkar & Jordan 2014, JRSS B 76). With groups of related rows, nothing is
+drawn: see `groups`. The calibration error of one model has its own method: see `calibration`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from pipelines.evaluation.statistics import edges, resampling
 from pipelines.evaluation.statistics.calibration import estimate_ece
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.groups import estimate_by_groups, number_groups
-from pipelines.evaluation.statistics.inputs import Array, validate_alpha, validate_rows
-from pipelines.evaluation.statistics.weighted import MetricMaker, WeightedMetric, find_maker
+from pipelines.evaluation.statistics.inputs import Array, find_strata, validate_alpha, validate_labels
+from pipelines.evaluation.statistics.sums import MetricMaker, WeightedMetric
+from pipelines.evaluation.statistics.weighted import Metric, find_metric
 
 DRAWS = 5_000
 """Number of draws, unless the caller gives another number."""
@@ -35,7 +36,7 @@ MIN_SUBSET_LABEL_ROWS = 1_000
 def estimate_metric(
     label: Array,
     score: Array,
-    metric: str | MetricMaker,
+    metric: str | MetricMaker | Metric,
     *,
     alpha: float,
     seed: int,
@@ -45,9 +46,9 @@ def estimate_metric(
     """Estimate the metric of a score. The same seed gives the same interval.
 
     Args:
-        label: shape (rows,), 0 or 1, both present.
+        label: shape (rows,): 0 or 1, both present; for a metric of a regression, finite numbers that are not all equal.
         score: shape (rows,), finite; a probability for log_loss, brier and ece.
-        metric: name in `weighted.METRICS`, or a function like the makers there.
+        metric: name in `weighted.METRICS`, a metric like those there, or a maker of a binary one.
         alpha: error probability of each end of the interval; see `Estimate`.
         seed: seed of the draws.
         draws: number of draws in all subsets together, 20 or more.
@@ -69,7 +70,7 @@ def estimate_difference(
     label: Array,
     candidate: Array,
     champion: Array,
-    metric: str | MetricMaker,
+    metric: str | MetricMaker | Metric,
     *,
     alpha: float,
     seed: int,
@@ -87,14 +88,15 @@ def estimate_difference(
 def _estimate(
     label: Array,
     scores: list[Array],
-    metric: str | MetricMaker,
+    metric: str | MetricMaker | Metric,
     alpha: float,
     seed: int,
     draws: int,
     groups: Array | None,
 ) -> Estimate:
-    truth, valid_scores = validate_rows(label, *scores)
-    make, random, rows = find_maker(metric), np.random.default_rng(seed), len(truth)
+    found_metric = find_metric(metric)
+    truth, valid_scores = validate_labels(found_metric.task, label, *scores)
+    make, random, rows = found_metric.make, np.random.default_rng(seed), len(truth)
     if draws < SUBSETS:
         raise SpecError(f"{draws} draws are too few for an interval: give {SUBSETS} or more.")
     validate_alpha(alpha)
@@ -107,7 +109,7 @@ def _estimate(
     if metric not in edges.SHARES or (len(valid_scores) == 2 and np.array_equal(valid_scores[0], valid_scores[1])):
         return estimate
     shares = [_compute_value(make, truth, [score]) for score in valid_scores]
-    trials = estimate.groups or int(min(truth.sum(), (~truth).sum()))
+    trials = estimate.groups or min(len(members) for members in find_strata(truth))
     return edges.fit_to_range(edges.widen_at_edge(estimate, shares, trials, alpha), shares, alpha)
 
 
@@ -147,7 +149,7 @@ def _sample_errors(
     compared with the value of its own subset, because subsets differ by more than the width of the interval. The
     errors of all subsets are pooled: one subset has too few draws for an end far in the tail.
     """
-    strata = (np.flatnonzero(label), np.flatnonzero(~label))
+    strata = find_strata(label)
     totals = [len(stratum) for stratum in strata]
     sizes = [_count_subset_rows(total, len(label)) for total in totals]
     errors = []
@@ -156,7 +158,9 @@ def _sample_errors(
         rows = np.sort(np.concatenate(subset))
         truth = label[rows]
         statistic = _subtract([make(truth, score[rows]) for score in scores])
-        mean_weights = np.where(truth, totals[0] / truth.sum(), totals[1] / (~truth).sum())
+        mean_weights = np.empty(len(truth))
+        for members, total in zip(find_strata(truth), totals, strict=True):
+            mean_weights[members] = total / len(members)
         subset_draws = (draws + number) // SUBSETS
         samples = _compute_samples(statistic, resampling.draw_from_subset(truth, totals, subset_draws, random))
         errors.append(samples - statistic(mean_weights[np.newaxis])[0])
@@ -164,7 +168,7 @@ def _sample_errors(
 
 
 def _count_subset_rows(label_rows: int, rows: int) -> int:
-    """Return how many rows of a label with `label_rows` rows are in a subset of all `rows`."""
+    """Return how many rows of a stratum with `label_rows` rows are in a subset of all `rows`."""
     return min(label_rows, max(MIN_SUBSET_LABEL_ROWS, round(label_rows / math.pow(rows, 1 - EXPONENT))))
 
 

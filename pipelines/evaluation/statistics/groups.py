@@ -20,8 +20,7 @@ from pipelines.errors import DataError
 from pipelines.evaluation.statistics import resampling
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.inputs import Array
-from pipelines.evaluation.statistics.sums import WeightedAuc, WeightedSums
-from pipelines.evaluation.statistics.weighted import WeightedMetric
+from pipelines.evaluation.statistics.sums import WeightedAuc, WeightedMetric, WeightedSums
 
 MAX_TABLE_GROUPS = 1_000
 """Largest number of groups for which the AUC uses a table of all pairs of groups. The table then takes 8 MB."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.dataset import Task
 from pipelines.errors import DataError, SpecError
 
 Array = np.ndarray[Any, Any]
@@ -29,6 +30,31 @@ def validate_rows(label: Array, *scores: Array) -> tuple[Array, list[Array]]:
     if (label == label[0]).all():
         raise DataError(f"all {len(label)} rows have the label {int(label[0])}: nothing can be measured.")
     return label == 1, [validate_numbers(score, len(label), "score") for score in scores]
+
+
+def validate_labels(task: Task, label: Array, *scores: Array) -> tuple[Array, list[Array]]:
+    """Check labels and scores by the task. Return the labels and the scores.
+
+    The labels become booleans, or in a regression float64.
+
+    Raises:
+        DataError: the labels or the scores are not as described for `validate_rows`; in a regression, a label is not
+            finite, or all are equal. A retry cannot help.
+    """
+    if task == "binary":
+        return validate_rows(label, *scores)
+    label = np.asarray(label)
+    if label.ndim != 1 or not len(label):
+        raise DataError("there are no rows to measure on.")
+    values = validate_numbers(label, len(label), "label")
+    if (values == values[0]).all():
+        raise DataError(f"all {len(values)} rows have the label {values[0]:g}: nothing can be measured.")
+    return values, [validate_numbers(score, len(values), "score") for score in scores]
+
+
+def find_strata(label: Array) -> list[Array]:
+    """Return the rows of each label, label 1 first; in a regression, where labels are numbers, all rows together."""
+    return [np.flatnonzero(label), np.flatnonzero(~label)] if label.dtype == bool else [np.arange(len(label))]
 
 
 def validate_numbers(values: Array, rows: int, name: str) -> Array:

@@ -11,7 +11,7 @@ from pipelines.evaluation.statistics import edges
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.groups import estimate_by_groups, number_groups
 from pipelines.evaluation.statistics.inputs import Array, validate_alpha, validate_rows
-from pipelines.evaluation.statistics.weighted import make_mean
+from pipelines.evaluation.statistics.sums import make_mean
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from pipelines.evaluation.statistics.inputs import Array
+from pipelines.evaluation.statistics.inputs import Array, find_strata
 
 BATCH_WEIGHTS = 1 << 20
 """Largest number of weights in a batch; an array of as many floats has 8 MB."""
@@ -19,7 +19,7 @@ def compute_batch_size(rows: int) -> int:
 
 
 def draw_stratified(label: Array, draws: int, random: np.random.Generator) -> Iterator[Array]:
-    """Draw rows with replacement, keeping the number of rows of each label.
+    """Draw rows with replacement, keeping the number of rows of each label; of numbers, all rows are one stratum.
 
     The draws equal those of scipy 1.17: scipy.stats.bootstrap(batch=compute_batch_size(rows)) of two samples, the rows
     of label 1 and those of label 0.
@@ -27,7 +27,7 @@ def draw_stratified(label: Array, draws: int, random: np.random.Generator) -> It
     Yields:
         Batches of weights of rows, shape (draws, rows).
     """
-    strata = (np.flatnonzero(label), np.flatnonzero(~label))
+    strata = find_strata(label)
     order = np.argsort(np.concatenate(strata))
     for size in _split_into_batches(draws, len(label)):
         weights = [
@@ -41,14 +41,14 @@ def draw_from_subset(label: Array, totals: Sequence[int], draws: int, random: np
 
     Args:
         label: labels of the subset, shape (rows,).
-        totals: number of all rows of label 1, and of label 0. The weights of each label sum to these numbers.
+        totals: number of all rows of each stratum of `find_strata`. The weights of a stratum sum to this number.
         draws: number of draws.
         random: source of randomness.
 
     Yields:
         Batches of weights of the subset's rows, shape (draws, rows).
     """
-    strata = (np.flatnonzero(label), np.flatnonzero(~label))
+    strata = find_strata(label)
     order = np.argsort(np.concatenate(strata))
     for size in _split_into_batches(draws, len(label)):
         weights = [

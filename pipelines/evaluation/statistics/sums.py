@@ -11,6 +11,10 @@ from pipelines.evaluation.statistics.inputs import Array
 
 RowValues = tuple[Array | slice, Array]
 """The rows over which a sum is taken, and the value of each of these rows."""
+WeightedMetric = Callable[[Array], Array]
+"""Takes weights of rows, shape (draws, rows); returns the metric of each draw, shape (draws,)."""
+MetricMaker = Callable[[Array, Array], WeightedMetric]
+"""Takes labels and scores, each of shape (rows,)."""
 ALL = slice(None)
 """All rows."""
 
@@ -82,6 +86,12 @@ class WeightedAuc:
             for members in (groups_of_ones, groups_of_zeros)
         )
         return lambda counts: divide(((counts @ wins) * counts).sum(axis=1), (counts @ ones) * (counts @ zeros), np.nan)
+
+
+def make_mean(values: Array) -> WeightedSums:
+    """Make the mean of a value of each row."""
+    terms: list[RowValues] = [(ALL, values), (ALL, np.ones(len(values)))]
+    return WeightedSums(terms, lambda total, rows: divide(total, rows, np.nan))
 
 
 def divide(numerator: Array, denominator: Array, default: float) -> Array:

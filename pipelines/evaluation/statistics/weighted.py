@@ -1,24 +1,33 @@
 """Make metrics as functions of the rows' weights. The rows are sorted only once, when the function is made.
 
-Each maker takes labels (bool) and scores, and returns a function. The function takes weights of shape (draws, rows),
-and returns the metric of each draw, shape (draws,). With weights of 1, the metric equals scikit-learn's of the same
-name, and `ece` equals that of `pipelines.evaluation.metrics`. In a draw without a row of one label, a metric that needs
-both is NaN.
+Each maker of a binary metric takes labels (bool) and scores, and returns a function. The function takes weights of
+shape (draws, rows), and returns the metric of each draw, shape (draws,). With weights of 1, the metric equals scikit-
+learn's of the same name, and `ece` equals that of `pipelines.evaluation.metrics`. In a draw without a row of one label,
+a metric that needs both is NaN.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from pipelines.dataset import Task
 from pipelines.errors import DataError, SpecError
-from pipelines.evaluation.statistics.inputs import Array, validate_numbers, validate_probabilities, validate_rows
-from pipelines.evaluation.statistics.sums import ALL, RowValues, WeightedAuc, WeightedSums, divide
+from pipelines.evaluation.statistics import regression
+from pipelines.evaluation.statistics.inputs import Array, validate_labels, validate_numbers, validate_probabilities
+from pipelines.evaluation.statistics.sums import (
+    ALL,
+    MetricMaker,
+    RowValues,
+    WeightedAuc,
+    WeightedMetric,
+    WeightedSums,
+    divide,
+    make_mean,
+)
 
-WeightedMetric = Callable[[Array], Array]
-MetricMaker = Callable[[Array, Array], WeightedMetric]
 BINS = 10
 """Number of bins of the calibration error, as in `pipelines.evaluation.metrics`."""
 
@@ -100,13 +109,17 @@ def make_f1(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetri
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric and its direction."""
+    """A metric, its direction and its task."""
 
     make: MetricMaker
-    greater_is_better: bool
+    """Takes labels and scores; returns the metric as a function of weights."""
+    greater_is_better: bool | None
+    """None where neither is: the best bias is 0."""
+    task: Task = "binary"
+    """Task of the models that it measures."""
 
 
-METRICS: Mapping[str, Metric] = {
+BINARY_METRICS: Mapping[str, Metric] = {
     "auc": Metric(make_auc, True),
     "pr_auc": Metric(make_pr_auc, True),
     "log_loss": Metric(make_log_loss, False),
@@ -117,41 +130,48 @@ METRICS: Mapping[str, Metric] = {
     "recall": Metric(make_recall, True),
     "f1": Metric(make_f1, True),
 }
+REGRESSION_METRICS: Mapping[str, Metric] = {
+    "rmse": Metric(regression.make_rmse, False, "regression"),
+    "mae": Metric(regression.make_mae, False, "regression"),
+    "median_ae": Metric(regression.make_median_ae, False, "regression"),
+    "r2": Metric(regression.make_r2, True, "regression"),
+    "bias": Metric(regression.make_bias, None, "regression"),
+}
+METRICS: Mapping[str, Metric] = {**BINARY_METRICS, **REGRESSION_METRICS}
 
 
-def find_maker(metric: str | MetricMaker) -> MetricMaker:
-    """Return the maker of the metric of that name; a maker is returned unchanged.
+def find_metric(metric: str | MetricMaker | Metric) -> Metric:
+    """Return the metric of that name. A maker becomes a metric of binary models; a metric is returned unchanged.
 
     For a threshold other than 0.5, give a maker such as `functools.partial(make_f1, threshold=0.3)`.
 
     Raises:
         SpecError: no metric has this name. A retry cannot help.
     """
-    if callable(metric):
+    if isinstance(metric, Metric):
         return metric
+    if callable(metric):
+        return Metric(metric, None)
     if metric not in METRICS:
         raise SpecError(f"there is no metric {metric!r}.", f"Known: {', '.join(METRICS)}.")
-    return METRICS[metric].make
+    return METRICS[metric]
 
 
-def compute_metric(label: Array, score: Array, metric: str | MetricMaker, weights: Array | None = None) -> float:
+def compute_metric(
+    label: Array, score: Array, metric: str | MetricMaker | Metric, weights: Array | None = None
+) -> float:
     """Compute a metric of weighted rows; without weights, each row counts once.
 
     Raises:
         DataError: the rows are not valid, or a weight is negative or not finite. A retry cannot help.
         SpecError: no metric has this name. A retry cannot help.
     """
-    truth, (scores,) = validate_rows(label, score)
+    found_metric = find_metric(metric)
+    truth, (scores,) = validate_labels(found_metric.task, label, score)
     row_weights = np.ones(len(truth)) if weights is None else validate_numbers(weights, len(truth), "weight")
     if (row_weights < 0).any():
         raise DataError("a weight is below 0.")
-    return float(find_maker(metric)(truth, scores)(row_weights[np.newaxis])[0])
-
-
-def make_mean(values: Array) -> WeightedMetric:
-    """Make the mean of a value of each row."""
-    terms: list[RowValues] = [(ALL, values), (ALL, np.ones(len(values)))]
-    return WeightedSums(terms, lambda total, rows: divide(total, rows, np.nan))
+    return float(found_metric.make(truth, scores)(row_weights[np.newaxis])[0])
 
 
 def _make_share(part: Array, total: Array) -> WeightedMetric:

@@ -133,13 +133,15 @@ def _convert_type(data_type: pa.DataType) -> pa.DataType:
 def _count_columns(
     execute: Execute, reference: Reference, readable_slots: Sequence[Slot], day_column: str = ""
 ) -> CountedColumns:
-    numbers = {number.name: number for number in (*reference.numbers, reference.score)}
+    targets = [reference.target] if reference.target else []
+    numbers = {number.name: number for number in (*reference.numbers, reference.score, *targets)}
     categories = {category.name: category for category in reference.categories}
-    number_slots = [(slot, numbers[slot.name]) for slot in readable_slots if slot.kind in {"number", "score"}]
+    number_slots = [(slot, numbers[slot.name]) for slot in readable_slots if slot.name in numbers]
     category_slots = [(slot, categories[slot.name]) for slot in readable_slots if slot.kind == "category"]
     yield from _count_numbers(execute, number_slots, day_column)
     yield from _count_categories(execute, category_slots, day_column)
-    yield from _count_labels(execute, readable_slots, day_column)
+    if not reference.target:
+        yield from _count_labels(execute, readable_slots, day_column)
 
 
 def _count_numbers(execute: Execute, columns: Sequence[tuple[Slot, Number]], day_column: str) -> CountedColumns:

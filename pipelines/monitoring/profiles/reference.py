@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict
 
+from pipelines.dataset import Task
 from pipelines.errors import DataError
 from pipelines.monitoring.profiles.policy import Policy
 from pipelines.monitoring.profiles.texts import select_normalizer
@@ -68,11 +69,15 @@ class Reference(_FrozenModel):
     label: str
     numbers: tuple[Number, ...]
     categories: tuple[Category, ...]
+    target: Number | None = None
+    """Bins of the label and of the score in a regression; None for binary models."""
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the reference. Profiles over references with equal digests can be added."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+        # Without `target`, the digest equals that of references from before the field existed.
+        unset_fields = {"target"} if self.target is None else set()
+        return hashlib.sha256(self.model_dump_json(exclude=unset_fields).encode()).hexdigest()
 
     @property
     def names(self) -> set[str]:
@@ -87,10 +92,12 @@ class Reference(_FrozenModel):
     @property
     def score(self) -> Number:
         """Bins of the score."""
+        if self.target:
+            return self.target.model_copy(update={"name": SCORE})
         return Number(name=SCORE, family="number", edges=SCORE_EDGES, center=0.5)
 
 
-def fit_reference(path: Path, kinds: Mapping[str, str], label: str, policy: Policy) -> Reference:
+def fit_reference(path: Path, kinds: Mapping[str, str], label: str, policy: Policy, task: Task = "binary") -> Reference:
     """Derive the reference from training features, reading one column at a time. Equal rows give an equal reference.
 
     Args:
@@ -98,6 +105,7 @@ def fit_reference(path: Path, kinds: Mapping[str, str], label: str, policy: Poli
         kinds: feature to its kind, 'number' or 'category'.
         label: column of the label.
         policy: how fine the bins are.
+        task: what the model predicts. In a regression, the bins of label and score are those of the training labels.
 
     Raises:
         DataError: a feature is not in the file, or has a type that its kind does not allow. A retry cannot help.
@@ -108,7 +116,9 @@ def fit_reference(path: Path, kinds: Mapping[str, str], label: str, policy: Poli
     if missing_columns:
         raise DataError(f"{path} lacks the features {', '.join(missing_columns)}.", "Run `preprocess`.")
     columns = [_fit_column(path, name, kind, policy) for name, kind in kinds.items()]
+    target = _fit_column(path, label, "number", policy) if task == "regression" else None
     return Reference(
+        target=target if isinstance(target, Number) else None,
         label=label,
         numbers=tuple(column for column in columns if isinstance(column, Number)),
         categories=tuple(column for column in columns if isinstance(column, Category)),

@@ -65,7 +65,11 @@ class Slot:
 def list_slots(reference: Reference, schema: pa.Schema) -> list[Slot]:
     """List every column of a profile over the reference, in the order that all its profiles have."""
     features = [*_list_number_slots(reference, schema), *_list_category_slots(reference, schema)]
-    score = _build_slot("score", reference.score, SCORE_BINS, schema)
+    score = _build_slot("score", reference.score, len(reference.score.edges) + 1, schema)
+    if reference.target:
+        label = _build_slot("label", reference.target, len(reference.target.edges) + 1, schema)
+        # Scores are not counted by label: AUC and calibration, which need that, are not defined for numbers.
+        return [*features, score, label, Slot("joint", JOINT, 0, 0.0, NOTHING, is_readable=False)]
     mismatch = _find_mismatch(reference.label, "bool", schema)
     label = Slot("label", reference.label, 2, 0.0, mismatch, _is_readable(reference.label, mismatch, schema))
     is_readable = score.is_readable and label.is_readable

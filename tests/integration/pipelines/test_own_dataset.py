@@ -92,6 +92,63 @@ def test_two_files_are_a_dataset(run_in_project: Callable[..., Any], request: py
     assert outcomes["the packaged model can be loaded where the project's code is not"] == "passed"
 
 
+OWN_METRICS = """
+import numpy as np
+
+from pipelines.evaluation.own_metrics import make_metric
+
+def compute_share(label, score):
+    return float((np.abs(score - label) <= 15).mean())
+
+METRICS = {"within_15": make_metric(compute_share, greater_is_better=True, task="regression")}
+"""
+REGRESSION_POLICY = {
+    "min_rows": 100,
+    "group_by": "date",
+    "min_groups": 2,
+    "bounds": {"rmse": {"at_most": 500.0}, "within_15": {"at_least": 0.01}},
+    "baseline": [],
+    "stability": {"max_drop": 0.9},
+    "max_solo_auc": 0.9,
+}
+
+
+def test_a_regression_is_trained_judged_served_and_compared_with_its_labels(
+    project: Path, run_in_project: Callable[..., Any], request: pytest.FixtureRequest
+) -> None:
+    (project / "datasets/arrivals/__init__.py").write_text(REGRESSION)
+    (project / "datasets/arrivals/metrics.py").write_text(OWN_METRICS)
+    (project / "params.yaml").write_text(yaml.safe_dump({**PARAMS, "gate": {"policy": REGRESSION_POLICY}}))
+    model = name_for_test("regression-", request.node.name)
+    run_in_project("backfill", "--first", "2013-01-01", "--last", "2013-01-12")
+    run_in_project("snapshot")
+    run_in_project("preprocess")
+    run_in_project("train")
+    evaluation = run_in_project("evaluate", "--register-as", model)
+    metrics = evaluation["metrics"]
+    assert {"rmse", "mae", "median_ae", "r2", "bias", "baseline_rmse", "within_15"} <= metrics.keys()
+    assert 0 < metrics["mae"] < metrics["rmse"]
+    assert 0 < metrics["within_15"] < 1
+    assert (project / "data/evaluation/evaluation.png").exists()
+    verdict = run_in_project("gate", "--model-name", model, "--version", evaluation["version"])
+    outcomes = {check["name"]: check["outcome"] for check in verdict["checks"]}
+    assert verdict["outcome"] == "passed", verdict["reason"]
+    assert outcomes["the packaged model can be loaded where the project's code is not"] == "passed"
+    (metric,) = [check for check in verdict["checks"] if check["name"] == "within_15"]
+    assert metric["value"] == pytest.approx(metrics["within_15"])
+    assert metric["low"] < metric["value"] < metric["high"]
+    run_in_project(
+        "promote", "--model-name", model, "--version", evaluation["version"], "--verdict", "data/verdict.json"
+    )
+    scored = run_in_project("score", "--partition", "2013-01-12", "--model-name", model)
+    outcomes = run_in_project("outcomes", "--partition", "2013-01-12", "--model-name", model)
+    assert outcomes["outcomes"] > 100
+    identity = ("--partition", "2013-01-12", "--model-name", model, "--version", evaluation["version"])
+    profile = run_in_project("profile", *identity, "--rows", scored["rows"])
+    assert profile["rows"] >= profile["labelled"] > 100
+    assert run_in_project("drift", *identity, "--window-days", "1")["outcome"] == "none"
+
+
 def test_leeway_datasets_names_other_folders(home: Path, tmp_path: Path, commands: Any) -> None:
     write_dataset(tmp_path / "ours")
     command = (sys.executable, "-c", "from pipelines.dataset import list_datasets; print(*list_datasets())")
@@ -152,6 +209,7 @@ def test_the_training_uses_the_files_of_the_package_before_the_defaults(add_fold
     assert "pipelines/datasets/arrivals/model.py" not in dataset.locate_bundle(), "the negative control"
 
 
+TEXT_LABEL = DESCRIPTION.replace('label="late"', 'label="tailnum", task="regression"')
 NUMBER_LABEL = DESCRIPTION.replace('label="late"', 'label="arr_delay"')
 NO_LABEL = DESCRIPTION.replace('label="late"', 'label="delayed"')
 
@@ -160,10 +218,11 @@ NO_LABEL = DESCRIPTION.replace('label="late"', 'label="delayed"')
     ("description", "problem"),
     [
         (NUMBER_LABEL, "the label arr_delay of arrivals is int32: it must be true or false"),
+        (TEXT_LABEL, "the label tailnum of arrivals is string: it must be an integer or a float"),
         (NO_LABEL, "the rows of arrivals have no column delayed, its label"),
     ],
 )
-def test_a_label_that_is_not_true_or_false_is_refused_before_a_day_is_published(
+def test_a_label_that_does_not_fit_the_task_is_refused_before_a_day_is_published(
     add_folder: Path, project: Path, monkeypatch: pytest.MonkeyPatch, description: str, problem: str
 ) -> None:
     write_dataset(add_folder, __init__=description)
@@ -175,20 +234,40 @@ def test_a_label_that_is_not_true_or_false_is_refused_before_a_day_is_published(
     assert Lake.open().count_rows_by_day("arrivals") == {}
 
 
-def test_labels_of_one_kind_are_refused_before_the_training(
-    add_folder: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+REGRESSION = DESCRIPTION.replace('label="late"', 'label="arr_delay", task="regression"')
+
+
+@pytest.mark.parametrize(
+    ("description", "label", "values", "problem"),
+    [
+        (DESCRIPTION, "late", lambda day: pa.scalar(day > 8), "each row of train has the label false"),
+        (REGRESSION, "arr_delay", lambda day: pa.scalar(3.5), "each row of train has the label 3.5"),
+        (
+            REGRESSION,
+            "arr_delay",
+            lambda day: pa.scalar(float("inf") if day == 9 else float(day)),
+            "[0-9]+ of [0-9]+ rows of holdout have a label that is NaN or infinite",
+        ),
+    ],
+)
+def test_labels_that_cannot_be_learned_are_refused_before_the_training(
+    add_folder: Path,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    description: str,
+    label: str,
+    values: Callable[[int], pa.Scalar],
+    problem: str,
 ) -> None:
-    write_dataset(add_folder)
+    write_dataset(add_folder, __init__=description)
     set_home(monkeypatch, project / ".leeway", project)
     for number in range(1, 12):
         day = dt.date(2013, 1, number)
         rows = load_dataset("arrivals").open_source().read(day).read_all()
-        label = pa.array([number > 8 or None if value is None else number > 8 for value in rows["late"].to_pylist()])
-        Lake.open().write_partition(
-            "arrivals", day, rows.set_column(rows.schema.get_field_index("late"), "late", label)
-        )
+        column = pa.repeat(values(number), len(rows))
+        Lake.open().write_partition("arrivals", day, rows.set_column(rows.schema.get_field_index(label), label, column))
     monkeypatch.chdir(project)
     snapshot.run(snapshot.SnapshotSpec.parse({"dataset": "arrivals", **PARAMS["snapshot"]}, "test"))
-    with pytest.raises(DataError, match="each row of train has the label false"):
+    with pytest.raises(DataError, match=problem):
         preprocess.run(preprocess.PreprocessSpec(validation_days=2))
     assert not Path("data/features").exists()

@@ -1,6 +1,7 @@
 """Test the way from profiles to findings and decisions: days like the training do not drift, and shifted days do."""
 
 import datetime as dt
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from pipelines.monitoring import windows as monitoring
 from pipelines.monitoring.profiles import Policy
 from pipelines.monitoring.profiles.counting import count_days
 from pipelines.monitoring.profiles.record import ReferenceRecord
-from pipelines.monitoring.profiles.reference import fit_reference
+from pipelines.monitoring.profiles.reference import Reference, fit_reference
 
 pytestmark = pytest.mark.usefixtures("home")
 FIRST = dt.date(2013, 1, 7)
@@ -296,3 +297,52 @@ def test_days_in_any_order_give_the_same_windows(record: ReferenceRecord, profil
     shuffled_days = dict(reversed(ordered_days.items()))
     assert list(shuffled_days) != list(ordered_days)
     assert compare_all(record, shuffled_days) == compare_all(record, ordered_days)
+
+
+def make_numeric(frame: pd.DataFrame) -> pd.DataFrame:
+    """Replace the labels and scores of a binary model by those of a regression."""
+    noise = np.random.default_rng(len(frame)).normal(0.0, 5.0, size=len(frame))
+    return frame.assign(late=(30.0 + 10.0 * frame["x"] + noise).round(), score=30.0 + 10.0 * frame["x"])
+
+
+@pytest.fixture
+def numeric_record(folder: Path) -> ReferenceRecord:
+    train, holdout = folder / "numeric_train.parquet", folder / "numeric_holdout.parquet"
+    build_frame(FIRST, 28, 1, make_numeric).drop(columns="score").to_parquet(train)
+    build_frame(FIRST + dt.timedelta(28), 28, 2, make_numeric).to_parquet(holdout)
+    reference = fit_reference(train, {"x": "number", "g": "category"}, "late", Policy(), "regression")
+    return ReferenceRecord(reference, count_days(reference, train, "date"), count_days(reference, holdout, "date"))
+
+
+@pytest.mark.parametrize(
+    ("change", "drifted_columns"),
+    [
+        (make_numeric, []),
+        (lambda rows: make_numeric(rows).assign(score=lambda frame: frame["score"] + 15.0), ["score"]),
+        (lambda rows: make_numeric(rows).assign(late=lambda frame: frame["late"] + 15.0), ["late"]),
+    ],
+    ids=["none", "scores", "labels"],
+)
+def test_scores_and_labels_of_a_regression_are_compared_as_numbers(
+    numeric_record: ReferenceRecord,
+    tmp_path: Path,
+    change: Callable[[pd.DataFrame], pd.DataFrame],
+    drifted_columns: list[str],
+) -> None:
+    numeric_record.write(tmp_path / "reference.json")
+    record = ReferenceRecord.read(tmp_path / "reference.json")
+    assert record.reference.digest == numeric_record.reference.digest
+    build_frame(FIRST + dt.timedelta(56), 14, 3, change).to_parquet(tmp_path / "now.parquet")
+    days = count_days(record.reference, tmp_path / "now.parquet", "date")
+    decision = decide(record, days)
+    assert list(decision.drifted_columns) == drifted_columns
+    assert decision.outcome == ("drift" if drifted_columns else "none")
+    first = next(iter(days.values()))
+    assert sum(first["late"].counts) == sum(first["score"].counts) == first.rows
+    assert first["late"].mean == pytest.approx(30.0, abs=20.0)
+
+
+def test_the_digest_of_a_binary_reference_is_that_of_earlier_releases() -> None:
+    reference = Reference(label="late", numbers=(), categories=())
+    text = '{"label":"late","numbers":[],"categories":[]}'
+    assert reference.digest == hashlib.sha256(text.encode()).hexdigest()

@@ -2,14 +2,14 @@
 
 import math
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from pydantic import ValidationError
 
-from pipelines.errors import DataError
+from pipelines.errors import DataError, SpecError
 from pipelines.evaluation.gates import (
     FAILED,
     PASSED,
@@ -23,11 +23,9 @@ from pipelines.evaluation.gates import (
 from pipelines.evaluation.gates.checks import check_estimate, check_row_count, check_value
 from pipelines.evaluation.gates.holdout import Holdout
 from pipelines.evaluation.gates.judge import Evidence, judge
-from pipelines.evaluation.gates.leakage import compute_single_auc
-from pipelines.evaluation.gates.policy import Metric
+from pipelines.evaluation.gates.leakage import compute_concordance_alone
 from pipelines.evaluation.gates.serving import PackageMeasurements
 from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.evaluation.statistics.weighted import METRICS
 
 ROWS = 6_000
 NO_PARTS: dict[str, Any] = {
@@ -70,14 +68,23 @@ def get_outcome(rows: Holdout, name: str, evidence: Evidence | None = None, **po
     return checks[0].outcome
 
 
-def test_the_metrics_of_the_policy_equal_those_of_the_statistics() -> None:
-    assert set(get_args(Metric)) == set(METRICS)
+@pytest.mark.parametrize(
+    ("policy", "problem"),
+    [
+        ({"bounds": {"acu": {"at_least": 0.5}}}, "names the metric 'acu'.*They have auc, pr_auc"),
+        ({"bounds": {"rmse": {"at_most": 5.0}}}, "names the metric 'rmse', which models of the task binary do not"),
+        ({"baseline": ["r2"]}, "names the metric 'r2'"),
+        ({"champion": [{"metric": "mae"}]}, "names the metric 'mae'"),
+    ],
+)
+def test_refuses_a_metric_that_binary_models_do_not_have(policy: dict[str, Any], problem: str) -> None:
+    with pytest.raises(SpecError, match=problem):
+        judge(Evidence(build_holdout(100)), Policy(**policy))
 
 
 @pytest.mark.parametrize(
     "parts",
     [
-        {"bounds": {"acu": {"at_least": 0.5}}},
         {"bounds": {"auc": {"atleast": 0.5}}},
         {"bounds": {}},
         {"min_rows": 0},
@@ -300,10 +307,10 @@ def test_the_auc_of_a_single_feature_measures_what_it_says_about_the_label() -> 
     label = (random.random(4_000) < 0.3).astype(float)
     unique = pd.Series([f"N{n}" for n in range(4_000)])
     # Each row has a value of its own, so there is no rate to learn.
-    assert compute_single_auc(label, unique) == pytest.approx(0.5, abs=0.02)
-    assert compute_single_auc(label, pd.Series(-label)) == 1.0
-    assert compute_single_auc(label, pd.Series(np.where(label == 1, "yes", "no"))) == 1.0
-    assert compute_single_auc(label, pd.Series([np.nan] * 4_000)) == 0.5
+    assert compute_concordance_alone(label, unique) == pytest.approx(0.5, abs=0.02)
+    assert compute_concordance_alone(label, pd.Series(-label)) == 1.0
+    assert compute_concordance_alone(label, pd.Series(np.where(label == 1, "yes", "no"))) == 1.0
+    assert compute_concordance_alone(label, pd.Series([np.nan] * 4_000)) == 0.5
 
 
 def test_the_packaged_model_has_to_keep_its_bounds() -> None:
@@ -325,7 +332,7 @@ def test_a_training_that_costs_too_much_fails(cost: float, expected: str) -> Non
 
 def test_refuses_a_holdout_that_cannot_be_judged() -> None:
     valid = build_holdout(1_000)
-    with pytest.raises(DataError, match="lack one of the labels"):
+    with pytest.raises(DataError, match="have only one label"):
         replace(valid, label=np.ones(1_000))
     with pytest.raises(DataError, match="candidate's score is not a finite number for 1 rows"):
         replace(valid, candidate_score=np.where(np.arange(1_000) == 3, np.nan, valid.candidate_score))

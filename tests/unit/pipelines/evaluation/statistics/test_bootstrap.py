@@ -10,7 +10,8 @@ from scipy import stats
 
 from pipelines.errors import DataError, SpecError
 from pipelines.evaluation.statistics import bootstrap, delong, resampling
-from pipelines.evaluation.statistics.weighted import METRICS, WeightedMetric, make_auc
+from pipelines.evaluation.statistics.sums import WeightedMetric
+from pipelines.evaluation.statistics.weighted import BINARY_METRICS, make_auc
 
 Array = np.ndarray[Any, Any]
 
@@ -188,13 +189,13 @@ def test_accepts_a_metric_of_the_caller() -> None:
     assert estimate.se == pytest.approx(ones.std() / math.sqrt(len(ones)), rel=0.04)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", BINARY_METRICS)
 def test_equal_models_have_no_difference(metric: str) -> None:
     estimate = bootstrap.estimate_difference(LABEL, CANDIDATE, CANDIDATE.copy(), metric, alpha=0.05, seed=1, draws=50)
     assert (estimate.value, estimate.low, estimate.high, estimate.se) == (0, 0, 0, 0)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", BINARY_METRICS)
 def test_every_metric_has_an_interval_around_its_value(metric: str) -> None:
     for rows in (700, 21_000):
         label, score, _ = build_holdout(rows)

@@ -9,7 +9,8 @@ from scipy import fft, stats
 
 from pipelines.errors import DataError
 from pipelines.evaluation.statistics import bootstrap, delong, groups
-from pipelines.evaluation.statistics.weighted import METRICS, WeightedMetric, make_brier
+from pipelines.evaluation.statistics.sums import WeightedMetric
+from pipelines.evaluation.statistics.weighted import BINARY_METRICS, make_brier
 
 Array = np.ndarray[Any, Any]
 RANDOM = np.random.default_rng(7)
@@ -67,18 +68,18 @@ def test_the_auc_of_unequal_days_has_the_error_of_obuchowski() -> None:
     np.add.at(sums[1], day[label == 0], wins.mean(axis=0) - auc)
     terms = sums[0] / len(ones) + sums[1] / len(zeros)
     truth = label == 1
-    estimate = groups.estimate_by_groups([METRICS["auc"].make(truth, score)], day, 0.05, is_lasting=False)
+    estimate = groups.estimate_by_groups([BINARY_METRICS["auc"].make(truth, score)], day, 0.05, is_lasting=False)
     assert estimate.value == pytest.approx(auc)
     assert estimate.se == pytest.approx(math.sqrt(60 / 59 * (terms**2).sum()), rel=0.03)
     assert estimate.se > 1.4 * delong.estimate_auc(label, score, 0.05).se
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", BINARY_METRICS)
 def test_sums_by_group_equal_those_by_row(metric: str) -> None:
     day = np.arange(700) % 23
 
     def make_without_groups(label: Array, score: Array) -> WeightedMetric:
-        weighted_metric = METRICS[metric].make(label, score)
+        weighted_metric = BINARY_METRICS[metric].make(label, score)
         # A plain function hides that the metric can sum groups, so it is computed from rows.
         return weighted_metric.__call__
 
@@ -94,7 +95,7 @@ def test_the_interval_is_right_with_more_groups_than_the_table_allows() -> None:
     label = (RANDOM.random(3_000) < 0.3).astype(int)
     models = [RANDOM.normal(label, 1), RANDOM.normal(label, 1)]
     truth = label == 1
-    metrics = [METRICS["auc"].make(truth, score) for score in models]
+    metrics = [BINARY_METRICS["auc"].make(truth, score) for score in models]
     estimate = groups.estimate_by_groups(metrics, np.arange(3_000) // 2, 0.05, is_lasting=False)
     assert estimate.se == pytest.approx(delong.estimate_auc_difference(label, *models, 0.05).se, rel=0.1)
 
@@ -142,7 +143,7 @@ def test_an_interval_near_the_edge_stays_in_range_and_is_wider() -> None:
 
 def test_equal_models_have_no_difference() -> None:
     day = np.arange(700) // 50
-    for metric in METRICS:
+    for metric in BINARY_METRICS:
         estimate = bootstrap.estimate_difference(
             LABEL, CANDIDATE, CANDIDATE.copy(), metric, alpha=0.05, seed=1, groups=day
         )

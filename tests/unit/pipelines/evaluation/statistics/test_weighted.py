@@ -11,7 +11,7 @@ from sklearn import metrics as sklearn_metrics
 from pipelines.errors import DataError, SpecError
 from pipelines.evaluation import metrics
 from pipelines.evaluation.statistics import weighted
-from pipelines.evaluation.statistics.weighted import METRICS, compute_metric
+from pipelines.evaluation.statistics.weighted import BINARY_METRICS, compute_metric
 
 RANDOM = np.random.default_rng(6)
 ROWS = 900
@@ -60,19 +60,19 @@ def test_ece_equals_that_of_the_evaluation(score: np.ndarray) -> None:  # type: 
 
 
 def test_every_metric_is_tested() -> None:
-    assert METRICS.keys() == EXPECTED.keys() | {"ece"}
+    assert BINARY_METRICS.keys() == EXPECTED.keys() | {"ece"}
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", BINARY_METRICS)
 def test_a_better_score_has_a_better_metric(metric: str) -> None:
     better_value, worse_value = (
         compute_metric(LABEL, np.where(LABEL, 0.9, 0.05), metric),
         compute_metric(LABEL, np.where(LABEL, 0.2, 0.7), metric),
     )
-    assert (better_value > worse_value) is METRICS[metric].greater_is_better
+    assert (better_value > worse_value) is BINARY_METRICS[metric].greater_is_better
 
 
-@pytest.mark.parametrize("metric", [metric for metric in METRICS if metric != "ece"])
+@pytest.mark.parametrize("metric", [metric for metric in BINARY_METRICS if metric != "ece"])
 def test_a_weight_counts_as_copies_of_a_row(metric: str) -> None:
     copies = np.repeat(np.arange(ROWS), WEIGHTS.astype(int))
     assert compute_metric(LABEL, SCORE, metric, WEIGHTS) == pytest.approx(
@@ -83,10 +83,10 @@ def test_a_weight_counts_as_copies_of_a_row(metric: str) -> None:
     )
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", BINARY_METRICS)
 def test_a_batch_of_draws_equals_single_draws(metric: str) -> None:
     draws = RANDOM.integers(0, 3, (4, ROWS)).astype(float)
-    values = METRICS[metric].make(LABEL == 1, SCORES["ties"])(draws)
+    values = BINARY_METRICS[metric].make(LABEL == 1, SCORES["ties"])(draws)
     assert values.shape == (4,)
     assert values.tolist() == pytest.approx(
         [compute_metric(LABEL, SCORES["ties"], metric, draw) for draw in draws], abs=1e-12

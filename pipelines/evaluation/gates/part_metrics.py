@@ -1,0 +1,98 @@
+"""The metric of the slices and weeks of a holdout: the AUC, or in a regression the relative accuracy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from scipy.stats import sem
+
+from pipelines.evaluation.gates.holdout import Array, Holdout
+from pipelines.evaluation.statistics import delong
+from pipelines.evaluation.statistics.estimate import Estimate
+from pipelines.evaluation.statistics.groups import estimate_by_groups
+from pipelines.evaluation.statistics.sums import WeightedSums, make_mean
+from pipelines.evaluation.statistics.weighted import compute_metric, make_auc
+
+
+class AucOfParts:
+    """The AUC. Without groups, the interval is DeLong's."""
+
+    name = "AUC"
+
+    def make(self, label: Array, score: Array) -> Callable[[Array], Array]:
+        """Make the metric as a function of weights of rows."""
+        return make_auc(label == 1, score)
+
+    def estimate_by_rows(self, label: Array, scores: Sequence[Array], alpha: float) -> Estimate:
+        """Estimate the metric of the only score, or of the first less the second, for independent rows."""
+        if len(scores) == 1:
+            return delong.estimate_auc(label, scores[0], alpha)
+        return delong.estimate_auc_difference(label, scores[0], scores[1], alpha)
+
+    def has_value(self, label: Array) -> bool:
+        """Return whether the metric can be computed on these rows."""
+        return len(np.unique(label)) == 2
+
+
+class RelativeAccuracy:
+    """1 less the mean absolute error as a share of a fixed error, `scale`; 0 where the error is as large as that.
+
+    It has no unit, greater is better, and a difference of 0.05 is an error that is larger by 5 % of `scale`.
+    """
+
+    name = "1 - MAE / MAE of the holdout"
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale or 1.0  # a model without any error has no error to compare with
+
+    def make(self, label: Array, score: Array) -> WeightedSums:
+        """Make the metric as a function of weights of rows."""
+        return make_mean(self._compute_rows(label, score))
+
+    def estimate_by_rows(self, label: Array, scores: Sequence[Array], alpha: float) -> Estimate:
+        """Estimate the metric of the only score, or of the first less the second, for independent rows."""
+        values = [self._compute_rows(label, score) for score in scores]
+        gains = values[0] if len(values) == 1 else values[0] - values[1]
+        error = float(sem(gains)) if len(gains) > 1 else math.inf
+        return Estimate.from_standard_error(float(gains.mean()), error, len(gains), alpha, -math.inf, math.inf)
+
+    def has_value(self, label: Array) -> bool:
+        """Return whether the metric can be computed on these rows."""
+        return len(label) > 0
+
+    def _compute_rows(self, label: Array, score: Array) -> Array:
+        return np.asarray(1 - np.abs(score - label) / self.scale)
+
+
+PartMetric = AucOfParts | RelativeAccuracy
+
+
+def choose_part_metric(holdout: Holdout, score: Array) -> PartMetric:
+    """Choose the metric by the holdout's task. The relative accuracy refers to the error of `score` on all rows."""
+    if holdout.task == "binary":
+        return AucOfParts()
+    return RelativeAccuracy(compute_metric(holdout.label, score, "mae"))
+
+
+def estimate_part(
+    metric: PartMetric,
+    label: Array,
+    scores: Sequence[Array],
+    alpha: float,
+    groups: Array | None,
+    *,
+    is_lasting: bool = True,
+) -> Estimate:
+    """Estimate the metric of one score on the rows of a part, or of two: the first's less the second's.
+
+    Without groups, rows are independent. With groups the method is `estimate_by_groups`, which describes `is_lasting`.
+    """
+    if groups is None:
+        return metric.estimate_by_rows(label, scores, alpha)
+    metrics, group_numbers = [metric.make(label, score) for score in scores], np.unique(groups, return_inverse=True)[1]
+    if not group_numbers.any():  # with one group, the standard error is not known
+        first, *others = (float(compute(np.ones((1, len(label))))[0]) for compute in metrics)
+        return Estimate(first - sum(others), -math.inf, math.inf, math.inf, len(label), 1)
+    return estimate_by_groups(metrics, group_numbers, alpha, is_lasting=is_lasting)

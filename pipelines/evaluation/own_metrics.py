@@ -1,0 +1,82 @@
+"""Make a metric of a user's function. The gate then gives it an interval and bounds like any other metric.
+
+A dataset lists its metrics in metrics.py:
+
+    METRICS = {"cost": make_metric(compute_cost, greater_is_better=False, task="regression")}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from inspect import signature
+
+import numpy as np
+
+from pipelines.dataset import Dataset, Task
+from pipelines.errors import SpecError
+from pipelines.evaluation.statistics.inputs import Array
+from pipelines.evaluation.statistics.sums import WeightedMetric
+from pipelines.evaluation.statistics.weighted import METRICS, Metric
+
+WEIGHT = "sample_weight"
+"""Parameter that scikit-learn's metrics have for the weights of rows."""
+ROWS_PER_WEIGHT = 10
+"""How often a row of the smallest weight is repeated where weights are not whole numbers."""
+
+
+def make_metric(function: Callable[..., float], *, greater_is_better: bool, task: Task) -> Metric:
+    """Make a metric of a function.
+
+    Args:
+        function: takes labels and scores, each of shape (rows,), and returns a number. If it has a parameter
+            `sample_weight`, as scikit-learn's metrics do, it also gets weights of shape (rows,); if not, rows are
+            repeated, which takes longer.
+        greater_is_better: whether a greater number means a better model.
+        task: what the models that it measures predict. Labels of binary models are 0 and 1.
+    """
+    has_weight = WEIGHT in signature(function).parameters
+
+    def make(label: Array, score: Array) -> WeightedMetric:
+        labels = label.astype(np.float64)
+
+        def compute(weights: Array) -> float:
+            rows = np.flatnonzero(weights)
+            if has_weight:
+                return float(function(labels[rows], score[rows], sample_weight=weights[rows]))
+            repeated_rows = np.repeat(rows, _count_repetitions(weights[rows]))
+            return float(function(labels[repeated_rows], score[repeated_rows]))
+
+        return lambda weights: np.array([compute(draw) for draw in weights])
+
+    return Metric(make, greater_is_better, task)
+
+
+def load_own_metrics(dataset: Dataset) -> dict[str, Metric]:
+    """Load the metrics of the dataset's metrics.py.
+
+    Raises:
+        SpecError: the file cannot be imported, or a metric is not one, has the name of a common metric, or is of
+            another task. A retry cannot help.
+    """
+    path = dataset.find_file("metrics.py")
+    try:
+        metrics: Mapping[str, Metric] = dataset.import_module("metrics").METRICS
+    except Exception as error:  # the file may raise any error when it is imported
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise SpecError(f"{path} cannot be imported: {reason}.", "Correct the file.") from None
+    for name, metric in metrics.items():
+        if not isinstance(metric, Metric):
+            raise SpecError(f"{name!r} in {path} is no metric.", "Make it with `make_metric`.")
+        if name in METRICS:
+            raise SpecError(f"{path} has a metric {name!r}, which exists already.", "Rename it.")
+        if metric.task != dataset.task:
+            raise SpecError(f"{name!r} in {path} is a metric of {metric.task}, not of {dataset.task}.")
+    return dict(metrics)
+
+
+def _count_repetitions(weights: Array) -> Array:
+    """Return how often each row is repeated: as often as its weight says, or in proportion to its weight."""
+    whole = np.rint(weights)
+    if np.allclose(weights, whole):
+        return np.asarray(whole, dtype=int)
+    return np.asarray(np.rint(weights / weights.min() * ROWS_PER_WEIGHT), dtype=int)

@@ -1,0 +1,125 @@
+"""Compute how good a regression is on a holdout, and draw it: metrics, tables, and the figure of an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipelines.errors import DataError
+from pipelines.evaluation.figure import MODEL_COLOR, draw_importance
+from pipelines.evaluation.statistics.weighted import REGRESSION_METRICS, compute_metric
+from pipelines.evaluation.tables import Table
+from pipelines.pages.drawing import REFERENCE_COLOR, Axes, plt, save_figure
+
+BINS = 10
+"""Number of bins of equal mass by which residuals are tabulated."""
+RESIDUAL_QUANTILES = (0.1, 0.5, 0.9)
+"""Quantiles of the residuals in each bin."""
+
+Array = np.ndarray[Any, Any]
+
+
+def compute_regression_metrics(label: Array, score: Array, mean_train: float) -> dict[str, float]:
+    """Compute the holdout metrics of a regression.
+
+    Args:
+        label: shape (rows,).
+        score: shape (rows,), the predicted numbers.
+        mean_train: mean label of the training rows: what a model without features predicts.
+
+    Returns:
+        rows, label_mean, label_std, rmse, mae, median_ae (median absolute error), r2, bias (mean of score less label),
+        baseline_rmse and baseline_mae (of the constant mean_train). Errors have the unit of the label.
+
+    Raises:
+        DataError: all labels are equal, or a label or a score is not a finite number. A retry cannot help.
+    """
+    constant_score = np.full(len(label), mean_train)
+    metrics = {name: compute_metric(label, score, name) for name in REGRESSION_METRICS}
+    baselines = {f"baseline_{name}": compute_metric(label, constant_score, name) for name in ("rmse", "mae")}
+    description = {"rows": len(label), "label_mean": label.mean(), "label_std": label.std()}
+    return {**{name: float(value) for name, value in description.items()}, **metrics, **baselines}
+
+
+def tabulate_residuals(label: Array, score: Array) -> Table:
+    """Tabulate ten bins of rows of equal mass, lowest score first.
+
+    Returns:
+        The columns predicted (mean score), observed (mean label), low, middle and high (quantiles 0.1, 0.5 and 0.9 of
+        label less score), and rows.
+    """
+    bins = [rows for rows in np.array_split(np.argsort(score, kind="stable"), BINS) if len(rows)]
+    quantiles = [np.quantile(label[rows] - score[rows], RESIDUAL_QUANTILES) for rows in bins]
+    return {
+        "predicted": [float(score[rows].mean()) for rows in bins],
+        "observed": [float(label[rows].mean()) for rows in bins],
+        **{
+            name: [float(values[position]) for values in quantiles]
+            for position, name in enumerate(("low", "middle", "high"))
+        },
+        "rows": [len(rows) for rows in bins],
+    }
+
+
+def tabulate_weeks(label: Array, score: Array, days: pd.Series[Any]) -> Table:
+    """Tabulate the errors by week; weeks of seven days are counted from the first day.
+
+    Returns:
+        The columns week (its first day), mae, bias and rows.
+    """
+    dates = pd.to_datetime(days).reset_index(drop=True)
+    weeks = dates.min() + pd.to_timedelta((dates - dates.min()).dt.days // 7 * 7, unit="D")
+    errors = pd.DataFrame({"week": weeks.dt.strftime("%Y-%m-%d"), "error": score - label})
+    grouped_errors = errors.groupby("week")["error"]
+    return {
+        "week": sorted(errors["week"].unique()),
+        "mae": grouped_errors.apply(lambda values: float(values.abs().mean())).tolist(),
+        "bias": grouped_errors.mean().tolist(),
+        "rows": grouped_errors.size().tolist(),
+    }
+
+
+def draw_regression(path: Path, tables: Mapping[str, Table], metrics: Mapping[str, float], title: str) -> None:
+    """Draw reliability, residuals and feature importance to a PNG file. Equal tables give byte-identical files.
+
+    Args:
+        path: file to write.
+        tables: residuals and importance.
+        metrics: metrics of the same holdout.
+        title: title of the figure.
+
+    Raises:
+        DataError: there are no residuals. A retry cannot help.
+    """
+    if not tables["residuals"]["rows"]:
+        raise DataError("there are no rows to draw.")
+    figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
+    draw_reliability(axes[0], tables["residuals"], "model, tenths of the rows", MODEL_COLOR)
+    axes[0].set(title=f"R2 {metrics['r2']:.3f}, RMSE {metrics['rmse']:.4g}")
+    draw_residuals(axes[1], tables["residuals"], MODEL_COLOR)
+    axes[1].set(title=f"MAE {metrics['mae']:.4g}, bias {metrics['bias']:.3g}")
+    draw_importance(axes[2], tables["importance"])
+    figure.suptitle(title, fontsize=11)
+    save_figure(path, figure, dpi=96)
+
+
+def draw_reliability(axis: Axes, bins: Table, name: str, color: str) -> None:
+    """Draw the mean label by the mean score of each bin, and the line where they are equal."""
+    values = [*bins["predicted"], *bins["observed"]]
+    axis.plot([min(values), max(values)], [min(values), max(values)], color=REFERENCE_COLOR, linestyle="--")
+    axis.plot(bins["predicted"], bins["observed"], color=color, marker="o", markersize=4, label=name)
+    axis.set(xlabel="mean predicted value", ylabel="mean observed value")
+    axis.legend(loc="upper left", frameon=False)
+
+
+def draw_residuals(axis: Axes, bins: Table, color: str) -> None:
+    """Draw the median residual of each bin, with the band that holds 80 % of the residuals."""
+    axis.axhline(0.0, color=REFERENCE_COLOR, linestyle="--")
+    axis.fill_between(bins["predicted"], bins["low"], bins["high"], color=color, alpha=0.18, linewidth=0)
+    axis.plot(bins["predicted"], bins["middle"], color=color, marker="o", markersize=4, label="median, 80 % band")
+    axis.set(xlabel="mean predicted value", ylabel="observed less predicted")
+    axis.legend(loc="upper left", frameon=False)

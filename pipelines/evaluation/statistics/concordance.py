@@ -1,0 +1,32 @@
+"""Compute how well a score orders the rows by a label that is a number."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import kendalltau
+
+from pipelines.evaluation.statistics.inputs import Array
+
+
+def compute_concordance(label: Array, score: Array) -> float:
+    """Compute the share of the pairs of rows with different labels whose scores are in the right order.
+
+    A pair of equal scores counts a half. Of labels 0 and 1, this is the AUC. The number of pairs is not limited: the
+    time grows with rows * log(rows) (Knight 1966, Journal of the American Statistical Association 61).
+
+    Args:
+        label: shape (rows,), finite, not all equal.
+        score: shape (rows,), without NaN.
+    """
+    pairs = len(label) * (len(label) - 1) / 2
+    pairs_to_order, different_scores = (pairs - _count_equal_pairs(values) for values in (label, score))
+    if not different_scores:
+        return 0.5
+    # tau-b is the difference of right and wrong pairs, divided by the geometric mean of these two numbers.
+    difference = kendalltau(label, score).statistic * np.sqrt(pairs_to_order * different_scores)
+    return float(0.5 + difference / pairs_to_order / 2)
+
+
+def _count_equal_pairs(values: Array) -> float:
+    counts = np.unique(values, return_counts=True)[1].astype(np.float64)
+    return float((counts * (counts - 1) / 2).sum())

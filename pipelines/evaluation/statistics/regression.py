@@ -1,0 +1,65 @@
+"""Make the metrics of a regression as functions of the rows' weights, like those of `weighted`.
+
+Each maker takes labels and scores, both numbers, and returns a function of weights of shape (draws, rows). With weights
+of 1, the metric equals scikit-learn's of the same meaning.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pipelines.evaluation.statistics.inputs import Array
+from pipelines.evaluation.statistics.sums import ALL, RowValues, WeightedMetric, WeightedSums, divide, make_mean
+
+
+def make_rmse(label: Array, score: Array) -> WeightedMetric:
+    """Make the root of the mean squared error, in units of the label."""
+    terms: list[RowValues] = [(ALL, (score - label) ** 2), (ALL, np.ones(len(label)))]
+    return WeightedSums(terms, lambda total, rows: np.sqrt(divide(total, rows, np.nan)))
+
+
+def make_mae(label: Array, score: Array) -> WeightedMetric:
+    """Make the mean absolute error, in units of the label."""
+    return make_mean(np.abs(score - label))
+
+
+def make_bias(label: Array, score: Array) -> WeightedMetric:
+    """Make the mean of score less label: above 0 where the scores are too high."""
+    return make_mean(score - label)
+
+
+def make_r2(label: Array, score: Array) -> WeightedMetric:
+    """Make the coefficient of determination: 1 less the mean squared error as a share of the label's variance."""
+    # Without the mean, the difference of the two large sums below would lose digits.
+    centered = label - label.mean()
+    terms: list[RowValues] = [
+        (ALL, (score - label) ** 2),
+        (ALL, centered**2),
+        (ALL, centered),
+        (ALL, np.ones(len(label))),
+    ]
+    return WeightedSums(terms, _combine_r2)
+
+
+def make_median_ae(label: Array, score: Array) -> WeightedMetric:
+    """Make the median absolute error, in units of the label; the mean of the two middle ones if these are equally far.
+
+    A draw without weights is NaN.
+    """
+    errors = np.abs(score - label)
+    order = np.argsort(errors, kind="stable")
+    ordered_errors = errors[order]
+
+    def compute(weights: Array) -> Array:
+        cumulative_weights = np.cumsum(weights[:, order], axis=1)
+        total = cumulative_weights[:, -1:]
+        lower = np.argmax(cumulative_weights >= total / 2, axis=1)
+        upper = np.argmax(cumulative_weights > total / 2, axis=1)
+        return np.where(total[:, 0] > 0, (ordered_errors[lower] + ordered_errors[upper]) / 2, np.nan)
+
+    return compute
+
+
+def _combine_r2(error: Array, square: Array, total: Array, rows: Array) -> Array:
+    variation = square - divide(total**2, rows, np.nan)
+    return 1 - divide(error, variation, np.nan)

@@ -1,0 +1,170 @@
+"""Test the gate of a regression on simulated days: what passes, what fails, and what it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipelines.errors import DataError, SpecError
+from pipelines.evaluation.gates import FAILED, PASSED, UNDECIDED, Policy, combine_outcomes
+from pipelines.evaluation.gates.holdout import Holdout
+from pipelines.evaluation.gates.judge import Evidence, judge
+from pipelines.evaluation.own_metrics import make_metric
+from pipelines.evaluation.report.report import write_report
+
+DAYS = 60
+ROWS_PER_DAY = 120
+ONLY_BOUNDS: dict[str, Any] = {"baseline": [], "champion": [], **dict.fromkeys(("stability", "max_solo_auc"))}
+POLICY = Policy(group_by="date", slices={"columns": ["airport"], "max_drop": 0.05})
+
+
+def build_holdout(noise: float = 8.0, days: int = DAYS, seed: int = 2) -> Holdout:
+    """Simulate delays: the candidate's error is `noise`, the champion's is 8 minutes; bad days delay all flights."""
+    random, rows = np.random.default_rng(seed), days * ROWS_PER_DAY
+    day = np.repeat(np.arange(days), ROWS_PER_DAY)
+    signal = random.normal(0.0, 10.0, size=rows)
+    label = 12.0 + signal + random.normal(0.0, 2.0, size=days)[day] + random.normal(0.0, 6.0, size=rows)
+    candidate_score, champion_score = (12.0 + signal + random.normal(0.0, error, rows) for error in (noise, 8.0))
+    frame = pd.DataFrame(
+        {
+            "date": pd.Timestamp("2013-03-01") + pd.to_timedelta(day, unit="D"),
+            "airport": random.choice(["EWR", "JFK", "LGA"], size=rows),
+            "distance": random.normal(size=rows),
+        }
+    )
+    return Holdout(label, candidate_score, champion_score, frame, 12.0, 12.5, task="regression")
+
+
+def list_outcomes(holdout: Holdout, policy: Policy = POLICY) -> dict[str, str]:
+    evidence = Evidence(holdout, ("airport", "distance"))
+    return {check.name: check.outcome for check in judge(evidence, policy).checks}
+
+
+def test_a_good_model_passes_the_default_policy() -> None:
+    outcomes = list_outcomes(build_holdout(noise=5.0))
+    assert set(outcomes.values()) == {PASSED}, outcomes
+    assert {
+        "r2",
+        "r2, leakage",
+        "rmse against the label's mean in training",
+        "rmse against the label's mean in the last week of training",
+        "r2 against the champion's",
+        "1 - MAE / MAE of the holdout against the champion's in the slices of airport",
+        "1 - MAE / MAE of the holdout of the holdout's weeks",
+        "concordance of one feature alone (airport)",
+    } - outcomes.keys() <= {"concordance of one feature alone (airport)"}
+
+
+def test_a_worse_model_fails_against_the_champion() -> None:
+    assert list_outcomes(build_holdout(noise=11.0))["r2 against the champion's"] == FAILED
+
+
+def test_a_model_without_signal_fails_against_the_mean() -> None:
+    holdout = build_holdout()
+    constant = replace(holdout, candidate_score=np.full(len(holdout.label), 14.0))
+    outcomes = list_outcomes(constant)
+    assert outcomes["rmse against the label's mean in training"] == FAILED
+    assert outcomes["r2"] == FAILED
+
+
+def test_a_small_holdout_is_undecided_and_says_how_many_rows_would_decide() -> None:
+    holdout = build_holdout(noise=7.9, days=14)
+    (check,) = [c for c in judge(Evidence(holdout), POLICY).checks if c.name == "r2 against the champion's"]
+    assert check.outcome == UNDECIDED
+    assert check.rows_needed > len(holdout.label)
+
+
+def test_a_feature_that_is_the_label_is_a_leak() -> None:
+    holdout = build_holdout()
+    for leak in (holdout.label, -holdout.label, holdout.label.round(-1).astype(str)):
+        leaking = replace(holdout, features=holdout.features.assign(distance=leak))
+        assert list_outcomes(leaking)["concordance of one feature alone (distance)"] == FAILED
+
+
+def test_one_bad_week_and_one_bad_slice_fail() -> None:
+    holdout = build_holdout(noise=5.0)
+    error = np.random.default_rng(1).normal(0.0, 40.0, size=len(holdout.label))
+    in_week = (holdout.features["date"] < "2013-03-08").to_numpy()
+    in_slice = (holdout.features["airport"] == "JFK").to_numpy()
+    for rows, name in ((in_week, "of the holdout's weeks"), (in_slice, "in the slices of airport")):
+        bad = replace(holdout, candidate_score=holdout.candidate_score + np.where(rows, error, 0.0))
+        (outcome,) = [outcome for check, outcome in list_outcomes(bad).items() if check.endswith(name)]
+        assert outcome == FAILED, name
+
+
+def test_slices_of_independent_rows_are_judged() -> None:
+    policy = POLICY.model_copy(update={"group_by": "", "draws": 200})
+    assert list_outcomes(build_holdout(noise=5.0), policy)["r2 against the champion's"] == PASSED
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_metric_of_the_user_has_an_interval_and_bounds(weighted: bool) -> None:
+    def compute_share(label: np.ndarray, score: np.ndarray) -> float:
+        return float((np.abs(score - label) <= 10).mean())
+
+    def compute_weighted_share(label: np.ndarray, score: np.ndarray, sample_weight: np.ndarray) -> float:
+        return float(np.average(np.abs(score - label) <= 10, weights=sample_weight))
+
+    metric = make_metric(
+        compute_weighted_share if weighted else compute_share, greater_is_better=True, task="regression"
+    )
+    holdout = replace(build_holdout(noise=5.0), own_metrics={"within_10": metric})
+    for bound, expected in ((0.5, PASSED), (0.99, FAILED)):
+        policy = Policy(group_by="date", bounds={"within_10": {"at_least": bound}}, **ONLY_BOUNDS)
+        (check,) = [c for c in judge(Evidence(holdout), policy).checks if c.name == "within_10"]
+        assert check.outcome == expected
+        assert check.low < check.value < check.high
+    policy = Policy(group_by="date", **{**ONLY_BOUNDS, "champion": [{"metric": "within_10"}]})
+    assert list_outcomes(holdout, policy)["within_10 against the champion's"] == PASSED
+    drawn_policy = Policy(draws=100, bounds={"within_10": {"at_least": 0.5}}, **ONLY_BOUNDS)
+    assert list_outcomes(holdout, drawn_policy)["within_10"] == PASSED
+
+
+@pytest.mark.parametrize(
+    ("policy", "problem"),
+    [
+        ({"bounds": {"auc": {"at_least": 0.6}}}, "names the metric 'auc', which models of the task regression do not"),
+        ({"baseline": ["log_loss"]}, "names the metric 'log_loss'"),
+        ({"champion": [{"metric": "bias"}]}, "compares models by bias, which has no direction"),
+        ({"threshold": 0.5}, "has a threshold, but models of the task regression have none"),
+    ],
+)
+def test_refuses_what_a_regression_does_not_have(policy: dict[str, Any], problem: str) -> None:
+    with pytest.raises(SpecError, match=problem):
+        judge(Evidence(build_holdout()), Policy(**policy))
+
+
+def test_refuses_labels_and_scores_that_are_not_finite() -> None:
+    holdout = build_holdout()
+    broken = np.where(np.arange(len(holdout.label)) == 3, np.inf, holdout.label)
+    for field in ("label", "candidate_score", "champion_score"):
+        with pytest.raises(DataError, match=r"finite|infinite"):
+            replace(holdout, **{field: broken})
+
+
+def test_the_report_has_the_pictures_of_a_regression(tmp_path: Path) -> None:
+    holdout = build_holdout(noise=5.0)
+    for number, rows in enumerate((holdout, replace(holdout, champion_score=None))):
+        judgement = judge(Evidence(rows, ("airport",)), POLICY)
+        outcome = combine_outcomes(judgement.checks)
+        verdict = {
+            "outcome": outcome,
+            "reason": "simulated",
+            "checks": [check.model_dump() for check in judgement.checks],
+            "facts": {},
+            "model_name": "delays",
+            "version": "1",
+            "next_steps": [],
+        }
+        page = write_report(tmp_path / str(number), verdict, rows, judgement, POLICY, {"distance": 0.7, "airport": 0.3})
+        assert {path.name for path in page.parent.iterdir()} == {
+            "report.html",
+            "predictions.png",
+            "reliability.png",
+            "parts.png",
+        }
