@@ -33,10 +33,7 @@ from pipelines.defaults.model import Model, Schema
 from pipelines.system.files import sha256
 
 DATA_FILE = "data.parquet"
-OBJECTIVES = {
-    "binary": ("binary:logistic", ("logloss", "auc")),
-    "regression": ("reg:squarederror", ("rmse", "mae")),
-}
+OBJECTIVES = {"binary": ("binary:logistic", ("logloss", "auc")), "regression": ("reg:squarederror", ("rmse", "mae"))}
 """Task to xgboost's objective, and to the metrics of each round. The first one decides when to stop: less is better."""
 XGBOOST_HYPERPARAMETERS = ("max_depth", "eta", "min_child_weight", "reg_lambda", "seed", "nthread")
 """Hyperparameters that are passed to xgboost."""
@@ -136,10 +133,7 @@ def read_channel(folder: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """Return the description of the columns of a channel: `dataset`, `task`, `features`, `label`.
-
-    Raises as `read_channel`.
-    """
+    """Return `dataset`, `task`, `features` and `label` of a channel. Raises as `read_channel`."""
     with _open_channel(folder) as file:
         return _parse_description(file)
 
@@ -166,9 +160,8 @@ class Training:
 
     def __init__(self, args: argparse.Namespace, tracker: Tracker, stop_signal: StopSignal) -> None:
         self.args, self.tracker, self.stop_signal = args, tracker, stop_signal
-        rows, description = read_channel(args.train)
+        (rows, description), (validation_rows, _) = map(read_channel, (args.train, args.validation))
         self.objective, self.metrics = OBJECTIVES[description.get("task", "binary")]
-        validation_rows = read_channel(args.validation)[0]
         self.checkpoints = Checkpoints(
             args.checkpoint_dir, _list_inputs(args), args.keep_checkpoints, args.checkpoint_s
         )
@@ -203,10 +196,8 @@ class Training:
             return booster, {"round": 0, "best": float("inf"), "best_round": 0, "rounds": []}
         sys.stderr.write(f"resuming from the checkpoint after round {checkpoint.step}\n")
         if checkpoint.state["xgboost"] != xgb.__version__:
-            versions = f"by xgboost {checkpoint.state['xgboost']}, and the training resumes with {xgb.__version__}"
-            sys.stderr.write(
-                f"the checkpoint was saved {versions}: the model may differ from that of a single version\n"
-            )
+            versions = f"saved by xgboost {checkpoint.state['xgboost']}, not by {xgb.__version__}"
+            sys.stderr.write(f"the checkpoint was {versions}: the model may differ from that of a single version\n")
         booster = xgb.Booster(model_file=bytearray(checkpoint.payload))
         booster.set_param(self._list_parameters())
         self.tracker.rounds = list(checkpoint.state["rounds"])
@@ -239,9 +230,9 @@ class Training:
         return bool(state["round"] - state["best_round"] > self.args.early_stopping_rounds)
 
     def _list_parameters(self) -> list[tuple[str, Any]]:
-        hyperparameters = [(name, getattr(self.args, name)) for name in XGBOOST_HYPERPARAMETERS]
-        fixed_parameters = [("objective", self.objective), ("tree_method", "hist")]
-        return [*hyperparameters, *fixed_parameters, *(("eval_metric", metric) for metric in self.metrics)]
+        parameters = [(name, getattr(self.args, name)) for name in XGBOOST_HYPERPARAMETERS]
+        parameters += [("objective", self.objective), ("tree_method", "hist")]
+        return [*parameters, *(("eval_metric", metric) for metric in self.metrics)]
 
 
 def _list_inputs(args: argparse.Namespace) -> dict[str, Any]:

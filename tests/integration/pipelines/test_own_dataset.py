@@ -120,7 +120,7 @@ def test_a_regression_is_trained_judged_served_and_compared_with_its_labels(
     (project / "datasets/arrivals/metrics.py").write_text(OWN_METRICS)
     (project / "params.yaml").write_text(yaml.safe_dump({**PARAMS, "gate": {"policy": REGRESSION_POLICY}}))
     model = name_for_test("regression-", request.node.name)
-    run_in_project("backfill", "--first", "2013-01-01", "--last", "2013-01-12")
+    run_in_project("backfill", "--first", "2013-01-01", "--last", "2013-01-13")
     run_in_project("snapshot")
     run_in_project("preprocess")
     run_in_project("train")
@@ -140,13 +140,15 @@ def test_a_regression_is_trained_judged_served_and_compared_with_its_labels(
     run_in_project(
         "promote", "--model-name", model, "--version", evaluation["version"], "--verdict", "data/verdict.json"
     )
-    scored = run_in_project("score", "--partition", "2013-01-12", "--model-name", model)
+    for day in ("2013-01-12", "2013-01-13"):
+        scored = run_in_project("score", "--partition", day, "--model-name", model)
+        identity = ("--partition", day, "--model-name", model, "--version", evaluation["version"])
+        profile = run_in_project("profile", *identity, "--rows", scored["rows"])
+        assert profile["rows"] >= profile["labelled"] > 100
     outcomes = run_in_project("outcomes", "--partition", "2013-01-12", "--model-name", model)
     assert outcomes["outcomes"] > 100
-    identity = ("--partition", "2013-01-12", "--model-name", model, "--version", evaluation["version"])
-    profile = run_in_project("profile", *identity, "--rows", scored["rows"])
-    assert profile["rows"] >= profile["labelled"] > 100
-    assert run_in_project("drift", *identity, "--window-days", "1")["outcome"] == "none"
+    drift = run_in_project("drift", *identity, "--dataset", "arrivals", "--window-days", "2")
+    assert drift["outcome"] == "none", drift["reasons"]
 
 
 def test_leeway_datasets_names_other_folders(home: Path, tmp_path: Path, commands: Any) -> None:
