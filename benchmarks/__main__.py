@@ -30,7 +30,7 @@ from benchmarks import (
     validation,
     year,
 )
-from benchmarks.decisions import alarms, coverage, decide, drift, gates, losses
+from benchmarks.decisions import alarms, coverage, decide, drift, gates, losses, regression
 from benchmarks.spot import interruptions
 
 RESULTS = Path(__file__).parent / "results"
@@ -53,6 +53,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "backtest": backtest.run,
     "gates": gates.run,
     "coverage": coverage.run,
+    "regression": regression.run,
     "drift": drift.run,
     "losses": losses.run,
     "alarms": alarms.run,

@@ -60,7 +60,7 @@ def measure_steps() -> dict[str, list[float]]:
         def run_steps() -> None:
             day = next(days).isoformat()
             for step in ("ingest", "validate"):
-                _run([*pipelines, step, "--partition", day], home)
+                _run([*pipelines, step, "--dataset", "flights", "--partition", day], home)
 
         def run_backfill() -> None:
             first_day = next(days)

@@ -66,8 +66,8 @@ class Case:
 def run() -> dict[str, Any]:
     """Simulate intervals and verdicts for 14, 28 and 60 days, and for both kinds of weather."""
     facts = {
-        "simulations of an interval": f"{INTERVALS:,}; standard error of 95 %: {_format_error(0.95, INTERVALS)}",
-        "simulations of a verdict": f"{VERDICTS:,}; standard error of 5 %: {_format_error(0.05, VERDICTS)}",
+        "simulations of an interval": f"{INTERVALS:,}; standard error of 95 %: {format_error(0.95, INTERVALS)}",
+        "simulations of a verdict": f"{VERDICTS:,}; standard error of 5 %: {format_error(0.05, VERDICTS)}",
     }
     seconds: dict[str, list[float]] = {}
     for kind in KINDS:
@@ -115,11 +115,11 @@ def _measure_intervals(kind: str, days: int) -> dict[str, str]:
     facts = {}
     for name in ("auc", "difference of AUC", "difference of log loss", "ece"):
         below, above = counts[f"{name} low"], counts[f"{name} high"]
-        ends = f"truth below {_format_share(below, INTERVALS)}, above {_format_share(above, INTERVALS)}"
+        ends = f"truth below {format_share(below, INTERVALS)}, above {format_share(above, INTERVALS)}"
         facts[f"{name}: 95 % interval contains the truth"] = (
-            f"{_format_share(INTERVALS - below - above, INTERVALS)} ({ends})"
+            f"{format_share(INTERVALS - below - above, INTERVALS)} ({ends})"
         )
-    return facts | {"McNemar by days of equal models: p at most 5 %": _format_share(counts["McNemar"], INTERVALS)}
+    return facts | {"McNemar by days of equal models: p at most 5 %": format_share(counts["McNemar"], INTERVALS)}
 
 
 def _count_misses(counts: Counter[str], name: str, estimate: Estimate, truth: float) -> None:
@@ -140,9 +140,9 @@ def _measure_verdicts(kind: str, days: int, case: Case) -> dict[str, str]:
             outcome_counts.setdefault(check.name, Counter())[check.outcome] += 1
         verdicts[combine_outcomes(checks)] += 1
         verdicts["shipped"] += combine_outcomes(check for check in checks if "correctly" not in check.name) == "passed"
-    facts = {"verdict of the shipped policy is passed": _format_share(verdicts["shipped"], VERDICTS)}
+    facts = {"verdict of the shipped policy is passed": format_share(verdicts["shipped"], VERDICTS)}
     for name, counter in outcome_counts.items():
-        outcomes = ", ".join(f"{outcome} {_format_share(counter[outcome], VERDICTS)}" for outcome in sorted(counter))
+        outcomes = ", ".join(f"{outcome} {format_share(counter[outcome], VERDICTS)}" for outcome in sorted(counter))
         facts[name] = outcomes
     return facts
 
@@ -166,11 +166,11 @@ def simulate(case: Case, days: int, rows_per_day: int, correlation: float, rando
     """Simulate the rows of days; the rows of a day share its weather and the quality of each model."""
     day = np.repeat(np.arange(days), rows_per_day)
     signal = random.normal(size=len(day))
-    weather = WEATHER * _draw_days(days, correlation, random)
+    weather = WEATHER * draw_days(days, correlation, random)
     label = random.random(len(day)) < _compute_logistic(-1.2 + weather[day] + signal)
     scores = []
     for noise in (case.candidate, case.champion):
-        weight = 1 + QUALITY * _draw_days(days, correlation, random)
+        weight = 1 + QUALITY * draw_days(days, correlation, random)
         noisy_signal = weight[day] * signal + noise * random.normal(size=len(day))
         scores.append(_compute_logistic(-1.2 + noisy_signal / (1 + noise**2)))
     return Days(label, scores[0], scores[1], day)
@@ -198,7 +198,7 @@ def _find_truth(case: Case, metric: str) -> float:
     return compute_metric(rows.label, rows.candidate, metric)
 
 
-def _draw_days(days: int, correlation: float, random: np.random.Generator) -> Array:
+def draw_days(days: int, correlation: float, random: np.random.Generator) -> Array:
     """Draw a standard normal value for each day, correlated with the day before."""
     steps = random.normal(size=days)
     values = np.empty(days)
@@ -212,9 +212,11 @@ def _compute_logistic(values: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-values)))
 
 
-def _format_share(count: int, total: int) -> str:
+def format_share(count: int, total: int) -> str:
+    """Format a share as a percentage."""
     return f"{100 * count / total:.1f} %"
 
 
-def _format_error(share: float, total: int) -> str:
+def format_error(share: float, total: int) -> str:
+    """Format the standard error of a share that was counted in this many simulations."""
     return f"{100 * math.sqrt(share * (1 - share) / total):.1f} points"

@@ -128,9 +128,11 @@ def run_backtest(
         drop: the strategy "on drift" trains again when the AUC is lower than the holdout's by more than this.
 
     Raises:
+        SpecError: the dataset's task is not binary. A retry cannot help.
         DataError: no model passed the gate, or no month after the first one can be scored. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
+    dataset.require_binary("the backtest")
     registry, lake = Registry.open(), Lake.open()
     models = list_models(registry, name, Ledger.open().read_rows())
     passed_models = [model for model in models if model.passed]

@@ -51,7 +51,7 @@ def make_metric(function: Callable[..., float], *, greater_is_better: bool, task
     return Metric(make, greater_is_better, task)
 
 
-def load_own_metrics(dataset: Dataset) -> dict[str, Metric]:
+def load_own_metrics(dataset: Dataset) -> Mapping[str, Metric]:
     """Load the metrics of the dataset's metrics.py.
 
     Raises:
@@ -60,7 +60,7 @@ def load_own_metrics(dataset: Dataset) -> dict[str, Metric]:
     """
     path = dataset.find_file("metrics.py")
     try:
-        metrics: Mapping[str, Metric] = dataset.import_module("metrics").METRICS
+        metrics: Mapping[str, Metric] = dict(dataset.import_module("metrics").METRICS)
     except Exception as error:  # the file may raise any error when it is imported
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise SpecError(f"{path} cannot be imported: {reason}.", "Correct the file.") from None
@@ -71,7 +71,7 @@ def load_own_metrics(dataset: Dataset) -> dict[str, Metric]:
             raise SpecError(f"{path} has a metric {name!r}, which exists already.", "Rename it.")
         if metric.task != dataset.task:
             raise SpecError(f"{name!r} in {path} is a metric of {metric.task}, not of {dataset.task}.")
-    return dict(metrics)
+    return metrics
 
 
 def _count_repetitions(weights: Array) -> Array:

@@ -158,10 +158,12 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
         last: last day; None: the last published day.
 
     Raises:
+        SpecError: the dataset's task is not binary. A retry cannot help.
         DataError: there was no champion on the first day, no day is published from it on, or no week has rows of both
             labels. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
+    dataset.require_binary("the study of the loop")
     registry, lake, history = Registry.open(), Lake.open(), Journal.open().read_state(name)
     days = sorted(
         day for day in lake.count_rows_by_day(dataset.published) if day >= first and (last is None or day <= last)
@@ -191,6 +193,7 @@ def list_strategies(registry: Registry, name: str, history: History, first: dt.d
     """List the three strategies with their results. All begin with the champion of the first day.
 
     Raises:
+        SpecError: the dataset's task is not binary. A retry cannot help.
         DataError: there was no champion on the first day. A retry cannot help.
     """
     versions = {str(version.version): version for version in registry.list_versions(name)}

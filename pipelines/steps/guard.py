@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from pipelines.contract import Result, Spec
-from pipelines.dataset import load_dataset
+from pipelines.dataset import Dataset, load_dataset
 from pipelines.errors import SpecError
 from pipelines.loop import Policy, Trigger
 from pipelines.settings import settings
@@ -83,7 +83,8 @@ def run(spec: GuardSpec) -> GuardResult:
     A run gets the same answer each time, until its training has ended.
 
     Raises:
-        SpecError: no run is named, or params.yaml is not valid, or trains on another dataset. A retry cannot help.
+        SpecError: no run is named, or params.yaml is not valid, trains on another dataset, or has a
+            policy of the gate that does not fit the dataset. A retry cannot help.
         DataError: the price of the budget's instance type is not known. A retry cannot help.
         ConflictError: other writers kept adding events. A retry can help.
     """
@@ -92,6 +93,7 @@ def run(spec: GuardSpec) -> GuardResult:
     from pipelines.loop.transitions import build_answer
 
     window_spec = load_training_window(spec.dataset, spec.as_of)
+    _check_gate_policy(load_dataset(spec.dataset))
     request = build_request(spec, resolve_run(spec.run), window_spec.compute_window())
     journal = Journal.open()
     event = journal.append_event(spec.model_name, lambda history: build_answer(request, history, spec.policy))
@@ -100,6 +102,18 @@ def run(spec: GuardSpec) -> GuardResult:
     _log_answer(answer)
     window = window_spec.model_dump(include={"as_of", "train_days", "holdout_days", "label_delay_days"})
     return _build_result(answer, window)
+
+
+def _check_gate_policy(dataset: Dataset) -> None:
+    """Raise a SpecError if the gate would refuse its policy for this dataset: that is found before the training."""
+    from pipelines import params
+    from pipelines.evaluation.gates import Policy as GatePolicy
+    from pipelines.evaluation.gates.task_policy import complete_policy
+    from pipelines.evaluation.own_metrics import load_own_metrics
+    from pipelines.evaluation.statistics.weighted import list_metrics
+
+    policy = GatePolicy(**params.load_section(settings().project, "gate").get("policy", {}))
+    complete_policy(policy, dataset.task, {**list_metrics(dataset.task), **load_own_metrics(dataset)})
 
 
 def resolve_run(run: str) -> str:

@@ -62,7 +62,7 @@ def estimate_gain(holdout: Holdout, other_score: Array, comparison: Comparison, 
     else:
         options: dict[str, Any] = {"alpha": policy.alpha, "draws": policy.draws, "seed": policy.seed}
         difference = bootstrap.estimate_difference(label, score, other_score, metric, groups=groups, **options)
-    return difference if holdout.find_metric(name).greater_is_better else -difference
+    return difference if holdout.metrics[name].greater_is_better else -difference
 
 
 def has_too_few_groups(groups: Array | None, policy: Policy) -> bool:

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from pipelines.dataset import Task
-from pipelines.errors import DataError, SpecError
-from pipelines.evaluation.statistics.weighted import METRICS, Metric
+from pipelines.errors import DataError
+from pipelines.evaluation.statistics.weighted import Metric, list_metrics
 
 Array = np.ndarray[Any, Any]
 
@@ -59,19 +59,7 @@ class Holdout:
     @property
     def metrics(self) -> dict[str, Metric]:
         """All metrics of the models: those of the task, and the dataset's own."""
-        common_metrics = {name: metric for name, metric in METRICS.items() if metric.task == self.task}
-        return {**common_metrics, **self.own_metrics}
-
-    def find_metric(self, name: str) -> Metric:
-        """Return the metric of that name.
-
-        Raises:
-            SpecError: models of this task have no such metric. A retry cannot help.
-        """
-        if name not in self.metrics:
-            message = f"the gate's policy names the metric {name!r}, which models of the task {self.task} do not have."
-            raise SpecError(message, f"They have {', '.join(self.metrics)}.")
-        return self.metrics[name]
+        return {**list_metrics(self.task), **self.own_metrics}
 
     def count_days(self) -> int:
         """Return the number of different values of the column `date`; 0 where there is no such column."""

@@ -51,7 +51,7 @@ def judge(evidence: Evidence, policy: Policy) -> Judgement:
         SpecError: the policy names a metric or a check that models of this task do not have. A retry cannot help.
     """
     holdout, package = evidence.holdout, evidence.package
-    policy = complete_policy(policy, holdout)
+    policy = complete_policy(policy, holdout.task, holdout.metrics)
     slice_checks, slices = parts.check_slices(holdout, policy)
     week_checks, weeks = parts.check_weeks(holdout, policy)
     checks = [

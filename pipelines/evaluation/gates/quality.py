@@ -23,7 +23,7 @@ def check_bounds(holdout: Holdout, policy: Policy) -> list[Check]:
             checks.append(check_estimate(name, estimate, bound.at_least, policy))
         if bound.at_most is not None:
             # A metric that is too good means that the features contain the label.
-            title = f"{name}, leakage" if holdout.find_metric(name).greater_is_better else name
+            title = f"{name}, leakage" if holdout.metrics[name].greater_is_better else name
             checks.append(check_estimate(title, estimate, bound.at_most, policy, is_upper=True))
     return checks
 

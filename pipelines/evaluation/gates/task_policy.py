@@ -7,8 +7,8 @@ from typing import Any
 
 from pipelines.dataset import Task
 from pipelines.errors import SpecError
-from pipelines.evaluation.gates.holdout import Holdout
 from pipelines.evaluation.gates.policy import Bound, Comparison, Policy, Stability
+from pipelines.evaluation.statistics.weighted import Metric
 
 DEFAULTS: Mapping[Task, Mapping[str, Any]] = {
     "binary": {},
@@ -24,23 +24,29 @@ DEFAULTS: Mapping[Task, Mapping[str, Any]] = {
 """Task to the fields of the policy that differ from the defaults of `Policy`."""
 
 
-def complete_policy(policy: Policy, holdout: Holdout) -> Policy:
-    """Return the policy, with the defaults of the holdout's task in the fields that are not given.
+def complete_policy(policy: Policy, task: Task, metrics: Mapping[str, Metric]) -> Policy:
+    """Return the policy, with the defaults of the task in the fields that are not given.
+
+    Args:
+        policy: policy to complete.
+        task: what the models predict.
+        metrics: all metrics of the models, by name.
 
     Raises:
-        SpecError: the policy names a metric that models of this task do not have, a comparison by a metric without
-            direction, or a threshold for a regression. A retry cannot help.
+        SpecError: the policy names a metric that is not among these, compares models by a metric without direction, or
+            has a threshold and the task has none. A retry cannot help.
     """
-    defaults = DEFAULTS[holdout.task]
-    complete = policy.model_copy(
-        update={name: value for name, value in defaults.items() if name not in policy.model_fields_set}
-    )
-    for name in complete.bounds:
-        holdout.find_metric(name)
-    for name in (*complete.baseline, *(comparison.metric for comparison in complete.champion)):
-        if holdout.find_metric(name).greater_is_better is None:
+    defaults = {name: value for name, value in DEFAULTS[task].items() if name not in policy.model_fields_set}
+    complete = policy.model_copy(update=defaults)
+    compared_names = [*complete.baseline, *(comparison.metric for comparison in complete.champion)]
+    for name in (*complete.bounds, *compared_names):
+        if name not in metrics:
+            message = f"the gate's policy names the metric {name!r}, which models of the task {task} do not have."
+            raise SpecError(message, f"They have {', '.join(metrics)}.")
+    for name in compared_names:
+        if metrics[name].greater_is_better is None:
             raise SpecError(f"the gate's policy compares models by {name}, which has no direction.", "Give it a bound.")
-    if complete.threshold is not None and holdout.task != "binary":
-        message = f"the gate's policy has a threshold, but models of the task {holdout.task} have none."
+    if complete.threshold is not None and task != "binary":
+        message = f"the gate's policy has a threshold, but models of the task {task} have none."
         raise SpecError(message, "Set `threshold` to null.")
     return complete

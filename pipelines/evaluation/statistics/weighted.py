@@ -140,6 +140,11 @@ REGRESSION_METRICS: Mapping[str, Metric] = {
 METRICS: Mapping[str, Metric] = {**BINARY_METRICS, **REGRESSION_METRICS}
 
 
+def list_metrics(task: Task) -> dict[str, Metric]:
+    """Return the metrics of a task, by name."""
+    return {name: metric for name, metric in METRICS.items() if metric.task == task}
+
+
 def find_metric(metric: str | MetricMaker | Metric) -> Metric:
     """Return the metric of that name. A maker becomes a metric of binary models; a metric is returned unchanged.
 

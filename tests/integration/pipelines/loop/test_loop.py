@@ -294,6 +294,22 @@ def test_the_window_may_be_longer_than_that_of_drift_and_not_shorter(
             assert result.outcome == outcome, days_back
 
 
+@pytest.mark.parametrize("metric", ["acu", "rmse"])
+def test_refuses_a_policy_of_the_gate_that_does_not_fit_the_task_before_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Any, metric: str
+) -> None:
+    monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
+    for name in ("auc", metric):
+        policy = f"gate: {{policy: {{bounds: {{{name}: {{at_least: 0.1}}}}}}}}\n"
+        (tmp_path / "params.yaml").write_text(f"{policy}snapshot: {{train_days: 3}}\n")
+        fresh_settings()
+        if name == "auc":
+            assert run_guard("d/1").outcome == "started"
+        else:
+            with pytest.raises(SpecError, match=f"the gate's policy names the metric '{metric}', which models"):
+                run_guard("d/2", trigger="manual")
+
+
 def test_only_the_last_validation_of_a_day_counts(lake: Lake, day_rows: Any) -> None:
     with pytest.raises(ValidationError):
         validate_day(lake, day_rows("2013-01-08"), distance=1)
