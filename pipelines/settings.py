@@ -23,6 +23,8 @@ from pipelines.parameters import MAX_DAYS
 
 PARAMS_FILE = "params.yaml"
 """File of the project that holds the parameters of the steps; see `pipelines.params`."""
+EXPERIMENTS = (".dvc", "tmp", "exps")
+"""Folder of a project in which DVC runs experiments."""
 MAX_VALUE_CHARS = 60
 """Characters of a wrong value that an error message shows."""
 
@@ -37,8 +39,9 @@ class Settings(BaseSettings):
 
     project: Path = Field(default_factory=Path.cwd)
     """Folder of params.yaml, dvc.yaml and expectations/."""
-    home: Path = Path(".leeway")
-    """Folder of all state that Leeway keeps on this machine: lake, evidence, documents, workspaces."""
+    home: Path = Field(default=Path(".leeway"), validate_default=True)
+    """Folder of all state that Leeway keeps on this machine: lake, evidence, documents, workspaces. In an experiment
+    that DVC runs in a folder of its own, `.leeway` is that of the project."""
     datasets: str = ""
     """Folders of the project's own datasets, relative to LEEWAY_PROJECT, separated as in PATH. Empty: datasets/."""
     docs_url: str = ""
@@ -66,10 +69,17 @@ class Settings(BaseSettings):
     aws_endpoint_url_s3: str = Field(default="", validation_alias="AWS_ENDPOINT_URL_S3")
     """Address of S3, where it is not the address of the other services. Empty: the same address as theirs."""
 
-    @field_validator("project", "home")
+    @field_validator("project")
     @classmethod
     def _make_absolute(cls, value: Path) -> Path:
         return value.expanduser().absolute()
+
+    @field_validator("home", mode="after")
+    @classmethod
+    def _locate_home(cls, value: Path) -> Path:
+        # `dvc exp run --temp` and `--queue` copy the project's tracked files to a folder below its .dvc/tmp/exps.
+        folders = [folder.parents[2] for folder in Path.cwd().parents if folder.parts[-3:] == EXPERIMENTS]
+        return Path(*folders[:1], value.expanduser()).absolute()
 
     @field_validator("datasets")
     @classmethod

@@ -1,5 +1,7 @@
 """Test DVC as Airflow's runs use it (one workspace for each run, one cache) and as a person does (`dvc repro`)."""
 
+import csv
+import io
 import json
 import os
 import shutil
@@ -199,11 +201,12 @@ def dvc(project: Path) -> Iterator[Callable[..., SimpleNamespace]]:
     DVC and its stages are forked. The tests of the demo run them in processes of their own.
     """
     env = {name: value for name, value in os.environ.items() if not name.startswith(("LEEWAY_", "PYTHONPATH"))}
-    path = f"{Path(forking.ensure_stand_in()).parent}{os.pathsep}{os.environ['PATH']}"
+    folders = [Path(forking.ensure_stand_in()).parent, Path(sys.executable).parent, os.environ["PATH"]]
+    path = os.pathsep.join(map(str, folders))
     children: list[subprocess.Popen[str]] = []
 
-    def run_dvc(*arguments: str) -> SimpleNamespace:
-        child = forking.Popen(
+    def run_dvc(*arguments: str, start: Callable[..., subprocess.Popen[str]] = forking.Popen) -> SimpleNamespace:
+        child = start(
             [sys.executable, "-m", "dvc", *arguments], cwd=project, env={**env, "PATH": path}, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
@@ -232,6 +235,37 @@ def test_dvc_repro_trains_from_an_empty_lake_and_then_has_nothing_to_do(project:
     assert plots.code == 0, plots.out
     git_status = subprocess.run(["git", "status", "--short"], cwd=project, capture_output=True, text=True, check=True)
     assert git_status.stdout.split() == ["??", "dvc.lock"]
+
+
+def test_experiments_run_in_folders_of_their_own_with_the_project_lake(
+    project: Path, dvc: Callable[..., Any], until: Callable[..., Any]
+) -> None:
+    model = (project / "data/model/model.ubj").read_bytes()
+
+    def run_experiment(where: str, rounds: int) -> None:
+        parameter = f"train.hyperparameters.num_round={rounds}"
+        result = dvc("exp", "run", where, "--name", f"rounds-{rounds}", "--set-param", parameter)
+        assert result.code == 0, result.out
+
+    def count_ended_tasks() -> int:
+        statuses = dvc("queue", "status").out.split()
+        return statuses.count("Success") + statuses.count("Failed")
+
+    run_experiment("--temp", 10)
+    run_experiment("--queue", 11)
+    run_experiment("--queue", 12)
+    # The workers of the queue outlive this command, so it is started as users do.
+    assert dvc("queue", "start", "--jobs", "2", start=subprocess.Popen).code == 0
+    until(lambda: count_ended_tasks() == 2, 120, 2.0)
+    experiments = {
+        row["Experiment"]: row for row in csv.DictReader(io.StringIO(dvc("exp", "show", "--csv", "--all-commits").out))
+    }
+    for rounds in (10, 11, 12):
+        experiment = experiments[f"rounds-{rounds}"]
+        assert experiment["train.hyperparameters.num_round"] == str(rounds)
+        assert 0.5 < float(experiment["auc"]) < 1
+    assert (project / "data/model/model.ubj").read_bytes() == model, "the workspace is as it was"
+    assert not (project.parent / ".leeway").exists(), "nothing is written beside the project"
 
 
 def test_dvc_repro_names_an_unknown_parameter_in_one_line(project: Path, dvc: Callable[..., Any]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import SpecError
-from pipelines.settings import create_home, settings
+from pipelines.settings import Settings, create_home, settings
 
 
 @pytest.mark.parametrize(
@@ -86,3 +86,15 @@ def test_home_is_created_for_its_owner_alone(
         assert home.stat().st_mode & 0o777 == 0o750, "its owner may share it"
     finally:
         os.umask(umask)
+
+
+def test_an_experiment_in_a_folder_of_its_own_has_the_home_of_its_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LEEWAY_HOME", raising=False)
+    for folder in ("", "data", ".dvc/tmp/exps/tmpa1", ".dvc/tmp/exps/standalone/tmpb2"):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        monkeypatch.chdir(tmp_path / folder)
+        expected = tmp_path if "exps" in folder else tmp_path / folder
+        assert Settings().home == expected / ".leeway"
+        assert Settings(home=Path("/elsewhere")).home == Path("/elsewhere")
