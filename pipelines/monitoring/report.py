@@ -205,16 +205,16 @@ def _draw_performance(history: DriftHistory) -> Any:
     for measure, color, label in (
         ("auc", CHAMPION_COLOR, "AUC"),
         ("estimated_auc", CANDIDATE_COLOR, "AUC estimated from scores"),
+        ("mae", CHAMPION_COLOR, "mean absolute error"),
     ):
         _draw_band(performance_axis, history.windows, measure, color, label)
     holdout_metrics = measure_days(history.record.holdout, history.policy)
-    if "auc" in holdout_metrics:
-        performance_axis.axhspan(
-            holdout_metrics["auc"].low, holdout_metrics["auc"].high, color=REFERENCE_COLOR, alpha=0.18, linewidth=0
-        )
-        performance_axis.axhline(
-            holdout_metrics["auc"].value, color=REFERENCE_COLOR, linestyle="--", linewidth=1, label="AUC on the holdout"
-        )
+    names: dict[Any, str] = {"auc": "AUC", "mae": "mean absolute error"}
+    for shown_measure, name in names.items():
+        if holdout := holdout_metrics.get(shown_measure):
+            style: dict[str, Any] = {"color": REFERENCE_COLOR, "linewidth": 1}
+            performance_axis.axhspan(holdout.low, holdout.high, alpha=0.18, **{**style, "linewidth": 0})
+            performance_axis.axhline(holdout.value, linestyle="--", label=f"{name} on the holdout", **style)
     performance_axis.legend(frameon=False, ncols=3)
     performance_axis.set_title("Performance, with its intervals", loc="left", fontsize=10)
     _label_days(performance_axis, days)

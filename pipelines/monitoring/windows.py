@@ -89,6 +89,8 @@ def measure_days(days: ProfilesByDay, policy: Policy) -> dict[Measure, Performan
     profiles = _select_labelled_profiles(days)
     if not profiles:
         return {}
+    if profiles[0].errors:
+        return _measure_errors(profiles, policy)
     scores = _compute_bin_scores(profiles)
     return performance.measure_performance(_stack_joint_counts(profiles), scores, policy.alpha)
 
@@ -138,12 +140,19 @@ def _measure_window(
     profiles = _select_labelled_profiles(labelled_days)
     if not profiles:
         return {}
+    if profiles[0].errors:
+        return _measure_errors(profiles, policy)
     bin_scores = _compute_bin_scores(list(record.holdout.values()))
     return performance.measure_performance(_stack_joint_counts(profiles), bin_scores, policy.alpha)
 
 
 def _estimate_from_scores(record: ReferenceRecord, days: ProfilesByDay, policy: Policy) -> dict[Measure, Performance]:
-    """Estimate the performance without labels, from scores that are calibrated by the holdout's labels."""
+    """Estimate the performance without labels, from scores that are calibrated by the holdout's labels.
+
+    Empty for a regression, whose scores are no probabilities.
+    """
+    if record.reference.target:
+        return {}
     holdout = list(record.holdout.values())
     counts = _stack_joint_counts(holdout).sum(axis=0)
     probabilities = performance.calibrate_scores(counts, _compute_bin_scores(holdout))
@@ -151,11 +160,18 @@ def _estimate_from_scores(record: ReferenceRecord, days: ProfilesByDay, policy: 
     return performance.estimate_performance(histogram, probabilities, policy.alpha)
 
 
+def _measure_errors(profiles: Sequence[Profile], policy: Policy) -> dict[Measure, Performance]:
+    """Measure the mean absolute error of a regression; each profile has rows with score and label."""
+    columns = [profile.errors for profile in profiles if profile.errors]
+    rows, absolute, squared = np.asarray([(*column.counts, *column.sums) for column in columns]).T
+    return performance.measure_errors(rows, absolute, squared, policy.alpha)
+
+
 def _drop_effects_of_few_labels(
     losses: Sequence[Finding], labelled_days: ProfilesByDay, policy: Policy
 ) -> Sequence[Finding]:
     """Remove the effects and p-values of losses from too few labels: such a loss may be large by chance."""
-    rows = sum(sum(profile.joint.counts) for profile in labelled_days.values())
+    rows = sum(profile.judged_rows for profile in labelled_days.values())
     if rows >= policy.min_rows:
         return losses
     note = f"{rows} labelled rows, fewer than the {policy.min_rows} that a decision needs"
@@ -163,7 +179,7 @@ def _drop_effects_of_few_labels(
 
 
 def _select_labelled_profiles(days: ProfilesByDay) -> list[Profile]:
-    return [profile for profile in days.values() if sum(profile.joint.counts)]
+    return [profile for profile in days.values() if profile.judged_rows]
 
 
 def _build_feature_columns(

@@ -176,7 +176,8 @@ def _make_result(
 
 def _describe_candidate(candidate: RegisteredCandidate | None, holdout: Holdout) -> dict[str, str]:
     """Describe the candidate for the report, and for the person who has to agree."""
-    facts = {"rows of holdout": f"{len(holdout.label):,}", "rate": f"{holdout.label.mean():.4f}"}
+    mean_name = "rate" if holdout.task == "binary" else "mean of the label"
+    facts = {"rows of holdout": f"{len(holdout.label):,}", mean_name: f"{holdout.label.mean():.6g}"}
     if candidate is None:
         return facts
     from pipelines.registry.description import describe_version

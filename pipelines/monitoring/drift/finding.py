@@ -18,6 +18,7 @@ Decisive = Literal[
     "log_loss",
     "ece",
     "estimated_auc",
+    "mae",
 ]
 """Measures for which a policy can set a bound. Wasserstein has no p-value, so it is reported and decides nothing."""
 PERFORMANCE = "performance"

@@ -144,6 +144,33 @@ def estimate_performance(histogram: Array, probabilities: Array, alpha: float) -
     return {"estimated_auc": _build_performance(total, probabilities, compute_auc, error, alpha, values, row_se)}
 
 
+def measure_errors(rows: Array, absolute: Array, squared: Array, alpha: float) -> dict[Measure, Performance]:
+    """Measure the mean absolute error of a regression with its interval. Empty where there are less than two rows.
+
+    The standard error is that of `measure_performance`.
+
+    Args:
+        rows: rows with score and label of each day, oldest day first; shape (days,), each 1 or more.
+        absolute: sum of the absolute errors of each day; shape (days,).
+        squared: sum of the squared errors of each day; shape (days,).
+        alpha: probability beyond each end of the interval.
+    """
+    total, days = float(rows.sum()), len(rows)
+    if total < 2:
+        return {}
+    value = float(absolute.sum() / total)
+    row_se = float(np.sqrt(max(squared.sum() / total - value**2, 0.0) / total))
+    deviations = np.zeros(1)
+    if days > 1:
+        leave_one_out = (absolute.sum() - absolute) / (total - rows)
+        deviations = (days - 1) * (leave_one_out.mean() - leave_one_out)
+    values = DayValues(deviations, days * row_se**2)
+    error = estimate_error([values])
+    half_width = error.se * float(stats.t.isf(alpha, error.degrees_of_freedom))
+    low, high = max(value - half_width, 0.0), value + half_width
+    return {"mae": Performance(value, low, high, error.se, round(total), days=values, row_se=row_se)}
+
+
 def find_losses(window: Mapping[Measure, Performance], holdout: Mapping[Measure, Performance]) -> tuple[Finding, ...]:
     """Compare the performance with the champion's on its holdout: one finding, with a one-sided p-value, per metric.
 
@@ -165,7 +192,9 @@ def _build_loss_finding(name: Measure, window: Performance, holdout: Performance
     loss = reference - value if higher_is_better else value - reference
     error = _estimate_error_of_difference(window, holdout)
     p_value = float(stats.t.sf(loss / error.se, error.degrees_of_freedom)) if error.se else float(loss <= 0)
-    return Finding(PERFORMANCE, name, max(loss, 0.0), p_value)
+    # The mean absolute error has the unit of the label, so its effect is relative.
+    effect = loss / reference if name == "mae" and reference else loss
+    return Finding(PERFORMANCE, name, max(effect, 0.0), p_value)
 
 
 def _match_days(window: Performance, holdout: Performance) -> tuple[float, float]:

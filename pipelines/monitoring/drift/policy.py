@@ -20,9 +20,10 @@ BOUNDS: dict[Decisive, float] = {
     "label_rate": 0.05,
     "auc": 0.03,
     "estimated_auc": 0.03,
+    "mae": 0.10,
 }
 """Default of `Policy.bounds`."""
-UNBOUNDED = ("psi", "log_loss")
+UNBOUNDED = ("psi", "log_loss", "mae")
 """Measures that may exceed 1; all others are shares or differences of shares."""
 
 

@@ -140,8 +140,8 @@ def _count_columns(
     category_slots = [(slot, categories[slot.name]) for slot in readable_slots if slot.kind == "category"]
     yield from _count_numbers(execute, number_slots, day_column)
     yield from _count_categories(execute, category_slots, day_column)
-    if not reference.target:
-        yield from _count_labels(execute, readable_slots, day_column)
+    count_outcomes = _count_errors if reference.target else _count_labels
+    yield from count_outcomes(execute, readable_slots, day_column)
 
 
 def _count_numbers(execute: Execute, columns: Sequence[tuple[Slot, Number]], day_column: str) -> CountedColumns:
@@ -238,6 +238,18 @@ def _count_labels(execute: Execute, readable_slots: Sequence[Slot], day_column: 
         yield day, label, replace(label.build_empty(0), counts=counts, missing=rows - sum(counts))
         if joint:
             yield day, joint, _build_joint_column(joint, cells, rows)
+
+
+def _count_errors(execute: Execute, readable_slots: Sequence[Slot], day_column: str) -> CountedColumns:
+    """Count the rows with score and label, and add up their errors, where the file has these columns."""
+    slot_by_kind = {slot.kind: slot for slot in readable_slots}
+    if (error := slot_by_kind.get("error")) is None:
+        return
+    score, label = slot_by_kind["score"].name, slot_by_kind["label"].name
+    for row in _list_rows(execute(partial(queries.sum_errors, score=score, label=label, day_column=day_column))):
+        sums, rows = (row["absolute"] or 0.0, row["squared"] or 0.0), int(row["judged"])
+        column = replace(error.build_empty(0), counts=(rows,), sums=sums, missing=int(row["rows"]) - rows)
+        yield row.get(queries.DAY), error, column
 
 
 def _build_joint_column(joint: Slot, cells: Sequence[Mapping[str, Any]], rows: int) -> Column:

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 
 from pipelines.errors import DataError
 
-Kind = Literal["number", "category", "score", "label", "joint"]
+Kind = Literal["number", "category", "score", "label", "joint", "error"]
 RELATIVE_TOLERANCE = 1e-9
 """Relative difference up to which sums count as equal: the sum of floats depends on their order."""
 
@@ -27,7 +27,8 @@ class Column:
     kind: Kind
     counts: tuple[int, ...]
     """Rows in each bin. number, score: below the edges (with -inf), the bins, above (with +inf). category: the values,
-    other values, unseen values. label: false, true. joint: the score's bins with label false, then with label true."""
+    other values, unseen values. label: false, true; in a regression, as a number. joint: the score's bins
+    with label false, then with label true. error: rows with a finite score and a finite label."""
     missing: int = 0
     """Rows with null or NaN."""
     absent: int = 0
@@ -45,7 +46,7 @@ class Column:
     minimum: float | None = None
     maximum: float | None = None
     sums: tuple[float, ...] = ()
-    """joint only: sum of the scores in each bin of `counts`."""
+    """joint: sum of the scores in each bin of `counts`. error: sum of |score - label|, and of its square."""
 
     def __add__(self, other: Column) -> Column:
         """Add the counts of two partitions."""
@@ -124,6 +125,16 @@ class Profile:
     def joint(self) -> Column:
         """The counts by score bin and label."""
         return next(column for column in self.columns if column.kind == "joint")
+
+    @property
+    def errors(self) -> Column | None:
+        """The errors of the scores of a regression; None for binary models."""
+        return next((column for column in self.columns if column.kind == "error"), None)
+
+    @property
+    def judged_rows(self) -> int:
+        """Number of rows with a score and a label."""
+        return sum((self.errors or self.joint).counts)
 
     def is_equivalent(self, other: Profile) -> bool:
         """Return whether both can be profiles of equal rows: all columns are equivalent."""

@@ -120,6 +120,29 @@ def count_scores_by_label(rows: ibis.Table, score: str, label: str, day_column: 
     )
 
 
+def sum_errors(rows: ibis.Table, score: str, label: str, day_column: str = "") -> ibis.Table:
+    """Add up the errors of a regression over the rows with a finite score and a finite label.
+
+    The result has `rows` (all rows), `judged` (those with both), `absolute` and `squared`: the sums of |score - label|
+    and of its square.
+
+    Args:
+        rows: the table to count.
+        score: column of the score.
+        label: column of the label.
+        day_column: column with the date; empty: all days together.
+    """
+    values, labels = (_replace_infinite_by_null(_replace_nan_by_null(rows[name])) for name in (score, label))
+    errors = (values - labels).abs()
+    return rows.aggregate(
+        by=_select_day(rows, day_column),
+        rows=rows.count(),
+        judged=errors.count(),
+        absolute=errors.sum(),
+        squared=(errors * errors).sum(),
+    )
+
+
 def _select_day(rows: ibis.Table, day_column: str) -> list[ibis.Value]:
     return [rows[day_column].cast("date").name(DAY)] if day_column else []
 

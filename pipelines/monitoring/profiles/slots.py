@@ -22,6 +22,8 @@ JOINT = "score x label"
 """Name of the column that counts score bins by label."""
 SCORE_BINS = len(SCORE_EDGES) + 1
 """Bins of the score, with one below and one above the edges."""
+ERROR = "score - label"
+"""Name of the column with the errors of a regression."""
 NOTHING = "nothing"
 """Recorded where a file lacks a column, in place of the type that it has."""
 COMPATIBLE_FAMILIES: Mapping[Family, set[Family]] = {
@@ -54,7 +56,7 @@ class Slot:
 
     def build_empty(self, rows: int) -> Column:
         """Build the column's counts for `rows` rows without a value."""
-        sums = (0.0,) * self.bins if self.kind == "joint" else ()
+        sums = {"joint": (0.0,) * self.bins, "error": (0.0, 0.0)}.get(self.kind, ())
         missing, absent = (0, rows) if self.mismatch else (rows, 0)
         other_types = (self.mismatch,) if self.mismatch else ()
         return Column(
@@ -68,8 +70,8 @@ def list_slots(reference: Reference, schema: pa.Schema) -> list[Slot]:
     score = _build_slot("score", reference.score, len(reference.score.edges) + 1, schema)
     if reference.target:
         label = _build_slot("label", reference.target, len(reference.target.edges) + 1, schema)
-        # Scores are not counted by label: AUC and calibration, which need that, are not defined for numbers.
-        return [*features, score, label, Slot("joint", JOINT, 0, 0.0, NOTHING, is_readable=False)]
+        is_readable = score.is_readable and label.is_readable
+        return [*features, score, label, Slot("error", ERROR, 1, 0.0, score.mismatch or label.mismatch, is_readable)]
     mismatch = _find_mismatch(reference.label, "bool", schema)
     label = Slot("label", reference.label, 2, 0.0, mismatch, _is_readable(reference.label, mismatch, schema))
     is_readable = score.is_readable and label.is_readable

@@ -305,6 +305,13 @@ def make_numeric(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(late=(30.0 + 10.0 * frame["x"] + noise).round(), score=30.0 + 10.0 * frame["x"])
 
 
+def shuffle_errors(frame: pd.DataFrame) -> pd.Series:
+    """Return labels with the same distribution and errors that are larger by half."""
+    random = np.random.default_rng(4)
+    noisy = frame["late"] + random.normal(0.0, 9.0, size=len(frame))
+    return frame["late"].sort_values(ignore_index=True).set_axis(noisy.sort_values().index).sort_index()
+
+
 @pytest.fixture
 def numeric_record(folder: Path) -> ReferenceRecord:
     train, holdout = folder / "numeric_train.parquet", folder / "numeric_holdout.parquet"
@@ -320,8 +327,9 @@ def numeric_record(folder: Path) -> ReferenceRecord:
         (make_numeric, []),
         (lambda rows: make_numeric(rows).assign(score=lambda frame: frame["score"] + 15.0), ["score"]),
         (lambda rows: make_numeric(rows).assign(late=lambda frame: frame["late"] + 15.0), ["late"]),
+        (lambda rows: make_numeric(rows).assign(late=shuffle_errors), ["performance"]),
     ],
-    ids=["none", "scores", "labels"],
+    ids=["none", "scores", "labels", "errors"],
 )
 def test_scores_and_labels_of_a_regression_are_compared_as_numbers(
     numeric_record: ReferenceRecord,
@@ -335,11 +343,15 @@ def test_scores_and_labels_of_a_regression_are_compared_as_numbers(
     build_frame(FIRST + dt.timedelta(56), 14, 3, change).to_parquet(tmp_path / "now.parquet")
     days = count_days(record.reference, tmp_path / "now.parquet", "date")
     decision = decide(record, days)
-    assert list(decision.drifted_columns) == drifted_columns
+    assert set(drifted_columns) <= set(decision.drifted_columns) <= {*drifted_columns, "performance"}
     assert decision.outcome == ("drift" if drifted_columns else "none")
     first = next(iter(days.values()))
     assert sum(first["late"].counts) == sum(first["score"].counts) == first.rows
-    assert first["late"].mean == pytest.approx(30.0, abs=20.0)
+    errors = pd.read_parquet(tmp_path / "now.parquet").query("date == date.min()").eval("score - late").abs()
+    assert first.errors.counts == (first.judged_rows,) == (len(errors),)
+    assert first.errors.sums == pytest.approx((errors.sum(), (errors**2).sum()))
+    measured = monitoring.measure_days(days, POLICY)["mae"]
+    assert measured.low < measured.value < measured.high
 
 
 def test_the_digest_of_a_binary_reference_is_that_of_earlier_releases() -> None:
