@@ -148,11 +148,12 @@ def _write_metrics(
 def _measure_binary(label: Array, score: Array, base_rate: float, rows: pd.DataFrame) -> Measurements:
     from pipelines.evaluation import metrics
 
+    values = metrics.compute_metrics(label, score, base_rate)  # first, because it refuses rows of one label
     tables = {
         "pr_curve": metrics.compute_precision_recall(label, score),
         "calibration": metrics.compute_calibration(label, score),
     }
-    return metrics.compute_metrics(label, score, base_rate), tables
+    return values, tables
 
 
 def _measure_regression(label: Array, score: Array, mean: float, rows: pd.DataFrame) -> Measurements:
