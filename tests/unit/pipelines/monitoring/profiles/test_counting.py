@@ -101,6 +101,44 @@ def test_a_bin_includes_its_lower_edge_and_the_last_bin_its_upper_edge(home: Pat
     assert profile["x"].counts == (0, *[1] * 398, 2, 0)
 
 
+NUMERIC_REFERENCE = Reference(
+    label="late",
+    numbers=(),
+    categories=(),
+    target=Number(name="late", family="number", edges=(-20.0, 0.0, 15.0, 60.0), center=5.0),
+)
+
+
+def build_numeric_rows(rows: int = 2_000) -> pd.DataFrame:
+    """Return labels and scores of a regression, some of them null, NaN or infinite."""
+    random = np.random.default_rng(6)
+    label = random.normal(5.0, 30.0, size=rows)
+    score = label + random.normal(0.0, 10.0, size=rows)
+    label[:5], score[3:9] = [np.nan, np.inf, -np.inf, 1.0, 1.0], [np.nan, np.inf, 1.0, 1.0, -np.inf, np.nan]
+    return pd.DataFrame({"late": pd.array(label).astype("Float64"), "score": score})
+
+
+def check_errors(frame: pd.DataFrame, profile: Any) -> None:
+    """Check the label, the score and the errors of a regression against numpy."""
+    label, score = (frame[name].to_numpy(dtype=float, na_value=np.nan) for name in ("late", "score"))
+    assert NUMERIC_REFERENCE.target
+    for values, column in ((label, profile["late"]), (score, profile["score"])):
+        present = values[~np.isnan(values)]
+        counts = np.bincount(find_bins(present, NUMERIC_REFERENCE.target.edges), minlength=5)
+        assert (column.counts, column.missing) == (tuple(counts), len(values) - len(present))
+    errors = (score - label)[np.isfinite(label) & np.isfinite(score)]
+    assert (profile.judged_rows, profile.errors.missing) == (len(errors), len(frame) - len(errors))
+    assert profile.errors.sums == pytest.approx((np.abs(errors).sum(), (errors**2).sum()))
+
+
+def test_counts_the_errors_of_a_regression(save: Save) -> None:
+    frame = build_numeric_rows()
+    check_errors(frame, count_file(NUMERIC_REFERENCE, save(frame)))
+    for missing in ("late", "score"):
+        profile = count_file(NUMERIC_REFERENCE, save(frame.drop(columns=missing)))
+        assert (profile.judged_rows, profile.errors.absent) == (0, len(frame))
+
+
 @pytest.mark.spark
 @pytest.mark.usefixtures("java")
 def test_spark_counts_the_same(reference: Reference, save: Save, generate_rows: Rows) -> None:
@@ -109,6 +147,10 @@ def test_spark_counts_the_same(reference: Reference, save: Save, generate_rows: 
     profile = count_file(reference, path, "spark")
     check_profile(frame, reference, profile)
     assert count_file(reference, path).is_equivalent(profile)
+    numeric_path = save(numeric_frame := build_numeric_rows())
+    numeric_profile = count_file(NUMERIC_REFERENCE, numeric_path, "spark")
+    check_errors(numeric_frame, numeric_profile)
+    assert count_file(NUMERIC_REFERENCE, numeric_path).is_equivalent(numeric_profile)
 
 
 @pytest.mark.parametrize("number", [0, 1, 3])
