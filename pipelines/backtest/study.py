@@ -128,7 +128,7 @@ def run_backtest(
         drop: the strategy "on drift" trains again when the AUC is lower than the holdout's by more than this.
 
     Raises:
-        SpecError: the dataset's task is not binary. A retry cannot help.
+        SpecError: the task is not binary. A retry cannot help.
         DataError: no model passed the gate, or no month after the first one can be scored. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
@@ -137,10 +137,8 @@ def run_backtest(
     models = list_models(registry, name, Ledger.open().read_rows())
     passed_models = [model for model in models if model.passed]
     if not passed_models:
-        raise DataError(
-            f"the registry has no version of {name} that passed the gate.",
-            "Backfill flights_train first, as in docs/how-to/backfills.md.",
-        )
+        message = f"the registry has no version of {name} that passed the gate."
+        raise DataError(message, "Backfill its training DAG first, as in docs/how-to/backfills.md.")
     first_as_of = passed_models[0].as_of
     spans = _list_months(lake, dataset, name, max(first or first_as_of, first_as_of), last)
     snapshot_id = lake.pin_window(dataset.published, spans[0].first, spans[-1].last)

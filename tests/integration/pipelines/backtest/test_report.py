@@ -52,7 +52,7 @@ def test_the_report_has_the_right_numbers_and_uses_no_later_model(model: str, co
     env = {"MLFLOW_TRACKING_URI": mlflow_uri}
     no_model = commands.run_step("backtest", "report", "--model", "nobody", "--dataset", "flights", env=env)
     assert (no_model.code, no_model.out) == (2, "")
-    assert "no version of nobody that passed the gate. Backfill flights_train first" in no_model.err
+    assert "no version of nobody that passed the gate. Backfill its training DAG first" in no_model.err
 
     first, second, third = (register_version(model, f"2013-0{n}-01") for n in (2, 3, 4))
     failed_version = register_version(model, "2013-02-15", passes=False)
