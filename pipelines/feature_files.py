@@ -30,8 +30,8 @@ def load_dataset_of_features(features: Path, name: str = "") -> Dataset:
     if name and actual_name and name != actual_name:
         message = f"{features} has the features of {actual_name}, not of {name}."
         raise SpecError(message, "Correct `dataset`, or leave it out.")
-    found_name = name or actual_name
-    return load_dataset(found_name) if found_name else choose_dataset()
+    dataset_name = name or actual_name
+    return load_dataset(dataset_name) if dataset_name else choose_dataset()
 
 
 def _read_dataset_name(file: Path) -> str:

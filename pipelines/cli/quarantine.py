@@ -29,10 +29,10 @@ def list_partitions(
     dataset: DatasetOption = "", first: FirstOption = "", last: LastOption = "", as_json: JsonOption = False
 ) -> None:
     """List the partitions that have rows in quarantine: how many rows, and which expectations they failed."""
-    found = _find_dataset(dataset, first, last)
+    chosen_dataset = _find_dataset(dataset, first, last)
     partitions: list[dict[str, Any]] = [
-        {"partition": str(day), "rows": rows, "reasons": dict(_count_reasons(found, day))}
-        for day, rows in sorted(_count_rows_by_day(found, first, last).items())
+        {"partition": str(day), "rows": rows, "reasons": dict(_count_reasons(chosen_dataset, day))}
+        for day, rows in sorted(_count_rows_by_day(chosen_dataset, first, last).items())
     ]
     if as_json:
         write_json(partitions)
@@ -40,7 +40,7 @@ def list_partitions(
     for partition in partitions:
         write_line(f"{partition['partition']}  {partition['rows']} rows: {_join_reasons(partition['reasons'])}")
     if not partitions:
-        write_line(f"No row of {found.name} is in quarantine{_format_range(first, last)}.")
+        write_line(f"No row of {chosen_dataset.name} is in quarantine{_format_range(first, last)}.")
 
 
 @app.command("show")
@@ -53,9 +53,9 @@ def show_rows(
     """Write the rows in quarantine with all columns, one JSON object per line."""
     from pipelines.lake import Lake, connect
 
-    lake, found = Lake.open(), _find_dataset(dataset, first, last)
-    for day in sorted(_count_rows_by_day(found, first, last)):
-        with connect() as connection, lake.create_view(connection, "quarantined", found.quarantine, day, day):
+    lake, chosen_dataset = Lake.open(), _find_dataset(dataset, first, last)
+    for day in sorted(_count_rows_by_day(chosen_dataset, first, last)):
+        with connect() as connection, lake.create_view(connection, "quarantined", chosen_dataset.quarantine, day, day):
             rows = connection.sql(f"FROM quarantined LIMIT {limit}").to_arrow_table().to_pylist()
         for row in rows:
             sys.stdout.write(f"{format_json(row)}\n")
@@ -68,11 +68,11 @@ def release_rows(dataset: DatasetOption = "", first: FirstOption = "", last: Las
     Every staged partition that has rows in quarantine is validated again. A partition that is refused does not stop the
     others.
     """
-    found = _find_dataset(dataset, first, last)
-    rows_by_day, refusals = _count_rows_by_day(found, first, last), dict[dt.date, InvalidError]()
+    chosen_dataset = _find_dataset(dataset, first, last)
+    rows_by_day, refusals = _count_rows_by_day(chosen_dataset, first, last), dict[dt.date, InvalidError]()
     for day in track_progress(sorted(rows_by_day), len(rows_by_day), "releasing days"):
         try:
-            remaining_rows = _validate(found.name, day)
+            remaining_rows = _validate(chosen_dataset.name, day)
         except InvalidError as error:
             refusals[day] = error
             log.error("%s", error)
@@ -83,7 +83,7 @@ def release_rows(dataset: DatasetOption = "", first: FirstOption = "", last: Las
         count = f"{len(refusals)} of {len(rows_by_day)} partitions were refused"
         raise DataError(f"{count}: {describe_refusals(refusals)}", "The refused partitions did not change.")
     if not rows_by_day:
-        write_line(f"No row of {found.name} is in quarantine{_format_range(first, last)}.")
+        write_line(f"No row of {chosen_dataset.name} is in quarantine{_format_range(first, last)}.")
 
 
 def _find_dataset(name: str, first: str, last: str) -> Dataset:

@@ -15,10 +15,9 @@ from sklearn.metrics import (
 )
 
 from pipelines.errors import DataError
+from pipelines.evaluation.statistics.weighted import split_into_bins
 from pipelines.evaluation.tables import Table
 
-BINS = 10
-"""Number of bins of the calibration; each has equally many rows."""
 CURVE_POINTS = 200
 """Largest number of points of a curve that is stored: a plot needs no more, whatever the size of the holdout."""
 
@@ -66,8 +65,7 @@ def compute_calibration(label: Array, score: Array) -> Table:
     Returns:
         The columns predicted, observed and rows.
     """
-    bins = np.array_split(np.argsort(score, kind="stable"), BINS)
-    filled_bins = [members for members in bins if len(members)]
+    filled_bins = split_into_bins(score)
     return {
         "predicted": [float(score[members].mean()) for members in filled_bins],
         "observed": [float(label[members].mean()) for members in filled_bins],

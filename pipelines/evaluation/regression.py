@@ -11,12 +11,12 @@ import pandas as pd
 
 from pipelines.errors import DataError
 from pipelines.evaluation.figure import MODEL_COLOR, draw_importance
-from pipelines.evaluation.statistics.weighted import REGRESSION_METRICS, compute_metric
+from pipelines.evaluation.metrics import compute_calibration
+from pipelines.evaluation.statistics.weighted import REGRESSION_METRICS, compute_metric, split_into_bins
 from pipelines.evaluation.tables import Table
+from pipelines.evaluation.weeks import find_weeks
 from pipelines.pages.drawing import REFERENCE_COLOR, Axes, plt, save_figure
 
-BINS = 10
-"""Number of bins of equal mass by which residuals are tabulated."""
 RESIDUAL_QUANTILES = (0.1, 0.5, 0.9)
 """Quantiles of the residuals in each bin."""
 
@@ -49,20 +49,13 @@ def tabulate_residuals(label: Array, score: Array) -> Table:
     """Tabulate ten bins of rows of equal mass, lowest score first.
 
     Returns:
-        The columns predicted (mean score), observed (mean label), low, middle and high (quantiles 0.1, 0.5 and 0.9 of
-        label less score), and rows.
+        The columns of `compute_calibration`, and low, middle and high: quantiles 0.1, 0.5 and 0.9 of label less score.
     """
-    bins = [rows for rows in np.array_split(np.argsort(score, kind="stable"), BINS) if len(rows)]
-    quantiles = [np.quantile(label[rows] - score[rows], RESIDUAL_QUANTILES) for rows in bins]
-    return {
-        "predicted": [float(score[rows].mean()) for rows in bins],
-        "observed": [float(label[rows].mean()) for rows in bins],
-        **{
-            name: [float(values[position]) for values in quantiles]
-            for position, name in enumerate(("low", "middle", "high"))
-        },
-        "rows": [len(rows) for rows in bins],
-    }
+    quantiles = np.array(
+        [np.quantile(label[rows] - score[rows], RESIDUAL_QUANTILES) for rows in split_into_bins(score)]
+    )
+    names = ("low", "middle", "high")
+    return {**compute_calibration(label, score), **dict(zip(names, quantiles.T.tolist(), strict=True))}
 
 
 def tabulate_weeks(label: Array, score: Array, days: pd.Series[Any]) -> Table:
@@ -71,9 +64,7 @@ def tabulate_weeks(label: Array, score: Array, days: pd.Series[Any]) -> Table:
     Returns:
         The columns week (its first day), mae, bias and rows.
     """
-    dates = pd.to_datetime(days).reset_index(drop=True)
-    weeks = dates.min() + pd.to_timedelta((dates - dates.min()).dt.days // 7 * 7, unit="D")
-    errors = pd.DataFrame({"week": weeks.dt.strftime("%Y-%m-%d"), "error": score - label})
+    errors = pd.DataFrame({"week": find_weeks(days).to_numpy(), "error": score - label})
     grouped_errors = errors.groupby("week")["error"]
     return {
         "week": sorted(errors["week"].unique()),

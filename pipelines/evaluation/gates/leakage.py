@@ -12,7 +12,7 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from pipelines.evaluation.gates.checks import check_value, report_value
 from pipelines.evaluation.gates.holdout import Array, Holdout
 from pipelines.evaluation.gates.verdict import Check
-from pipelines.evaluation.statistics import concordance, delong
+from pipelines.evaluation.statistics.concordance import compute_concordance
 
 MIN_ROWS = 100
 """Fewest rows with a value for which a feature's AUC is computed: with fewer, a high AUC may be chance."""
@@ -44,13 +44,7 @@ def compute_concordance_alone(label: Array, values: pd.Series[Any]) -> float:
     truth = label[present]
     if present.sum() < MIN_ROWS or len(np.unique(truth)) < 2:
         return 0.5
-    score = _score_rows(truth, values[present])
-    has_two_labels = np.isin(truth, (0, 1)).all()
-    value = (
-        delong.estimate_auc(truth, score, alpha=0.05).value
-        if has_two_labels
-        else concordance.compute_concordance(truth, score)
-    )
+    value = compute_concordance(truth, _score_rows(truth, values[present]))
     return max(value, 1.0 - value)
 
 

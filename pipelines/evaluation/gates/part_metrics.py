@@ -93,6 +93,6 @@ def estimate_part(
         return metric.estimate_by_rows(label, scores, alpha)
     metrics, group_numbers = [metric.make(label, score) for score in scores], np.unique(groups, return_inverse=True)[1]
     if not group_numbers.any():  # with one group, the standard error is not known
-        first, *others = (float(compute(np.ones((1, len(label))))[0]) for compute in metrics)
-        return Estimate(first - sum(others), -math.inf, math.inf, math.inf, len(label), 1)
+        value, *other_values = (float(compute(np.ones((1, len(label))))[0]) for compute in metrics)
+        return Estimate(value - sum(other_values), -math.inf, math.inf, math.inf, len(label), 1)
     return estimate_by_groups(metrics, group_numbers, alpha, is_lasting=is_lasting)

@@ -18,6 +18,7 @@ from pipelines.evaluation.gates.policy import Policy
 from pipelines.evaluation.gates.verdict import FAILED, PASSED, Check
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.hypotheses import adjust_p_values
+from pipelines.evaluation.weeks import find_weeks
 
 MIN_WEEK_GROUPS = 3
 """Fewest groups, such as days, with which a week is judged."""
@@ -79,7 +80,7 @@ def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataF
     metric = choose_part_metric(holdout, holdout.candidate_score)
     whole = metric.make(holdout.label, holdout.candidate_score)(np.ones((1, len(holdout.label))))
     bound = float(whole[0]) - section.max_drop
-    masks = {"week": dict(_split_by_value(_find_weeks(holdout.get_column("date"))))}
+    masks = {"week": dict(_split_by_value(find_weeks(holdout.get_column("date"))))}
 
     groups = find_groups(holdout, policy)
 
@@ -107,13 +108,6 @@ def _split_by_value(column: pd.Series[Any]) -> Iterator[tuple[str, Array]]:
         yield str(value), (text == value) & has_value
     if not has_value.all():
         yield "no value" if "missing" in values else "missing", ~has_value
-
-
-def _find_weeks(days: pd.Series[Any]) -> pd.Series[Any]:
-    """Return the first day of each row's week; weeks of seven days are counted from the first day of the holdout."""
-    dates = pd.to_datetime(days)
-    first_day = dates.min()
-    return (first_day + pd.to_timedelta((dates - first_day).dt.days // 7 * 7, unit="D")).dt.strftime("%Y-%m-%d")
 
 
 def _make_table(

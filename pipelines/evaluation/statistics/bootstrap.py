@@ -94,9 +94,9 @@ def _estimate(
     draws: int,
     groups: Array | None,
 ) -> Estimate:
-    found_metric = find_metric(metric)
-    truth, valid_scores = validate_labels(found_metric.task, label, *scores)
-    make, random, rows = found_metric.make, np.random.default_rng(seed), len(truth)
+    definition = find_metric(metric)
+    truth, valid_scores = validate_labels(definition.task, label, *scores)
+    make, random, rows = definition.make, np.random.default_rng(seed), len(truth)
     if draws < SUBSETS:
         raise SpecError(f"{draws} draws are too few for an interval: give {SUBSETS} or more.")
     validate_alpha(alpha)

@@ -171,12 +171,12 @@ def compute_metric(
         DataError: the rows are not valid, or a weight is negative or not finite. A retry cannot help.
         SpecError: no metric has this name. A retry cannot help.
     """
-    found_metric = find_metric(metric)
-    truth, (scores,) = validate_labels(found_metric.task, label, score)
+    definition = find_metric(metric)
+    truth, (scores,) = validate_labels(definition.task, label, score)
     row_weights = np.ones(len(truth)) if weights is None else validate_numbers(weights, len(truth), "weight")
     if (row_weights < 0).any():
         raise DataError("a weight is below 0.")
-    return float(found_metric.make(truth, scores)(row_weights[np.newaxis])[0])
+    return float(definition.make(truth, scores)(row_weights[np.newaxis])[0])
 
 
 def _make_share(part: Array, total: Array) -> WeightedMetric:

@@ -160,11 +160,8 @@ def measure_errors(rows: Array, absolute: Array, squared: Array, alpha: float) -
         return {}
     value = float(absolute.sum() / total)
     row_se = float(np.sqrt(max(squared.sum() / total - value**2, 0.0) / total))
-    deviations = np.zeros(1)
-    if days > 1:
-        leave_one_out = (absolute.sum() - absolute) / (total - rows)
-        deviations = (days - 1) * (leave_one_out.mean() - leave_one_out)
-    values = DayValues(deviations, days * row_se**2)
+    leave_one_out = (absolute.sum() - absolute) / (total - rows) if days > 1 else np.zeros(1)
+    values = _build_day_values(leave_one_out, row_se)
     error = estimate_error([values])
     half_width = error.se * float(stats.t.isf(alpha, error.degrees_of_freedom))
     low, high = max(value - half_width, 0.0), value + half_width
@@ -242,12 +239,14 @@ def _build_performance(
 
 def _compute_day_values(days: Array, scores: Array, metric: Metric, row_se: float) -> DayValues | None:
     """Compute the jackknife's pseudo-values of the days; None where the metric is NaN without one of the days."""
-    if len(days) == 1:
-        return DayValues(np.zeros(1), row_se**2)
-    leave_one_out = metric(days.sum(axis=0) - days, scores)
-    if not np.isfinite(leave_one_out).all():
-        return None
-    return DayValues((len(days) - 1) * (leave_one_out.mean() - leave_one_out), len(days) * row_se**2)
+    leave_one_out = metric(days.sum(axis=0) - days, scores) if len(days) > 1 else np.zeros(1)
+    return _build_day_values(leave_one_out, row_se) if np.isfinite(leave_one_out).all() else None
+
+
+def _build_day_values(leave_one_out: Array, row_se: float) -> DayValues:
+    """Build the pseudo-values of the days from the metric without each day; of one day, the deviation is 0."""
+    days = len(leave_one_out)
+    return DayValues((days - 1) * (leave_one_out.mean() - leave_one_out), days * row_se**2)
 
 
 def _compute_se_over_labelled_rows(total: Array, scores: Array, metric: Metric) -> float:

@@ -17,8 +17,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
+from pipelines.feature_files import METADATA_KEY
 from pipelines.system.files import sha256
 
 ROOT = Path(__file__).parents[4]
@@ -171,6 +175,38 @@ def test_kills_during_timed_checkpoints_change_no_byte(make_job: Callable[[str],
     assert read_restored_round(job.run(without_checkpoints)) >= rounds
     assert rounds > 0, "no kill came after a checkpoint"
     assert job.compute_digests() == uninterrupted_job.compute_digests()
+
+
+def make_regression(features: Path) -> None:
+    """Replace the labels of the channels by numbers, and name the task in their description."""
+    for path in features.glob("*/data.parquet"):
+        table = pq.read_table(path)
+        description = json.loads(table.schema.metadata[METADATA_KEY])
+        label = description["label"]
+        minutes = pc.add(pc.multiply(pc.cast(table[label], pa.float64()), 30.0), table["distance"])
+        table = table.set_column(table.schema.get_field_index(label), label, minutes)
+        metadata = {METADATA_KEY: json.dumps({**description, "task": "regression"}).encode()}
+        pq.write_table(table.replace_schema_metadata(metadata), path)
+
+
+def test_kills_of_a_regression_change_no_byte(make_job: Callable[[str], Job]) -> None:
+    job, straight_job = make_job("killed"), make_job("straight")
+    for each_job in (job, straight_job):
+        make_regression(each_job.features)
+    hyperparameters = {**HYPERPARAMETERS, "num_round": 60}
+    straight_job.run(hyperparameters)
+    random_rounds = random.Random(4)
+    for _ in range(3):
+        process = limit_pipe(job.start(hyperparameters))
+        read_until(process, "checkpoint restored")
+        for _ in range(random_rounds.randint(1, 12)):
+            read_until(process, "[")
+        process.kill()
+        process.communicate()
+    log = job.run(hyperparameters)
+    assert read_restored_round(log) > 0
+    assert "validation-rmse" in log
+    assert job.compute_digests() == straight_job.compute_digests()
 
 
 @pytest.mark.parametrize("stops", [4, pytest.param(8, marks=pytest.mark.soak)])

@@ -16,9 +16,9 @@ RANDOM = np.random.default_rng(3)
 def count_pairs(label: np.ndarray, score: np.ndarray) -> float:
     """Count each pair of rows with different labels."""
     signs = [
-        np.sign((label[one] - label[other]) * (score[one] - score[other]))
-        for one, other in combinations(range(len(label)), 2)
-        if label[one] != label[other]
+        np.sign((label[i] - label[k]) * (score[i] - score[k]))
+        for i, k in combinations(range(len(label)), 2)
+        if label[i] != label[k]
     ]
     return float(np.mean([(sign + 1) / 2 for sign in signs]))
 
