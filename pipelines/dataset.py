@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from pipelines.code_files import CODE, locate_bundle
 from pipelines.errors import DataError, SpecError
+from pipelines.score_columns import is_score_column
 
 if TYPE_CHECKING:
     import ibis
@@ -21,14 +22,12 @@ if TYPE_CHECKING:
     from pipelines.source import ChangingSource, Source
 
 
-SCORE_COLUMNS = frozenset({"score"})
-"""Column of every table and file of scores. A dataset may not use this name for a key, a feature or its label."""
 PREDICTION_COLUMNS = frozenset({"label", "model_name", "model_version", "scored_at"})
 """Columns that the tables of predictions and outcomes have in addition to the key. A key may not use these names."""
 
 
-Task = Literal["binary", "regression"]
-"""What a model predicts: whether the label is true, or a number."""
+Task = Literal["binary", "multiclass", "regression"]
+"""What a model predicts: whether the label is true, which of several values it has, or a number."""
 
 EXAMPLES = Path(__file__).parent / "datasets"
 """Folder of the example datasets."""
@@ -37,8 +36,8 @@ EXAMPLES = Path(__file__).parent / "datasets"
 class TrainedModel(Protocol):
     """A trained model, loaded into memory."""
 
-    def score(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
-        """Return one value per row: the probability that the label is true, or in a regression the predicted number."""
+    def score(self, frame: pd.DataFrame) -> np.ndarray[Any, Any] | pd.DataFrame:
+        """Return a probability or a number per row; a multiclass model, a frame with a column for each class."""
 
     def importance(self) -> dict[str, float]:
         """Return each feature's share of the total gain, largest first."""
@@ -59,8 +58,8 @@ class Dataset:
     key: Sequence[str]
     """Columns that identify a row uniquely."""
     label: str = ""
-    """Column to predict, null where it never became known: true or false, or in a regression a number. Empty where
-    nothing is predicted."""
+    """Column to predict, null where it never became known: true or false, of a multiclass model a text or an
+    integer, in a regression a number. Empty where nothing is predicted."""
     later_known: Sequence[str] = ()
     """Columns that are not known yet at prediction time; features may not use them."""
     features: Mapping[str, str] = field(default_factory=dict)
@@ -89,7 +88,8 @@ class Dataset:
             return
         # DuckDB ignores the case of names: Score and score are the same column.
         columns = (*self.key, *self.features, self.label)
-        reserved_columns = [column for column in columns if column.lower() in SCORE_COLUMNS]
+        reserves_classes = self.task == "multiclass"
+        reserved_columns = [name for name in columns if is_score_column(name.lower(), has_classes=reserves_classes)]
         reserved_columns += [column for column in self.key if column.lower() in PREDICTION_COLUMNS]
         if reserved_columns:
             message = f"{self.name} has a column {min(reserved_columns)}, a name that the tables of predictions use."

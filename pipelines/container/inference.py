@@ -16,7 +16,7 @@ LINES = "application/jsonlines"
 """Content type of requests and responses.
 
 Each line of a request is a JSON list with the features of a row, in the order of the model's signature; a missing value
-is null. Each line of a response is a score.
+is null. Each line of a response is a score, or a JSON list with the probability of each class.
 """
 
 
@@ -51,12 +51,14 @@ def predict_fn(rows: Sequence[Sequence[Any]], model: Any) -> Any:
     )
 
 
-def output_fn(scores: Iterable[float], accept: str) -> str:
-    """Format the scores, one on each line, without loss of precision.
+def output_fn(scores: Iterable[float] | pd.DataFrame, accept: str) -> str:
+    """Format the scores, one on each line, without loss of precision; of a multiclass model, a list on each line.
 
     Raises:
         ValueError: the request does not accept `LINES`.
     """
     if accept != LINES:
         raise ValueError(f"content type {accept} is not supported: accept {LINES}")
+    if isinstance(scores, pd.DataFrame):
+        return "\n".join(json.dumps([float(score) for score in row]) for row in scores.to_numpy())
     return "\n".join(json.dumps(float(score)) for score in scores)

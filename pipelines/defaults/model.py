@@ -1,13 +1,13 @@
 """The trained model, a booster and the schema of its features: it scores rows, and is saved to a folder.
 
 The module is part of the training job's source bundle and of the MLflow model, so it imports only xgboost, pandas,
-numpy and the standard library.
+numpy, the standard library and files of the bundle.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xgboost as xgb
+
+from pipelines.classes import list_classes, number_labels
 
 BOOSTER_FILE = "model.ubj"
 SCHEMA_FILE = "schema.json"
@@ -32,6 +34,8 @@ class Schema:
     """Name of the label's column."""
     categories: dict[str, list[str]]
     """Name of a feature that is a category to the categories that training saw."""
+    classes: list[str] = field(default_factory=list)
+    """Names of the classes of a multiclass model, in the order of its scores; empty for other models."""
 
     @classmethod
     def fit(cls, frame: pd.DataFrame, description: dict[str, Any]) -> Schema:
@@ -39,13 +43,16 @@ class Schema:
 
         Args:
             frame: the training features.
-            description: has `features`, which maps each name to its kind, and `label`, the name of the label's column.
+            description: has `features`, which maps each name to its kind, `label`, the name of the label's column, and
+                `task`; binary where it has none.
         """
         kinds = description["features"]
         categories = {
             name: sorted(frame[name].dropna().unique().tolist()) for name, kind in kinds.items() if kind == "category"
         }
-        return cls(features=kinds, label=description["label"], categories=categories)
+        label = description["label"]
+        classes = list_classes(frame[label]) if description.get("task") == "multiclass" else []
+        return cls(features=kinds, label=label, categories=categories, classes=classes)
 
     def to_matrix(self, frame: pd.DataFrame) -> xgb.DMatrix:
         """Convert the features to xgboost's matrix. A category that training did not see counts as missing.
@@ -55,12 +62,16 @@ class Schema:
 
         Raises:
             KeyError: a feature column is missing.
+            ValueError: a label is a class that training did not see.
         """
         columns = {name: self._convert_column(frame[name], kind) for name, kind in self.features.items()}
-        label = frame[self.label].to_numpy(dtype=np.float32) if self.label in frame else None
+        label = self._convert_label(frame[self.label]) if self.label in frame else None
         # The columns go into a new frame with its own index. `frame`, which may be a slice, is not changed.
         # One thread: with more, those that have nothing to do spin, on CPU time that the other processes lack.
         return xgb.DMatrix(pd.DataFrame(columns), label=label, enable_categorical=True, nthread=1)
+
+    def _convert_label(self, labels: pd.Series[Any]) -> Any:
+        return number_labels(labels, self.classes) if self.classes else labels.to_numpy(dtype=np.float32)
 
     def _convert_column(self, values: pd.Series[Any], kind: str) -> Any:
         if kind == "number":
@@ -82,14 +93,17 @@ class Model:
     booster: xgb.Booster
     schema: Schema
 
-    def score(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
-        """Return the probability that the label is 1, or in a regression the predicted number, of each row of `frame`.
+    def score(self, frame: pd.DataFrame) -> np.ndarray[Any, Any] | pd.DataFrame:
+        """Score each row of `frame`.
 
-        Shape: (rows,).
+        Returns:
+            The probability that the label is 1, or in a regression the predicted number, shape (rows,). Of a multiclass
+            model, a frame with the probability of each class in a column of its name.
         """
         features = frame.drop(columns=self.schema.label, errors="ignore")
         booster = self._serial_booster if len(frame) <= SERIAL_ROWS else self.booster
-        return np.asarray(booster.predict(self.schema.to_matrix(features)))
+        scores = np.asarray(booster.predict(self.schema.to_matrix(features)))
+        return pd.DataFrame(scores, frame.index, self.schema.classes) if self.schema.classes else scores
 
     @cached_property
     def _serial_booster(self) -> xgb.Booster:
@@ -111,7 +125,8 @@ class Model:
         """Write the model to `folder`: model.ubj and schema.json, without pickle."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / BOOSTER_FILE).write_bytes(self.booster.save_raw("ubj"))
-        text = json.dumps(asdict(self.schema), indent=2)
+        values = {name: value for name, value in asdict(self.schema).items() if name != "classes" or value}
+        text = json.dumps(values, indent=2)
         (folder / SCHEMA_FILE).write_text(text + "\n", encoding="utf-8")
 
 

@@ -24,8 +24,8 @@ class PackagedModel(PythonModel):
     # MLflow derives no signature from the type hint of a frame; without any hint it warns at every load.
     def predict(
         self, context: PythonModelContext, model_input: pd.DataFrame, params: dict[str, Any] | None = None
-    ) -> np.ndarray[Any, Any]:
-        """Return the score of each row (shape: rows): see `score` of the trained model."""
+    ) -> np.ndarray[Any, Any] | pd.DataFrame:
+        """Return the score of each row: see `score` of the trained model."""
         return self.model.score(pd.DataFrame(model_input))  # type: ignore[no-any-return]
 
 

@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xgboost as xgb
 
+from pipelines.classes import tabulate_scores
 from pipelines.container.checkpoints import Checkpoints
 from pipelines.container.signals import Stopped, StopSignal
 from pipelines.container.tracking import Tracker
@@ -33,8 +34,10 @@ from pipelines.defaults.model import Model, Schema
 from pipelines.system.files import sha256
 
 DATA_FILE = "data.parquet"
-OBJECTIVES = {"binary": ("binary:logistic", ("logloss", "auc")), "regression": ("reg:squarederror", ("rmse", "mae"))}
-"""Task to xgboost's objective, and to the metrics of each round. The first one decides when to stop: less is better."""
+OBJECTIVES = {"binary": "binary:logistic", "multiclass": "multi:softprob", "regression": "reg:squarederror"}
+"""Task to xgboost's objective."""
+METRICS = {"binary": ("logloss", "auc"), "multiclass": ("mlogloss", "merror"), "regression": ("rmse", "mae")}
+"""Task to the metrics of each round. The first one decides when to stop: less is better."""
 XGBOOST_HYPERPARAMETERS = ("max_depth", "eta", "min_child_weight", "reg_lambda", "seed", "nthread")
 """Hyperparameters that are passed to xgboost."""
 SCORES_FILE = "scores.parquet"
@@ -74,9 +77,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     """
     parser = _Parser(description="Trains gradient-boosted trees.", allow_abbrev=False)
     parse_count, parse_amount = _make_number_parser(int, 0), _make_number_parser(float, 0)
-    parser.add_argument(
-        "--num_round", type=_make_number_parser(int, 1), default=400, help="largest number of boosting rounds"
-    )
+    parser.add_argument("--num_round", type=_make_number_parser(int, 1), default=400, help="largest number of rounds")
     parser.add_argument(
         "--early_stopping_rounds",
         type=parse_count,
@@ -161,7 +162,8 @@ class Training:
     def __init__(self, args: argparse.Namespace, tracker: Tracker, stop_signal: StopSignal) -> None:
         self.args, self.tracker, self.stop_signal = args, tracker, stop_signal
         (rows, description), (validation_rows, _) = map(read_channel, (args.train, args.validation))
-        self.objective, self.metrics = OBJECTIVES[description.get("task", "binary")]
+        task = description.get("task", "binary")
+        self.objective, self.metrics = OBJECTIVES[task], METRICS[task]
         self.checkpoints = Checkpoints(
             args.checkpoint_dir, _list_inputs(args), args.keep_checkpoints, args.checkpoint_s
         )
@@ -232,6 +234,7 @@ class Training:
     def _list_parameters(self) -> list[tuple[str, Any]]:
         parameters = [(name, getattr(self.args, name)) for name in XGBOOST_HYPERPARAMETERS]
         parameters += [("objective", self.objective), ("tree_method", "hist")]
+        parameters += [("num_class", len(self.schema.classes))] if self.schema.classes else []
         return [*parameters, *(("eval_metric", metric) for metric in self.metrics)]
 
 
@@ -239,10 +242,8 @@ def _list_inputs(args: argparse.Namespace) -> dict[str, Any]:
     """Return everything that determines the model: the hyperparameters, and the digests of the data."""
     hyperparameters = {name: value for name, value in vars(args).items() if not isinstance(value, Path)}
     digests = {name: sha256(vars(args)[name] / DATA_FILE) for name in ("train", "validation")}
-    return {
-        **{name: value for name, value in hyperparameters.items() if name not in CHANGEABLE_HYPERPARAMETERS},
-        **digests,
-    }
+    fixed_values = {name: value for name, value in hyperparameters.items() if name not in CHANGEABLE_HYPERPARAMETERS}
+    return {**fixed_values, **digests}
 
 
 def _describe_error(error: Exception) -> str:
@@ -290,7 +291,7 @@ def _train(args: argparse.Namespace, stop_signal: StopSignal) -> None:
     model = Training(args, tracker, stop_signal).run()
     model.save(args.model_dir)
     rows = read_channel(args.validation)[0].head(SCORED_ROWS)[list(model.schema.features)]
-    rows.assign(score=model.score(rows)).to_parquet(args.output_data_dir / SCORES_FILE)
+    rows.join(tabulate_scores(model.score(rows))).to_parquet(args.output_data_dir / SCORES_FILE)
     best_metrics = tracker.rounds[model.booster.num_boosted_rounds() - 1]
     tracker.finish({f"best_{name}": value for name, value in best_metrics.items()})
 

@@ -32,12 +32,14 @@ def make_metric(function: Callable[..., float], *, greater_is_better: bool, task
             `sample_weight`, as scikit-learn's metrics do, it also gets weights of shape (rows,); if not, rows are
             repeated, which takes longer.
         greater_is_better: whether a greater number means a better model.
-        task: what the models that it measures predict. Labels of binary models are 0 and 1.
+        task: what the models that it measures predict. Labels of binary models are 0 and 1. Labels of
+            multiclass models are numbers of classes, from 0 in their sorted order, and scores have the shape (rows,
+            classes).
     """
     has_weight = WEIGHT in signature(function).parameters
 
     def make(label: Array, score: Array) -> WeightedMetric:
-        labels = label.astype(np.float64)
+        labels = label.astype(np.float64) if label.dtype == bool else label
 
         def compute(weights: Array) -> float:
             rows = np.flatnonzero(weights)
@@ -67,7 +69,7 @@ def load_own_metrics(dataset: Dataset) -> Mapping[str, Metric]:
     for name, metric in metrics.items():
         if not isinstance(metric, Metric):
             raise SpecError(f"{name!r} in {path} is no metric.", "Make it with `make_metric`.")
-        if name in METRICS:
+        if any(name in metrics_of_task for metrics_of_task in METRICS.values()):
             raise SpecError(f"{path} has a metric {name!r}, which exists already.", "Rename it.")
         if metric.task != dataset.task:
             raise SpecError(f"{name!r} in {path} is a metric of {metric.task}, not of {dataset.task}.")

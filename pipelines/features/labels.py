@@ -43,32 +43,60 @@ def check_label_type(dataset: Dataset, schema: pa.Schema) -> None:
 
 
 def check_label_values(dataset: Dataset, folder: Path) -> None:
-    """Check that all labels are finite, and that those to train on differ.
+    """Check that all labels are finite, that those to train on differ, and that each class is among these.
 
     Args:
         dataset: whose features are in the folder.
         folder: has train/, validation/ and holdout/. Each file has one row or more, and no label is null.
 
     Raises:
-        DataError: a label is NaN or infinite, or all labels of train are equal. A retry cannot help.
+        DataError: a label is NaN or infinite, all labels of train are equal, or a class is not in train. A retry cannot
+            help.
     """
+    classes = pa.array([], pa.string())
     for split in SPLITS:
         labels = pq.read_table(folder / split / FILE_NAME, columns=[dataset.label])[dataset.label]
-        if invalid_rows := len(labels) - int(np.isfinite(labels.to_numpy()).sum()):
+        invalid_rows = 0 if _is_text(labels.type) else len(labels) - int(np.isfinite(labels.to_numpy()).sum())
+        if invalid_rows:
             message = f"{invalid_rows} of {len(labels)} rows of {split} have a label that is NaN or infinite."
             raise DataError(message, "Correct the source; a label that is not known is null.")
         if split == "train" and pc.count_distinct(labels).as_py() == 1:
-            value = str(labels[0].as_py()).lower()
+            value = str(labels[0]).lower() if dataset.task == "binary" else labels[0]
             message = f"each row of train has the label {value}: nothing can be learned from one label."
             raise DataError(message, "Train on more days, or correct the source.")
+        if dataset.task == "multiclass":
+            classes = _to_text(labels).unique() if split == "train" else classes
+            _check_classes(split, _to_text(labels), classes)
+
+
+def _check_classes(split: str, labels: pa.ChunkedArray, classes: pa.Array) -> None:
+    """Check that the labels of a split are among the classes of train."""
+    new_labels = labels.filter(pc.invert(pc.is_in(labels, classes)))
+    if len(new_labels):
+        value = new_labels[0].as_py()
+        message = f"{len(new_labels)} rows of {split} have a label that no row of train has, such as {value!r}."
+        raise DataError(message, "Train on more days, or put rare classes together in the source.")
+
+
+def _to_text(labels: pa.ChunkedArray) -> pa.ChunkedArray:
+    return labels.cast(pa.string())
 
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_class(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or _is_text(kind))
+
+
 ALLOWED_TYPES: Mapping[Task, tuple[Callable[[pa.DataType], bool], str]] = {
     "binary": (pa.types.is_boolean, "true or false"),
+    "multiclass": (_is_class, "a text or an integer"),
     "regression": (_is_number, "an integer or a float"),
 }
 """Task to the function that says whether a label may have a type, and these types in words."""

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from importlib.metadata import version as installed_version
 from pathlib import Path
+from typing import Any
 
 import mlflow
 import pandas as pd
@@ -19,7 +20,9 @@ PACKAGES = ("mlflow", "xgboost-cpu", "pandas", "numpy", "pyarrow")
 
 def log_package(candidate: Candidate) -> str:
     """Log the candidate as a model of MLflow's active run; return the model's address."""
-    scores = pd.Series([0.5], name="score")
+    scores: Any = pd.Series([0.5], name="score")
+    if candidate.dataset.task == "multiclass":  # the signature then names the classes
+        scores = candidate.dataset.load_model(candidate.folder).score(candidate.example)
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         info = mlflow.pyfunc.log_model(
             name=candidate.dataset.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -24,6 +25,9 @@ from pipelines.system.mlflow_server import JOB_TAG
 CANDIDATE_TAG = "leeway.candidate"
 """Tag of a version: its `Candidate.digest`. By this tag a candidate that is registered again gets no second version."""
 
+FORBIDDEN_CHARACTERS = re.compile(r"[^\w\-. :/]")
+"""What the name of a metric in MLflow may not have. The name of a class may."""
+
 
 def register_candidate(registry: Registry, candidate: Candidate, name: str) -> ModelVersion:
     """Register the candidate as a version of model `name`, and log its evidence and package to the training job's run.
@@ -40,7 +44,7 @@ def register_candidate(registry: Registry, candidate: Candidate, name: str) -> M
         if existing_versions:
             return existing_versions[0]
         with mlflow.start_run(run_id=_find_or_create_run(registry, candidate)):
-            mlflow.log_metrics({f"holdout_{key}": value for key, value in candidate.metrics.items()})
+            mlflow.log_metrics({_name_metric(name): value for name, value in candidate.metrics.items()})
             _log_artifacts(candidate.artifacts)
             mlflow.log_dict(dict(candidate.provenance), PROVENANCE)
             uri = log_package(candidate)
@@ -95,3 +99,8 @@ def _find_or_create_run(registry: Registry, candidate: Candidate) -> str:
     if runs:
         return str(runs[0].info.run_id)
     return str(client.create_run(experiment_id, run_name=candidate.training_job, tags=tags).info.run_id)
+
+
+def _name_metric(name: str) -> str:
+    """Return the name under which MLflow has a metric. Characters that it does not allow become underscores."""
+    return f"holdout_{FORBIDDEN_CHARACTERS.sub('_', name)}"

@@ -18,7 +18,7 @@ from pipelines.registry.mlflow_errors import is_transient, translate_mlflow_erro
 from pipelines.system.error_translation import describe_reason
 
 Scorer = Callable[[pd.DataFrame], Any]
-"""Takes feature rows, returns their scores; shape (rows,)."""
+"""Takes feature rows, returns their scores; shape (rows,), or a frame with the probability of each class."""
 
 
 def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:

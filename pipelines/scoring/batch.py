@@ -18,6 +18,7 @@ import pandas as pd
 
 from pipelines.container import inference
 from pipelines.errors import ConflictError, DataError
+from pipelines.score_columns import SCORE
 
 PART_ROWS = 250_000
 """Largest number of rows in one file of a request. The machines of a job share the files."""
@@ -29,6 +30,13 @@ def list_features(package: Path) -> list[str]:
     """List the features of a packaged model, in the order of its signature."""
     signature = mlflow.models.get_model_info(str(package)).signature
     return [str(column.name) for column in signature.inputs.inputs]
+
+
+def list_score_classes(package: Path) -> list[str]:
+    """List the classes of a packaged multiclass model, in the order of its scores; of another model, nothing."""
+    outputs = mlflow.models.get_model_info(str(package)).signature.outputs
+    names = [str(column.name) for column in outputs.inputs] if outputs else []
+    return [] if names == [SCORE] else names
 
 
 def pack_model(folder: Path, archive: Path) -> None:
@@ -84,20 +92,22 @@ class Response:
         folder: folder of the job's output.
         request: name of the request, as `write_request` returned it.
         features: features in the request, in its order.
+        classes: classes of a multiclass model, in the order of its scores; empty for another model.
 
     Raises:
         DataError: the job returned more or fewer scores than the request has rows. A retry cannot help.
     """
 
-    def __init__(self, folder: Path, request: str, features: Sequence[str]) -> None:
+    def __init__(self, folder: Path, request: str, features: Sequence[str], classes: Sequence[str] = ()) -> None:
+        self._classes = classes
         self._request, self._features, self._digest = request, features, hashlib.sha256()
         self._rows, self._lines = 0, _read_lines(folder)
         row_count, score_count = int(request.partition("-")[0]), sum(1 for _ in _read_lines(folder))
         if score_count != row_count:
             raise DataError(f"the job got {row_count} rows and returned {score_count} scores.", "Nothing was written.")
 
-    def __call__(self, rows: pd.DataFrame) -> np.ndarray[Any, Any]:
-        """Return the scores of the next rows.
+    def __call__(self, rows: pd.DataFrame) -> Any:
+        """Return the scores of the next rows, as the model itself would.
 
         Raises:
             ConflictError: there are no more scores, since the rows are not those of the request. A retry can help.
@@ -105,10 +115,10 @@ class Response:
         self._rows += len(rows)
         for line in _format_json_lines(rows, self._features):
             self._digest.update(line)
-        scores = [_parse_score(line) for line in itertools.islice(self._lines, len(rows))]
+        scores = [_parse_score(line, len(self._classes)) for line in itertools.islice(self._lines, len(rows))]
         if len(scores) < len(rows):
             self.check_rows()
-        return np.array(scores)
+        return pd.DataFrame(scores, columns=list(self._classes)) if self._classes else np.array(scores)
 
     def check_rows(self) -> None:
         """Check that the rows so far are all rows of the request, and no others.
@@ -128,10 +138,12 @@ def _read_lines(folder: Path) -> Iterator[str]:
             yield from file
 
 
-def _parse_score(line: str) -> float:
+def _parse_score(line: str, class_count: int) -> float | list[float]:
+    """Parse the score of a row: one number, or one for each class."""
     try:
-        return float(json.loads(line))
-    except (ValueError, TypeError):
+        value = json.loads(line)
+        return [float(value[number]) for number in range(class_count)] if class_count else float(value)
+    except (ValueError, TypeError, LookupError):
         raise DataError(
             f"a score in the job's output is not a number: {line[:80]!r}.", "Nothing was written."
         ) from None

@@ -24,13 +24,16 @@ from pipelines.features import building, engines
 from pipelines.lake import Commit, Lake
 from pipelines.registry.lifecycle import find_champion_as_of
 from pipelines.registry.versions import Registry, read_as_of
+from pipelines.score_columns import PREDICTED
+from pipelines.scored_rows import append_scores, list_score_fields
 from pipelines.scoring.predictions import MODEL, SCORE, SCORED_AT, VERSION
 from pipelines.settings import settings
 from pipelines.system.duckdb_session import make_spill_folder
 from pipelines.window import DAY, Days
 
 Scorer = Callable[[pd.DataFrame], Any]
-"""Takes a frame of features, shape (rows, features); returns one score for each row, shape (rows,)."""
+"""Takes a frame of features, shape (rows, features); returns one score for each row, shape (rows,), or a frame with the
+probability of each class."""
 
 
 def choose_version(registry: Registry, name: str, number: str, day: dt.date) -> ModelVersion | None:
@@ -67,7 +70,8 @@ def score_day(lake: Lake, dataset: Dataset, day: dt.date, scorer: Scorer) -> Ite
     """
     with read_rows(lake, dataset, day) as (schema, batches), make_spill_folder() as folder:
         scored_batches = (_append_score(dataset, batch, scorer) for batch in batches)
-        building.write_features(scored_batches, schema.append(pa.field(SCORE, pa.float64())), folder)
+        scored_schema = pa.schema([*schema, *list_score_fields(dataset)], schema.metadata)
+        building.write_features(scored_batches, scored_schema, folder)
         yield folder / FILE_NAME
 
 
@@ -118,7 +122,7 @@ def store_scores(lake: Lake, dataset: Dataset, day: dt.date, file: Path, version
     model = {MODEL: str(version.name), VERSION: str(version.version)}
     constants = {**model, SCORED_AT: dt.datetime.now(dt.UTC)}
     with pq.ParquetFile(file) as parquet:
-        names = [*dataset.key, SCORE]
+        names = [*dataset.key, *([PREDICTED] if dataset.task == "multiclass" else []), SCORE]
         schema = _build_prediction_schema(parquet.schema_arrow, names)
         batches = (
             _append_constants(batch.select(names), schema, constants) for batch in parquet.iter_batches(columns=names)
@@ -148,12 +152,16 @@ def _select_features(dataset: Dataset, rows: pa.RecordBatch) -> pd.DataFrame:
 def _append_score(dataset: Dataset, rows: pa.RecordBatch, scorer: Scorer) -> pa.RecordBatch:
     """Append the score of each row. The model sees only the features."""
     with report_missing_features(dataset):
-        scores = np.asarray(scorer(_select_features(dataset, rows)), dtype=float)
-    if invalid_rows := int(np.count_nonzero(~np.isfinite(scores))):
+        scores = scorer(_select_features(dataset, rows))
+    values = np.asarray(scores, dtype=float)
+    if invalid_rows := int(np.count_nonzero(~np.isfinite(values).reshape(len(values), -1).all(axis=1))):
         raise DataError(
-            f"the model's score is not a number for {invalid_rows} of {len(scores)} rows.", "Nothing was written."
+            f"the model's score is not a number for {invalid_rows} of {len(values)} rows.", "Nothing was written."
         )
-    return rows.append_column(SCORE, pa.array(scores))
+    scored_rows = append_scores(dataset, rows.select([dataset.label]).to_pandas(), scores)
+    for field in list_score_fields(dataset):
+        rows = rows.append_column(field, pa.array(scored_rows[field.name], field.type, from_pandas=True))
+    return rows
 
 
 def _build_prediction_schema(scored: pa.Schema, names: list[str]) -> pa.Schema:

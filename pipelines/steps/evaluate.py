@@ -6,7 +6,7 @@ reference.json for profiles. Idempotent: the same model on the same holdout is r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     Measurements = tuple[dict[str, float], dict[str, Table]]
 
 
-SHOWN_METRICS = {"binary": ("auc", "pr_auc", "brier"), "regression": ("rmse", "mae", "r2", "bias")}
+SHOWN_METRICS = {
+    "binary": ("auc", "pr_auc", "brier"),
+    "multiclass": ("log_loss", "macro_auc", "accuracy", "macro_f1"),
+    "regression": ("rmse", "mae", "r2", "bias"),
+}
 """Task to the metrics that are logged."""
 
 
@@ -67,7 +71,8 @@ class EvaluateResult(Result):
     """Folder of the evidence."""
     metrics: dict[str, float]
     """Metrics of the holdout, by name; see `compute_metrics` in `pipelines.evaluation.metrics`, for a regression
-    `compute_regression_metrics` in `pipelines.evaluation.regression`. Those of the dataset's metrics.py are added."""
+    `compute_regression_metrics` in `pipelines.evaluation.regression`, and for a multiclass model
+    `compute_multiclass_metrics` in `pipelines.evaluation.multiclass`. Those of the dataset's metrics.py are added."""
     model_digest: str
     """SHA-256 of the model's files."""
     model_name: str = ""
@@ -86,7 +91,9 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
         DataError: the model, the holdout or the snapshot does not exist, or cannot be read. A retry cannot help.
         ServiceError: S3 or MLflow does not answer. A retry can help.
     """
+    from pipelines.classes import tabulate_scores
     from pipelines.feature_files import load_dataset_of_features
+    from pipelines.scored_rows import append_scores
     from pipelines.system import s3
     from pipelines.system.files import replace_folder, sha256
 
@@ -95,10 +102,12 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
     with s3.open_folder(spec.model, "model") as folder, replace_folder(spec.evaluation) as output:
         digest = sha256(folder)
         model = dataset.load_model(folder)
-        scored_rows = holdout.assign(score=_score(model, holdout))
-        metrics = _write_metrics(spec, dataset, model, scored_rows, float(train[dataset.label].mean()), output)
-        scored_rows[[*dataset.key, dataset.label, "score"]].to_parquet(output / "predictions.parquet")
-        _write_reference(spec, dataset, scored_rows, output / "reference.json")
+        scores = _score(model, holdout)
+        score_columns = tabulate_scores(scores).set_index(holdout.index)
+        metrics = _write_metrics(dataset, model, holdout.join(score_columns), train[dataset.label], output)
+        predictions = holdout[[*dataset.key, dataset.label]].join(score_columns)
+        predictions.to_parquet(output / "predictions.parquet")
+        _write_reference(spec, dataset, model, append_scores(dataset, holdout, scores), output / "reference.json")
     shown_metrics = ", ".join(f"{name} {metrics[name]:.4f}" for name in SHOWN_METRICS[dataset.task])
     log.info("holdout of %d rows: %s", metrics["rows"], shown_metrics)
     result = EvaluateResult(evaluation=spec.evaluation, metrics=metrics, model_digest=digest)
@@ -121,22 +130,30 @@ def _score(model: TrainedModel, rows: pd.DataFrame) -> Any:
 
 
 def _write_metrics(
-    spec: EvaluateSpec, dataset: Dataset, model: TrainedModel, scored_rows: pd.DataFrame, base_rate: float, output: Path
+    dataset: Dataset, model: TrainedModel, scored_rows: pd.DataFrame, train_labels: pd.Series[Any], output: Path
 ) -> dict[str, float]:
     """Compute the metrics; write them and the curves to `output`, the curves as tables and as a figure."""
+    from pipelines.classes import list_classes, read_scores
     from pipelines.evaluation.figure import draw_evaluation
+    from pipelines.evaluation.gates.inputs import compute_rate, read_labels
     from pipelines.evaluation.metrics import tabulate_importance
+    from pipelines.evaluation.multiclass import draw_multiclass
     from pipelines.evaluation.own_metrics import load_own_metrics
     from pipelines.evaluation.regression import draw_regression
     from pipelines.evaluation.statistics.weighted import compute_metric
     from pipelines.evaluation.tables import write_tables
     from pipelines.system.files import write_json
 
-    score, label = scored_rows["score"].to_numpy(dtype=float), scored_rows[dataset.label].to_numpy(dtype=float)
-    measure, draw = (
-        (_measure_binary, draw_evaluation) if dataset.task == "binary" else (_measure_regression, draw_regression)
-    )
-    metrics, tables = measure(label, score, base_rate, scored_rows)
+    measures: dict[str, tuple[Any, Any]] = {
+        "binary": (_measure_binary, draw_evaluation),
+        "multiclass": (_measure_multiclass, draw_multiclass),
+        "regression": (_measure_regression, draw_regression),
+    }
+    measure, draw = measures[dataset.task]
+    metrics: dict[str, float]
+    classes = list_classes(train_labels) if dataset.task == "multiclass" else []
+    label, score = read_labels(scored_rows[dataset.label], classes), read_scores(scored_rows, classes)
+    metrics, tables = measure(label, score, compute_rate(train_labels, classes), scored_rows, classes)
     metrics |= {name: compute_metric(label, score, metric) for name, metric in load_own_metrics(dataset).items()}
     tables["importance"] = tabulate_importance(model.importance())
     write_json(output / "metrics.json", metrics)
@@ -145,7 +162,9 @@ def _write_metrics(
     return metrics
 
 
-def _measure_binary(label: Array, score: Array, base_rate: float, rows: pd.DataFrame) -> Measurements:
+def _measure_binary(
+    label: Array, score: Array, base_rate: float, rows: pd.DataFrame, classes: Sequence[str]
+) -> Measurements:
     from pipelines.evaluation import metrics
 
     values = metrics.compute_metrics(label, score, base_rate)  # first, because it refuses rows of one label
@@ -156,7 +175,22 @@ def _measure_binary(label: Array, score: Array, base_rate: float, rows: pd.DataF
     return values, tables
 
 
-def _measure_regression(label: Array, score: Array, mean: float, rows: pd.DataFrame) -> Measurements:
+def _measure_multiclass(
+    label: Array, score: Array, class_shares: Array, rows: pd.DataFrame, classes: Sequence[str]
+) -> Measurements:
+    from pipelines.evaluation import multiclass
+
+    values = multiclass.compute_multiclass_metrics(label, score, class_shares, classes)
+    tables = {
+        "confusion": multiclass.tabulate_confusion(label, score, classes),
+        "calibration": multiclass.tabulate_top_class(label, score),
+    }
+    return values, tables
+
+
+def _measure_regression(
+    label: Array, score: Array, mean: float, rows: pd.DataFrame, classes: Sequence[str]
+) -> Measurements:
     from pipelines.evaluation import regression
     from pipelines.lake import PARTITION
 
@@ -167,17 +201,33 @@ def _measure_regression(label: Array, score: Array, mean: float, rows: pd.DataFr
     return metrics, tables
 
 
-def _write_reference(spec: EvaluateSpec, dataset: Dataset, scored_rows: pd.DataFrame, path: Path) -> None:
-    """Write the bins for profiles of the rows that the model will score, and profiles of the train and holdout rows."""
+def _write_reference(
+    spec: EvaluateSpec, dataset: Dataset, model: TrainedModel, scored_rows: pd.DataFrame, path: Path
+) -> None:
+    """Write the bins for profiles of the rows that the model will score, and profiles of the train and holdout rows.
+
+    Profiles of a multiclass model count the predicted classes too, and its label is whether they are right. The scores
+    of its training rows are left out, as for all models: a model knows these rows.
+    """
     from pipelines.lake import PARTITION
     from pipelines.monitoring.profiles.counting import count_days
     from pipelines.monitoring.profiles.record import ReferenceRecord
     from pipelines.monitoring.profiles.reference import fit_reference
+    from pipelines.score_columns import IS_RIGHT, PREDICTED, SCORE
+    from pipelines.scored_rows import append_scores
     from pipelines.system.duckdb_session import make_spill_folder
 
     train = spec.features / "train" / "data.parquet"
-    reference = fit_reference(train, dataset.features, dataset.label, spec.reference, dataset.task)
     with make_spill_folder() as folder:
+        if dataset.task == "multiclass":
+            rows = _read_rows(spec.features, "train", dataset)
+            rows = append_scores(dataset, rows, _score(model, rows)).drop(columns=[SCORE, IS_RIGHT])
+            train = folder / "train.parquet"
+            rows.to_parquet(train)
+            kinds = {**dataset.features, PREDICTED: "category"}
+            reference = fit_reference(train, kinds, IS_RIGHT, spec.reference)
+        else:
+            reference = fit_reference(train, dataset.features, dataset.label, spec.reference, dataset.task)
         scored_rows.to_parquet(folder / "holdout.parquet")
         profiles = [count_days(reference, file, PARTITION) for file in (train, folder / "holdout.parquet")]
         ReferenceRecord(reference, *profiles).write(path)

@@ -176,8 +176,11 @@ def _make_result(
 
 def _describe_candidate(candidate: RegisteredCandidate | None, holdout: Holdout) -> dict[str, str]:
     """Describe the candidate for the report, and for the person who has to agree."""
-    mean_name = "rate" if holdout.task == "binary" else "mean of the label"
-    facts = {"rows of holdout": f"{len(holdout.label):,}", mean_name: f"{holdout.label.mean():.6g}"}
+    facts = {"rows of holdout": f"{len(holdout.label):,}"}
+    if holdout.classes:
+        facts["classes"] = f"{len(holdout.classes)}"
+    else:
+        facts["rate" if holdout.task == "binary" else "mean of the label"] = f"{holdout.label.mean():.6g}"
     if candidate is None:
         return facts
     from pipelines.registry.description import describe_version

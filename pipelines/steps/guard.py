@@ -113,7 +113,8 @@ def _check_gate_policy(dataset: Dataset) -> None:
     from pipelines.evaluation.statistics.weighted import list_metrics
 
     policy = GatePolicy(**params.load_section(settings().project, "gate").get("policy", {}))
-    complete_policy(policy, dataset.task, {**list_metrics(dataset.task), **load_own_metrics(dataset)})
+    metrics = {**list_metrics(dataset.task), **load_own_metrics(dataset)}
+    complete_policy(policy, dataset.task, metrics, are_classes_known=False)
 
 
 def resolve_run(run: str) -> str:

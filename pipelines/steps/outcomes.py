@@ -21,7 +21,7 @@ SELECT count(*), count(published.{label}) FROM predictions LEFT JOIN published U
 WHERE predictions.model_name = ?
 """
 _JOIN_SQL = """
-SELECT {key}, published.{label} AS label, predictions.score, predictions.model_name, predictions.model_version
+SELECT {key}, published.{label} AS label, {scores}, predictions.model_name, predictions.model_version
 FROM predictions JOIN published USING ({key}) WHERE predictions.model_name = ? AND published.{label} IS NOT NULL
 ORDER BY model_version, {key}
 """
@@ -85,7 +85,9 @@ def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesRe
     from pipelines.system.duckdb_session import quote_identifier
 
     day, part = spec.partition, {MODEL: spec.model_name}
+    columns = ("predicted", "score") if dataset.task == "multiclass" else ("score",)
     names = {"key": ", ".join(map(quote_identifier, dataset.key)), "label": quote_identifier(dataset.label)}
+    names["scores"] = ", ".join(f"predictions.{name}" for name in columns)
     with (
         connect() as connection,
         lake.create_view(connection, "predictions", dataset.predictions, day, day),

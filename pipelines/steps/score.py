@@ -114,17 +114,17 @@ def _make_score_function(
     from pipelines.registry.artifacts import open_package
     from pipelines.registry.scorer import load_scorer
     from pipelines.scoring import scores
-    from pipelines.scoring.batch import Response, list_features
+    from pipelines.scoring.batch import Response, list_features, list_score_classes
 
-    local_scorer, features = None, list[str]()
+    local_scorer, features, classes = None, list[str](), list[str]()
     if spec.response:
         with open_package(version) as package:
-            features = list_features(package)
+            features, classes = list_features(package), list_score_classes(package)
     else:
         local_scorer = load_scorer(version)
 
     def score_and_store() -> tuple[Commit, Path]:
-        scorer = local_scorer or Response(Path(spec.response), spec.request, features)
+        scorer = local_scorer or Response(Path(spec.response), spec.request, features, classes)
         with scores.score_day(lake, dataset, spec.partition, scorer) as file:
             if isinstance(scorer, Response):
                 scorer.check_rows()

@@ -34,7 +34,7 @@ def check_value(
 def check_row_count(name: str, label: Array, minimum: int, task: Task = "binary") -> Check:
     """Check that there are enough rows to judge at all, and of a binary label enough of each; else it is undecided."""
     rows = len(label)
-    # In a regression, each row counts, whatever its label.
+    # Without two labels, each row counts, whatever its label.
     rarer_rows = int(min((label == 1).sum(), (label != 1).sum())) if task == "binary" else MIN_LABEL_ROWS
     passed = rows >= minimum and rarer_rows >= MIN_LABEL_ROWS
     reason = f"{name} are {rows}, {_get_connective(rows >= minimum)} at least {minimum}"

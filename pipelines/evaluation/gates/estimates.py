@@ -11,8 +11,10 @@ import pandas as pd
 from pipelines.evaluation.gates.holdout import Array, Holdout
 from pipelines.evaluation.gates.policy import Comparison, Policy
 from pipelines.evaluation.statistics import bootstrap, delong
+from pipelines.evaluation.statistics.calibration import estimate_ece
 from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.evaluation.statistics.weighted import compute_metric
+from pipelines.evaluation.statistics.multiclass import measure_top_class
+from pipelines.evaluation.statistics.weighted import BINARY_METRICS, Metric, compute_metric
 
 
 def find_groups(holdout: Holdout, policy: Policy) -> Array | None:
@@ -37,11 +39,15 @@ def estimate_metric(holdout: Holdout, name: str, policy: Policy) -> Estimate:
     With fewer groups than the policy requires, the interval is infinite.
     """
     label, score, groups = holdout.label, holdout.candidate_score, find_groups(holdout, policy)
-    metric = holdout.own_metrics.get(name, name)
+    metric = _find_metric(holdout, name)
     if name == "auc" and groups is None:
         return delong.estimate_auc(label, score, alpha=policy.alpha)
     if has_too_few_groups(groups, policy):
         return _make_unbounded_estimate(compute_metric(label, score, metric), groups)
+    if name == "ece" and holdout.task == "multiclass":
+        is_right, confidence = measure_top_class(label, score)
+        if is_right.any() and not is_right.all():
+            return estimate_ece(is_right, confidence, alpha=policy.alpha, groups=groups)
     options: dict[str, Any] = {"alpha": policy.alpha, "draws": policy.draws, "seed": policy.seed}
     return bootstrap.estimate_metric(label, score, metric, groups=groups, **options)
 
@@ -52,7 +58,7 @@ def estimate_gain(holdout: Holdout, other_score: Array, comparison: Comparison, 
     With fewer groups than the policy requires, the interval is infinite.
     """
     label, score, name = holdout.label, holdout.candidate_score, comparison.metric
-    groups, metric = find_groups(holdout, policy), holdout.own_metrics.get(name, name)
+    groups, metric = find_groups(holdout, policy), _find_metric(holdout, name)
     if name == "auc" and groups is None and comparison.test != "bootstrap":
         return delong.estimate_auc_difference(label, score, other_score, alpha=policy.alpha)
     if has_too_few_groups(groups, policy):
@@ -63,6 +69,11 @@ def estimate_gain(holdout: Holdout, other_score: Array, comparison: Comparison, 
         options: dict[str, Any] = {"alpha": policy.alpha, "draws": policy.draws, "seed": policy.seed}
         difference = bootstrap.estimate_difference(label, score, other_score, metric, groups=groups, **options)
     return difference if holdout.metrics[name].greater_is_better else -difference
+
+
+def _find_metric(holdout: Holdout, name: str) -> Metric | str:
+    """Return the metric; for those that have methods of their own in `bootstrap`, the name."""
+    return name if name in BINARY_METRICS and holdout.task == "binary" else holdout.metrics[name]
 
 
 def has_too_few_groups(groups: Array | None, policy: Policy) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,21 +21,25 @@ class Holdout:
     """One holdout. All arrays and the frame have the same rows in the same order."""
 
     label: Array
-    """Shape (rows,): 0 or 1, or in a regression a number."""
+    """Shape (rows,): 0 or 1, in a regression a number, or of a multiclass model the number of the class."""
     candidate_score: Array
-    """The candidate's probability of 1, or its predicted number; shape (rows,)."""
+    """The candidate's probability of 1, or its predicted number; shape (rows,). Of a multiclass model, its probability
+    of each class; shape (rows, classes)."""
     champion_score: Array | None
     """The same of the champion; None where there is no champion to compare with."""
     features: pd.DataFrame
     """The features, and `date`."""
-    base_rate: float
-    """Mean label of the training rows (the share of label 1): what the simplest model predicts for every row."""
-    last_week_rate: float
-    """Mean label of the last seven days of the training rows."""
+    base_rate: float | Array
+    """Mean label of the training rows (the share of label 1): what the simplest model predicts for every row. Of a
+    multiclass model, the share of each class; shape (classes,)."""
+    last_week_rate: float | Array
+    """The same of the last seven days of the training rows."""
     task: Task = "binary"
     """What the models predict."""
     own_metrics: Mapping[str, Metric] = field(default_factory=dict)
     """Metrics of the dataset, by name, in addition to those of the task."""
+    classes: Sequence[str] = ()
+    """Names of the classes of a multiclass model, by their numbers; empty for other models."""
 
     def __post_init__(self) -> None:
         """Check that the rows can be judged.
@@ -47,19 +51,20 @@ class Holdout:
             raise DataError(f"the {len(self.label)} rows of the holdout have only one label, and cannot be judged.")
         if not np.isfinite(self.label).all():
             raise DataError("a label of the holdout is NaN or infinite.", "Run `preprocess` again.")
+        shape = (len(self.label), len(self.classes)) if self.classes else self.label.shape
         for model, score in (("candidate", self.candidate_score), ("champion", self.champion_score)):
             if score is None:
                 continue
-            if score.shape != self.label.shape:
+            if score.shape != shape:
                 raise DataError(f"the {model} has {len(score)} scores for {len(self.label)} rows of the holdout.")
             if not np.isfinite(score).all():
-                invalid_rows = int((~np.isfinite(score)).sum())
+                invalid_rows = int((~np.isfinite(score)).reshape(len(score), -1).any(axis=1).sum())
                 raise DataError(f"the {model}'s score is not a finite number for {invalid_rows} rows.")
 
     @property
     def metrics(self) -> dict[str, Metric]:
         """All metrics of the models: those of the task, and the dataset's own."""
-        return {**list_metrics(self.task), **self.own_metrics}
+        return {**list_metrics(self.task, self.classes), **self.own_metrics}
 
     def count_days(self) -> int:
         """Return the number of different values of the column `date`; 0 where there is no such column."""

@@ -21,17 +21,26 @@ MIN_ROWS = 100
 def check_single_features(holdout: Holdout, features: Sequence[str], bound: float) -> Check:
     """Check that the AUC of each feature alone, in either direction, is at most the bound.
 
-    In a regression it is the concordance.
+    In a regression it is the concordance. Of a multiclass model, it is the largest AUC of one class against all others.
 
     Raises:
         DataError: a feature is not among the columns. A retry cannot help.
     """
-    metric = "AUC" if holdout.task == "binary" else "concordance"
-    values = {name: compute_concordance_alone(holdout.label, holdout.get_column(name)) for name in features}
+    metric = "concordance" if holdout.task == "regression" else "AUC"
+    values = {name: _compute_largest(holdout, holdout.get_column(name)) for name in features}
     if not values:
         return report_value(f"{metric} of one feature alone", "there are no features")
     name = max(values, key=values.__getitem__)
     return check_value(f"{metric} of one feature alone ({name})", values[name], at_most=bound)
+
+
+def _compute_largest(holdout: Holdout, values: pd.Series[Any]) -> float:
+    """Compute the concordance of a feature alone; of a multiclass model, the largest over the classes."""
+    labels = [holdout.label]
+    if holdout.task == "multiclass":
+        members = [holdout.label == number for number in range(len(holdout.classes))]
+        labels = [is_member.astype(float) for is_member in members if is_member.sum() >= MIN_ROWS]
+    return max((compute_concordance_alone(label, values) for label in labels), default=0.5)
 
 
 def compute_concordance_alone(label: Array, values: pd.Series[Any]) -> float:

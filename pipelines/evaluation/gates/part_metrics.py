@@ -1,8 +1,9 @@
-"""The metric of the slices and weeks of a holdout: the AUC, or in a regression the relative accuracy."""
+"""The metric of the slices and weeks of a holdout: the AUC, the share of right classes, or the relative accuracy."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -12,6 +13,7 @@ from pipelines.evaluation.gates.holdout import Array, Holdout
 from pipelines.evaluation.statistics import delong
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.groups import estimate_by_groups
+from pipelines.evaluation.statistics.multiclass import find_predicted_classes
 from pipelines.evaluation.statistics.sums import WeightedSums, make_mean
 from pipelines.evaluation.statistics.weighted import compute_metric, make_auc
 
@@ -36,7 +38,32 @@ class AucOfParts:
         return len(np.unique(label)) == 2
 
 
-class RelativeAccuracy:
+class MeanOfParts(ABC):
+    """The mean of a number of each row. Greater is better."""
+
+    name: str
+
+    @abstractmethod
+    def compute_rows(self, label: Array, score: Array) -> Array:
+        """Compute the number of each row; shape (rows,)."""
+
+    def make(self, label: Array, score: Array) -> WeightedSums:
+        """Make the metric as a function of weights of rows."""
+        return make_mean(self.compute_rows(label, score))
+
+    def estimate_by_rows(self, label: Array, scores: Sequence[Array], alpha: float) -> Estimate:
+        """Estimate the metric of the only score, or of the first less the second, for independent rows."""
+        values = [self.compute_rows(label, score) for score in scores]
+        gains = values[0] if len(values) == 1 else values[0] - values[1]
+        error = float(sem(gains)) if len(gains) > 1 else math.inf
+        return Estimate.from_standard_error(float(gains.mean()), error, len(gains), alpha, -math.inf, math.inf)
+
+    def has_value(self, label: Array) -> bool:
+        """Return whether the metric can be computed on these rows."""
+        return len(label) > 0
+
+
+class RelativeAccuracy(MeanOfParts):
     """1 less the mean absolute error as a share of a fixed error, `scale`; 0 where the error is as large as that.
 
     It has no unit, greater is better, and a difference of 0.05 is an error that is larger by 5 % of `scale`.
@@ -47,32 +74,30 @@ class RelativeAccuracy:
     def __init__(self, scale: float) -> None:
         self.scale = scale or 1.0  # a model without any error has no error to compare with
 
-    def make(self, label: Array, score: Array) -> WeightedSums:
-        """Make the metric as a function of weights of rows."""
-        return make_mean(self._compute_rows(label, score))
-
-    def estimate_by_rows(self, label: Array, scores: Sequence[Array], alpha: float) -> Estimate:
-        """Estimate the metric of the only score, or of the first less the second, for independent rows."""
-        values = [self._compute_rows(label, score) for score in scores]
-        gains = values[0] if len(values) == 1 else values[0] - values[1]
-        error = float(sem(gains)) if len(gains) > 1 else math.inf
-        return Estimate.from_standard_error(float(gains.mean()), error, len(gains), alpha, -math.inf, math.inf)
-
-    def has_value(self, label: Array) -> bool:
-        """Return whether the metric can be computed on these rows."""
-        return len(label) > 0
-
-    def _compute_rows(self, label: Array, score: Array) -> Array:
+    def compute_rows(self, label: Array, score: Array) -> Array:
+        """Compute 1 less the relative error of each row; shape (rows,)."""
         return np.asarray(1 - np.abs(score - label) / self.scale)
 
 
-PartMetric = AucOfParts | RelativeAccuracy
+class ShareOfRightClasses(MeanOfParts):
+    """The share of rows whose predicted class is right."""
+
+    name = "accuracy"
+
+    def compute_rows(self, label: Array, score: Array) -> Array:
+        """Compute 1 for each row whose class is right, else 0; shape (rows,)."""
+        return np.asarray(find_predicted_classes(score) == label, dtype=np.float64)
+
+
+PartMetric = AucOfParts | MeanOfParts
 
 
 def choose_part_metric(holdout: Holdout, score: Array) -> PartMetric:
     """Choose the metric by the holdout's task. The relative accuracy refers to the error of `score` on all rows."""
     if holdout.task == "binary":
         return AucOfParts()
+    if holdout.task == "multiclass":
+        return ShareOfRightClasses()
     return RelativeAccuracy(compute_metric(holdout.label, score, "mae"))
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
+from pipelines.dataset import Task
 from pipelines.evaluation.gates.checks import check_estimate, check_value
 from pipelines.evaluation.gates.estimates import estimate_gain, estimate_metric, find_groups, has_too_few_groups
 from pipelines.evaluation.gates.holdout import Array, Holdout
 from pipelines.evaluation.gates.policy import Comparison, Policy
 from pipelines.evaluation.gates.verdict import Check
 from pipelines.evaluation.statistics.mcnemar import run_mcnemar_test
+
+MEANS: Mapping[Task, str] = {"binary": "rate", "multiclass": "class shares", "regression": "mean"}
+"""Task to the word for the mean of the labels."""
 
 
 def check_bounds(holdout: Holdout, policy: Policy) -> list[Check]:
@@ -31,10 +36,10 @@ def check_bounds(holdout: Holdout, policy: Policy) -> list[Check]:
 def check_against_baselines(holdout: Holdout, policy: Policy) -> list[Check]:
     """Check that the candidate beats two models without features.
 
-    One scores every row with the label's rate (in a regression, its mean) in the training days, the other with that in
-    the last week of these days.
+    One scores every row with the label's rate (in a regression, its mean; of a multiclass model, the shares of the
+    classes) in the training days, the other with that in the last week of these days.
     """
-    mean = "rate" if holdout.task == "binary" else "mean"
+    mean = MEANS[holdout.task]
     rates = {
         f"the label's {mean} in training": holdout.base_rate,
         f"the label's {mean} in the last week of training": holdout.last_week_rate,
@@ -42,7 +47,7 @@ def check_against_baselines(holdout: Holdout, policy: Policy) -> list[Check]:
     return [
         check_estimate(
             f"{metric} against {name}",
-            estimate_gain(holdout, np.full(len(holdout.label), rate), Comparison(metric=metric), policy),
+            estimate_gain(holdout, _repeat(rate, holdout), Comparison(metric=metric), policy),
             0.0,
             policy,
             is_strict=True,
@@ -50,6 +55,11 @@ def check_against_baselines(holdout: Holdout, policy: Policy) -> list[Check]:
         for metric in policy.baseline
         for name, rate in rates.items()
     ]
+
+
+def _repeat(rate: float | Array, holdout: Holdout) -> Array:
+    """Return a score for each row: the rate, or the shares of the classes."""
+    return np.broadcast_to(rate, holdout.candidate_score.shape).astype(np.float64)
 
 
 def check_against_champion(holdout: Holdout, policy: Policy) -> list[Check]:

@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pipelines.classes import read_scores
 from pipelines.errors import DataError
 from pipelines.evaluation.gates.checks import check_value, report_value
 from pipelines.evaluation.gates.policy import Serving
 from pipelines.evaluation.gates.verdict import FAILED, PASSED, UNDECIDED, Check
+from pipelines.score_columns import SCORE, name_score_columns
 
 Scorer = Callable[[pd.DataFrame], Any]
-"""Takes feature rows, returns their scores; shape (rows,)."""
+"""Takes feature rows, returns their scores; shape (rows,), or a frame with a column for each class."""
 SINGLE_CALLS, BATCH_CALLS, WARMUP_CALLS = 200, 30, 3
 """Number of timed calls with one row and with a batch, and of calls before the timing."""
 MAX_TIMING_S = 3.0
@@ -48,12 +50,12 @@ def measure_package(
     Args:
         score: the packaged model.
         rows: feature rows to score, one or more.
-        training_scores: feature rows with the column `score` of the training process; None where there are none.
+        training_scores: feature rows with the columns of scores of the training process; None where there are none.
         folder: folder of the model's files.
         batch_rows: rows of a batch; if there are fewer rows, they are repeated.
 
     Raises:
-        DataError: `training_scores` has no column `score`, or the model does not give one score for each row. A
+        DataError: `training_scores` lacks a column of scores, or the model does not give one score for each row. A
             retry cannot help.
     """
     batch = rows.iloc[np.resize(np.arange(len(rows)), batch_rows)]
@@ -108,20 +110,24 @@ def _compute_skew(score: Scorer, training_scores: pd.DataFrame) -> float | None:
     """Compute the largest absolute difference of the model's scores from those of the training; None without rows.
 
     Raises:
-        DataError: there is no column `score`, or the model does not give one score for each row. A retry cannot help.
+        DataError: a column of scores is missing, or the model does not give one score for each row. A retry cannot
+            help.
     """
-    if "score" not in training_scores:
-        raise DataError("the file of the training's scores has no column score.", "The training script writes it.")
     if training_scores.empty:
         return None
-    expected_scores = training_scores["score"].to_numpy(dtype=float)
-    scores = np.asarray(score(training_scores.drop(columns="score")), dtype=float)
-    if scores.shape != expected_scores.shape:
+    scores = score(training_scores.drop(columns=SCORE, errors="ignore"))
+    classes = [str(name) for name in scores] if isinstance(scores, pd.DataFrame) else []
+    for name in name_score_columns(classes):
+        if name not in training_scores:
+            message = f"the file of the training's scores has no column {name}."
+            raise DataError(message, "The training script writes it.")
+    expected_scores, values = read_scores(training_scores, classes), np.asarray(scores, dtype=float)
+    if values.shape != expected_scores.shape:
         raise DataError(
-            f"the packaged model gives scores of shape {scores.shape} for {len(expected_scores)} rows.",
+            f"the packaged model gives scores of shape {values.shape} for {len(expected_scores)} rows.",
             "It has to give one score for each row.",
         )
-    return float(np.abs(scores - expected_scores).max())
+    return float(np.abs(values - expected_scores).max())
 
 
 def _time_calls(score: Scorer, calls: list[pd.DataFrame]) -> tuple[float, float]:

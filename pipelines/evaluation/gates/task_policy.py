@@ -8,10 +8,14 @@ from typing import Any
 from pipelines.dataset import Task
 from pipelines.errors import SpecError
 from pipelines.evaluation.gates.policy import Bound, Comparison, Policy, Stability
-from pipelines.evaluation.statistics.weighted import Metric
+from pipelines.evaluation.statistics.weighted import Metric, is_recall
 
 DEFAULTS: Mapping[Task, Mapping[str, Any]] = {
     "binary": {},
+    "multiclass": {
+        "bounds": {"macro_auc": Bound(at_least=0.55, at_most=0.98)},
+        "champion": [Comparison(metric="macro_auc", margin=0.01, relevant_gain=0.005)],
+    },
     "regression": {
         # r2 has no unit, so these bounds fit any label.
         "bounds": {"r2": Bound(at_least=0.0, at_most=0.95)},
@@ -24,13 +28,16 @@ DEFAULTS: Mapping[Task, Mapping[str, Any]] = {
 """Task to the fields of the policy that differ from the defaults of `Policy`."""
 
 
-def complete_policy(policy: Policy, task: Task, metrics: Mapping[str, Metric]) -> Policy:
+def complete_policy(
+    policy: Policy, task: Task, metrics: Mapping[str, Metric], *, are_classes_known: bool = True
+) -> Policy:
     """Return the policy, with the defaults of the task in the fields that are not given.
 
     Args:
         policy: policy to complete.
         task: what the models predict.
         metrics: all metrics of the models, by name.
+        are_classes_known: whether `metrics` has the recall of each class. If not, every recall is allowed in a bound.
 
     Raises:
         SpecError: the policy names a metric that is not among these, compares models by a metric without direction, or
@@ -39,8 +46,10 @@ def complete_policy(policy: Policy, task: Task, metrics: Mapping[str, Metric]) -
     defaults = {name: value for name, value in DEFAULTS[task].items() if name not in policy.model_fields_set}
     complete = policy.model_copy(update=defaults)
     compared_names = [*complete.baseline, *(comparison.metric for comparison in complete.champion)]
+    # The classes, each of which has a recall, are not known before `preprocess`.
+    recalls = {name for name in complete.bounds if task == "multiclass" and not are_classes_known and is_recall(name)}
     for name in (*complete.bounds, *compared_names):
-        if name not in metrics:
+        if name not in metrics.keys() | recalls:
             message = f"the gate's policy names the metric {name!r}, which models of the task {task} do not have."
             raise SpecError(message, f"They have {', '.join(metrics)}.")
     for name in compared_names:

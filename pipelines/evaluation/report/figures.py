@@ -10,10 +10,16 @@ from typing import Any
 
 import pandas as pd
 
+from pipelines.dataset import Task
 from pipelines.evaluation.gates.holdout import Array, Holdout
 from pipelines.evaluation.gates.part_metrics import choose_part_metric
 from pipelines.evaluation.metrics import compute_calibration
 from pipelines.evaluation.report.curves import GRID, Band, Curves
+from pipelines.evaluation.report.multiclass_figures import (
+    draw_classes,
+    draw_recalls,
+    draw_top_reliability_of_models,
+)
 from pipelines.evaluation.report.regression_figures import (
     draw_errors_by_week,
     draw_predictions,
@@ -34,7 +40,7 @@ class Content:
     holdout: Holdout
     """Rows that were judged."""
     candidate: Curves | None
-    """Curves of the candidate; None in a regression, which has none."""
+    """Curves of the candidate; None for models that are not binary."""
     champion: Curves | None
     """Curves of the champion; None where there is none to compare with."""
     slices: pd.DataFrame
@@ -44,16 +50,20 @@ class Content:
     importance: Mapping[str, float]
     """Feature to its share of the gain, largest first."""
     threshold: float = math.nan
-    """Score from which a row is predicted positive; NaN in a regression."""
+    """Score from which a row is predicted positive; NaN for models that are not binary."""
     confusion: Mapping[str, int] = field(default_factory=dict)
-    """Confusion matrix at the threshold; empty in a regression."""
+    """Confusion matrix at the threshold; empty for models that are not binary."""
 
 
 def draw_figures(folder: Path, content: Content) -> list[Path]:
     """Draw the pictures to `folder`; return their paths, in the order of the page."""
-    first = {"curves": _draw_curves} if content.candidate else {"predictions": _draw_predictions}
+    first: dict[Task, dict[str, Callable[[Content], Any]]] = {
+        "binary": {"curves": _draw_curves},
+        "multiclass": {"classes": _draw_classes},
+        "regression": {"predictions": _draw_predictions},
+    }
     drawings: dict[str, Callable[[Content], Any]] = {
-        **first,
+        **first[content.holdout.task],
         "reliability": _draw_reliability,
         "parts": _draw_parts,
     }
@@ -62,6 +72,10 @@ def draw_figures(folder: Path, content: Content) -> list[Path]:
 
 def _draw_predictions(content: Content) -> Any:
     return draw_predictions(content.holdout)
+
+
+def _draw_classes(content: Content) -> Any:
+    return draw_classes(content.holdout)
 
 
 def _draw_curves(content: Content) -> Any:
@@ -88,6 +102,8 @@ def _draw_reliability(content: Content) -> Any:
     figure, (calibration_axis, importance_axis) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
     if content.holdout.task == "binary":
         _draw_calibrations(calibration_axis, content.holdout)
+    elif content.holdout.task == "multiclass":
+        draw_top_reliability_of_models(calibration_axis, content.holdout)
     else:
         draw_reliability_of_models(calibration_axis, content.holdout)
     names = list(content.importance)[:TOP_FEATURES][::-1]
@@ -128,6 +144,8 @@ def _draw_parts(content: Content) -> Any:
     _draw_intervals(week_axis, content.weeks.dropna(subset=["value"]).iloc[::-1], f"Weeks of the holdout: {name}")
     if content.confusion:
         _draw_confusion(confusion_axis, content.confusion, content.threshold)
+    elif content.holdout.task == "multiclass":
+        draw_recalls(confusion_axis, content.holdout)
     else:
         draw_errors_by_week(confusion_axis, content.holdout)
     return figure

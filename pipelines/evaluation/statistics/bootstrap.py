@@ -46,9 +46,12 @@ def estimate_metric(
     """Estimate the metric of a score. The same seed gives the same interval.
 
     Args:
-        label: shape (rows,): 0 or 1, both present; for a metric of a regression, finite numbers that are not all equal.
-        score: shape (rows,), finite; a probability for log_loss, brier and ece.
-        metric: name in `weighted.METRICS`, a metric like those there, or a maker of a binary one.
+        label: shape (rows,): 0 or 1, both present; for a metric of a regression, finite numbers that are not all equal;
+            for one of a multiclass model, numbers of classes.
+        score: shape (rows,), finite; a probability for log_loss, brier and ece. Of a multiclass model, shape (rows,
+            classes).
+        metric: name of a metric of binary models or regressions, a metric of `weighted.METRICS` or one like these, or a
+            maker of a binary one.
         alpha: error probability of each end of the interval; see `Estimate`.
         seed: seed of the draws.
         draws: number of draws in all subsets together, 20 or more.
@@ -79,7 +82,7 @@ def estimate_difference(
 ) -> Estimate:
     """Estimate the candidate's metric less the champion's; each draw takes the same rows for both.
 
-    `candidate` and `champion` are their scores, each of shape (rows,). The other arguments and the errors are those of
+    `candidate` and `champion` are their scores. The other arguments and the errors are those of
     `estimate_metric`.
     """
     return _estimate(label, [candidate, champion], metric, alpha, seed, draws, groups)
@@ -106,7 +109,7 @@ def _estimate(
         )
     else:
         estimate = _estimate_by_draws(make, truth, valid_scores, alpha, draws, random)
-    if metric not in edges.SHARES or (len(valid_scores) == 2 and np.array_equal(valid_scores[0], valid_scores[1])):
+    if not definition.is_share or (len(valid_scores) == 2 and np.array_equal(valid_scores[0], valid_scores[1])):
         return estimate
     shares = [_compute_value(make, truth, [score]) for score in valid_scores]
     trials = estimate.groups or min(len(members) for members in find_strata(truth))

@@ -17,8 +17,6 @@ from pipelines.evaluation.statistics.estimate import Estimate, compute_quantile
 
 MIN_LABEL_ROWS = 30
 """Fewest rows of each label with which the normal approximation is used."""
-SHARES = ("auc", "pr_auc", "brier", "accuracy", "precision", "recall", "f1")
-"""Metrics between 0 and 1."""
 
 
 def bound_share(share: float, trials: int, alpha: float) -> tuple[float, float]:

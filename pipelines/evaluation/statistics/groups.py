@@ -20,7 +20,7 @@ from pipelines.errors import DataError
 from pipelines.evaluation.statistics import resampling
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.inputs import Array
-from pipelines.evaluation.statistics.sums import WeightedAuc, WeightedMetric, WeightedSums
+from pipelines.evaluation.statistics.sums import MeanOfMetrics, WeightedAuc, WeightedMetric, WeightedSums
 
 MAX_TABLE_GROUPS = 1_000
 """Largest number of groups for which the AUC uses a table of all pairs of groups. The table then takes 8 MB."""
@@ -100,7 +100,7 @@ def count_coefficients(group_count: int) -> int:
 
 def make_group_metrics(metrics: Sequence[WeightedMetric], groups: Array, group_count: int) -> list[WeightedMetric]:
     """Make each metric a function of weights of groups: from sums by group if all allow it, else from the rows."""
-    groupable_metrics = [metric for metric in metrics if isinstance(metric, WeightedSums | WeightedAuc)]
+    groupable_metrics = [metric for metric in metrics if isinstance(metric, WeightedSums | WeightedAuc | MeanOfMetrics)]
     if len(groupable_metrics) == len(metrics) and group_count <= MAX_TABLE_GROUPS:
         return [metric.build_group_metric(groups, group_count) for metric in groupable_metrics]
     return [_make_metric_of_rows(metric, groups) for metric in metrics]

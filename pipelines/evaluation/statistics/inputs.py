@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,14 +36,16 @@ def validate_rows(label: Array, *scores: Array) -> tuple[Array, list[Array]]:
 def validate_labels(task: Task, label: Array, *scores: Array) -> tuple[Array, list[Array]]:
     """Check labels and scores by the task. Return the labels and the scores.
 
-    The labels become booleans, or in a regression float64.
+    The labels become booleans, numbers of classes (integers), or in a regression float64.
 
     Raises:
         DataError: the labels or the scores are not as described for `validate_rows`; in a regression, a label is not
-            finite, or all are equal. A retry cannot help.
+            finite; a class has no scores; or all labels are equal. A retry cannot help.
     """
     if task == "binary":
         return validate_rows(label, *scores)
+    if task == "multiclass":
+        return _validate_classes(np.asarray(label), scores)
     label = np.asarray(label)
     if label.ndim != 1 or not len(label):
         raise DataError("there are no rows to measure on.")
@@ -52,8 +55,25 @@ def validate_labels(task: Task, label: Array, *scores: Array) -> tuple[Array, li
     return values, [validate_numbers(score, len(values), "score") for score in scores]
 
 
+def _validate_classes(label: Array, scores: Sequence[Array]) -> tuple[Array, list[Array]]:
+    if label.ndim != 1 or not len(label):
+        raise DataError("there are no rows to measure on.")
+    if not np.issubdtype(label.dtype, np.integer) or label.min() < 0:
+        raise DataError("a label is not the number of a class.")
+    if (label == label[0]).all():
+        raise DataError(f"all {len(label)} rows have the same class: nothing can be measured.")
+    for score in scores:
+        if np.ndim(score) != 2 or len(score) != len(label) or score.shape[1] <= label.max():
+            raise DataError(f"there are {len(label)} labels of {label.max() + 1} classes, but scores of {score.shape}.")
+        if invalid_rows := int((~np.isfinite(score)).any(axis=1).sum()):
+            raise DataError(f"the score is not a finite number for {invalid_rows} of {len(label)} rows.")
+    return label, [np.asarray(score, dtype=np.float64) for score in scores]
+
+
 def find_strata(label: Array) -> list[Array]:
-    """Return the rows of each label, label 1 first; in a regression, where labels are numbers, all rows together."""
+    """Return the rows of each label, label 1 first, or of each class; of numbers in a regression, all rows together."""
+    if np.issubdtype(label.dtype, np.integer):
+        return [np.flatnonzero(label == number) for number in np.unique(label)]
     return [np.flatnonzero(label), np.flatnonzero(~label)] if label.dtype == bool else [np.arange(len(label))]
 
 

@@ -88,6 +88,33 @@ class WeightedAuc:
         return lambda counts: divide(((counts @ wins) * counts).sum(axis=1), (counts @ ones) * (counts @ zeros), np.nan)
 
 
+@dataclass(frozen=True)
+class MeanOfMetrics:
+    """The mean of metrics, such as one for each class. In a draw, a metric that is not a number is left out."""
+
+    metrics: Sequence[WeightedSums | WeightedAuc]
+
+    def __call__(self, weights: Array) -> Array:
+        """Compute the mean for each draw from weights of rows, shape (draws, rows)."""
+        return _compute_mean(self.metrics, weights)
+
+    def build_group_metric(self, groups: Array, group_count: int) -> WeightedMetric:
+        """Return the mean as a function of weights of groups, shape (draws, group_count).
+
+        Args:
+            groups: group of each row, from 0 to group_count - 1.
+            group_count: number of groups.
+        """
+        group_metrics = [metric.build_group_metric(groups, group_count) for metric in self.metrics]
+        return lambda weights: _compute_mean(group_metrics, weights)
+
+
+def _compute_mean(metrics: Sequence[WeightedMetric], weights: Array) -> Array:
+    values = np.stack([metric(weights) for metric in metrics])
+    has_value = np.isfinite(values)
+    return divide(np.where(has_value, values, 0.0).sum(axis=0), has_value.sum(axis=0).astype(np.float64), np.nan)
+
+
 def make_mean(values: Array) -> WeightedSums:
     """Make the mean of a value of each row."""
     terms: list[RowValues] = [(ALL, values), (ALL, np.ones(len(values)))]

@@ -8,14 +8,15 @@ a metric that needs both is NaN.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from pipelines.dataset import Task
 from pipelines.errors import DataError, SpecError
-from pipelines.evaluation.statistics import regression
+from pipelines.evaluation.statistics import multiclass, regression
 from pipelines.evaluation.statistics.inputs import Array, validate_labels, validate_numbers, validate_probabilities
 from pipelines.evaluation.statistics.sums import (
     ALL,
@@ -117,18 +118,20 @@ class Metric:
     """None where neither is: the best bias is 0."""
     task: Task = "binary"
     """Task of the models that it measures."""
+    is_share: bool = False
+    """Whether it is between 0 and 1, and both ends are possible. Its interval then has the same limits."""
 
 
 BINARY_METRICS: Mapping[str, Metric] = {
-    "auc": Metric(make_auc, True),
-    "pr_auc": Metric(make_pr_auc, True),
+    "auc": Metric(make_auc, True, is_share=True),
+    "pr_auc": Metric(make_pr_auc, True, is_share=True),
     "log_loss": Metric(make_log_loss, False),
-    "brier": Metric(make_brier, False),
+    "brier": Metric(make_brier, False, is_share=True),
     "ece": Metric(make_ece, False),
-    "accuracy": Metric(make_accuracy, True),
-    "precision": Metric(make_precision, True),
-    "recall": Metric(make_recall, True),
-    "f1": Metric(make_f1, True),
+    "accuracy": Metric(make_accuracy, True, is_share=True),
+    "precision": Metric(make_precision, True, is_share=True),
+    "recall": Metric(make_recall, True, is_share=True),
+    "f1": Metric(make_f1, True, is_share=True),
 }
 REGRESSION_METRICS: Mapping[str, Metric] = {
     "rmse": Metric(regression.make_rmse, False, "regression"),
@@ -137,16 +140,50 @@ REGRESSION_METRICS: Mapping[str, Metric] = {
     "r2": Metric(regression.make_r2, True, "regression"),
     "bias": Metric(regression.make_bias, None, "regression"),
 }
-METRICS: Mapping[str, Metric] = {**BINARY_METRICS, **REGRESSION_METRICS}
+MULTICLASS_METRICS: Mapping[str, Metric] = {
+    "log_loss": Metric(multiclass.make_log_loss, False, "multiclass"),
+    "macro_auc": Metric(multiclass.make_macro_auc, True, "multiclass", is_share=True),
+    "accuracy": Metric(multiclass.make_accuracy, True, "multiclass", is_share=True),
+    "balanced_accuracy": Metric(multiclass.make_balanced_accuracy, True, "multiclass", is_share=True),
+    "macro_f1": Metric(multiclass.make_macro_f1, True, "multiclass", is_share=True),
+    "ece": Metric(multiclass.make_top_ece, False, "multiclass"),
+}
+METRICS: Mapping[Task, Mapping[str, Metric]] = {
+    "binary": BINARY_METRICS,
+    "multiclass": MULTICLASS_METRICS,
+    "regression": REGRESSION_METRICS,
+}
+"""Task to its metrics, by name."""
 
 
-def list_metrics(task: Task) -> dict[str, Metric]:
-    """Return the metrics of a task, by name."""
-    return {name: metric for name, metric in METRICS.items() if metric.task == task}
+def list_metrics(task: Task, classes: Sequence[str] = ()) -> dict[str, Metric]:
+    """Return the metrics of a task, by name.
+
+    Args:
+        task: what the models predict.
+        classes: classes of a multiclass model. Each has a metric, its recall: `name_recall` gives its name.
+    """
+    recalls = {
+        name_recall(name): Metric(partial(multiclass.make_recall, number=number), True, "multiclass", is_share=True)
+        for number, name in enumerate(classes)
+    }
+    return {**METRICS[task], **recalls}
+
+
+def name_recall(class_name: str) -> str:
+    """Return the name of the metric that is the recall of a class."""
+    return f"recall/{class_name}"
+
+
+def is_recall(metric: str) -> bool:
+    """Return whether this is the name of the recall of a class."""
+    return metric.startswith(name_recall(""))
 
 
 def find_metric(metric: str | MetricMaker | Metric) -> Metric:
-    """Return the metric of that name. A maker becomes a metric of binary models; a metric is returned unchanged.
+    """Return the metric of that name, that of binary models where several tasks have one.
+
+    A maker becomes a metric of binary models; a metric is returned unchanged.
 
     For a threshold other than 0.5, give a maker such as `functools.partial(make_f1, threshold=0.3)`.
 
@@ -157,9 +194,10 @@ def find_metric(metric: str | MetricMaker | Metric) -> Metric:
         return metric
     if callable(metric):
         return Metric(metric, None)
-    if metric not in METRICS:
-        raise SpecError(f"there is no metric {metric!r}.", f"Known: {', '.join(METRICS)}.")
-    return METRICS[metric]
+    known_metrics = {**MULTICLASS_METRICS, **REGRESSION_METRICS, **BINARY_METRICS}
+    if metric not in known_metrics:
+        raise SpecError(f"there is no metric {metric!r}.", f"Known: {', '.join(known_metrics)}.")
+    return known_metrics[metric]
 
 
 def compute_metric(

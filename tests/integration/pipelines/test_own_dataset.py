@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -149,6 +150,84 @@ def test_a_regression_is_trained_judged_served_and_compared_with_its_labels(
     assert outcomes["outcomes"] > 100
     drift = run_in_project("drift", *identity, "--dataset", "arrivals", "--window-days", "2")
     assert drift["outcome"] == "none", drift["reasons"]
+
+
+CLASS_SOURCE = """
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.datasets.flights import source
+
+class Source(source.FlightsSource):
+    def read(self, partition):
+        rows = super().read(partition).read_all()
+        delay = rows["arr_delay"]
+        label = pc.if_else(pc.greater(delay, 30), "late", pc.if_else(pc.less(delay, 0), "early", "on time"))
+        rows = rows.append_column("arrival", label)
+        return pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())
+
+def open_source(folder=None):
+    return Source(folder or source.find_package_data())
+"""
+MULTICLASS = DESCRIPTION.replace('label="late"', 'label="arrival", task="multiclass"').replace(
+    '"late"),', '"late", "arrival"),'
+)
+MULTICLASS_POLICY = {
+    "min_rows": 100,
+    "group_by": "date",
+    "min_groups": 2,
+    "bounds": {"accuracy": {"at_least": 0.05}, "recall/on time": {"at_least": 0.0}},
+    "baseline": [],
+    "stability": {"max_drop": 0.9},
+    "max_solo_auc": 0.9,
+}
+
+
+def test_a_multiclass_model_is_trained_judged_served_and_compared_with_its_labels(
+    project: Path, run_in_project: Callable[..., Any], request: pytest.FixtureRequest
+) -> None:
+    """The model is promoted, and a second one is then compared with it as champion."""
+    (project / "datasets/arrivals/__init__.py").write_text(MULTICLASS)
+    (project / "datasets/arrivals/source.py").write_text(CLASS_SOURCE)
+    (project / "params.yaml").write_text(yaml.safe_dump({**PARAMS, "gate": {"policy": MULTICLASS_POLICY}}))
+    model = name_for_test("multiclass-", request.node.name)
+    run_in_project("backfill", "--first", "2013-01-01", "--last", "2013-01-13")
+    run_in_project("snapshot")
+    run_in_project("preprocess")
+    run_in_project("train")
+    evaluation = run_in_project("evaluate", "--register-as", model)
+    metrics = evaluation["metrics"]
+    assert {"log_loss", "macro_auc", "accuracy", "ece", "recall/early", "recall/on time"} <= metrics.keys()
+    assert 0.3 < metrics["accuracy"] < 0.99
+    assert (project / "data/evaluation/evaluation.png").exists()
+    confusion = (project / "data/evaluation/plots/confusion.csv").read_text().splitlines()
+    assert (confusion[0], len(confusion)) == ("label,predicted,rows", 10)
+    identity = ("--model-name", model, "--version", evaluation["version"])
+    verdict = run_in_project("gate", *identity)
+    outcomes = {check["name"]: check["outcome"] for check in verdict["checks"]}
+    assert verdict["outcome"] == "passed", verdict["reason"]
+    assert outcomes["the packaged model can be loaded where the project's code is not"] == "passed"
+    assert outcomes["difference between the scores of the packaged model and of the training"] == "passed"
+    run_in_project("promote", *identity, "--verdict", "data/verdict.json")
+    for day in ("2013-01-12", "2013-01-13"):
+        scored = run_in_project("score", "--partition", day, "--model-name", model)
+        profile = run_in_project("profile", "--partition", day, *identity, "--rows", scored["rows"])
+        assert profile["rows"] >= profile["labelled"] > 100
+    outcomes = run_in_project("outcomes", "--partition", "2013-01-12", "--model-name", model)
+    assert outcomes["outcomes"] > 100
+    rows = pq.read_table(scored["rows"]).to_pandas()
+    assert set(rows["predicted"]) <= {"early", "late", "on time"}
+    assert (rows["is_right"].dropna() == (rows["predicted"] == rows["arrival"])[rows["is_right"].notna()]).all()
+    assert rows["score"].between(1 / 3, 1).all()
+    drift = run_in_project(
+        "drift", "--partition", "2013-01-13", *identity, "--window-days", "2", "--dataset", "arrivals"
+    )
+    assert drift["outcome"] == "none", drift["reasons"]
+    run_in_project("train", "--hyperparameters", json.dumps({"num_round": 5}))
+    second = run_in_project("evaluate", "--register-as", model)
+    verdict = run_in_project("gate", "--model-name", model, "--version", second["version"])
+    assert verdict["champion"] == evaluation["version"]
+    assert "macro_auc against the champion's" in {check["name"] for check in verdict["checks"]}
 
 
 def test_leeway_datasets_names_other_folders(home: Path, tmp_path: Path, commands: Any) -> None:

@@ -184,5 +184,5 @@ def test_what_compares_aucs_refuses_a_regression() -> None:
 
 
 def test_refuses_an_unknown_task() -> None:
-    with pytest.raises(SpecError, match=r"delays has the task 'ranking'\. Known: binary, regression"):
+    with pytest.raises(SpecError, match=r"delays has the task 'ranking'\. Known: binary, multiclass, regression"):
         Dataset(name="delays", key=("date",), label="delay", task="ranking")  # type: ignore[arg-type]

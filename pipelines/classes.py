@@ -1,0 +1,75 @@
+"""The classes of a multiclass model: their names, the numbers of the labels, and the columns of their probabilities.
+
+The module is part of the training job's source bundle and of the MLflow model, so it imports only pandas, numpy and the
+standard library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipelines.score_columns import PREDICTED, SCORE, SCORE_PREFIX, name_score_columns
+
+
+def predict_classes(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns `predicted` and `score`: the class with the largest probability, and this probability.
+
+    Args:
+        scores: a column for each class, and no missing value.
+    """
+    values = scores.to_numpy(dtype=float)
+    predicted_classes = scores.columns.to_numpy(dtype=object)[values.argmax(axis=1)]
+    return pd.DataFrame({PREDICTED: predicted_classes, SCORE: values.max(axis=1)}, index=scores.index)
+
+
+def list_classes(labels: pd.Series[Any]) -> list[str]:
+    """List the names of the classes that are in the labels: texts in their order, or numbers in theirs."""
+    return [str(value) for value in sorted(labels.dropna().unique())]
+
+
+def number_labels(labels: pd.Series[Any], classes: Sequence[str]) -> np.ndarray[Any, Any]:
+    """Return the place of each label in `classes`, shape (rows,).
+
+    Raises:
+        ValueError: a label is no class.
+    """
+    numbers = pd.Index(classes).get_indexer(pd.Index(labels.astype(str)))
+    if (numbers < 0).any():
+        unknown_label = labels[numbers < 0].iloc[0]
+        raise ValueError(f"the label {unknown_label!r} is not one of the classes {', '.join(classes)[:200]}")
+    return np.asarray(numbers)
+
+
+def tabulate_scores(scores: Any) -> pd.DataFrame:
+    """Return the columns of a file of scores: `score`, or one column for each class.
+
+    Args:
+        scores: what a model returned: a number for each row, or a frame with a column for each class.
+    """
+    if isinstance(scores, pd.DataFrame):
+        return scores.add_prefix(SCORE_PREFIX)
+    return pd.DataFrame({SCORE: np.asarray(scores, dtype=float)})
+
+
+def select_scores(scores: Any, classes: Sequence[str]) -> np.ndarray[Any, Any]:
+    """Return what a model returned as numbers: shape (rows,), or (rows, classes) where there are classes.
+
+    A class that the model does not know has the probability 0.
+    """
+    if classes:
+        scores = pd.DataFrame(scores).reindex(columns=list(classes), fill_value=0.0)
+    return np.asarray(scores, dtype=float)
+
+
+def read_scores(rows: pd.DataFrame, classes: Sequence[str]) -> np.ndarray[Any, Any]:
+    """Return the scores of rows that `tabulate_scores` added to; shape (rows,), or (rows, classes).
+
+    Raises:
+        KeyError: a column is missing.
+    """
+    columns = name_score_columns(classes)
+    return rows[columns if classes else SCORE].to_numpy(dtype=float)

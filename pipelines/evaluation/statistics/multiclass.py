@@ -1,0 +1,84 @@
+"""Make the metrics of a multiclass model as functions of the rows' weights, like those of `weighted`.
+
+Each maker takes the number of each row's class, shape (rows,), and the probabilities of the classes, shape (rows,
+classes). It returns a function of weights of shape (draws, rows). With weights of 1, the metric equals that of
+scikit-learn. A mean over classes leaves out, in each draw, those for which the metric cannot be computed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pipelines.evaluation.statistics.inputs import Array
+from pipelines.evaluation.statistics.sums import (
+    ALL,
+    MeanOfMetrics,
+    RowValues,
+    WeightedAuc,
+    WeightedMetric,
+    WeightedSums,
+    divide,
+    make_mean,
+)
+
+
+def make_log_loss(label: Array, score: Array) -> WeightedMetric:
+    """Make the mean negative log likelihood, nats, of probabilities that are clipped to eps of float64."""
+    likelihood = score[np.arange(len(label)), label]
+    return make_mean(-np.log(np.clip(likelihood, np.finfo(np.float64).eps, 1.0)))
+
+
+def make_accuracy(label: Array, score: Array) -> WeightedMetric:
+    """Make the share of rows whose class has the largest probability; of equal ones, the first class counts."""
+    return make_mean((find_predicted_classes(score) == label).astype(np.float64))
+
+
+def make_balanced_accuracy(label: Array, score: Array) -> WeightedMetric:
+    """Make the mean of the recalls of the classes."""
+    return MeanOfMetrics([make_recall(label, score, number) for number in np.unique(label)])
+
+
+def make_macro_auc(label: Array, score: Array) -> WeightedMetric:
+    """Make the mean over classes of the AUC of the class against all others."""
+    return MeanOfMetrics([WeightedAuc(label == number, score[:, number]) for number in np.unique(label)])
+
+
+def make_macro_f1(label: Array, score: Array) -> WeightedMetric:
+    """Make the mean over classes of the harmonic mean of precision and recall."""
+    predicted = find_predicted_classes(score)
+    return MeanOfMetrics([_make_f1(label, predicted, number) for number in np.union1d(label, predicted)])
+
+
+def make_recall(label: Array, score: Array, number: int) -> WeightedSums:
+    """Make the share of the rows of a class that are predicted as this class."""
+    rows = np.flatnonzero(label == number)
+    hits = (find_predicted_classes(score[rows]) == number).astype(np.float64)
+    terms: list[RowValues] = [(rows, hits), (rows, np.ones(len(rows)))]
+    return WeightedSums(terms, lambda total, count: divide(total, count, np.nan))
+
+
+def make_top_ece(label: Array, score: Array) -> WeightedMetric:
+    """Make the expected calibration error of the predicted class's probability (Guo et al. 2017, ICML)."""
+    from pipelines.evaluation.statistics.weighted import make_ece
+
+    is_right, confidence = measure_top_class(label, score)
+    return make_ece(is_right, confidence)
+
+
+def measure_top_class(label: Array, score: Array) -> tuple[Array, Array]:
+    """Return whether the predicted class of each row is right, and its probability; each of shape (rows,)."""
+    return find_predicted_classes(score) == label, np.clip(score.max(axis=1), 0.0, 1.0)
+
+
+def find_predicted_classes(score: Array) -> Array:
+    """Return the number of the class with the largest probability; shape (rows,)."""
+    return np.asarray(np.argmax(score, axis=1))
+
+
+def _make_f1(label: Array, predicted: Array, number: int) -> WeightedSums:
+    is_label, is_predicted = label == number, predicted == number
+    terms: list[RowValues] = [
+        (ALL, (is_label & is_predicted).astype(np.float64)),
+        (ALL, (is_label.astype(np.float64) + is_predicted) / 2),
+    ]
+    return WeightedSums(terms, lambda total, count: divide(total, count, np.nan))

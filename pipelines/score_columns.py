@@ -1,0 +1,32 @@
+"""The names of the columns of scores.
+
+The module is part of the training job's source bundle and of the MLflow model, and imports only the standard library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+SCORE = "score"
+"""Column of the score: of the only one, or in a table of predictions the probability of the predicted class."""
+SCORE_PREFIX = "score_"
+"""An evaluation of a multiclass model has a column with this prefix for each class."""
+PREDICTED = "predicted"
+"""Column of the class that a multiclass model predicts."""
+IS_RIGHT = "is_right"
+"""Column that says whether the predicted class is the label; null where the label is not known."""
+
+
+def is_score_column(name: str, *, has_classes: bool) -> bool:
+    """Return whether the files and tables of scores use this name, so that no key, feature or label may have it.
+
+    Args:
+        name: name of a column, in lower case.
+        has_classes: whether the model is multiclass, which has more such columns.
+    """
+    return name == SCORE or (has_classes and (name in {PREDICTED, IS_RIGHT} or name.startswith(SCORE_PREFIX)))
+
+
+def name_score_columns(classes: Sequence[str]) -> list[str]:
+    """Return the names of the columns of scores in an evaluation; without classes, it is one."""
+    return [f"{SCORE_PREFIX}{name}" for name in classes] or [SCORE]

@@ -1,0 +1,138 @@
+"""Test the gate of a multiclass model on simulated days: what passes, what fails, and what it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipelines.errors import DataError, SpecError
+from pipelines.evaluation.gates import FAILED, PASSED, UNDECIDED, Policy
+from pipelines.evaluation.gates.holdout import Holdout
+from pipelines.evaluation.gates.judge import Evidence, judge
+from pipelines.evaluation.gates.task_policy import complete_policy
+from pipelines.evaluation.report.report import write_report
+from pipelines.evaluation.statistics.weighted import list_metrics
+
+DAYS, ROWS_PER_DAY = 60, 120
+CLASSES = ("early", "late", "on time")
+SHARES = np.array([0.6, 0.1, 0.3])
+POLICY = Policy(group_by="date", slices={"columns": ["airport"], "max_drop": 0.1})
+
+
+def build_holdout(strength: float = 1.5, champion_strength: float = 1.0, seed: int = 2) -> Holdout:
+    """Simulate probabilities of both models that know more of the class, the greater their strength."""
+    random, rows = np.random.default_rng(seed), DAYS * ROWS_PER_DAY
+    label = random.choice(3, size=rows, p=SHARES)
+    scores = []
+    for each_strength in (strength, champion_strength):
+        logits = random.normal(size=(rows, 3)) + each_strength * np.eye(3)[label] + np.log(SHARES)
+        scores.append(np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True))
+    frame = pd.DataFrame(
+        {
+            "date": pd.Timestamp("2013-03-01") + pd.to_timedelta(np.repeat(np.arange(DAYS), ROWS_PER_DAY), unit="D"),
+            "airport": random.choice(["EWR", "JFK", "LGA"], size=rows),
+            "leak": np.where(label == 1, 1.0, random.normal(size=rows)),
+        }
+    )
+    return Holdout(label, *scores, frame, SHARES, SHARES, task="multiclass", classes=CLASSES)
+
+
+def list_outcomes(
+    holdout: Holdout, policy: Policy = POLICY, features: tuple[str, ...] = ("airport",)
+) -> dict[str, str]:
+    return {check.name: check.outcome for check in judge(Evidence(holdout, features), policy).checks}
+
+
+def test_a_good_model_passes_the_default_policy() -> None:
+    outcomes = list_outcomes(build_holdout())
+    assert set(outcomes.values()) == {PASSED}, outcomes
+    assert {
+        "macro_auc",
+        "macro_auc, leakage",
+        "log_loss against the label's class shares in training",
+        "macro_auc against the champion's",
+        "accuracy against the champion's in the slices of airport",
+        "accuracy of the holdout's weeks",
+    } <= outcomes.keys()
+
+
+def test_a_worse_model_fails_against_the_champion() -> None:
+    outcomes = list_outcomes(build_holdout(strength=0.5))
+    assert outcomes["macro_auc against the champion's"] == FAILED
+
+
+def test_a_model_without_information_fails_against_the_class_shares() -> None:
+    holdout = build_holdout()
+    noise = np.random.default_rng(1).dirichlet(np.ones(3), size=len(holdout.label))
+    outcomes = list_outcomes(replace(holdout, candidate_score=noise))
+    assert outcomes["macro_auc"] == FAILED
+    assert outcomes["log_loss against the label's class shares in training"] == FAILED
+
+
+@pytest.mark.parametrize(("bound", "outcome"), [(0.05, PASSED), (0.99, FAILED)])
+def test_the_recall_of_a_class_has_a_bound(bound: float, outcome: str) -> None:
+    policy = Policy(group_by="date", bounds={"recall/late": {"at_least": bound}})
+    assert list_outcomes(build_holdout(), policy)["recall/late"] == outcome
+
+
+def test_the_calibration_error_has_the_method_without_bias() -> None:
+    policy = Policy(group_by="date", bounds={"ece": {"at_most": 0.5}}, stability=None, max_solo_auc=None)
+    assert list_outcomes(build_holdout(), policy)["ece"] == PASSED
+
+
+def test_a_feature_that_tells_one_class_from_the_others_is_a_leak() -> None:
+    holdout = build_holdout()
+    leak = holdout.features.assign(leak=np.where(holdout.label == 1, 5.0, holdout.features["leak"]))
+    outcomes = list_outcomes(replace(holdout, features=leak), features=("airport", "leak"))
+    assert outcomes["AUC of one feature alone (leak)"] == FAILED
+
+
+def test_few_days_are_undecided() -> None:
+    holdout = build_holdout()
+    rows = slice(0, 5 * ROWS_PER_DAY)
+    assert holdout.champion_score is not None
+    few = replace(
+        holdout,
+        label=holdout.label[rows],
+        candidate_score=holdout.candidate_score[rows],
+        champion_score=holdout.champion_score[rows],
+        features=holdout.features.iloc[rows],
+    )
+    assert list_outcomes(few)["macro_auc"] == UNDECIDED
+
+
+def test_a_metric_of_another_task_and_an_unknown_class_are_refused() -> None:
+    for name in ("auc", "rmse", "recall/never"):
+        policy = Policy(bounds={name: {"at_least": 0.1}})
+        with pytest.raises(SpecError, match=r"which models of the task multiclass do not have\. They have log_loss"):
+            list_outcomes(build_holdout(), policy)
+    before_training = Policy(bounds={"recall/never": {"at_least": 0.1}})
+    metrics = list_metrics("multiclass")
+    assert complete_policy(before_training, "multiclass", metrics, are_classes_known=False).bounds
+    with pytest.raises(SpecError, match="which models of the task binary do not have"):
+        complete_policy(before_training, "binary", list_metrics("binary"), are_classes_known=False)
+
+
+def test_scores_of_another_shape_are_refused() -> None:
+    holdout = build_holdout()
+    with pytest.raises(DataError, match="the candidate has"):
+        replace(holdout, candidate_score=holdout.candidate_score[:, :2])
+
+
+def test_the_report_has_the_pictures_of_a_multiclass_model(tmp_path: Path) -> None:
+    holdout = build_holdout()
+    judgement = judge(Evidence(holdout, ("airport",)), POLICY)
+    verdict: dict[str, Any] = {
+        "outcome": PASSED, "reason": "", "facts": {}, "differences": {}, "next_steps": [], "days_needed": None,
+        "model_name": "", "version": "", "champion": "", "needs_approval": False,
+        "checks": [check.model_dump(mode="json") for check in judgement.checks],
+    }  # fmt: skip
+    write_report(tmp_path / "report", verdict, holdout, judgement, POLICY, {"airport": 1.0})
+    assert {path.name for path in (tmp_path / "report").iterdir()} == {
+        "report.html", "classes.png", "reliability.png", "parts.png",
+    }  # fmt: skip
