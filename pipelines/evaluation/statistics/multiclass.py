@@ -57,14 +57,6 @@ def make_recall(label: Array, score: Array, number: int) -> WeightedSums:
     return WeightedSums(terms, lambda total, count: divide(total, count, np.nan))
 
 
-def make_top_ece(label: Array, score: Array) -> WeightedMetric:
-    """Make the expected calibration error of the predicted class's probability (Guo et al. 2017, ICML)."""
-    from pipelines.evaluation.statistics.weighted import make_ece
-
-    is_right, confidence = measure_top_class(label, score)
-    return make_ece(is_right, confidence)
-
-
 def measure_top_class(label: Array, score: Array) -> tuple[Array, Array]:
     """Return whether the predicted class of each row is right, and its probability; each of shape (rows,)."""
     return find_predicted_classes(score) == label, np.clip(score.max(axis=1), 0.0, 1.0)

@@ -80,6 +80,11 @@ def make_ece(label: Array, score: Array) -> WeightedMetric:
     return WeightedSums(terms, lambda rows, *gaps: divide(np.abs(gaps).sum(axis=0), rows, np.nan))
 
 
+def make_top_ece(label: Array, score: Array) -> WeightedMetric:
+    """Make the expected calibration error of the predicted class's probability (Guo et al. 2017, ICML)."""
+    return make_ece(*multiclass.measure_top_class(label, score))
+
+
 def split_into_bins(score: Array) -> list[Array]:
     """Return the rows of each bin of the calibration error, lowest scores first; fewer bins if there are fewer rows."""
     return [bin_rows for bin_rows in np.array_split(np.argsort(score, kind="stable"), BINS) if len(bin_rows)]
@@ -146,7 +151,7 @@ MULTICLASS_METRICS: Mapping[str, Metric] = {
     "accuracy": Metric(multiclass.make_accuracy, True, "multiclass", is_share=True),
     "balanced_accuracy": Metric(multiclass.make_balanced_accuracy, True, "multiclass", is_share=True),
     "macro_f1": Metric(multiclass.make_macro_f1, True, "multiclass", is_share=True),
-    "ece": Metric(multiclass.make_top_ece, False, "multiclass"),
+    "ece": Metric(make_top_ece, False, "multiclass"),
 }
 METRICS: Mapping[Task, Mapping[str, Metric]] = {
     "binary": BINARY_METRICS,

@@ -292,6 +292,8 @@ def test_the_training_uses_the_files_of_the_package_before_the_defaults(add_fold
 
 TEXT_LABEL = DESCRIPTION.replace('label="late"', 'label="tailnum", task="regression"')
 NUMBER_LABEL = DESCRIPTION.replace('label="late"', 'label="arr_delay"')
+NO_CLASS = DESCRIPTION.replace('label="late"', 'label="weather_temp", task="multiclass"')
+TWO_CLASSES = DESCRIPTION.replace('label="late"', 'label="late", task="multiclass"')
 NO_LABEL = DESCRIPTION.replace('label="late"', 'label="delayed"')
 
 
@@ -301,6 +303,8 @@ NO_LABEL = DESCRIPTION.replace('label="late"', 'label="delayed"')
         (NUMBER_LABEL, "the label arr_delay of arrivals is int32: it must be true or false"),
         (TEXT_LABEL, "the label tailnum of arrivals is string: it must be an integer or a float"),
         (NO_LABEL, "the rows of arrivals have no column delayed, its label"),
+        (NO_CLASS, "the label weather_temp of arrivals is double: it must be a text or an integer"),
+        (TWO_CLASSES, "the label late of arrivals is bool: it must be a text or an integer"),
     ],
 )
 def test_a_label_that_does_not_fit_the_task_is_refused_before_a_day_is_published(
@@ -315,6 +319,7 @@ def test_a_label_that_does_not_fit_the_task_is_refused_before_a_day_is_published
     assert Lake.open().count_rows_by_day("arrivals") == {}
 
 
+CLASSES = DESCRIPTION.replace('label="late"', 'label="dest", task="multiclass"')
 REGRESSION = DESCRIPTION.replace('label="late"', 'label="arr_delay", task="regression"')
 
 
@@ -328,6 +333,13 @@ REGRESSION = DESCRIPTION.replace('label="late"', 'label="arr_delay", task="regre
             "arr_delay",
             lambda day: pa.scalar(float("inf") if day == 9 else float(day)),
             "[0-9]+ of [0-9]+ rows of holdout have a label that is NaN or infinite",
+        ),
+        (CLASSES, "dest", lambda day: pa.scalar("BOS"), "each row of train has the label BOS"),
+        (
+            CLASSES,
+            "dest",
+            lambda day: pa.scalar("new" if day == 9 else ("BOS", "LAX")[day % 2]),
+            "[0-9]+ rows of holdout have a label that no row of train has, such as 'new'",
         ),
     ],
 )

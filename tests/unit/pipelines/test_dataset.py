@@ -100,3 +100,11 @@ def test_refuses_a_broken_schema(tmp_path: Path) -> None:
     (tmp_path / "schema.json").write_text('{"features": {}}')
     with pytest.raises(DataError, match="holds no model"):
         load_dataset("flights").load_model(tmp_path)
+
+
+@pytest.mark.parametrize("column", ["predicted", "is_right", "score_late"])
+def test_a_multiclass_model_reserves_more_names(column: str) -> None:
+    fields: dict[str, Any] = {"name": "x", "key": ("date",), "label": "y", "features": {column: "number"}}
+    with pytest.raises(SpecError, match=f"x has a column {column}, a name that the tables of predictions use"):
+        Dataset(**fields, task="multiclass")
+    assert Dataset(**fields).features == {column: "number"}, "the negative control"
