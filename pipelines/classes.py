@@ -59,9 +59,14 @@ def select_scores(scores: Any, classes: Sequence[str]) -> np.ndarray[Any, Any]:
     """Return what a model returned as numbers: shape (rows,), or (rows, classes) where there are classes.
 
     A class that the model does not know has the probability 0.
+
+    Raises:
+        ValueError: there are classes, and the model returned no frame.
     """
+    if classes and not isinstance(scores, pd.DataFrame):
+        raise ValueError("the model returned no column for each class")
     if classes:
-        scores = pd.DataFrame(scores).reindex(columns=list(classes), fill_value=0.0)
+        scores = scores.reindex(columns=list(classes), fill_value=0.0)
     return np.asarray(scores, dtype=float)
 
 

@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
+from mlflow.entities.model_registry import ModelVersion
 
-from pipelines.dataset import Dataset
+from pipelines.dataset import Dataset, Task
+from pipelines.errors import DataError
 from pipelines.evaluation.gates import Policy
 from pipelines.evaluation.gates.inputs import read_holdout
 from pipelines.evaluation.gates.judge import Evidence
@@ -42,6 +44,8 @@ def collect_evidence(
         ServiceError: MLflow does not answer. A retry can help.
     """
     champion, days_newer = candidate.champion, candidate.days_newer
+    if champion:
+        check_task(champion, dataset.task)
     # A champion of a later moment may have been trained on this holdout: a comparison with its scores would be unfair.
     is_fair = champion is not None and (days_newer or 0) >= 0
     holdout = read_holdout(dataset, features, evaluation, load_scorer(champion) if champion and is_fair else None)
@@ -54,6 +58,21 @@ def collect_evidence(
         package=_measure_candidate(candidate, sample, policy.serving.batch_rows) if policy.serving else None,
         cost_usd=read_cost_usd(candidate.version),
     )
+
+
+def check_task(champion: ModelVersion, task: Task) -> None:
+    """Check that the champion is a model of this task. A version from before the tag `leeway.task` passes.
+
+    Raises:
+        DataError: it is a model of another task. A retry cannot help.
+    """
+    champion_task = champion.tags.get("leeway.task", task)
+    if champion_task != task:
+        message = (
+            f"the champion, {champion.name} version {champion.version}, is a model of the task {champion_task}, and "
+            f"the candidate of the task {task}: they cannot be compared."
+        )
+        raise DataError(message, "Register models of another task under another name.")
 
 
 def _measure_candidate(candidate: RegisteredCandidate, sample: pd.DataFrame, batch_rows: int) -> PackageMeasurements:

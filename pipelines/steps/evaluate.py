@@ -249,12 +249,13 @@ def _register_candidate(
     with s3.open_folder(spec.model, "model") as folder, s3.open_folder(spec.record, "training") as record:
         # The gate, `reproduce` and profiles look for these names, whatever the files are called here.
         evidence = {"evaluation": spec.evaluation, "training": record, "snapshot.json": spec.snapshot}
+        rows = {"train": rows_train, "holdout": len(holdout)}
         evidence |= {"dvc.lock": spec.lock, PARAMS_FILE: spec.lock.with_name(PARAMS_FILE)}
         candidate = Candidate(
             dataset=dataset,
             folder=folder,
             model_digest=result.model_digest,
-            tags=lineage.build_tags(origin, {"train": rows_train, "holdout": len(holdout)}, spec.lineage),
+            tags=lineage.build_tags(origin, rows, {"task": dataset.task, **spec.lineage}),
             digest=compute_candidate_digest(result.model_digest, spec.features, spec.snapshot),
             training_job=spec.training_job or _read_job_name(record),
             metrics=result.metrics,

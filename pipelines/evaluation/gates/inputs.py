@@ -44,7 +44,7 @@ def read_holdout(
     return Holdout(
         label=read_labels(rows[dataset.label], classes),
         candidate_score=_read_candidate_scores(dataset, evaluation, rows, classes),
-        champion_score=select_scores(score_champion(rows), classes) if score_champion else None,
+        champion_score=_read_champion_scores(score_champion(rows), classes) if score_champion else None,
         features=rows,
         base_rate=compute_rate(train[dataset.label], classes),
         last_week_rate=compute_rate(_select_last_week(train)[dataset.label], classes),
@@ -73,6 +73,14 @@ def read_labels(labels: pd.Series[Any], classes: Sequence[str]) -> Array:
         return number_labels(labels, classes)
     except ValueError as error:
         raise DataError(f"{error} of train.", "Run `preprocess` again.") from None
+
+
+def _read_champion_scores(scores: Any, classes: Sequence[str]) -> Array:
+    try:
+        return select_scores(scores, classes)
+    except ValueError:
+        message = "the champion does not predict classes, and cannot be compared."
+        raise DataError(message, "Register models of another task under another name.") from None
 
 
 def _read_candidate_scores(dataset: Dataset, evaluation: Path, rows: pd.DataFrame, classes: Sequence[str]) -> Array:

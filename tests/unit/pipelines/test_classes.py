@@ -46,6 +46,9 @@ def test_scores_are_read_as_they_were_tabulated() -> None:
 def test_a_class_that_the_champion_does_not_know_has_the_probability_zero() -> None:
     scores = classes.select_scores(SCORES.drop(columns="late"), NAMES)
     assert scores.tolist() == [[0.2, 0.0, 0.3], [0.6, 0.0, 0.3]]
+    assert classes.select_scores(np.array([0.5, 0.25]), []).tolist() == [0.5, 0.25]
+    with pytest.raises(ValueError, match="no column for each class"):
+        classes.select_scores(np.array([0.5, 0.25]), NAMES)
 
 
 def test_rows_have_the_predicted_class_and_whether_it_is_right() -> None:
