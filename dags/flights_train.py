@@ -62,6 +62,7 @@ with DAG(
     guard = GuardOperator(task_id="guard", dataset="flights", model_name="flights")
     preprocess = DvcReproOperator(
         task_id="preprocess",
+        model_name="flights",
         targets=["preprocess"],
         refresh=["snapshot"],
         overrides={"snapshot": {"missing": "fail"}},

@@ -1,77 +1,110 @@
-"""Read params.yaml: one section per step, each with fields of that step's Spec. No other module reads the file."""
+"""Read the parameters of the steps: params.yaml, and models/NAME.yaml where a project has several models.
+
+A file has one section per step, each with fields of that step's Spec. No other module reads these files.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from pipelines.errors import SpecError
-from pipelines.settings import PARAMS_FILE
+from pipelines.settings import MODELS_FOLDER, PARAMS_FILE
 from pipelines.steps import STEPS, load_spec_class
 
+Sections = dict[str, dict[str, Any]]
 
-def load(folder: Path) -> dict[str, dict[str, Any]]:
-    """Read and check every section of `folder`/params.yaml.
+
+def load(folder: Path, model: str = "") -> Sections:
+    """Read and check every section of `folder`/params.yaml, with the keys that `folder`/models/MODEL.yaml replaces.
 
     All sections are checked at once, so that a typo in the last step's section is found before the first step runs.
 
+    Args:
+        folder: folder of the project, or of a workspace.
+        model: name of the model; empty: params.yaml alone. In a project without models/, params.yaml alone counts for
+            every model.
+
     Returns:
-        Step name to the fields that the file sets. Empty where there is no such file.
+        Step name to the fields that the files set. Empty where there are no such files.
 
     Raises:
-        SpecError: the file is not YAML, a section or a key is unknown, or a value is wrong. A retry cannot help.
+        SpecError: a file is not YAML, a section or a key is unknown, a value is wrong, or the project has models/ but
+            not this model. A retry cannot help.
     """
-    path = folder / PARAMS_FILE
-    if not path.exists():
-        return {}
-    sections = _read_sections(path)
-    for name, section in sections.items():
-        _check_section(path, name, section)
-    return sections
+    sections = _load_file(folder, PARAMS_FILE)
+    names = list_models(folder) if model else []
+    if not names:
+        return sections
+    if model not in names:
+        message = f"there is no model {model[:100]!r}: {MODELS_FOLDER}/{model[:100]}.yaml does not exist."
+        raise SpecError(message, f"The models are {', '.join(names)}.")
+    return merge(sections, _load_file(folder, f"{MODELS_FOLDER}/{model}.yaml"))
 
 
-def load_section(folder: Path, step: str) -> dict[str, Any]:
-    """Read the fields that `folder`/params.yaml sets for one step; empty where it sets none.
+def list_models(folder: Path) -> list[str]:
+    """List the models that have a file of parameters in `folder`/models, sorted by name."""
+    return sorted(path.stem for path in (folder / MODELS_FOLDER).glob("*.yaml"))
+
+
+def merge(sections: Mapping[str, Mapping[str, Any]], others: Mapping[str, Mapping[str, Any]]) -> Sections:
+    """Return the sections with the keys of the others added; where both have a key, the value of the others counts."""
+    return {name: {**sections.get(name, {}), **others.get(name, {})} for name in {**sections, **others}}
+
+
+def load_section(folder: Path, step: str, model: str = "") -> dict[str, Any]:
+    """Read the fields that the parameters set for one step; empty where they set none. Arguments: as for `load`.
 
     Raises:
-        SpecError: as `load` does, for any section of the file. A retry cannot help.
+        SpecError: as `load` does, for any section of a file. A retry cannot help.
     """
-    return load(folder).get(step, {})
+    return load(folder, model).get(step, {})
 
 
-def load_value(folder: Path, step: str, field: str) -> Any:
-    """Read the value that `folder`/params.yaml sets for a field of a step; the field's default where it sets none.
+def load_value(folder: Path, step: str, field: str, model: str = "") -> Any:
+    """Read the value that the parameters set for a field of a step; the field's default where they set none.
 
     Raises:
         SpecError: as `load` does. A retry cannot help.
     """
-    return load_section(folder, step).get(field, load_spec_class(step).model_fields[field].default)
+    return load_section(folder, step, model).get(field, load_spec_class(step).model_fields[field].default)
 
 
-def _read_sections(path: Path) -> dict[str, Any]:
+def _load_file(folder: Path, name: str) -> Sections:
+    path = folder / name
+    if not path.exists():
+        return {}
+    sections = _read_sections(path, name)
+    for step, section in sections.items():
+        _check_section(name, step, section)
+    return sections
+
+
+def _read_sections(path: Path, origin: str) -> dict[str, Any]:
     try:
         sections = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "not valid"
-        raise SpecError(f"{path.name}{place}: {problem}.", "Correct the YAML there.") from None
+        raise SpecError(f"{origin}{place}: {problem}.", "Correct the YAML there.") from None
     except UnicodeDecodeError as error:
-        raise SpecError(f"{path.name}: not UTF-8 text ({error.reason}).", "Save the file as UTF-8.") from None
+        raise SpecError(f"{origin}: not UTF-8 text ({error.reason}).", "Save the file as UTF-8.") from None
     except ValueError as error:  # PyYAML 6 converts dates and does not wrap their errors: 2013-02-30
-        raise SpecError(f"{path.name}: a value is not valid ({error}).", "Correct the value.") from None
+        raise SpecError(f"{origin}: a value is not valid ({error}).", "Correct the value.") from None
     if not isinstance(sections, dict):
-        message = f"{path.name}: expected a mapping of step to its parameters, got {type(sections).__name__}."
+        message = f"{origin}: expected a mapping of step to its parameters, got {type(sections).__name__}."
         raise SpecError(message, "Write `STEP:`, and its keys below, indented.")
     return sections
 
 
-def _check_section(path: Path, name: str, section: Any) -> None:
+def _check_section(origin: str, name: str, section: Any) -> None:
     if name not in STEPS:
-        raise SpecError(f"{path.name}: unknown section {name!r}.", f"Known: {', '.join(STEPS)}.")
+        raise SpecError(f"{origin}: unknown section {name!r}.", f"Known: {', '.join(STEPS)}.")
     if not isinstance(section, dict):
-        raise SpecError(f"{path.name}: section {name!r} must be a mapping of keys, got {type(section).__name__}.")
+        raise SpecError(f"{origin}: section {name!r} must be a mapping of keys, got {type(section).__name__}.")
     # The command line may set fields that the file does not, such as a partition: a missing field is not an error here.
-    load_spec_class(name).check(section, origin=f"{path.name}, section {name!r}")
+    load_spec_class(name).check(section, origin=f"{origin}, section {name!r}")

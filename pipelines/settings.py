@@ -23,6 +23,8 @@ from pipelines.parameters import MAX_DAYS
 
 PARAMS_FILE = "params.yaml"
 """File of the project that holds the parameters of the steps; see `pipelines.params`."""
+MODELS_FOLDER = "models"
+"""Folder of the project with a file of parameters for each model, if it has several; see `pipelines.params`."""
 EXPERIMENTS = (".dvc", "tmp", "exps")
 """Folder of a project in which DVC runs experiments."""
 MAX_VALUE_CHARS = 60

@@ -161,7 +161,9 @@ def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> N
     try:
         fields = load_spec_class(step).model_fields
         option_values = {name: _parse_value(value, fields[name]) for name, value in options.items()}
-        values = params.load_section(settings().project, step) | _read_spec(spec_file) | option_values
+        given_values = _read_spec(spec_file) | option_values
+        model = str(given_values.get(load_spec_class(step).model_field) or "")
+        values = params.load_section(settings().project, step, model) | given_values
         if "dataset" in fields and fields["dataset"].is_required() and not values.get("dataset"):
             values["dataset"] = choose_dataset().name
         request = load_spec_class(step).parse(values, step)

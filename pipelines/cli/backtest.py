@@ -43,7 +43,7 @@ def write_report(
     from pipelines.steps.snapshot import SnapshotSpec
 
     default = SnapshotSpec.model_fields["label_delay_days"].default
-    delay = int(params.load_section(settings().project, "snapshot").get("label_delay_days", default))
+    delay = int(params.load_section(settings().project, "snapshot", model).get("label_delay_days", default))
     backtest = run_backtest(model, load_dataset(dataset or model), begin, end, delay, drop)
     folder = Path(out) if out else settings().home / "backtest" / model
     page = backtest_page.write_report(folder, backtest)

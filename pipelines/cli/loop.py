@@ -61,9 +61,9 @@ def show_status(
         "trigger": "drift",
         "drifted_columns": drifted_columns,
     }
-    spec = GuardSpec.parse({**params.load_section(settings().project, "guard"), **values}, "loop status")
+    spec = GuardSpec.parse({**params.load_section(settings().project, "guard", model), **values}, "loop status")
     history = Journal.open().read_state(model)
-    request = build_request(spec, NO_RUN, load_training_window(spec.dataset, spec.as_of).compute_window())
+    request = build_request(spec, NO_RUN, load_training_window(model, spec.dataset, spec.as_of).compute_window())
     hold_backs = {hold_back.guard: hold_back for hold_back in list_hold_backs(request, history, spec.policy)}
     for guard in GUARDS:
         hold_back = hold_backs.get(guard)

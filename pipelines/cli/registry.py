@@ -57,7 +57,7 @@ def check_aliases(
     from pipelines.registry.lifecycle import Journal, reconcile
     from pipelines.registry.versions import Registry
 
-    policy = params.load_section(settings().project, "promote").get("moved_by_hand", "put_back")
+    policy = params.load_section(settings().project, "promote", model).get("moved_by_hand", "put_back")
     keeps_alias = keep or (policy == "keep" and not put_back)
     write_line(f"{model}: {reconcile(Registry.open(), Journal.open(), model, keep=keeps_alias)}")
 

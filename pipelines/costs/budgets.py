@@ -5,7 +5,7 @@ A job that still runs is not in the ledger yet: trainings that start at the same
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
@@ -23,6 +23,8 @@ TOLERANCE_USD = 1e-9
 class PlannedTraining(Spec):
     """A training that has not started, and the budgets that it must fit into."""
 
+    model_field: ClassVar[str] = "model"
+
     region: str
     """AWS region, such as us-east-1."""
     instance_types: list[str] = Field(min_length=1)
@@ -35,6 +37,8 @@ class PlannedTraining(Spec):
     """Most that the training may cost, USD; no limit where it is not set."""
     project: str = ""
     """Project that pays; where it is not set, the one in section `budget` of params.yaml."""
+    model: str = ""
+    """Model to train; empty: none is named. Its file models/NAME.yaml may set another project and another budget."""
     month: Month = ""
     """Month whose budget is used (YYYY-MM); the current month in UTC where it is not set."""
     month_usd: Money | None = None
@@ -60,13 +64,13 @@ class BudgetVerdict(Result):
     """The reason in one line."""
 
 
-def find_paying_project(project: str) -> str:
-    """Return `project`; where it is empty, the project that params.yaml names.
+def find_paying_project(project: str, model: str = "") -> str:
+    """Return `project`; where it is empty, the project that the parameters of the model name.
 
     Raises:
-        SpecError: params.yaml is not valid. A retry cannot help.
+        SpecError: the parameters are not valid. A retry cannot help.
     """
-    return project or str(params.load_section(settings().project, "budget").get("project", ""))
+    return project or str(params.load_section(settings().project, "budget", model).get("project", ""))
 
 
 def check_budget(training: PlannedTraining) -> BudgetVerdict:

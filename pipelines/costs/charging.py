@@ -43,7 +43,7 @@ def charge_jobs(jobs: Sequence[Job], purpose: JobPurpose) -> list[Charge]:
         ConflictError: other writers kept changing the ledger. A retry can help.
     """
     prices = {name: find_price(name, purpose.region) for name in sorted({job.instance_type for job in jobs})}
-    purpose_fields = purpose.model_dump() | {"project": find_paying_project(purpose.project)}
+    purpose_fields = purpose.model_dump() | {"project": find_paying_project(purpose.project, purpose.model)}
     rows = [
         job.model_dump(include={"secondary_status", "failure_reason", "created", "started", "ended"})
         | compute_charge(job, prices[job.instance_type]).model_dump()

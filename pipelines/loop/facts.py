@@ -27,14 +27,14 @@ WORST_CASE_KEYS = {"region", "instance_types", "max_run_s"}
 """Keys of section budget of params.yaml that the worst-case cost is computed from."""
 
 
-def load_training_window(dataset: str, as_of: dt.date) -> WindowSpec:
-    """Load the window of a training as of a date: the section `snapshot` of params.yaml, with this date.
+def load_training_window(model: str, dataset: str, as_of: dt.date) -> WindowSpec:
+    """Load the window of a training of a model as of a date: section `snapshot` of its parameters, with this date.
 
     Raises:
         SpecError: the section is not valid, or names another dataset. A retry cannot help.
     """
-    origin = "params.yaml, section 'snapshot'"
-    section = {"dataset": dataset, **params.load_section(settings().project, "snapshot")}
+    origin = f"the parameters of {model}, section 'snapshot'"
+    section = {"dataset": dataset, **params.load_section(settings().project, "snapshot", model)}
     if section["dataset"] != dataset:
         message = f"{origin} trains on {section['dataset']}, and the dataset of this model is {dataset}."
         raise SpecError(message, "Correct one of them.")
@@ -74,16 +74,16 @@ def find_validation_failures(
             yield _describe_failure(row)
 
 
-def explain_budget_refusal() -> str:
-    """Explain why the budget does not allow the worst-case cost of a training; empty where it does.
+def explain_budget_refusal(model: str) -> str:
+    """Explain why the budget does not allow the worst-case cost of a training of the model; empty where it does.
 
     The text is also empty where section budget of params.yaml lacks a key of `WORST_CASE_KEYS`. The budget is that of
     the current month by wall-clock time: a replay of past days is paid for today.
     """
-    section = params.load_section(settings().project, "budget")
+    section = {"model": model, **params.load_section(settings().project, "budget", model)}
     if not section.keys() >= WORST_CASE_KEYS:
         return ""
-    verdict = check_budget(PlannedTraining.parse(section, "params.yaml, section 'budget'"))
+    verdict = check_budget(PlannedTraining.parse(section, f"the parameters of {model}, section 'budget'"))
     return "" if verdict.allowed else verdict.reason
 
 
@@ -99,12 +99,12 @@ def explain_age(model: str, dataset: Dataset, trained_as_of: dt.date, as_of: dt.
         trained_as_of: as_of of the version that scores. It counts where the loop knows no later training.
         as_of: moment of the next training. Only earlier trainings count, so a repeated call gives the same answer.
     """
-    policy = Policy.model_validate(params.load_section(settings().project, "guard").get("policy", {}))
+    policy = Policy.model_validate(params.load_section(settings().project, "guard", model).get("policy", {}))
     if not policy.max_age_days:
         return ""
     last_training = find_last_training(Journal.open().read_state(model), as_of)
     last_as_of = max(trained_as_of, last_training.as_of) if last_training else trained_as_of
-    max_age_days = min(policy.max_age_days, count_training_days(dataset, last_as_of))
+    max_age_days = min(policy.max_age_days, count_training_days(model, dataset, last_as_of))
     age_days = (as_of - last_as_of).days
     if age_days < max_age_days:
         return ""
@@ -113,20 +113,20 @@ def explain_age(model: str, dataset: Dataset, trained_as_of: dt.date, as_of: dt.
     )
 
 
-def count_training_days(dataset: Dataset, as_of: dt.date) -> int:
+def count_training_days(model: str, dataset: Dataset, as_of: dt.date) -> int:
     """Count the days of the training window as of a date, without those before the first published day; at least 1."""
-    window = load_training_window(dataset.name, as_of).compute_window()
+    window = load_training_window(model, dataset.name, as_of).compute_window()
     first_published = min(Lake.open().count_rows_by_day(dataset.published), default=window.train.first)
     return max(len(window.clip_to(first_published).train), 1)
 
 
-def select_quality_days(as_of: dt.date, policy: Policy) -> Days:
+def select_quality_days(model: str, as_of: dt.date, policy: Policy) -> Days:
     """Select the days before `as_of` whose validations must have passed: at least the window of drift, or none.
 
     Raises:
-        SpecError: params.yaml is not valid. A retry cannot help.
+        SpecError: the parameters of the model are not valid. A retry cannot help.
     """
-    window_days = int(params.load_value(settings().project, "drift", "window_days"))
+    window_days = int(params.load_value(settings().project, "drift", "window_days", model))
     count = window_days if policy.quality_days is None else policy.quality_days
     if 0 < count < window_days:
         log.warning("quality_days is %d, but drift looks at %d days: all of them are examined", count, window_days)

@@ -38,6 +38,7 @@ SHOWN_METRICS = {
 class EvaluateSpec(Spec):
     """What to evaluate, on what, and whether to register it."""
 
+    model_field: ClassVar[str] = "register_as"
     needs: ClassVar[Mapping[str, str]] = {"training_job": "register_as", "lineage": "register_as"}
 
     dataset: str = ""

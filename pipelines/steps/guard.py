@@ -92,8 +92,8 @@ def run(spec: GuardSpec) -> GuardResult:
     from pipelines.loop.journal import Journal
     from pipelines.loop.transitions import build_answer
 
-    window_spec = load_training_window(spec.dataset, spec.as_of)
-    _check_gate_policy(load_dataset(spec.dataset))
+    window_spec = load_training_window(spec.model_name, spec.dataset, spec.as_of)
+    _check_gate_policy(spec.model_name, load_dataset(spec.dataset))
     request = build_request(spec, resolve_run(spec.run), window_spec.compute_window())
     journal = Journal.open()
     event = journal.append_event(spec.model_name, lambda history: build_answer(request, history, spec.policy))
@@ -104,7 +104,7 @@ def run(spec: GuardSpec) -> GuardResult:
     return _build_result(answer, window)
 
 
-def _check_gate_policy(dataset: Dataset) -> None:
+def _check_gate_policy(model: str, dataset: Dataset) -> None:
     """Raise a SpecError if the gate would refuse its policy for this dataset: that is found before the training."""
     from pipelines import params
     from pipelines.evaluation.gates import Policy as GatePolicy
@@ -112,7 +112,7 @@ def _check_gate_policy(dataset: Dataset) -> None:
     from pipelines.evaluation.own_metrics import load_own_metrics
     from pipelines.evaluation.statistics.weighted import list_metrics
 
-    policy = GatePolicy(**params.load_section(settings().project, "gate").get("policy", {}))
+    policy = GatePolicy(**params.load_section(settings().project, "gate", model).get("policy", {}))
     metrics = {**list_metrics(dataset.task), **load_own_metrics(dataset)}
     complete_policy(policy, dataset.task, metrics, are_classes_known=False)
 
@@ -136,7 +136,7 @@ def build_request(spec: GuardSpec, run: str, window: Window) -> Request:
     lake, dataset, is_drift = Lake.open(), load_dataset(spec.dataset), spec.trigger == "drift"
     failures: list[str] = []
     if is_drift:
-        days = facts.select_quality_days(spec.as_of, spec.policy)
+        days = facts.select_quality_days(spec.model_name, spec.as_of, spec.policy)
         failures = [*facts.find_validation_failures(lake, dataset, days, spec.drifted_columns)]
     return Request(
         model=spec.model_name,
@@ -148,7 +148,7 @@ def build_request(spec: GuardSpec, run: str, window: Window) -> Request:
         drifted_columns=tuple(spec.drifted_columns),
         data=facts.digest_training_data(lake, dataset, window),
         failed_validations=tuple(failures),
-        over_budget=facts.explain_budget_refusal() if is_drift else "",
+        over_budget=facts.explain_budget_refusal(spec.model_name) if is_drift else "",
     )
 
 

@@ -42,6 +42,8 @@ class ReproSpec(Spec):
     """Stages to run first, even if DVC calls them up to date: it does not see all inputs (for `snapshot`, the lake)."""
     params: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Overrides of params.yaml: section to key to value."""
+    model_name: str = ""
+    """Model whose parameters count: models/NAME.yaml over params.yaml; empty: params.yaml alone."""
     commit: str = ""
     """Commit of the code; empty: that of the DAG bundle, else LEEWAY_GIT_COMMIT, else the project's HEAD."""
     bundle_version: str = ""
@@ -122,7 +124,9 @@ def run(spec: ReproSpec) -> ReproResult:
 def _open_workspace(spec: ReproSpec) -> AbstractContextManager[Workspace]:
     from pipelines.versioning.workspaces import open_workspace
 
-    return open_workspace(spec.workspace, spec.params, spec.commit, spec.bundle_version, wait=spec.wait)
+    return open_workspace(
+        spec.workspace, spec.params, spec.commit, spec.bundle_version, model=spec.model_name, wait=spec.wait
+    )
 
 
 def _read_outputs(lock: Path) -> dict[str, dict[str, Output]]:

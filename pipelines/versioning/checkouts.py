@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from pipelines.errors import DataError, InvalidError, SpecError, StorageError
-from pipelines.settings import PARAMS_FILE, settings
+from pipelines.settings import MODELS_FOLDER, PARAMS_FILE, settings
 from pipelines.system.error_translation import NO_SPACE_TEXTS
 from pipelines.system.files import read_json, sha256, write_json
 from pipelines.system.locks import hold_lock
@@ -31,7 +31,7 @@ from pipelines.versioning.git import (
 )
 
 CODE_PATHS = ("pipelines", "expectations", "dvc.yaml", PARAMS_FILE)
-"""Parts of the project that are copied; a change in one of them makes the code dirty."""
+"""Parts of the project that are copied, beside models/; a change in one of them makes the code dirty."""
 COMMIT_HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 """Full hash of a commit, by SHA-1 or SHA-256. Only a GitDagBundle has such a hash as its version."""
 DVCIGNORE = ".dvcignore"
@@ -166,7 +166,7 @@ def _choose_commit(project: Path, commit: str) -> tuple[str, str]:
         raise SpecError(f"the repository {project} has no commit {commit}.", "Fetch it.")
     if not resolved_commit:
         return "", describe_commit(project)
-    is_dirty = not commit and resolved_commit == head and has_changes(project, CODE_PATHS)
+    is_dirty = not commit and resolved_commit == head and has_changes(project, (*CODE_PATHS, MODELS_FOLDER))
     return resolved_commit, f"{resolved_commit}{DIRTY}" if is_dirty else resolved_commit
 
 
@@ -194,7 +194,7 @@ def _update_worktree(folder: Path, commit: str) -> None:
     lock = folder / "dvc.lock"
     content = lock.read_bytes() if lock.is_file() else None
     run_git(folder, "checkout", "--quiet", "--force", "--detach", commit)
-    run_git(folder, "clean", "--quiet", "-fd", "--", *CODE_PATHS)
+    run_git(folder, "clean", "--quiet", "-fd", "--", *CODE_PATHS, MODELS_FOLDER)
     lock.unlink(missing_ok=True)
     if content is not None:
         lock.write_bytes(content)
@@ -203,8 +203,11 @@ def _update_worktree(folder: Path, commit: str) -> None:
 def _copy_project(folder: Path) -> None:
     """Copy the code of the project's working tree to `folder`, replacing what is there."""
     ignore = shutil.ignore_patterns("__pycache__")
-    for name in CODE_PATHS:
+    shutil.rmtree(folder / MODELS_FOLDER, ignore_errors=True)
+    for name in (*CODE_PATHS, MODELS_FOLDER):
         source, target = settings().project / name, folder / name
+        if name == MODELS_FOLDER and not source.exists():  # a project of one model
+            continue
         if not source.exists():
             raise SpecError(f"{settings().project} has no {name}.", "Set LEEWAY_PROJECT to the project's folder.")
         if source.is_dir():

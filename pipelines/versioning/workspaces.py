@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pipelines import params
 from pipelines.errors import ConflictError
-from pipelines.settings import PARAMS_FILE, settings
+from pipelines.settings import MODELS_FOLDER, PARAMS_FILE, settings
 from pipelines.system.files import replace_file
 from pipelines.system.locks import hold_lock
 from pipelines.system.log import log
@@ -70,6 +70,7 @@ def open_workspace(
     commit: str = "",
     bundle_version: str = "",
     *,
+    model: str = "",
     wait: bool = False,
 ) -> Iterator[Workspace]:
     """Prepare a workspace with the project's code and overridden parameters, and hold its lock while the block runs.
@@ -79,6 +80,7 @@ def open_workspace(
         overrides: values that replace those of params.yaml, section to key to value; None: the file stays as it is.
         commit: commit of the code; empty: the DAG bundle's, else LEEWAY_GIT_COMMIT, else the project's HEAD.
         bundle_version: version of the DAG bundle of the run; empty where it has none.
+        model: name of the model whose parameters the workspace gets; empty: those of params.yaml.
         wait: whether to wait while another process holds the workspace.
 
     Raises:
@@ -92,7 +94,7 @@ def open_workspace(
     ) as lock_descriptor:
         code = checkouts.check_out(folder, commit, bundle_version)
         if overrides is not None:
-            _override_params(folder, overrides)
+            _override_params(folder, overrides, model)
         _configure_dvc(folder)
         _recover_from_kill(folder)
         _remove_damaged_lock_file(folder / "dvc.lock")
@@ -144,21 +146,20 @@ def _remove_if_free(folder: Path) -> bool:
     return False
 
 
-def _override_params(folder: Path, overrides: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write params.yaml with the overrides, and check it.
+def _override_params(folder: Path, overrides: Mapping[str, Mapping[str, Any]], model: str) -> None:
+    """Write params.yaml with the parameters of the model and the overrides, and check it.
 
-    Equal parameters give equal bytes, whether a value comes from the project's params.yaml or from an override.
+    Equal parameters give equal bytes, whether a value comes from a file of the project or from an override. So models
+    with equal windows and features share the results of these stages.
 
     Raises:
         SpecError: the parameters are not valid. A retry cannot help.
     """
-    sections = params.load(folder)
-    merged_sections = {
-        name: {**sections.get(name, {}), **overrides.get(name, {})} for name in {**sections, **overrides}
-    }
+    sections = params.merge(params.load(folder, model), overrides)
     with replace_file(folder / PARAMS_FILE) as temporary:
-        temporary.write_text(yaml.safe_dump(merged_sections), encoding="utf-8")
+        temporary.write_text(yaml.safe_dump(sections), encoding="utf-8")
     params.load(folder)
+    shutil.rmtree(folder / MODELS_FOLDER, ignore_errors=True)  # their keys would replace those of the overrides
 
 
 def _configure_dvc(folder: Path) -> None:

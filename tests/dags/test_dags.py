@@ -282,6 +282,7 @@ def test_snapshot_has_the_window_that_the_guard_checked(bag):
         "targets": ["preprocess"],
         "refresh": ["snapshot"],
         "params": {"snapshot": {"missing": "fail", **WINDOW}},
+        "model_name": "flights",
         "workspace": "flights_train.run",
         "commit": "",
         "bundle_version": "",

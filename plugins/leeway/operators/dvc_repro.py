@@ -23,6 +23,8 @@ class DvcReproOperator(StepOperator):
         targets: stages to bring up to date, with the stages that they depend on (templated).
         refresh: stages to run first in any case, because DVC does not see their inputs (templated).
         overrides: values that replace those of params.yaml: section to key to value (templated).
+        model_name: model whose parameters count: models/NAME.yaml over params.yaml (templated); by default params.yaml
+            alone.
         window: window of the training, as GuardOperator returns it (templated); replaces values of section `snapshot`
             of params.yaml.
         workspace: name of the workspace (templated); by default DAG.RUN.
@@ -40,7 +42,7 @@ class DvcReproOperator(StepOperator):
 
     step = "repro"
     # Not `params`: that is the DAG's params in every operator.
-    fields = ("targets", "refresh", "overrides", "window", "workspace", "commit", "push", "wait")
+    fields = ("targets", "refresh", "overrides", "model_name", "window", "workspace", "commit", "push", "wait")
 
     def __init__(
         self,
@@ -48,6 +50,7 @@ class DvcReproOperator(StepOperator):
         targets: Sequence[str],
         refresh: Sequence[str] = (),
         overrides: Mapping[str, Mapping[str, Any]] | None = None,
+        model_name: str = "",
         window: Mapping[str, Any] | None = None,
         workspace: str = WORKSPACE,
         commit: str = "",
@@ -57,7 +60,7 @@ class DvcReproOperator(StepOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.targets, self.refresh, self.workspace = targets, refresh, workspace
-        self.overrides, self.window = overrides, window
+        self.overrides, self.model_name, self.window = overrides, model_name, window
         self.commit, self.push, self.wait = commit, push, wait
         self.bundle_version = ""
 
@@ -70,6 +73,7 @@ class DvcReproOperator(StepOperator):
             "targets": list(self.targets),
             "refresh": list(self.refresh),
             "params": overrides,
+            "model_name": self.model_name,
             "workspace": self.workspace,
             "commit": self.commit,
             "bundle_version": self.bundle_version,

@@ -83,3 +83,39 @@ def test_missing_or_empty_parameters_are_no_error(tmp_path: Path, text: str | No
 def test_values_that_the_command_line_gives_may_be_missing(tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text("snapshot: {train_days: 5}\n")
     assert params.load_section(tmp_path, "snapshot") == {"train_days": 5}
+
+
+def write_models(folder: Path, **files: str) -> Path:
+    """Write params.yaml, and a file of parameters for each model; return the folder."""
+    (folder / "params.yaml").write_text("snapshot: {train_days: 60, holdout_days: 28}\nbudget: {project: all}\n")
+    (folder / "models").mkdir()
+    for name, text in files.items():
+        (folder / "models" / f"{name}.yaml").write_text(text)
+    return folder
+
+
+def test_the_file_of_a_model_replaces_single_keys(tmp_path: Path) -> None:
+    folder = write_models(tmp_path, late="snapshot: {train_days: 30}\ndrift: {window_days: 7}\n", delay="")
+    assert params.load_section(folder, "snapshot", "late") == {"train_days": 30, "holdout_days": 28}
+    assert params.load_value(folder, "drift", "window_days", "late") == 7
+    assert params.load_section(folder, "budget", "late") == {"project": "all"}
+    assert params.load(folder, "delay") == params.load(folder), "another model's file does not count"
+
+
+def test_without_files_of_models_params_yaml_counts_for_every_model(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text("snapshot: {train_days: 60}\n")
+    assert params.load(tmp_path, "any") == {"snapshot": {"train_days": 60}}
+
+
+@pytest.mark.parametrize("name", ["lat", "../params", "/etc/passwd", "late.yaml", "late/"])
+def test_refuses_a_model_without_a_file_and_lists_the_models(tmp_path: Path, name: str) -> None:
+    folder = write_models(tmp_path, late="", delay="")
+    with pytest.raises(SpecError, match=r"there is no model .*The models are delay, late"):
+        params.load(folder, name)
+
+
+def test_an_error_in_the_file_of_a_model_names_this_file(tmp_path: Path) -> None:
+    folder = write_models(tmp_path, late="snapshot: {trian_days: 3}\n")
+    with pytest.raises(SpecError, match=r"models/late\.yaml, section 'snapshot': unknown key trian_days"):
+        params.load(folder, "late")
+    assert params.load(folder)

@@ -55,6 +55,7 @@ class Costs:
                 "max_run_s": first_machine.max_run_s,
                 "budget_usd": self.payer.budget_usd,
                 "project": self.payer.project,
+                "model": self.payer.model,
             },
         )
 

@@ -101,7 +101,7 @@ class TrainingTask(JobTask):
 
     def _load_hyperparameters(self) -> dict[str, Any]:
         try:
-            return dict(params.load_section(self.project_folder, "train").get("hyperparameters", {}))
+            return dict(params.load_section(self.project_folder, "train", self.fields.model).get("hyperparameters", {}))
         except LeewayError as error:
             raise AirflowFailException(str(error)) from None
 

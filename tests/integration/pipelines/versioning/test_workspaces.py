@@ -6,10 +6,13 @@ import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pipelines import params
 from pipelines.errors import SpecError
+from pipelines.steps import repro
 from pipelines.versioning import workspaces
 from pipelines.versioning.checkouts import digest_code
 from pipelines.versioning.git import resolve_commit
@@ -206,3 +209,41 @@ def test_only_old_workspaces_that_no_process_uses_are_removed(project: Path) -> 
         "with-outputs",
         "new",
     }
+
+
+def write_model(project: Path, name: str, as_of: str, rounds: int) -> None:
+    """Write the file of a model's parameters."""
+    (project / "models").mkdir(exist_ok=True)
+    text = f'snapshot: {{as_of: "{as_of}"}}\ntrain: {{hyperparameters: {{num_round: {rounds}}}}}\n'
+    (project / "models" / f"{name}.yaml").write_text(text)
+
+
+def test_models_with_equal_parameters_of_a_stage_share_its_result(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stage depends on the section `snapshot`; the third model has another one."""
+    run_log = tmp_path / "runs"
+    run_log.touch()
+    monkeypatch.setenv("RUN_LOG", str(run_log))
+    write_model(project, "late", "2013-03-01", 10)
+    write_model(project, "delay", "2013-03-01", 20)
+    write_model(project, "status", "2013-04-01", 10)
+
+    def reproduce(model: str, **overrides: Any) -> repro.ReproResult:
+        fields = {"workspace": model, "model_name": model, "params": overrides}
+        return repro.run(repro.ReproSpec(targets=["features"], **fields))
+
+    assert [reproduce(name).ran for name in ("late", "delay", "status")] == [["features"], [], ["features"]]
+    assert run_log.read_text().split() == ["2013-03-01", "2013-04-01"]
+    folder = reproduce("delay", snapshot={"as_of": "2013-05-01"}).workspace
+    assert params.load(folder, "delay")["snapshot"]["as_of"] == "2013-05-01", "an override has precedence"
+    assert params.load_section(folder, "train")["hyperparameters"] == {"num_round": 20}
+    with pytest.raises(SpecError, match=r"there is no model 'dealy'.*The models are delay, late, status"):
+        reproduce("dealy")
+
+
+def test_a_changed_file_of_a_model_makes_the_code_dirty_and_keeps_its_digest(project: Path) -> None:
+    digest = digest_code(project)
+    write_model(project, "late", "2013-03-01", 10)
+    assert read_code()[0].endswith("-dirty")
+    assert digest_code(project) == digest
