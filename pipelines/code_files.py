@@ -46,7 +46,16 @@ def list_dataset_folders(project: Path) -> list[Path]:
     They are those of the environment variable LEEWAY_DATASETS, relative to the project and separated as in PATH; by
     default the project's folder datasets/. A folder that does not exist is left out.
     """
+    folders = [project.absolute() / name for name in _list_dataset_paths()]
+    return [folder for folder in folders if folder.is_dir()]
+
+
+def list_dataset_paths_in_project() -> list[str]:
+    """List the paths, relative to the project, of the folders of datasets that lie in it, whether they exist or not."""
+    return [str(path) for path in _list_dataset_paths() if not path.is_absolute() and ".." not in path.parts]
+
+
+def _list_dataset_paths() -> list[Path]:
     # Read here and not from the settings: a training script that imports its dataset's modules has no settings.
     names = os.environ.get("LEEWAY_DATASETS") or "datasets"
-    folders = [project.absolute() / Path(name).expanduser() for name in names.split(os.pathsep) if name]
-    return [folder for folder in folders if folder.is_dir()]
+    return [Path(name).expanduser() for name in names.split(os.pathsep) if name]

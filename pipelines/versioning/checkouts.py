@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
+from pipelines.code_files import list_dataset_paths_in_project
 from pipelines.errors import DataError, InvalidError, SpecError, StorageError
 from pipelines.settings import MODELS_FOLDER, PARAMS_FILE, settings
 from pipelines.system.error_translation import NO_SPACE_TEXTS
@@ -31,7 +32,7 @@ from pipelines.versioning.git import (
 )
 
 CODE_PATHS = ("pipelines", "expectations", "dvc.yaml", PARAMS_FILE)
-"""Parts of the project that are copied, beside models/; a change in one of them makes the code dirty."""
+"""Parts that every project has, and that are copied; a change in one of them makes the code dirty."""
 COMMIT_HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 """Full hash of a commit, by SHA-1 or SHA-256. Only a GitDagBundle has such a hash as its version."""
 DVCIGNORE = ".dvcignore"
@@ -49,7 +50,7 @@ class Code:
     git_commit: str
     """Commit of the code, with '-dirty' where files differ from it; 'unknown' without git."""
     digest: str
-    """SHA-256 over names and contents of pipelines/, expectations/ and dvc.yaml."""
+    """SHA-256 over names and contents of pipelines/, expectations/, dvc.yaml and the project's own datasets."""
     uv_lock: str
     """SHA-256 of the project's uv.lock; empty where it has none."""
     versions: Mapping[str, str]
@@ -81,7 +82,7 @@ class Code:
 def digest_code(folder: Path) -> str:
     """Return the SHA-256 over the code in `folder`: see `Code.digest`. Bytecode and params.yaml are left out."""
     digest = hashlib.sha256()
-    for name in CODE_PATHS:
+    for name in (*CODE_PATHS, *list_dataset_paths_in_project()):
         for path in sorted([folder / name, *(folder / name).rglob("*")]):
             if path.is_file() and name != PARAMS_FILE and "__pycache__" not in path.parts:
                 digest.update(f"{path.relative_to(folder)}\0{sha256(path)}\n".encode())
@@ -166,7 +167,7 @@ def _choose_commit(project: Path, commit: str) -> tuple[str, str]:
         raise SpecError(f"the repository {project} has no commit {commit}.", "Fetch it.")
     if not resolved_commit:
         return "", describe_commit(project)
-    is_dirty = not commit and resolved_commit == head and has_changes(project, (*CODE_PATHS, MODELS_FOLDER))
+    is_dirty = not commit and resolved_commit == head and has_changes(project, (*CODE_PATHS, *_list_optional_paths()))
     return resolved_commit, f"{resolved_commit}{DIRTY}" if is_dirty else resolved_commit
 
 
@@ -194,7 +195,7 @@ def _update_worktree(folder: Path, commit: str) -> None:
     lock = folder / "dvc.lock"
     content = lock.read_bytes() if lock.is_file() else None
     run_git(folder, "checkout", "--quiet", "--force", "--detach", commit)
-    run_git(folder, "clean", "--quiet", "-fd", "--", *CODE_PATHS, MODELS_FOLDER)
+    run_git(folder, "clean", "--quiet", "-fd", "--", *CODE_PATHS, *_list_optional_paths())
     lock.unlink(missing_ok=True)
     if content is not None:
         lock.write_bytes(content)
@@ -202,18 +203,25 @@ def _update_worktree(folder: Path, commit: str) -> None:
 
 def _copy_project(folder: Path) -> None:
     """Copy the code of the project's working tree to `folder`, replacing what is there."""
-    ignore = shutil.ignore_patterns("__pycache__")
-    shutil.rmtree(folder / MODELS_FOLDER, ignore_errors=True)
-    for name in (*CODE_PATHS, MODELS_FOLDER):
-        source, target = settings().project / name, folder / name
-        if name == MODELS_FOLDER and not source.exists():  # a project of one model
-            continue
-        if not source.exists():
+    for name in CODE_PATHS:
+        if not (settings().project / name).exists():
             raise SpecError(f"{settings().project} has no {name}.", "Set LEEWAY_PROJECT to the project's folder.")
-        if source.is_dir():
-            shutil.rmtree(target, ignore_errors=True)
-            shutil.copytree(source, target, ignore=ignore)
-        else:
-            shutil.copy2(source, target)
+    for name in (*CODE_PATHS, *_list_optional_paths()):
+        _replace_copy(settings().project / name, folder / name)
     if (settings().project / DVCIGNORE).is_file():
         shutil.copy2(settings().project / DVCIGNORE, folder)
+
+
+def _replace_copy(source: Path, target: Path) -> None:
+    """Replace `target` by a copy of `source`, without bytecode; remove it where there is no such file or folder."""
+    if target.is_dir():
+        shutil.rmtree(target)
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+    elif source.exists():
+        shutil.copy2(source, target)
+
+
+def _list_optional_paths() -> list[str]:
+    """List the paths that are copied, too, where the project has them: files of models, and its own datasets."""
+    return [MODELS_FOLDER, *list_dataset_paths_in_project()]

@@ -342,6 +342,23 @@ def test_a_worst_case_above_the_monthly_budget_is_held_back(
     assert run_guard("d/3", "2013-01-30").outcome == "started"
 
 
+def test_the_parameters_of_the_model_count(tmp_path: Path, monkeypatch: Any, fresh_settings: Any) -> None:
+    """By params.yaml alone, the budget would hold the training back, and the gate's policy would be an error."""
+    machine = "region: us-east-1, instance_types: [ml.m5.large], max_run_s: 3600"
+    shared = f"budget: {{{machine}, month_usd: 0.1}}\ngate: {{policy: {{bounds: {{acu: {{at_least: 0.1}}}}}}}}\n"
+    own = "budget: {month_usd: 0.2}\ngate: {policy: {}}\nsnapshot: {train_days: 3}\n"
+    (tmp_path / "models").mkdir()
+    (tmp_path / "params.yaml").write_text(shared)
+    (tmp_path / "models" / "m.yaml").write_text(own)
+    (tmp_path / "models" / "strict.yaml").write_text("gate: {policy: {}}\nsnapshot: {train_days: 3}\n")
+    monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
+    fresh_settings()
+    assert run_guard("d/1").outcome == "started"
+    assert run_guard("d/1", model_name="strict").guard == "budget"
+    with pytest.raises(SpecError, match=r"there is no model 'n'.*The models are m, strict"):
+        run_guard("d/2", model_name="n")
+
+
 def record_verdict(version: str, verdict: str) -> None:
     from pipelines.registry.lifecycle import Event, Kind
     from pipelines.registry.lifecycle import Journal as Registry

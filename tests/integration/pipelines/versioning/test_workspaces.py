@@ -247,3 +247,26 @@ def test_a_changed_file_of_a_model_makes_the_code_dirty_and_keeps_its_digest(pro
     write_model(project, "late", "2013-03-01", 10)
     assert read_code()[0].endswith("-dirty")
     assert digest_code(project) == digest
+
+
+@pytest.mark.parametrize("is_repository", [True, False], ids=["repository", "folder"])
+@pytest.mark.parametrize("folder", ["datasets", "ours/sets"])
+def test_a_workspace_has_the_datasets_of_the_project(
+    project: Path, monkeypatch: pytest.MonkeyPatch, folder: str, is_repository: bool
+) -> None:
+    """They are code: a change makes it dirty, and changes its digest."""
+    if folder != "datasets":
+        monkeypatch.setenv("LEEWAY_DATASETS", folder)
+    if not is_repository:
+        shutil.rmtree(project / ".git")
+    file = Path(folder, "orders", "__init__.py")
+    digests = [digest_code(project)]
+    for text in ("first", "second"):
+        (project / file).parent.mkdir(parents=True, exist_ok=True)
+        (project / file).write_text(text)
+        digests.append(digest_code(project))
+        with workspaces.open_workspace("one", {}) as workspace:
+            assert (workspace.folder / file).read_text() == text
+            assert workspace.code.digest == digests[-1]
+            assert workspace.code.git_commit.endswith("-dirty" if is_repository else "unknown")
+    assert len(set(digests)) == 3
