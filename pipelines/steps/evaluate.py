@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
+from pipelines.code_files import PARAMS_FILE, find_project, get_model_file
 from pipelines.contract import Result, Spec
 from pipelines.errors import DataError
 from pipelines.monitoring.profiles import Policy
@@ -60,7 +61,8 @@ class EvaluateSpec(Spec):
     reference: Policy = Policy()
     """How to choose the bins for profiles of the rows that the model will score."""
     lock: Path = Path("dvc.lock")
-    """dvc.lock of the run. If it exists, the version's lineage has its digest."""
+    """dvc.lock of the run; of PROJECT/models/NAME, that of the project. If it exists, the version's lineage has its
+    digest."""
     lineage: dict[str, str] = Field(default_factory=dict)
     """More tags for the version: the job's ARN, the DAG run, the costs. Costs also become metrics of the run."""
 
@@ -242,16 +244,16 @@ def _register_candidate(
     from pipelines.registry.candidate import Candidate, compute_candidate_digest
     from pipelines.registry.registration import log_costs, register_candidate
     from pipelines.registry.versions import Registry
-    from pipelines.settings import PARAMS_FILE
     from pipelines.system import s3
 
     registry = Registry.open()
-    origin = lineage.Origin(spec.features, spec.snapshot, spec.lock, result.model_digest)
+    project_files = _locate_project_files(spec)
+    origin = lineage.Origin(spec.features, spec.snapshot, project_files["dvc.lock"], result.model_digest)
     with s3.open_folder(spec.model, "model") as folder, s3.open_folder(spec.record, "training") as record:
         # The gate, `reproduce` and profiles look for these names, whatever the files are called here.
         evidence = {"evaluation": spec.evaluation, "training": record, "snapshot.json": spec.snapshot}
         rows = {"train": rows_train, "holdout": len(holdout)}
-        evidence |= {"dvc.lock": spec.lock, PARAMS_FILE: spec.lock.with_name(PARAMS_FILE)}
+        evidence |= project_files
         candidate = Candidate(
             dataset=dataset,
             folder=folder,
@@ -271,6 +273,16 @@ def _register_candidate(
     log.info("registered as %s version %s", version.name, version.version)
     fields = {"model_name": version.name, "version": str(version.version), "run_id": version.run_id or ""}
     return result.model_copy(update=fields)
+
+
+def _locate_project_files(spec: EvaluateSpec) -> dict[str, Path]:
+    """Return dvc.lock, and the file with the parameters of the model: params.yaml of a project without models."""
+    project = find_project(spec.lock.parent)
+    parameters = project / get_model_file(spec.register_as)
+    return {
+        "dvc.lock": project / spec.lock.name,
+        PARAMS_FILE: parameters if parameters.exists() else project / PARAMS_FILE,
+    }
 
 
 def _read_job_name(record: Path) -> str:

@@ -18,10 +18,10 @@ from typing import Any
 
 import psycopg
 import pytest
-import yaml
 
 from tests.tools import forking
 from tests.tools.airflow_runs import AirflowRuns
+from tests.tools.parameters import copy_models, update_params
 from tests.tools.policies import EASY_POLICY, HARD_POLICY
 from tests.tools.postgres import find_programs, run_postgres
 
@@ -49,12 +49,8 @@ class Airflow:
         return self.runs.run(self.dags, dag_id, logical, conf)
 
     def set_params(self, **sections: dict[str, Any]) -> None:
-        """Change values in sections of the project's params.yaml."""
-        path = self.project / "params.yaml"
-        params = yaml.safe_load(path.read_text())
-        for name, values in sections.items():
-            params[name].update(values)
-        path.write_text(yaml.safe_dump(params))
+        """Change values in sections of the project's parameters."""
+        update_params(self.project, **sections)
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +78,7 @@ def airflow(
         (project / name).symlink_to(ROOT / name)
     for name in ("params.yaml", "dvc.yaml"):
         shutil.copy2(ROOT / name, project)
+    copy_models(ROOT, project)
     env = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
