@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -29,6 +28,14 @@ PARTS = {
     "dag-processor": ["dag-processor"],
     "api-server": ["api-server"],
 }
+MONITOR = """
+import datetime as dt
+from airflow.sdk import DAG
+from leeway.lifecycle.monitoring_dag import create_monitoring_dag
+
+start = dt.datetime(2013, 1, 1, tzinfo=dt.UTC)
+create_monitoring_dag(model="flights", dataset="flights", start=start, end=None, schedule="0 0 * * *")
+"""
 DAGS = """
 import datetime as dt, json, os, pathlib
 from airflow.sdk import DAG, Asset, CronPartitionTimetable, IdentityMapper, PartitionedAssetTimetable, task
@@ -212,7 +219,7 @@ def airflow(
     for name in ("dags", "project/pipelines/datasets", "project/expectations", "received"):
         (folder / name).mkdir(parents=True)
     (folder / "dags/all.py").write_text(DAGS)
-    shutil.copy(ROOT / "dags/flights_monitor.py", folder / "dags")
+    (folder / "dags/flights_monitor.py").write_text(MONITOR)
     (folder / "python").write_text(DRIFT_STEP % (sys.executable, forking.ensure_stand_in()))
     (folder / "python").chmod(0o755)
     for path in (ROOT / "pipelines").iterdir():
