@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pipelines import params
 from pipelines.contract import Result, Spec
@@ -76,7 +76,7 @@ def run(spec: BackfillSpec) -> BackfillResult:
     source_days = list(days) if spec.on_absent == "fail" else source.list_partitions(days)
     already_published = set() if spec.include_published else _list_published_days(lake, dataset, source_days)
     days_to_publish = [day for day in source_days if day not in already_published]
-    changed = _publish_days(dataset, source, days_to_publish, spec.allow_shrink)
+    changed = _publish_days(lake, dataset, source, days_to_publish, _build_validate_spec(spec))
     has_any_day = any(day in days for day in lake.count_rows_by_day(dataset.published))
     return BackfillResult(
         published=len(days_to_publish),
@@ -99,23 +99,32 @@ def _list_published_days(lake: Lake, dataset: Dataset, days: Sequence[dt.date]) 
     return published_days - lost_days
 
 
-def _validate_day(values: dict[str, Any]) -> bool:
-    """Validate a day with the parameters of params.yaml; return whether the published rows changed."""
-    return validate.run(validate.ValidateSpec.parse(values, "validate")).changed
+def _build_validate_spec(spec: BackfillSpec) -> validate.ValidateSpec:
+    """Build the spec of the validation of a day, with the parameters of params.yaml; each day replaces `partition`."""
+    values = params.load_section(settings().project, "validate") | {"dataset": spec.dataset, "partition": spec.first}
+    values |= {} if spec.allow_shrink is None else {"allow_shrink": spec.allow_shrink}
+    return validate.ValidateSpec.parse(values, "validate")
 
 
-def _publish_days(dataset: Dataset, source: Source, days: Sequence[dt.date], allow_shrink: bool | None) -> int:
+def _publish_days(
+    lake: Lake, dataset: Dataset, source: Source, days: Sequence[dt.date], validate_spec: validate.ValidateSpec
+) -> int:
     """Ingest and validate the days; return for how many of them the published rows changed."""
+    from pipelines.validation import datadocs
+
     changed, refusals = 0, dict[dt.date, InvalidError]()
-    values = params.load_section(settings().project, "validate")
-    values |= {} if allow_shrink is None else {"allow_shrink": allow_shrink}
-    for day in track_progress(days, len(days), f"{dataset.name}: ingest, validate"):
-        try:
-            ingest.stage_partition(dataset, source, day)
-            changed += _validate_day(values | {"dataset": dataset.name, "partition": day})
-        except InvalidError as error:
-            refusals[day] = error
-            log.error("%s", error)
+    try:
+        for day in track_progress(days, len(days), f"{dataset.name}: ingest, validate"):
+            try:
+                ingest.stage_partition(dataset, source, day, lake)
+                spec = validate_spec.model_copy(update={"partition": day})
+                changed += validate.validate_partition(spec, lake, updates_indexes=False).changed
+            except InvalidError as error:
+                refusals[day] = error
+                log.error("%s", error)
+    finally:
+        if days:  # once: an index takes longer the more partitions it has
+            datadocs.update_indexes(dataset.name)
     if refusals:
         count = f"{len(refusals)} of {len(days)} partitions were not published"
         raise DataError(f"{count}: {describe_refusals(refusals)}", "The others were published.")

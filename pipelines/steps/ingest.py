@@ -20,7 +20,7 @@ from pipelines.system.log import log
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pipelines.lake import Commit
+    from pipelines.lake import Commit, Lake
     from pipelines.source import Source
 
 
@@ -63,21 +63,22 @@ def run(spec: IngestSpec) -> IngestResult:
         DataError: the source has no rows of the day, or a column is missing. A retry cannot help.
         ConflictError: the catalog stayed busy. A retry can help.
     """
+    from pipelines.lake import Lake
+
     dataset = load_dataset(spec.dataset)
-    return stage_partition(dataset, dataset.open_source(spec.folder), spec.partition)
+    return stage_partition(dataset, dataset.open_source(spec.folder), spec.partition, Lake.open())
 
 
-def stage_partition(dataset: Dataset, source: Source, day: dt.date) -> IngestResult:
+def stage_partition(dataset: Dataset, source: Source, day: dt.date, lake: Lake) -> IngestResult:
     """Stage one partition from an open source. Raises as `run` does."""
     import pyarrow as pa
 
     from pipelines.ingestion.progress_log import log_progress
-    from pipelines.lake import Lake
 
     reader = source.read(day)
     batches = log_progress(_check_not_empty(reader, dataset, source, day), f"{dataset.staging} {day}")
     rows = pa.RecordBatchReader.from_batches(reader.schema, batches)
-    return report_commit(dataset.staging, day, Lake.open().write_partition(dataset.staging, day, rows, dataset.key))
+    return report_commit(dataset.staging, day, lake.write_partition(dataset.staging, day, rows, dataset.key))
 
 
 def report_commit(table: str, day: dt.date, commit: Commit) -> IngestResult:

@@ -102,11 +102,23 @@ def run(spec: ValidateSpec) -> ValidateResult:
         EnginesDifferError: DuckDB and Great Expectations judge the rows differently. A retry cannot help.
         ConflictError: other processes kept the catalog busy. A retry can help.
     """
-    from pipelines.features import labels
     from pipelines.lake import Lake
+
+    return validate_partition(spec, Lake.open())
+
+
+def validate_partition(spec: ValidateSpec, lake: Lake, *, updates_indexes: bool = True) -> ValidateResult:
+    """Publish or refuse the partition, as `run` does.
+
+    Args:
+        spec: the partition.
+        lake: the lake; it may be used for many partitions.
+        updates_indexes: whether to update the indexes of the data docs. Without, the caller updates them at its end.
+    """
+    from pipelines.features import labels
     from pipelines.validation import datadocs, quarantine, results_table, suites, verification
 
-    dataset, lake = load_dataset(spec.dataset), Lake.open()
+    dataset = load_dataset(spec.dataset)
     suite = suites.load_suite(settings().project / "expectations", spec.suite or spec.dataset)
     suite = suites.add_completeness_expectations(suite, dataset, allow_shrink=spec.allow_shrink)
     with suites.open_rows(lake, dataset.staging, spec.partition, dataset.published) as rows:
@@ -120,7 +132,7 @@ def run(spec: ValidateSpec) -> ValidateResult:
         if verified and verified.differences:
             outcome = replace(outcome, verdict="blocked")
         evidence = results_table.store_results(lake, spec.dataset, spec.partition, judgement, outcome, verified)
-        datadocs.add_run(evidence)
+        datadocs.add_run(evidence, updates_indexes=updates_indexes)
         if verified and verified.differences:
             raise verification.make_error(spec.dataset, spec.partition, verified)
         if outcome.verdict == "blocked":
