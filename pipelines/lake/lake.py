@@ -206,10 +206,12 @@ class Lake:
         table = find_table(self.catalog, name)
         return count_rows(table, unit) if table else {}
 
-    def count_rows_of_days(self, name: str, days: Collection[PartitionT]) -> dict[PartitionT, int]:
-        """Return the row count of each of the partitions `days` that has rows. Only the metadata are read."""
+    def count_rows_of_days(
+        self, name: str, days: Collection[PartitionT], part: Mapping[str, str] = WHOLE_PARTITION
+    ) -> dict[PartitionT, int]:
+        """Return the row count of each of the partitions `days`, or of its `part`. Only the metadata are read."""
         table = find_table(self.catalog, name) if days else None
-        files = list_files(table, days) if table else []
+        files = list_files(table, days, part) if table else []
         counts: dict[PartitionT, int] = {}
         for partition, task in files:
             counts[partition] = counts.get(partition, 0) + task.file.record_count

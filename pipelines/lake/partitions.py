@@ -95,10 +95,13 @@ def count_rows(table: Table, unit: Unit) -> dict[Partition, int]:
     return counts
 
 
-def list_files(table: Table, partitions: Collection[PartitionT]) -> Iterator[tuple[PartitionT, FileScanTask]]:
-    """Yield the data files of partitions of one unit, each with its partition."""
+def list_files(
+    table: Table, partitions: Collection[PartitionT], part: Mapping[str, str] = WHOLE_PARTITION
+) -> Iterator[tuple[PartitionT, FileScanTask]]:
+    """Yield the data files of partitions of one unit, or of their `part`, each with its partition."""
     unit, wanted = get_unit(next(iter(partitions))), set(partitions)
-    for task in table.scan(row_filter=build_days_filter(partitions)).plan_files():
+    row_filter = reduce(And, (EqualTo(name, value) for name, value in part.items()), build_days_filter(partitions))
+    for task in table.scan(row_filter=row_filter).plan_files():
         partition = find_partition(table, task.file, unit)
         if partition in wanted:
             yield partition, task  # type: ignore[misc]
