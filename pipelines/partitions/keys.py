@@ -125,5 +125,8 @@ def check_partition(dataset: Dataset, partition: Partition, field: str = "partit
     """
     unit = get_unit(partition)
     if unit != dataset.partition:
-        message = f"{field} {partition} is a {unit}, and the partitions of {dataset.name} are {dataset.partition}s."
+        article = "an" if unit == "hour" else "a"
+        message = (
+            f"{field} {partition} is {article} {unit}, and the partitions of {dataset.name} are {dataset.partition}s."
+        )
         raise SpecError(message, f"Write it as {EXAMPLES[dataset.partition]}.")

@@ -39,8 +39,9 @@ def find_partitions(pattern: str, partitions: Iterable[PartitionT]) -> list[Part
         from pipelines.ingestion.sources.web.http_client import HttpClient
 
         return [key for key in partitions if HttpClient().exists(fill_date(pattern, key))]
-    pattern_of_any_day = DATE_PLACEHOLDER.sub(lambda match: re.sub(r"%-?[a-zA-Z]", "*", match[1] or "*"), pattern)
-    names = _glob(pattern_of_any_day)
+    any_day = DATE_PLACEHOLDER.sub(lambda match: re.sub(r"%-?[a-zA-Z]", "*", match[1] or "*"), pattern)
+    # `**` is only allowed as a whole name of a folder, and %Y%m%d becomes ***.
+    names = _glob(re.sub(r"(?<=[^/*])\*{2,}|\*{2,}(?=[^/*])", "*", any_day))
     return [key for key in partitions if fnmatch.filter(names, _strip_protocol(fill_date(pattern, key)))]
 
 
