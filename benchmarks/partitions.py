@@ -54,7 +54,7 @@ def run() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         project = _write_project(Path(folder))
         for _ in range(RUNS):
-            for name, code in {"before": Path(BEFORE), "now": PROJECT}.items():
+            for name, code in {"before": Path(BEFORE).resolve(), "now": PROJECT}.items():
                 if name == "before" and not BEFORE:
                     continue
                 _measure(
