@@ -20,15 +20,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pipelines.source import ChangingSource, Source
-
+    from pipelines.window import Unit
 
 PREDICTION_COLUMNS = frozenset({"label", "model_name", "model_version", "scored_at"})
 """Columns that the tables of predictions and outcomes have in addition to the key. A key may not use these names."""
-
-
 Task = Literal["binary", "multiclass", "regression"]
 """What a model predicts: whether the label is true, which of several values it has, or a number."""
-
+UNITS = ("hour", "day", "month")
 EXAMPLES = Path(__file__).parent / "datasets"
 """Folder of the example datasets."""
 
@@ -75,17 +73,23 @@ class Dataset:
 
     task: Task = "binary"
     """What a model of the dataset predicts."""
+    partition: Unit = "day"
+    """The unit in which rows arrive, are validated, published and scored: hour (in UTC), day or month."""
 
     def __post_init__(self) -> None:
-        """Refuse an unknown task, and column names that the tables of scores and predictions use.
+        """Refuse an unknown task or unit, and columns that the tables of scores and predictions cannot have.
 
         Raises:
-            SpecError: the task is unknown, or a column has such a name. A retry cannot help.
+            SpecError: the message names what is wrong. A retry cannot help.
         """
         if self.task not in get_args(Task):
             raise SpecError(f"{self.name} has the task {self.task!r}.", f"Known: {', '.join(get_args(Task))}.")
+        if self.partition not in UNITS:
+            raise SpecError(f"{self.name} has partitions by {self.partition!r}.", f"Known: {', '.join(UNITS)}.")
         if not self.label:  # nothing is predicted, so there are no such tables
             return
+        if self.partition == "hour" and not {"date", "hour"} <= set(self.key):
+            raise SpecError(f"the key of {self.name} lacks date or hour.", "Partitions by hour need both in key=.")
         # DuckDB ignores the case of names: Score and score are the same column.
         columns = (*self.key, *self.features, self.label)
         reserves_classes = self.task == "multiclass"
@@ -168,15 +172,17 @@ class Dataset:
         return import_module(f"pipelines.defaults.{name}")
 
     def open_source(self, folder: Path | None = None) -> Source:
-        """Open the dataset's source of daily partitions.
+        """Open the dataset's source of partitions.
 
         Args:
             folder: where to read; the dataset's default location where it is None.
 
         Raises:
-            SpecError: the source has no partitions. A retry cannot help.
+            SpecError: the source has no partitions, or partitions of another unit. A retry cannot help.
         """
         source: Source = self._open(folder, "read", "has no partitions; read it with the step `sync`")
+        if (unit := getattr(source, "partition", self.partition)) != self.partition:
+            raise SpecError(f"the source of {self.name} has partitions by {unit}, the dataset by {self.partition}.")
         return source
 
     def open_changing_source(self, folder: Path | None = None) -> ChangingSource:
@@ -188,8 +194,7 @@ class Dataset:
         Raises:
             SpecError: the source has no cursor. A retry cannot help.
         """
-        source: ChangingSource = self._open(folder, "read_changes", "has partitions; read it with the step `ingest`")
-        return source
+        return self._open(folder, "read_changes", "has partitions; read it with the step `ingest`")  # type: ignore[no-any-return]
 
     def load_model(self, folder: Path) -> TrainedModel:
         """Load the model that the training script saved in `folder`.

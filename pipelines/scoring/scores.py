@@ -22,6 +22,7 @@ from pipelines.errors import DataError
 from pipelines.feature_files import FILE_NAME
 from pipelines.features import building, engines
 from pipelines.lake import Commit, Lake
+from pipelines.partitions import Partition, get_date
 from pipelines.registry.lifecycle import find_champion_as_of
 from pipelines.registry.versions import Registry, read_as_of
 from pipelines.score_columns import PREDICTED
@@ -36,7 +37,7 @@ Scorer = Callable[[pd.DataFrame], Any]
 probability of each class."""
 
 
-def choose_version(registry: Registry, name: str, number: str, day: dt.date) -> ModelVersion | None:
+def choose_version(registry: Registry, name: str, number: str, day: Partition) -> ModelVersion | None:
     """Choose the version of model `name` that scores the day.
 
     Returns:
@@ -49,14 +50,14 @@ def choose_version(registry: Registry, name: str, number: str, day: dt.date) -> 
     """
     if number:
         return registry.get_version(name, number)
-    champion = registry.find_champion(name)
-    if champion is None or read_as_of(champion) <= day:
+    champion, first_day = registry.find_champion(name), get_date(day)
+    if champion is None or read_as_of(champion) <= first_day:
         return champion
-    return find_champion_as_of(registry, name, day + DAY)
+    return find_champion_as_of(registry, name, first_day + DAY)
 
 
 @contextmanager
-def score_day(lake: Lake, dataset: Dataset, day: dt.date, scorer: Scorer) -> Iterator[Path]:
+def score_day(lake: Lake, dataset: Dataset, day: Partition, scorer: Scorer) -> Iterator[Path]:
     """Write a Parquet file with key, features, label and score of each row of the day; remove it after the block.
 
     The features come from the same expression as in `preprocess`. Memory use does not grow with the day.
@@ -76,7 +77,7 @@ def score_day(lake: Lake, dataset: Dataset, day: dt.date, scorer: Scorer) -> Ite
 
 
 @contextmanager
-def read_features(lake: Lake, dataset: Dataset, day: dt.date) -> Iterator[Iterator[pd.DataFrame]]:
+def read_features(lake: Lake, dataset: Dataset, day: Partition) -> Iterator[Iterator[pd.DataFrame]]:
     """Read the features of the day in batches, in the same order of rows as `score_day`.
 
     Yields:
@@ -87,7 +88,7 @@ def read_features(lake: Lake, dataset: Dataset, day: dt.date) -> Iterator[Iterat
 
 
 @contextmanager
-def read_rows(lake: Lake, dataset: Dataset, day: dt.date) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+def read_rows(lake: Lake, dataset: Dataset, day: Partition) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
     """Read key, features and label of each row of the day, sorted by key, in batches.
 
     Yields:
@@ -97,8 +98,8 @@ def read_rows(lake: Lake, dataset: Dataset, day: dt.date) -> Iterator[tuple[pa.S
         lake.open_files(dataset.published, day, day) as (paths, columns),
         engines.open_engine("duckdb", paths, columns) as engine,
     ):
-        schema = building.build_feature_schema(dataset, columns)
-        yield schema, (batch.cast(schema) for batch in engine(partial(_build_features, dataset), Days(day, day)))
+        schema, days = building.build_feature_schema(dataset, columns), Days(get_date(day), get_date(day))
+        yield schema, (batch.cast(schema) for batch in engine(partial(_build_features, dataset), days))
 
 
 @contextmanager
@@ -111,7 +112,9 @@ def report_missing_features(dataset: Dataset) -> Iterator[None]:
         raise DataError(message, "Score with the code that trained it, or train again.") from None
 
 
-def store_scores(lake: Lake, dataset: Dataset, day: dt.date, file: Path, version: ModelVersion) -> tuple[Commit, Path]:
+def store_scores(
+    lake: Lake, dataset: Dataset, day: Partition, file: Path, version: ModelVersion
+) -> tuple[Commit, Path]:
     """Replace the predictions of the version for the day by the scores in the file. Idempotent.
 
     The file moves to LEEWAY_HOME/scored/DATASET/MODEL/VERSION, where the step `profile` reads it.

@@ -46,12 +46,19 @@ def count_file(reference: Reference, path: Path, engine: engines.EngineName = "d
         DataError: the file does not exist, is not a Parquet file, or has columns of equal names. A retry cannot help.
         SpecError: the engine is not installed. A retry cannot help.
     """
-    schema, rows = _read_metadata(reference, path)
+    return count_files(reference, [path], engine)
+
+
+def count_files(reference: Reference, paths: Sequence[Path], engine: engines.EngineName = "duckdb") -> Profile:
+    """Count all rows of several Parquet files together, with the columns of the last file. See `count_file`."""
+    metadata = [_read_metadata(reference, path) for path in paths]
+    schema, rows = metadata[-1][0], sum(count for _, count in metadata)
     slots = list_slots(reference, schema)
     readable_slots = [slot for slot in slots if slot.is_readable] if rows else []
     columns: dict[Slot, Column] = {}
     if readable_slots:
-        with engines.open_engine(engine, [str(path)], _select_schema(readable_slots, schema), with_nan=True) as run:
+        locations, selected_schema = [str(path) for path in paths], _select_schema(readable_slots, schema)
+        with engines.open_engine(engine, locations, selected_schema, with_nan=True) as run:
             execute = partial(run, days=None)
             columns = {slot: column for _, slot, column in _count_columns(execute, reference, readable_slots)}
     return _build_profile(reference, slots, rows, columns)
