@@ -152,6 +152,39 @@ def test_a_regression_is_trained_judged_served_and_compared_with_its_labels(
     assert drift["outcome"] == "none", drift["reasons"]
 
 
+def test_a_misspelt_metric_of_the_gate_is_refused_before_the_training(
+    project: Path, run_in_project: Callable[..., Any], commands: Any
+) -> None:
+    """Both the first stage and the training refuse it; a metric of the dataset's metrics.py is known."""
+
+    def write_bound(metric: str) -> None:
+        bounds = {**REGRESSION_POLICY["bounds"], metric: {"at_most": 60.0}}
+        sections = {**PARAMS, "gate": {"policy": {**REGRESSION_POLICY, "bounds": bounds}}}
+        (project / "params.yaml").write_text(yaml.safe_dump(sections))
+
+    def run_refused(step: str) -> str:
+        variables = {"LEEWAY_PROJECT": str(project), "LEEWAY_HOME": str(project / ".leeway")}
+        process = commands.run_step(step, env=variables, cwd=project)
+        assert (process.code, process.out) == (2, "")
+        return str(process.err)
+
+    (project / "datasets/arrivals/__init__.py").write_text(REGRESSION)
+    (project / "datasets/arrivals/metrics.py").write_text(OWN_METRICS)
+    write_bound("mea")
+    problem = "error: the gate's policy names the metric 'mea', which models of the task regression do not have."
+    known_metrics = "They have rmse, mae, median_ae, r2, bias, within_15."
+    error = run_refused("snapshot")
+    assert f"{problem} {known_metrics}" in error
+    assert not (project / "data").exists()
+    write_bound("mae")
+    run_in_project("backfill", "--first", "2013-01-01", "--last", "2013-01-11")
+    run_in_project("snapshot")
+    run_in_project("preprocess")
+    write_bound("mea")
+    assert f"{problem} {known_metrics}" in run_refused("train")
+    assert not (project / "data/model").exists()
+
+
 CLASS_SOURCE = """
 import pyarrow as pa
 import pyarrow.compute as pc
