@@ -206,6 +206,7 @@ def _draw_performance(history: DriftHistory) -> Any:
         ("auc", CHAMPION_COLOR, "AUC"),
         ("estimated_auc", CANDIDATE_COLOR, "AUC estimated from scores"),
         ("mae", CHAMPION_COLOR, "mean absolute error"),
+        ("estimated_mae", CANDIDATE_COLOR, "mean absolute error, estimated without labels"),
     ):
         _draw_band(performance_axis, history.windows, measure, color, label)
     holdout_metrics = measure_days(history.record.holdout, history.policy)

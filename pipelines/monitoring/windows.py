@@ -14,7 +14,7 @@ import numpy as np
 
 from pipelines.errors import DataError
 from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.monitoring.drift import Finding, Measure, Policy, WindowResult, columns, performance, seasonal
+from pipelines.monitoring.drift import Finding, Measure, Policy, WindowResult, columns, numbers, performance, seasonal
 from pipelines.monitoring.drift.counts import Array, Column, Counts, Kind
 from pipelines.monitoring.drift.performance import Performance
 from pipelines.monitoring.profiles.profile import Profile
@@ -147,12 +147,12 @@ def _measure_window(
 
 
 def _estimate_from_scores(record: ReferenceRecord, days: ProfilesByDay, policy: Policy) -> dict[Measure, Performance]:
-    """Estimate the performance without labels, from scores that are calibrated by the holdout's labels.
+    """Estimate the performance without labels: from scores that are calibrated by the holdout's labels.
 
-    Empty for a regression, whose scores are no probabilities.
+    In a regression, from the errors that the models of the reference estimate; empty where there are no such models.
     """
     if record.reference.target:
-        return {}
+        return _estimate_errors(days, policy)
     holdout = list(record.holdout.values())
     counts = _stack_joint_counts(holdout).sum(axis=0)
     probabilities = performance.calibrate_scores(counts, _compute_bin_scores(holdout))
@@ -164,7 +164,15 @@ def _measure_errors(profiles: Sequence[Profile], policy: Policy) -> dict[Measure
     """Measure the mean absolute error of a regression; each profile has rows with score and label."""
     columns = [profile.errors for profile in profiles if profile.errors]
     rows, absolute, squared = np.asarray([(*column.counts, *column.sums) for column in columns]).T
-    return performance.measure_errors(rows, absolute, squared, policy.alpha)
+    return numbers.measure_errors(rows, absolute, squared, policy.alpha)
+
+
+def _estimate_errors(days: ProfilesByDay, policy: Policy) -> dict[Measure, Performance]:
+    columns = [profile.losses for profile in days.values() if profile.losses and sum(profile.losses.counts)]
+    if not columns:
+        return {}
+    rows = np.asarray([column.counts[0] for column in columns], dtype=np.float64)
+    return numbers.estimate_errors(rows, np.asarray([column.sums for column in columns]), policy.alpha)
 
 
 def _drop_effects_of_few_labels(

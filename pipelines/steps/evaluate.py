@@ -212,6 +212,7 @@ def _write_reference(
     """
     from pipelines.lake import PARTITION
     from pipelines.monitoring.profiles.counting import count_days
+    from pipelines.monitoring.profiles.losses import fit_losses
     from pipelines.monitoring.profiles.record import ReferenceRecord
     from pipelines.monitoring.profiles.reference import fit_reference
     from pipelines.score_columns import IS_RIGHT, PREDICTED, SCORE
@@ -230,6 +231,8 @@ def _write_reference(
         else:
             reference = fit_reference(train, dataset.features, dataset.label, spec.reference, dataset.task)
         scored_rows.to_parquet(folder / "holdout.parquet")
+        if dataset.task == "regression":
+            reference = reference.model_copy(update={"losses": fit_losses(reference, folder / "holdout.parquet")})
         profiles = [count_days(reference, file, PARTITION) for file in (train, folder / "holdout.parquet")]
         ReferenceRecord(reference, *profiles).write(path)
 

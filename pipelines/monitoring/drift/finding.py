@@ -19,6 +19,8 @@ Decisive = Literal[
     "ece",
     "estimated_auc",
     "mae",
+    "estimated_mae",
+    "estimated_rmse",
 ]
 """Measures for which a policy can set a bound. Wasserstein has no p-value, so it is reported and decides nothing."""
 PERFORMANCE = "performance"

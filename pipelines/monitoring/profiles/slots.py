@@ -24,6 +24,8 @@ SCORE_BINS = len(SCORE_EDGES) + 1
 """Bins of the score, with one below and one above the edges."""
 ERROR = "score - label"
 """Name of the column with the errors of a regression."""
+LOSS = "estimated |score - label|"
+"""Name of the column with the estimated errors of a regression."""
 NOTHING = "nothing"
 """Recorded where a file lacks a column, in place of the type that it has."""
 COMPATIBLE_FAMILIES: Mapping[Family, set[Family]] = {
@@ -56,7 +58,7 @@ class Slot:
 
     def build_empty(self, rows: int) -> Column:
         """Build the column's counts for `rows` rows without a value."""
-        sums = {"joint": (0.0,) * self.bins, "error": (0.0, 0.0)}.get(self.kind, ())
+        sums = {"joint": (0.0,) * self.bins, "error": (0.0,) * 2, "loss": (0.0,) * 4}.get(self.kind, ())
         missing, absent = (0, rows) if self.mismatch else (rows, 0)
         other_types = (self.mismatch,) if self.mismatch else ()
         return Column(
@@ -71,7 +73,9 @@ def list_slots(reference: Reference, schema: pa.Schema) -> list[Slot]:
     if reference.target:
         label = _build_slot("label", reference.target, len(reference.target.edges) + 1, schema)
         is_readable = score.is_readable and label.is_readable
-        return [*features, score, label, Slot("error", ERROR, 1, 0.0, score.mismatch or label.mismatch, is_readable)]
+        error = Slot("error", ERROR, 1, 0.0, score.mismatch or label.mismatch, is_readable)
+        losses = [Slot("loss", LOSS, 1, 0.0, score.mismatch, score.is_readable)] if reference.losses else []
+        return [*features, score, label, error, *losses]
     mismatch = _find_mismatch(reference.label, "bool", schema)
     label = Slot("label", reference.label, 2, 0.0, mismatch, _is_readable(reference.label, mismatch, schema))
     is_readable = score.is_readable and label.is_readable
