@@ -30,7 +30,7 @@ from benchmarks import (
     validation,
     year,
 )
-from benchmarks.decisions import alarms, coverage, decide, drift, gates, losses, regression
+from benchmarks.decisions import alarms, coverage, decide, drift, gates, losses, regression, unlabelled
 from benchmarks.spot import interruptions
 
 RESULTS = Path(__file__).parent / "results"
@@ -56,6 +56,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "regression": regression.run,
     "drift": drift.run,
     "losses": losses.run,
+    "unlabelled": unlabelled.run,
     "alarms": alarms.run,
     "decide": decide.run,
     "profile": profile.run,

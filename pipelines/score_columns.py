@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 SCORE = "score"
 """Column of the score: of the only one, or in a table of predictions the probability of the predicted class."""
+SCORES = "scores"
+"""Column of the probabilities of all classes, a map of class to probability."""
 SCORE_PREFIX = "score_"
 """An evaluation of a multiclass model has a column with this prefix for each class."""
 PREDICTED = "predicted"
@@ -24,7 +26,7 @@ def is_score_column(name: str, *, has_classes: bool) -> bool:
         name: name of a column, in lower case.
         has_classes: whether the model is multiclass, which has more such columns.
     """
-    return name == SCORE or (has_classes and (name in {PREDICTED, IS_RIGHT} or name.startswith(SCORE_PREFIX)))
+    return name == SCORE or (has_classes and (name in {PREDICTED, SCORES, IS_RIGHT} or name.startswith(SCORE_PREFIX)))
 
 
 def name_score_columns(classes: Sequence[str]) -> list[str]:

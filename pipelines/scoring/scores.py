@@ -24,9 +24,8 @@ from pipelines.features import building, engines
 from pipelines.lake import Commit, Lake
 from pipelines.registry.lifecycle import find_champion_as_of
 from pipelines.registry.versions import Registry, read_as_of
-from pipelines.score_columns import PREDICTED
-from pipelines.scored_rows import append_scores, list_score_fields
-from pipelines.scoring.predictions import MODEL, SCORE, SCORED_AT, VERSION
+from pipelines.scored_rows import append_scores, list_score_fields, list_stored_scores
+from pipelines.scoring.predictions import MODEL, SCORED_AT, VERSION
 from pipelines.settings import settings
 from pipelines.system.duckdb_session import make_spill_folder
 from pipelines.window import DAY, Days
@@ -122,7 +121,7 @@ def store_scores(lake: Lake, dataset: Dataset, day: dt.date, file: Path, version
     model = {MODEL: str(version.name), VERSION: str(version.version)}
     constants = {**model, SCORED_AT: dt.datetime.now(dt.UTC)}
     with pq.ParquetFile(file) as parquet:
-        names = [*dataset.key, *([PREDICTED] if dataset.task == "multiclass" else []), SCORE]
+        names = [*dataset.key, *list_stored_scores(dataset)]
         schema = _build_prediction_schema(parquet.schema_arrow, names)
         batches = (
             _append_constants(batch.select(names), schema, constants) for batch in parquet.iter_batches(columns=names)

@@ -211,11 +211,12 @@ def _write_reference(
     of its training rows are left out, as for all models: a model knows these rows.
     """
     from pipelines.lake import PARTITION
+    from pipelines.monitoring.profiles.class_scores import fit_classes
     from pipelines.monitoring.profiles.counting import count_days
     from pipelines.monitoring.profiles.losses import fit_losses
     from pipelines.monitoring.profiles.record import ReferenceRecord
     from pipelines.monitoring.profiles.reference import fit_reference
-    from pipelines.score_columns import IS_RIGHT, PREDICTED, SCORE
+    from pipelines.score_columns import IS_RIGHT, PREDICTED, SCORE, SCORES
     from pipelines.scored_rows import append_scores
     from pipelines.system.duckdb_session import make_spill_folder
 
@@ -223,17 +224,20 @@ def _write_reference(
     with make_spill_folder() as folder:
         if dataset.task == "multiclass":
             rows = _read_rows(spec.features, "train", dataset)
-            rows = append_scores(dataset, rows, _score(model, rows)).drop(columns=[SCORE, IS_RIGHT])
+            rows = append_scores(dataset, rows, _score(model, rows)).drop(columns=[SCORE, SCORES, IS_RIGHT])
             train = folder / "train.parquet"
             rows.to_parquet(train)
             kinds = {**dataset.features, PREDICTED: "category"}
             reference = fit_reference(train, kinds, IS_RIGHT, spec.reference)
         else:
             reference = fit_reference(train, dataset.features, dataset.label, spec.reference, dataset.task)
-        scored_rows.to_parquet(folder / "holdout.parquet")
-        if dataset.task == "regression":
-            reference = reference.model_copy(update={"losses": fit_losses(reference, folder / "holdout.parquet")})
-        profiles = [count_days(reference, file, PARTITION) for file in (train, folder / "holdout.parquet")]
+        holdout = folder / "holdout.parquet"
+        scored_rows.to_parquet(holdout)
+        if dataset.task == "multiclass":
+            reference = reference.model_copy(update={"classes": fit_classes(holdout, dataset.label)})
+        elif dataset.task == "regression":
+            reference = reference.model_copy(update={"losses": fit_losses(reference, holdout)})
+        profiles = [count_days(reference, file, PARTITION) for file in (train, holdout)]
         ReferenceRecord(reference, *profiles).write(path)
 
 

@@ -65,6 +65,10 @@ METRICS: Mapping[Measure, Metric] = {
 }
 
 
+HIGHER_IS_BETTER = {
+    *("auc", "estimated_auc", "estimated_accuracy", "estimated_macro_auc"),
+    *("recall", "estimated_recall", "estimated_precision"),
+}
 RELATIVE = {"mae", "estimated_mae", "estimated_rmse"}
 """Measures whose effect is a share of the value on the holdout."""
 
@@ -160,18 +164,18 @@ def find_losses(window: Mapping[Measure, Performance], holdout: Mapping[Measure,
             estimated AUC, that is an estimate by the same calibrated probabilities: a measured AUC has the chance of
             the labels, too.
     """
-    return tuple(_build_loss_finding(name, estimate, holdout[name]) for name, estimate in window.items())
+    return tuple(build_loss_finding(PERFORMANCE, name, estimate, holdout[name]) for name, estimate in window.items())
 
 
-def _build_loss_finding(name: Measure, window: Performance, holdout: Performance) -> Finding:
-    higher_is_better = name in {"auc", "estimated_auc"}
+def build_loss_finding(column: str, name: Measure, window: Performance, holdout: Performance) -> Finding:
+    """Compare one metric of the window with that of the holdout; see `find_losses`."""
     value, reference = _match_days(window, holdout)
-    loss = reference - value if higher_is_better else value - reference
+    loss = reference - value if name in HIGHER_IS_BETTER else value - reference
     error = _estimate_error_of_difference(window, holdout)
     p_value = float(stats.t.sf(loss / error.se, error.degrees_of_freedom)) if error.se else float(loss <= 0)
     # An error of a regression has the unit of the label, so its effect is relative.
     effect = loss / reference if name in RELATIVE and reference else loss
-    return Finding(PERFORMANCE, name, max(effect, 0.0), p_value)
+    return Finding(column, name, max(effect, 0.0), p_value)
 
 
 def _match_days(window: Performance, holdout: Performance) -> tuple[float, float]:

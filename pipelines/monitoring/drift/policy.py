@@ -22,6 +22,10 @@ BOUNDS: dict[Decisive, float] = {
     "estimated_auc": 0.03,
     "mae": 0.10,
     "estimated_mae": 0.10,
+    "estimated_accuracy": 0.05,
+    "estimated_macro_auc": 0.03,
+    "recall": 0.10,
+    "estimated_recall": 0.10,
 }
 """Default of `Policy.bounds`."""
 UNBOUNDED = ("psi", "log_loss", "mae", "estimated_mae", "estimated_rmse")

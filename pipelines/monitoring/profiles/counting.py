@@ -244,11 +244,15 @@ def _count_errors(execute: Execute, readable_slots: Sequence[Slot], day_column: 
 
 def _estimate(reference: Reference, path: Path, readable_slots: Sequence[Slot], day_column: str = "") -> CountedColumns:
     """Add up what the models of the reference estimate without labels; nothing where it has no models."""
-    slot = next((slot for slot in readable_slots if slot.kind == "loss"), None)
-    if slot:
+    loss_slots, class_slots = ([slot for slot in readable_slots if slot.kind == kind] for kind in ("loss", "class"))
+    if loss_slots:
         from pipelines.monitoring.profiles.losses import estimate_losses  # loads xgboost
 
-        yield from estimate_losses(reference, path, slot, day_column)
+        yield from estimate_losses(reference, path, loss_slots[0], day_column)
+    if class_slots:
+        from pipelines.monitoring.profiles.class_scores import count_classes  # loads scikit-learn
+
+        yield from count_classes(reference, path, class_slots, day_column)
 
 
 def _build_joint_column(joint: Slot, cells: Sequence[Mapping[str, Any]], rows: int) -> Column:

@@ -6,7 +6,6 @@ the features and the score. They are part of the reference, as xgboost's JSON.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -17,13 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xgboost as xgb
 
+from pipelines.monitoring.profiles.batches import Day, add_by_day, read_batches
 from pipelines.monitoring.profiles.category_bins import REST, build_bin_finder
 from pipelines.monitoring.profiles.profile import Column
 from pipelines.monitoring.profiles.reference import Category, LossModels, Reference, convert_to_utc
 from pipelines.monitoring.profiles.slots import Slot, list_slots
 
 Array = np.ndarray[Any, Any]
-BATCH_ROWS = 65_536
 ROUNDS = 60
 PARAMETERS = {
     "objective": "reg:squarederror",
@@ -60,7 +59,7 @@ def fit_losses(reference: Reference, path: Path) -> LossModels | None:
 
 def estimate_losses(
     reference: Reference, path: Path, slot: Slot, day_column: str = ""
-) -> Iterator[tuple[dt.date | None, Slot, Column]]:
+) -> Iterator[tuple[Day, Slot, Column]]:
     """Add up the estimated errors of the rows with a finite score; by day, where `day_column` names the date.
 
     Args:
@@ -69,21 +68,14 @@ def estimate_losses(
         slot: slot of the column to build.
         day_column: column with the date; empty: all rows together.
     """
-    sums: dict[dt.date | None, Array] = {}
-    names = {*reference.names, day_column}
-    with pq.ParquetFile(path) as file:
-        columns = [name for name in file.schema_arrow.names if name in names]
-        for batch in file.iter_batches(BATCH_ROWS, columns=columns):
-            rows = pa.table(batch)
-            values = _sum_losses(reference, rows)
-            for day, members in _group_by_day(rows, day_column):
-                sums[day] = sums.get(day, 0.0) + values[members].sum(axis=0)
-    for day, (all_rows, count, *totals) in sums.items():
-        column = slot.build_empty(int(all_rows - count))
-        yield day, slot, Column(column.name, column.kind, (int(count),), int(all_rows - count), sums=tuple(totals))
+    batches = read_batches(path, reference.names, day_column)
+    sums_by_day = add_by_day(batches, lambda batch: _measure_losses(reference, batch), day_column)
+    for day, (rows, count, *sums) in sums_by_day.items():
+        missing = int(rows - count)
+        yield day, slot, Column(slot.name, slot.kind, (int(count),), missing, sums=tuple(map(float, sums)))
 
 
-def _sum_losses(reference: Reference, rows: pa.Table) -> Array:
+def _measure_losses(reference: Reference, rows: pa.Table) -> Array:
     """Return for each row 1, whether it has a score, its two estimated errors, and their squares; shape (rows, 6)."""
     models = reference.losses
     assert models is not None
@@ -93,15 +85,6 @@ def _sum_losses(reference: Reference, rows: pa.Table) -> Array:
     losses = np.stack([np.maximum(_load(text).predict(matrix), 0.0) for text in (models.absolute, models.squared)], 1)
     losses = np.where(has_score[:, np.newaxis], losses.astype(np.float64), 0.0)
     return np.column_stack([np.ones(len(losses)), has_score, losses, losses**2])
-
-
-def _group_by_day(rows: pa.Table, day_column: str) -> Iterator[tuple[dt.date | None, Any]]:
-    if not day_column:
-        yield None, slice(None)
-        return
-    days = rows[day_column].cast(pa.date32()).combine_chunks()
-    for day in days.unique().to_pylist():
-        yield day, np.asarray(pa.compute.equal(days, pa.scalar(day, pa.date32())))
 
 
 def _fit(inputs: Array, target: Array) -> str:

@@ -72,6 +72,26 @@ class LossModels(_FrozenModel):
     """Estimates (score - label)^2."""
 
 
+class ClassCurve(_FrozenModel):
+    """How often the rows with a certain probability of a class have this class, by isotonic regression."""
+
+    name: str
+    scores: tuple[float, ...]
+    """Ascending probabilities, as the model returns them. Between two of them, the chance is interpolated."""
+    chances: tuple[float, ...]
+    """Share of the rows of the class at each of the probabilities."""
+    edges: tuple[float, ...]
+    """Edges of the bins in which the probabilities are counted, ascending."""
+
+
+class Classes(_FrozenModel):
+    """The classes of a multiclass model."""
+
+    label: str
+    """Column of the label."""
+    curves: tuple[ClassCurve, ...]
+
+
 class Reference(_FrozenModel):
     """The columns of a partition that are counted, and their bins."""
 
@@ -82,12 +102,14 @@ class Reference(_FrozenModel):
     """Bins of the label and of the score in a regression; None for binary models."""
     losses: LossModels | None = None
     """Models of the errors of a regression; None for other models, and where the holdout had too few rows."""
+    classes: Classes | None = None
+    """Classes of a multiclass model; None for other models."""
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the reference. Profiles over references with equal digests can be added."""
         # Without these, the digest equals that of references from before the fields existed.
-        unset_fields = {name for name in ("target", "losses") if getattr(self, name) is None}
+        unset_fields = {name for name in ("target", "losses", "classes") if getattr(self, name) is None}
         return hashlib.sha256(self.model_dump_json(exclude=unset_fields).encode()).hexdigest()
 
     @property
