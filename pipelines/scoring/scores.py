@@ -157,7 +157,10 @@ def _append_score(dataset: Dataset, rows: pa.RecordBatch, scorer: Scorer) -> pa.
         raise DataError(
             f"the model's score is not a number for {invalid_rows} of {len(values)} rows.", "Nothing was written."
         )
-    scored_rows = append_scores(dataset, rows.select([dataset.label]).to_pandas(), scores)
+    try:
+        scored_rows = append_scores(dataset, rows.select([dataset.label]).to_pandas(), scores)
+    except ValueError as error:
+        raise DataError(f"{error}.", "Nothing was written.") from None
     for field in list_score_fields(dataset):
         rows = rows.append_column(field, pa.array(scored_rows[field.name], field.type, from_pandas=True))
     return rows

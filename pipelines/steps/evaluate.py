@@ -6,7 +6,7 @@ reference.json for profiles. Idempotent: the same model on the same holdout is r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     from pipelines.dataset import Dataset, TrainedModel
     from pipelines.evaluation.metrics import Array
-    from pipelines.evaluation.tables import Table
-
-    Measurements = tuple[dict[str, float], dict[str, Table]]
 
 
 SHOWN_METRICS = {
@@ -94,6 +91,7 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
     """
     from pipelines.classes import tabulate_scores
     from pipelines.feature_files import load_dataset_of_features
+    from pipelines.score_columns import SCORE
     from pipelines.scored_rows import append_scores
     from pipelines.system import s3
     from pipelines.system.files import replace_folder, sha256
@@ -105,6 +103,8 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
         model = dataset.load_model(folder)
         scores = _score(model, holdout)
         score_columns = tabulate_scores(scores).set_index(holdout.index)
+        if dataset.task == "regression":
+            score_columns[SCORE] = _split_quantiles(scores)
         metrics = _write_metrics(dataset, model, holdout.join(score_columns), train[dataset.label], output)
         predictions = holdout[[*dataset.key, dataset.label]].join(score_columns)
         predictions.to_parquet(output / "predictions.parquet")
@@ -130,76 +130,39 @@ def _score(model: TrainedModel, rows: pd.DataFrame) -> Any:
         ) from None
 
 
+def _split_quantiles(scores: Any) -> Array:
+    """Return the score of each row of a regression: of a model of quantiles, the median."""
+    from pipelines.classes import split_quantiles
+
+    try:
+        return split_quantiles(scores)[0]
+    except ValueError as error:
+        raise DataError(f"{error}.", "Correct `score` of the model.") from None
+
+
 def _write_metrics(
     dataset: Dataset, model: TrainedModel, scored_rows: pd.DataFrame, train_labels: pd.Series[Any], output: Path
 ) -> dict[str, float]:
     """Compute the metrics; write them and the curves to `output`, the curves as tables and as a figure."""
     from pipelines.classes import list_classes, read_scores
-    from pipelines.evaluation.figure import draw_evaluation
     from pipelines.evaluation.gates.inputs import compute_rate, read_labels
+    from pipelines.evaluation.measuring import Sample, measure
     from pipelines.evaluation.metrics import tabulate_importance
-    from pipelines.evaluation.multiclass import draw_multiclass
     from pipelines.evaluation.own_metrics import load_own_metrics
-    from pipelines.evaluation.regression import draw_regression
     from pipelines.evaluation.statistics.weighted import compute_metric
     from pipelines.evaluation.tables import write_tables
     from pipelines.system.files import write_json
 
-    measures: dict[str, tuple[Any, Any]] = {
-        "binary": (_measure_binary, draw_evaluation),
-        "multiclass": (_measure_multiclass, draw_multiclass),
-        "regression": (_measure_regression, draw_regression),
-    }
-    measure, draw = measures[dataset.task]
-    metrics: dict[str, float]
     classes = list_classes(train_labels) if dataset.task == "multiclass" else []
     label, score = read_labels(scored_rows[dataset.label], classes), read_scores(scored_rows, classes)
-    metrics, tables = measure(label, score, compute_rate(train_labels, classes), scored_rows, classes)
+    measurement = measure(dataset.task, Sample(label, score, compute_rate(train_labels, classes), scored_rows, classes))
+    metrics, tables = measurement.metrics, measurement.tables
     metrics |= {name: compute_metric(label, score, metric) for name, metric in load_own_metrics(dataset).items()}
     tables["importance"] = tabulate_importance(model.importance())
     write_json(output / "metrics.json", metrics)
     write_tables(output / "plots", tables)
-    draw(output / "evaluation.png", tables, metrics, f"{dataset.name}: {len(scored_rows)} rows of holdout")
+    measurement.draw(output / "evaluation.png", tables, metrics, f"{dataset.name}: {len(scored_rows)} rows of holdout")
     return metrics
-
-
-def _measure_binary(
-    label: Array, score: Array, base_rate: float, rows: pd.DataFrame, classes: Sequence[str]
-) -> Measurements:
-    from pipelines.evaluation import metrics
-
-    values = metrics.compute_metrics(label, score, base_rate)  # first, because it refuses rows of one label
-    tables = {
-        "pr_curve": metrics.compute_precision_recall(label, score),
-        "calibration": metrics.compute_calibration(label, score),
-    }
-    return values, tables
-
-
-def _measure_multiclass(
-    label: Array, score: Array, class_shares: Array, rows: pd.DataFrame, classes: Sequence[str]
-) -> Measurements:
-    from pipelines.evaluation import multiclass
-
-    values = multiclass.compute_multiclass_metrics(label, score, class_shares, classes)
-    tables = {
-        "confusion": multiclass.tabulate_confusion(label, score, classes),
-        "calibration": multiclass.tabulate_top_class(label, score),
-    }
-    return values, tables
-
-
-def _measure_regression(
-    label: Array, score: Array, mean: float, rows: pd.DataFrame, classes: Sequence[str]
-) -> Measurements:
-    from pipelines.evaluation import regression
-    from pipelines.lake import PARTITION
-
-    metrics = regression.compute_regression_metrics(label, score, mean)
-    tables = {"residuals": regression.tabulate_residuals(label, score)}
-    if PARTITION in rows:
-        tables["weeks"] = regression.tabulate_weeks(label, score, rows[PARTITION])
-    return metrics, tables
 
 
 def _write_reference(
