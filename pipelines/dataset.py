@@ -95,18 +95,6 @@ class Dataset:
             message = f"{self.name} has a column {min(reserved_columns)}, a name that the tables of predictions use."
             raise SpecError(message, "Rename the column.")
 
-    def require_binary(self, purpose: str) -> None:
-        """Check that the task is binary.
-
-        Args:
-            purpose: what only binary models can be used for, as the subject of the message.
-
-        Raises:
-            SpecError: it is not. A retry cannot help.
-        """
-        if self.task != "binary":
-            raise SpecError(f"{purpose} needs a binary label, and the task of {self.name} is {self.task}.")
-
     @property
     def staging(self) -> str:
         """Name of the table that the step `ingest` writes."""
