@@ -30,7 +30,7 @@ from benchmarks import (
     validation,
     year,
 )
-from benchmarks.decisions import alarms, coverage, decide, drift, gates, losses, regression, unlabelled
+from benchmarks.decisions import alarms, coverage, decide, drift, gates, losses, multiclass, regression, unlabelled
 from benchmarks.spot import interruptions
 
 RESULTS = Path(__file__).parent / "results"
@@ -54,6 +54,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "gates": gates.run,
     "coverage": coverage.run,
     "regression": regression.run,
+    "multiclass": multiclass.run,
     "drift": drift.run,
     "losses": losses.run,
     "unlabelled": unlabelled.run,
