@@ -31,7 +31,7 @@ from benchmarks import (
     validation,
     year,
 )
-from benchmarks.decisions import alarms, coverage, decide, drift, gates, losses, regression
+from benchmarks.decisions import alarms, coverage, decide, drift, gates, losses, multiclass, regression, unlabelled
 from benchmarks.spot import interruptions
 
 RESULTS = Path(__file__).parent / "results"
@@ -56,8 +56,10 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "gates": gates.run,
     "coverage": coverage.run,
     "regression": regression.run,
+    "multiclass": multiclass.run,
     "drift": drift.run,
     "losses": losses.run,
+    "unlabelled": unlabelled.run,
     "alarms": alarms.run,
     "decide": decide.run,
     "profile": profile.run,

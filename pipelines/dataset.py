@@ -35,7 +35,7 @@ class TrainedModel(Protocol):
     """A trained model, loaded into memory."""
 
     def score(self, frame: pd.DataFrame) -> np.ndarray[Any, Any] | pd.DataFrame:
-        """Return a probability or a number per row; a multiclass model, a frame with a column for each class."""
+        """Return a probability or a number per row; or a frame with a column for each class or quantile."""
 
     def importance(self) -> dict[str, float]:
         """Return each feature's share of the total gain, largest first."""
@@ -92,24 +92,12 @@ class Dataset:
             raise SpecError(f"the key of {self.name} lacks date or hour.", "Partitions by hour need both in key=.")
         # DuckDB ignores the case of names: Score and score are the same column.
         columns = (*self.key, *self.features, self.label)
-        reserves_classes = self.task == "multiclass"
-        reserved_columns = [name for name in columns if is_score_column(name.lower(), has_classes=reserves_classes)]
+        has_frame = self.task != "binary"
+        reserved_columns = [name for name in columns if is_score_column(name.lower(), has_frame=has_frame)]
         reserved_columns += [column for column in self.key if column.lower() in PREDICTION_COLUMNS]
         if reserved_columns:
             message = f"{self.name} has a column {min(reserved_columns)}, a name that the tables of predictions use."
             raise SpecError(message, "Rename the column.")
-
-    def require_binary(self, purpose: str) -> None:
-        """Check that the task is binary.
-
-        Args:
-            purpose: what only binary models can be used for, as the subject of the message.
-
-        Raises:
-            SpecError: it is not. A retry cannot help.
-        """
-        if self.task != "binary":
-            raise SpecError(f"{purpose} needs a binary label, and the task of {self.name} is {self.task}.")
 
     @property
     def staging(self) -> str:

@@ -31,7 +31,7 @@ from typer.exceptions import Abort, TyperException
 from pipelines import params
 from pipelines.code_files import MODELS_FOLDER, find_model
 from pipelines.contract import Report
-from pipelines.dataset import choose_dataset
+from pipelines.dataset import choose_dataset, load_dataset
 from pipelines.errors import LeewayError, SpecError
 from pipelines.escaping import escape
 from pipelines.settings import create_home, settings
@@ -171,6 +171,8 @@ def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> N
         if "dataset" in fields and fields["dataset"].is_required() and not values.get("dataset"):
             values["dataset"] = choose_dataset().name
         request = load_spec_class(step).parse(values, step)
+        if step in {"snapshot", "train"}:
+            _check_gate(step, request, model)
         create_home()
         with redirect_stdout(sys.stderr):  # stdout is for the result, and MLflow prints the address of its run there
             result = load_run_function(step)(request)
@@ -193,6 +195,20 @@ def _require_model(step: str, given_values: Mapping[str, Any]) -> None:
     if step in params.STAGES and names and not given_values.keys() & set(paths):
         hint = f"Run it in {' or '.join(f'{MODELS_FOLDER}/{name}' for name in names)}"
         raise SpecError("no model is named.", f"{hint}, or run `dvc repro {step}@{names[0]}`.")
+
+
+def _check_gate(step: str, request: Any, model: str) -> None:
+    """Raise a SpecError if the gate would refuse the policy of the parameters: that must not cost a training."""
+    section = params.load_section(settings().project, "gate", model)
+    if section:
+        from pipelines.evaluation.gates.early_check import check_gate_section
+        from pipelines.feature_files import load_dataset_of_features
+
+        if step == "train":
+            dataset = load_dataset_of_features(request.features, request.dataset)
+        else:
+            dataset = load_dataset(request.dataset)
+        check_gate_section(section, dataset)
 
 
 def _read_spec(spec_file: str) -> dict[str, Any]:

@@ -160,12 +160,12 @@ def _is_wider(old_type: pa.DataType, new_type: pa.DataType) -> bool:
 def _to_iceberg_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
         return _to_iceberg_type(kind.value_type)
+    if pa.types.is_map(kind):
+        return pa.map_(_to_iceberg_type(kind.key_type), _to_iceberg_type(kind.item_type))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(pa.field("element", _to_iceberg_type(kind.value_type)))
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(member.name, _to_iceberg_type(member.type)) for member in kind])
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", tz="UTC" if kind.tz else None)
-    if pa.types.is_time(kind):
-        return pa.time64("us")
-    return _ICEBERG_TYPES.get(kind, kind)
+    return pa.time64("us") if pa.types.is_time(kind) else _ICEBERG_TYPES.get(kind, kind)

@@ -21,8 +21,9 @@ PACKAGES = ("mlflow", "xgboost-cpu", "pandas", "numpy", "pyarrow")
 def log_package(candidate: Candidate) -> str:
     """Log the candidate as a model of MLflow's active run; return the model's address."""
     scores: Any = pd.Series([0.5], name="score")
-    if candidate.dataset.task == "multiclass":  # the signature then names the classes
-        scores = candidate.dataset.load_model(candidate.folder).score(candidate.example)
+    if candidate.dataset.task != "binary":  # a frame's signature names the classes or quantiles
+        example_scores = candidate.dataset.load_model(candidate.folder).score(candidate.example)
+        scores = example_scores if isinstance(example_scores, pd.DataFrame) else scores
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         info = mlflow.pyfunc.log_model(
             name=candidate.dataset.name,

@@ -25,9 +25,8 @@ from pipelines.lake import Commit, Lake
 from pipelines.partitions import Partition, get_date
 from pipelines.registry.lifecycle import find_champion_as_of
 from pipelines.registry.versions import Registry, read_as_of
-from pipelines.score_columns import PREDICTED
-from pipelines.scored_rows import append_scores, list_score_fields
-from pipelines.scoring.predictions import MODEL, SCORE, SCORED_AT, VERSION
+from pipelines.scored_rows import append_scores, list_score_fields, list_stored_scores
+from pipelines.scoring.predictions import MODEL, SCORED_AT, VERSION
 from pipelines.settings import settings
 from pipelines.system.duckdb_session import make_spill_folder
 from pipelines.window import DAY, Days
@@ -125,7 +124,7 @@ def store_scores(
     model = {MODEL: str(version.name), VERSION: str(version.version)}
     constants = {**model, SCORED_AT: dt.datetime.now(dt.UTC)}
     with pq.ParquetFile(file) as parquet:
-        names = [*dataset.key, *([PREDICTED] if dataset.task == "multiclass" else []), SCORE]
+        names = [*dataset.key, *list_stored_scores(dataset)]
         schema = _build_prediction_schema(parquet.schema_arrow, names)
         batches = (
             _append_constants(batch.select(names), schema, constants) for batch in parquet.iter_batches(columns=names)
@@ -161,7 +160,10 @@ def _append_score(dataset: Dataset, rows: pa.RecordBatch, scorer: Scorer) -> pa.
         raise DataError(
             f"the model's score is not a number for {invalid_rows} of {len(values)} rows.", "Nothing was written."
         )
-    scored_rows = append_scores(dataset, rows.select([dataset.label]).to_pandas(), scores)
+    try:
+        scored_rows = append_scores(dataset, rows.select([dataset.label]).to_pandas(), scores)
+    except ValueError as error:
+        raise DataError(f"{error}.", "Nothing was written.") from None
     for field in list_score_fields(dataset):
         rows = rows.append_column(field, pa.array(scored_rows[field.name], field.type, from_pandas=True))
     return rows

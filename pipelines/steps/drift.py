@@ -144,7 +144,8 @@ def _add_training_request(spec: DriftSpec, result: DriftResult, version: ModelVe
 
 def _requests_training(spec: DriftSpec, result: DriftResult) -> bool:
     """Return whether the result is drift that requests a training."""
-    is_relevant = spec.retrain_on == "any" or PERFORMANCE in result.drifted_columns
+    names = [column.partition("/")[0] for column in result.drifted_columns]
+    is_relevant = spec.retrain_on == "any" or PERFORMANCE in names
     return result.outcome == "drift" and is_relevant
 
 

@@ -81,13 +81,13 @@ def run(spec: OutcomesSpec) -> OutcomesResult:
 
 def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesResult:
     from pipelines.lake import connect
+    from pipelines.scored_rows import list_stored_scores
     from pipelines.scoring.predictions import MODEL, VERSION
     from pipelines.system.duckdb_session import quote_identifier
 
     day, part = spec.partition, {MODEL: spec.model_name}
-    columns = ("predicted", "score") if dataset.task == "multiclass" else ("score",)
     names = {"key": ", ".join(map(quote_identifier, dataset.key)), "label": quote_identifier(dataset.label)}
-    names["scores"] = ", ".join(f"predictions.{name}" for name in columns)
+    names["scores"] = ", ".join(f"predictions.{name}" for name in list_stored_scores(dataset))
     with (
         connect() as connection,
         lake.create_view(connection, "predictions", dataset.predictions, day, day),

@@ -70,13 +70,14 @@ def check_against_champion(holdout: Holdout, policy: Policy) -> list[Check]:
     checks = [
         check_estimate(
             f"{comparison.metric} against the champion's",
-            estimate_gain(holdout, champion_score, comparison, policy),
+            estimate_gain(holdout, score, comparison, policy),
             -comparison.margin,
             policy,
             is_strict=comparison.margin == 0,
             relevant_effect=comparison.relevant_gain,
         )
         for comparison in policy.champion
+        if (score := holdout.select_champion(holdout.metrics[comparison.metric])) is not None
     ]
     if threshold is not None:
         checks.append(_check_at_threshold(holdout, champion_score, threshold, policy))

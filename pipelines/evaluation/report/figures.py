@@ -20,11 +20,13 @@ from pipelines.evaluation.report.multiclass_figures import (
     draw_recalls,
     draw_top_reliability_of_models,
 )
+from pipelines.evaluation.report.quantiles import draw_quantiles
 from pipelines.evaluation.report.regression_figures import (
     draw_errors_by_week,
     draw_predictions,
     draw_reliability_of_models,
 )
+from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, Axes, plt, save_figure
 
 TOP_SLICES = 25
@@ -51,6 +53,8 @@ class Content:
     """Feature to its share of the gain, largest first."""
     threshold: float = math.nan
     """Score from which a row is predicted positive; NaN for models that are not binary."""
+    shares_below: Mapping[float, Estimate] = field(default_factory=dict)
+    """Quantile of the candidate to the share of labels below it; empty where it predicts no quantiles."""
     confusion: Mapping[str, int] = field(default_factory=dict)
     """Confusion matrix at the threshold; empty for models that are not binary."""
 
@@ -64,6 +68,7 @@ def draw_figures(folder: Path, content: Content) -> list[Path]:
     }
     drawings: dict[str, Callable[[Content], Any]] = {
         **first[content.holdout.task],
+        **({"quantiles": _draw_quantiles} if content.shares_below else {}),
         "reliability": _draw_reliability,
         "parts": _draw_parts,
     }
@@ -72,6 +77,10 @@ def draw_figures(folder: Path, content: Content) -> list[Path]:
 
 def _draw_predictions(content: Content) -> Any:
     return draw_predictions(content.holdout)
+
+
+def _draw_quantiles(content: Content) -> Any:
+    return draw_quantiles(content.holdout, content.shares_below)
 
 
 def _draw_classes(content: Content) -> Any:

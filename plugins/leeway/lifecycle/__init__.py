@@ -32,28 +32,22 @@ def lifecycle_dags(
 ) -> list[DAG]:
     """Create the DAGs of a model: DATASET_ingest, and MODEL_train, MODEL_score, MODEL_monitor and MODEL_rollback.
 
-    `MODEL_score` and `MODEL_monitor` are paused at first, since they need a champion. Every task is one operator of
-    `leeway.operators`: for another order of tasks, write a DAG with these operators.
+    `MODEL_score` and `MODEL_monitor` are paused at first, since they need a champion.
 
     Args:
         model: registered model. Its parameters are those of models/MODEL/params.yaml.
-        start: first day of the data.
-        end: last day of the data; None: without end.
-        schedule: cron expression, in UTC, of the time at which the rows of the day before are complete. Each day is
-            ingested then, and drift is decided.
-        train_schedule: cron expression, in UTC, of the trainings that the calendar starts. A training starts only if
-            the last one is as old as max_age_days (params.yaml, guard).
-        dataset: dataset of the model; by default that of section `snapshot` of models/MODEL/params.yaml. The
-            project's folder must then be there where Airflow parses DAGs.
-        with_ingestion: whether to create DATASET_ingest. Set it to False for all but one of the models of a dataset.
+        start, end: first and last day of the data; no end: None.
+        schedule: cron expression, in UTC: when a day is complete. It is ingested then, and drift is decided.
+        train_schedule: cron expression, in UTC, of the trainings that the calendar starts.
+        dataset: dataset of the model; by default that of models/MODEL/params.yaml, where Airflow parses DAGs.
+        with_ingestion: whether to create DATASET_ingest: False for all but one of the models of a dataset.
         training: arguments of SpotTrainingOperator, such as instance_type, max_run_s, max_wait_s and entry_point.
 
     Returns:
         The DAGs. Airflow finds them without a variable of the module.
 
     Raises:
-        SpecError: models/MODEL/params.yaml does not exist, or names no dataset, so the DAGs do not load. A retry
-            cannot help.
+        SpecError: the model has no file of parameters, or it names no dataset. A retry cannot help.
     """
     dataset = dataset or _read_dataset(model)
     dags = [create_ingestion_dag(dataset=dataset, start=start, end=end, schedule=schedule)] if with_ingestion else []

@@ -28,6 +28,17 @@ event. The guard of `{model}_train` limits the trainings.
 * **Profiles are missing** after six hours: the run fails, and its error names the days.
 """
 
+PARAMS = {
+    "partition": Param(
+        None, type=["null", "string"], format="date", description="Last day of the window. Null: the run's day."
+    ),
+    "retrain_in_backfill": Param(
+        None,
+        type=["null", "boolean"],
+        description="Whether drift in a backfill retrains. Null: params.yaml decides.",
+    ),
+}
+
 
 def create_monitoring_dag(
     *, model: str, dataset: str, start: dt.datetime, end: dt.datetime | None, schedule: str
@@ -54,16 +65,7 @@ def create_monitoring_dag(
         is_paused_upon_creation=True,
         max_active_runs=4,
         tags=["leeway", model, "drift"],
-        params={
-            "partition": Param(
-                None, type=["null", "string"], format="date", description="Last day of the window. Null: the run's day."
-            ),
-            "retrain_in_backfill": Param(
-                None,
-                type=["null", "boolean"],
-                description="Whether drift in a backfill retrains. Null: params.yaml decides.",
-            ),
-        },
+        params=PARAMS,
         default_args=build_default_args("ml"),
     ) as dag:
         DriftSensor(

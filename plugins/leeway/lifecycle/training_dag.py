@@ -60,7 +60,54 @@ def create_training_dag(
         schedule: cron expression, in UTC, of the trainings that the calendar starts.
         training: arguments of SpotTrainingOperator, such as instance_type and max_run_s.
     """
-    with DAG(
+    with _create_empty_dag(model, start, end, schedule) as dag:
+        guard = GuardOperator(task_id="guard", dataset=dataset, model_name=model)
+        preprocess = DvcReproOperator(
+            task_id="preprocess",
+            model_name=model,
+            targets=["preprocess"],
+            refresh=["snapshot"],
+            overrides={"snapshot": {"missing": "fail"}},
+            window=guard.output["window"],
+        )
+        workspace = preprocess.output["workspace"]
+        train = SpotTrainingOperator(
+            task_id="train",
+            channels={name: f"{workspace}/data/features/{name}" for name in ("train", "validation")},
+            code=workspace,
+            model=model,
+            **training,
+        )
+        _judge_and_promote(model, dataset, guard, preprocess, train)
+    return dag
+
+
+def _judge_and_promote(
+    model: str, dataset: str, guard: GuardOperator, preprocess: DvcReproOperator, train: SpotTrainingOperator
+) -> None:
+    """Add the tasks after the training to the DAG, and the arrows between all tasks."""
+    workspace = preprocess.output["workspace"]
+    evaluate = EvaluateOperator(
+        task_id="evaluate", dataset=dataset, workspace=workspace, training=train.output, register_as=model
+    )
+    version = evaluate.output["version"]
+    gate = GateOperator(task_id="gate", dataset=dataset, workspace=workspace, model_name=model, version=version)
+    approve = PromotionApprovalOperator(task_id="approve", verdict=gate.output)
+    promote = PromoteOperator(
+        task_id="promote",
+        model_name=model,
+        version=version,
+        verdict=gate.output["verdict"],
+        promote_in_backfill="{{ params.promote_in_backfill }}",
+    )
+    record_outcome = RecordOutcomeOperator(
+        task_id="record_outcome", model_name=model, version=gate.output["version"]
+    ).as_teardown(setups=guard)
+    chain(guard, preprocess, train, evaluate, gate, approve, promote, record_outcome)
+
+
+def _create_empty_dag(model: str, start: dt.datetime, end: dt.datetime | None, schedule: str) -> DAG:
+    return DAG(
         dag_id=f"{model}_train",
         doc_md=DOC.format(model=model),
         description=f"Trains, evaluates, judges and promotes the model {model} as of a day.",
@@ -83,39 +130,4 @@ def create_training_dag(
             "promote_in_backfill": Param(None, type=["null", "boolean"], description="Null: params.yaml decides."),
         },
         default_args=build_default_args("ml", retries=2, execution_timeout=dt.timedelta(hours=1)),
-    ) as dag:
-        guard = GuardOperator(task_id="guard", dataset=dataset, model_name=model)
-        preprocess = DvcReproOperator(
-            task_id="preprocess",
-            model_name=model,
-            targets=["preprocess"],
-            refresh=["snapshot"],
-            overrides={"snapshot": {"missing": "fail"}},
-            window=guard.output["window"],
-        )
-        workspace = preprocess.output["workspace"]
-        train = SpotTrainingOperator(
-            task_id="train",
-            channels={name: f"{workspace}/data/features/{name}" for name in ("train", "validation")},
-            code=workspace,
-            model=model,
-            **training,
-        )
-        evaluate = EvaluateOperator(
-            task_id="evaluate", dataset=dataset, workspace=workspace, training=train.output, register_as=model
-        )
-        version = evaluate.output["version"]
-        gate = GateOperator(task_id="gate", dataset=dataset, workspace=workspace, model_name=model, version=version)
-        approve = PromotionApprovalOperator(task_id="approve", verdict=gate.output)
-        promote = PromoteOperator(
-            task_id="promote",
-            model_name=model,
-            version=version,
-            verdict=gate.output["verdict"],
-            promote_in_backfill="{{ params.promote_in_backfill }}",
-        )
-        record_outcome = RecordOutcomeOperator(
-            task_id="record_outcome", model_name=model, version=gate.output["version"]
-        ).as_teardown(setups=guard)
-        chain(guard, preprocess, train, evaluate, gate, approve, promote, record_outcome)
-    return dag
+    )

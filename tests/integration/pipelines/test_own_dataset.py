@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -80,6 +81,12 @@ def run_in_project(project: Path, commands: Any, mlflow_uri: str) -> Callable[..
     return run
 
 
+def read_measures(column: str) -> set[str]:
+    """Return the measures that the last window has for a column of drift."""
+    rows = Lake.open().read_partition("drift_results", dt.date(2013, 1, 13)).to_pylist()
+    return {row["measure"] for row in rows if row["name"] == column}
+
+
 def test_two_files_are_a_dataset(run_in_project: Callable[..., Any], request: pytest.FixtureRequest) -> None:
     model = name_for_test("own-", request.node.name)
     run_in_project("backfill", "--first", "2013-01-01", "--last", "2013-01-11")
@@ -114,8 +121,17 @@ REGRESSION_POLICY = {
 }
 
 
+def write_quantile_policy(project: Path) -> None:
+    """Write parameters that train quantiles, bound their coverage, and compare with the champion by the median."""
+    bounds = {"coverage/0.1-0.9": {"at_least": 0.2, "at_most": 1.0}, "pinball/0.9": {"at_most": 100.0}}
+    policy = {**REGRESSION_POLICY, "bounds": bounds, "champion": [{"metric": "mae", "margin": 50.0}]}
+    hyperparameters = {**PARAMS["train"]["hyperparameters"], "quantiles": [0.1, 0.5, 0.9]}
+    sections = {**PARAMS, "train": {"hyperparameters": hyperparameters}, "gate": {"policy": policy}}
+    (project / "params.yaml").write_text(yaml.safe_dump(sections))
+
+
 def test_a_regression_is_trained_judged_served_and_compared_with_its_labels(
-    project: Path, run_in_project: Callable[..., Any], request: pytest.FixtureRequest
+    project: Path, run_in_project: Callable[..., Any], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "datasets/arrivals/__init__.py").write_text(REGRESSION)
     (project / "datasets/arrivals/metrics.py").write_text(OWN_METRICS)
@@ -135,6 +151,7 @@ def test_a_regression_is_trained_judged_served_and_compared_with_its_labels(
     outcomes = {check["name"]: check["outcome"] for check in verdict["checks"]}
     assert verdict["outcome"] == "passed", verdict["reason"]
     assert outcomes["the packaged model can be loaded where the project's code is not"] == "passed"
+    set_home(monkeypatch, project / ".leeway", project)
     (metric,) = [check for check in verdict["checks"] if check["name"] == "within_15"]
     assert metric["value"] == pytest.approx(metrics["within_15"])
     assert metric["low"] < metric["value"] < metric["high"]
@@ -150,6 +167,59 @@ def test_a_regression_is_trained_judged_served_and_compared_with_its_labels(
     assert outcomes["outcomes"] > 100
     drift = run_in_project("drift", *identity, "--dataset", "arrivals", "--window-days", "2")
     assert drift["outcome"] == "none", drift["reasons"]
+    assert {"mae", "estimated_mae", "estimated_rmse"} <= read_measures("performance")
+    write_quantile_policy(project)
+    run_in_project("train")
+    second = run_in_project("evaluate", "--register-as", model)
+    assert {"pinball", "pinball/0.1", "pinball/0.9", "coverage/0.1-0.9"} <= second["metrics"].keys()
+    assert 0.3 < second["metrics"]["coverage/0.1-0.9"] < 1.0
+    identity = ("--model-name", model, "--version", second["version"])
+    verdict = run_in_project("gate", *identity)
+    outcomes = {check["name"]: check["outcome"] for check in verdict["checks"]}
+    assert verdict["champion"] == evaluation["version"]
+    assert outcomes["coverage/0.1-0.9"] == "passed", verdict["reason"]
+    assert outcomes["difference between the scores of the packaged model and of the training"] == "passed"
+    assert (project / "data/report/quantiles.png").exists()
+    scored = run_in_project("score", "--partition", "2013-01-13", *identity)
+    rows = Lake.open().read_partition("arrivals_predictions", dt.date(2013, 1, 13)).to_pandas()
+    rows = rows[rows["model_version"] == second["version"]]
+    quantiles = pd.DataFrame([dict(values) for values in rows["scores"]])
+    assert len(rows) == scored["scored"] > 100
+    assert (quantiles["0.1"] <= quantiles["0.5"]).all() and (quantiles["0.5"] <= quantiles["0.9"]).all()
+    assert quantiles["0.5"].tolist() == rows["score"].tolist()
+
+
+def test_a_misspelt_metric_of_the_gate_is_refused_before_the_training(
+    project: Path, run_in_project: Callable[..., Any], commands: Any
+) -> None:
+    """Both the first stage and the training refuse it; a metric of the dataset's metrics.py is known."""
+
+    def write_bound(metric: str) -> None:
+        bounds = {**REGRESSION_POLICY["bounds"], metric: {"at_most": 60.0}}
+        sections = {**PARAMS, "gate": {"policy": {**REGRESSION_POLICY, "bounds": bounds}}}
+        (project / "params.yaml").write_text(yaml.safe_dump(sections))
+
+    def run_refused(step: str) -> str:
+        variables = {"LEEWAY_PROJECT": str(project), "LEEWAY_HOME": str(project / ".leeway")}
+        process = commands.run_step(step, env=variables, cwd=project)
+        assert (process.code, process.out) == (2, "")
+        return str(process.err)
+
+    (project / "datasets/arrivals/__init__.py").write_text(REGRESSION)
+    (project / "datasets/arrivals/metrics.py").write_text(OWN_METRICS)
+    write_bound("mea")
+    problem = "error: the gate's policy names the metric 'mea', which models of the task regression do not have."
+    known_metrics = "They have rmse, mae, median_ae, r2, bias, within_15."
+    error = run_refused("snapshot")
+    assert f"{problem} {known_metrics}" in error
+    assert not (project / "data").exists()
+    write_bound("mae")
+    run_in_project("backfill", "--first", "2013-01-01", "--last", "2013-01-11")
+    run_in_project("snapshot")
+    run_in_project("preprocess")
+    write_bound("mea")
+    assert f"{problem} {known_metrics}" in run_refused("train")
+    assert not (project / "data/model").exists()
 
 
 CLASS_SOURCE = """
@@ -184,7 +254,7 @@ MULTICLASS_POLICY = {
 
 
 def test_a_multiclass_model_is_trained_judged_served_and_compared_with_its_labels(
-    project: Path, run_in_project: Callable[..., Any], request: pytest.FixtureRequest
+    project: Path, run_in_project: Callable[..., Any], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The model is promoted, and a second one is then compared with it as champion."""
     (project / "datasets/arrivals/__init__.py").write_text(MULTICLASS)
@@ -215,14 +285,21 @@ def test_a_multiclass_model_is_trained_judged_served_and_compared_with_its_label
         assert profile["rows"] >= profile["labelled"] > 100
     outcomes = run_in_project("outcomes", "--partition", "2013-01-12", "--model-name", model)
     assert outcomes["outcomes"] > 100
+    set_home(monkeypatch, project / ".leeway", project)
     rows = pq.read_table(scored["rows"]).to_pandas()
     assert set(rows["predicted"]) <= {"early", "late", "on time"}
     assert (rows["is_right"].dropna() == (rows["predicted"] == rows["arrival"])[rows["is_right"].notna()]).all()
     assert rows["score"].between(1 / 3, 1).all()
+    for table in ("arrivals_predictions", "arrivals_outcomes"):
+        stored = Lake.open().read_partition(table, dt.date(2013, 1, 12)).to_pandas()
+        assert {frozenset(dict(scores)) for scores in stored["scores"]} == {frozenset(("early", "late", "on time"))}
+        assert [max(dict(scores).values()) for scores in stored["scores"]] == stored["score"].tolist()
     drift = run_in_project(
         "drift", "--partition", "2013-01-13", *identity, "--window-days", "2", "--dataset", "arrivals"
     )
     assert drift["outcome"] == "none", drift["reasons"]
+    assert {"estimated_accuracy", "estimated_auc"} <= read_measures("performance")
+    assert {"recall", "estimated_recall", "estimated_precision"} <= read_measures("performance/early")
     run_in_project("train", "--hyperparameters", json.dumps({"num_round": 5}))
     second = run_in_project("evaluate", "--register-as", model)
     verdict = run_in_project("gate", "--model-name", model, "--version", second["version"])

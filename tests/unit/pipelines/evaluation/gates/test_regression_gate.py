@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.backtest import study as backtest_study
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError, SpecError
 from pipelines.evaluation.gates import FAILED, PASSED, UNDECIDED, Policy, combine_outcomes
@@ -19,7 +17,6 @@ from pipelines.evaluation.gates.holdout import Holdout
 from pipelines.evaluation.gates.judge import Evidence, judge
 from pipelines.evaluation.own_metrics import make_metric
 from pipelines.evaluation.report.report import write_report
-from pipelines.loop import study as loop_study
 
 DAYS = 60
 ROWS_PER_DAY = 120
@@ -172,15 +169,6 @@ def test_the_report_has_the_pictures_of_a_regression(tmp_path: Path) -> None:
             "reliability.png",
             "parts.png",
         }
-
-
-def test_what_compares_aucs_refuses_a_regression() -> None:
-    dataset = Dataset(name="delays", key=("date",), label="delay", task="regression")
-    first = dt.date(2013, 1, 1)
-    with pytest.raises(SpecError, match="the backtest needs a binary label, and the task of delays is regression"):
-        backtest_study.run_backtest("delays", dataset, first, None, label_delay_days=1, drop=0.02)
-    with pytest.raises(SpecError, match="the study of the loop needs a binary label"):
-        loop_study.run_study("delays", dataset, first, None)
 
 
 def test_refuses_an_unknown_task() -> None:
