@@ -110,7 +110,9 @@ def demo(
     with _report_errors():
         moments = [moment.date() for moment in as_of]
         request = Request.validate(start.date(), end.date(), moments, keep)
-        Demo(Layout.from_environment(), request).run()
+        layout = Layout.from_environment()
+        layout.require_example()
+        Demo(layout, request).run()
 
 
 @app.command()
@@ -126,7 +128,9 @@ def replay(
     """
     with _report_errors():
         request = Request.validate(start.date(), end.date(), [as_of.date()], keep)
-        Replay(Layout.from_environment(), request).run()
+        layout = Layout.from_environment()
+        layout.require_example()
+        Replay(layout, request).run()
 
 
 @app.command()
