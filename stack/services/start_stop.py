@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from importlib.util import find_spec
 
 import psutil
 
@@ -39,6 +40,9 @@ INTERRUPT_TIMEOUT_S = 60.0
 MAX_PORT_CHOICES = 3
 """How often a start chooses ports. Another program can take a port between its choice and the start of the service."""
 
+SERVICE_PACKAGES = ("airflow", "mlflow", "moto")
+"""Packages that the services need, of which an environment without the extra `local` lacks some."""
+
 _POLL_S = 0.1
 _supervisors: list[subprocess.Popen[bytes]] = []
 # A supervisor outlives this process. Python would warn of a Popen object that is deleted while its process runs.
@@ -61,6 +65,7 @@ def start_stack(layout: Layout, preferred: Ports, report_progress: Progress) -> 
         UnavailableError: a service ended too often or did not answer (all services are stopped again), another
             command is changing the stack, or the disk is full. A retry can help.
     """
+    _check_packages()
     layout.create_folders()
     with hold_lock(layout.lock_file(LOCK), "stack up"):
         stack = join_running_stack(layout, report_progress)
@@ -74,6 +79,13 @@ def start_stack(layout: Layout, preferred: Ports, report_progress: Progress) -> 
                 if are_free(ports):
                     raise
         return _start_new_stack(layout, choose_ports(preferred), report_progress), True
+
+
+def _check_packages() -> None:
+    missing_packages = [name for name in SERVICE_PACKAGES if find_spec(name) is None]
+    if missing_packages:
+        hint = 'run `pip install "leeway[local]"`, in a checkout `make setup`'
+        raise RequestError(f"The services need {', '.join(missing_packages)}, which {sys.executable} lacks: {hint}.")
 
 
 def stop_stack(layout: Layout) -> int:

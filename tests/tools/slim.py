@@ -31,13 +31,14 @@ PYTHONPATH={site}:{root} exec {python} "$@"
 """
 
 
-IMAGES = {
+IMAGES: dict[str, tuple[list[str], list[str]]] = {
+    "base": ([], []),
     "airflow": (["airflow"], ["compose"]),
     "pipelines": (["pipelines", "sagemaker"], []),
     "drydock": (["drydock"], []),
     "training": (["training"], []),
 }
-"""The images of the Dockerfile: extras and dependency groups of each."""
+"""The images of the Dockerfile, with the extras and dependency groups of each; `base` is no image, and has no extra."""
 
 
 def list_installed(image: str) -> set[str]:
