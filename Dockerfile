@@ -27,7 +27,7 @@ FROM build AS build-airflow
 RUN UV_PROJECT_ENVIRONMENT=/opt/airflow uv sync --frozen --no-install-project --no-dev --extra airflow --group compose
 
 FROM build AS build-pipelines
-RUN UV_PROJECT_ENVIRONMENT=/opt/pipelines uv sync --frozen --no-install-project --no-dev --extra pipelines --extra sagemaker
+RUN UV_PROJECT_ENVIRONMENT=/opt/pipelines uv sync --frozen --no-install-project --no-dev --extra pipelines
 
 FROM build AS build-drydock
 RUN UV_PROJECT_ENVIRONMENT=/opt/drydock uv sync --frozen --no-install-project --no-dev --extra drydock

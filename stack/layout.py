@@ -13,6 +13,8 @@ CODE = Path(__file__).resolve().parent.parent
 """The folder that holds this package, and drydock beside it: a checkout, or the packages of an environment."""
 IS_CHECKOUT = (CODE / "pyproject.toml").is_file()
 """Whether the code is that of a checkout, not of an installed Leeway."""
+PROGRAM = "make" if IS_CHECKOUT else "leeway"
+"""The program whose commands messages name: `make up`, or `leeway up`."""
 EXAMPLE = "dags/flights_train.py"
 """The file of a project by which Leeway's example is recognised."""
 MIN_FREE_BYTES = 1 << 30

@@ -33,7 +33,7 @@ def main() -> int:
     dist = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "dist"
     dist.mkdir(parents=True, exist_ok=True)
     operator_pins = export_locked("airflow")
-    step_pins = export_locked("pipelines", "sagemaker")
+    step_pins = export_locked("pipelines")
     write_file(
         dist / "plugins.zip", build_zip({**list_plugin_files(), "constraints.txt": "\n".join(operator_pins) + "\n"})
     )

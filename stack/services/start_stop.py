@@ -16,7 +16,7 @@ from importlib.util import find_spec
 import psutil
 
 from stack.errors import RequestError, UnavailableError
-from stack.layout import CODE, IS_CHECKOUT, Layout
+from stack.layout import CODE, IS_CHECKOUT, PROGRAM, Layout
 from stack.services.commands import list_services, write_secrets
 from stack.services.environment import build_environment
 from stack.services.locks import Holder, LockedError, hold_lock, read_holder
@@ -154,7 +154,7 @@ def _start_new_stack(layout: Layout, ports: Ports, report_progress: Progress) ->
 
 def _check_project(layout: Layout, stack: Stack) -> None:
     if stack.project != layout.project:
-        raise RequestError(f"The stack in {layout.home} runs {stack.project}; `make down` there stops it.")
+        raise RequestError(f"The stack in {layout.home} runs {stack.project}; `{PROGRAM} down` there stops it.")
 
 
 def _start_supervisor(layout: Layout, stack: Stack) -> None:

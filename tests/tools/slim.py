@@ -34,7 +34,7 @@ PYTHONPATH={site}:{root} exec {python} "$@"
 IMAGES: dict[str, tuple[list[str], list[str]]] = {
     "base": ([], []),
     "airflow": (["airflow"], ["compose"]),
-    "pipelines": (["pipelines", "sagemaker"], []),
+    "pipelines": (["pipelines"], []),
     "drydock": (["drydock"], []),
     "training": (["training"], []),
 }
