@@ -1,5 +1,5 @@
 # The images of docker-compose.yaml: docker build --target airflow|worker|pipelines|drydock|training .
-# Each image has the packages of its group in pyproject.toml, in the versions of uv.lock, with bytecode. BuildKit is not
+# Each image has the packages of its extra in pyproject.toml, in the versions of uv.lock, with bytecode. BuildKit is not
 # needed.
 ARG BASE=python:3.11.13-slim-bookworm
 
@@ -24,16 +24,16 @@ WORKDIR /build
 COPY pyproject.toml uv.lock ./
 
 FROM build AS build-airflow
-RUN UV_PROJECT_ENVIRONMENT=/opt/airflow uv sync --frozen --only-group airflow
+RUN UV_PROJECT_ENVIRONMENT=/opt/airflow uv sync --frozen --no-install-project --no-dev --extra airflow --group compose
 
 FROM build AS build-pipelines
-RUN UV_PROJECT_ENVIRONMENT=/opt/pipelines uv sync --frozen --only-group pipelines
+RUN UV_PROJECT_ENVIRONMENT=/opt/pipelines uv sync --frozen --no-install-project --no-dev --extra pipelines
 
 FROM build AS build-drydock
-RUN UV_PROJECT_ENVIRONMENT=/opt/drydock uv sync --frozen --only-group drydock
+RUN UV_PROJECT_ENVIRONMENT=/opt/drydock uv sync --frozen --no-install-project --no-dev --extra drydock
 
 FROM build AS build-training
-RUN UV_PROJECT_ENVIRONMENT=/opt/training uv sync --frozen --only-group training
+RUN UV_PROJECT_ENVIRONMENT=/opt/training uv sync --frozen --no-install-project --no-dev --extra training
 
 # The code, for all images but that of training jobs, in which the job brings its script.
 FROM base AS code

@@ -31,10 +31,15 @@ def _exit_at_once() -> None:
 atexit.register(_exit_at_once)  # the function that is registered first is called last
 gc.set_threshold(GC_THRESHOLD)
 
-from pipelines.cli.app import main  # noqa: E402
-
 try:
+    from pipelines.cli.app import main
+
     main()
     exit_code = 0
+except ModuleNotFoundError as error:  # of the command line itself; `main` reports those of a step
+    if str(error.name).startswith("pipelines"):
+        raise
+    sys.stderr.write(f'error: the package {error.name} is not installed here: run `pip install "leeway[pipelines]"`.\n')
+    exit_code = 2
 except SystemExit as exit_request:
     exit_code = int(exit_request.code or 0) if not isinstance(exit_request.code, str) else 1

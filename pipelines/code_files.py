@@ -39,8 +39,14 @@ def find_code(name: str, project: Path) -> Path:
         project: folder of the project.
     """
     # Never some files from here and some from there: a project with its own code may be at another version.
-    uses_installation = name.startswith("pipelines/") and not (project / "pipelines").is_dir()
+    uses_installation = name.startswith("pipelines/") and not has_own_code(project)
     return (CODE if uses_installation else project) / name
+
+
+def has_own_code(project: Path) -> bool:
+    """Return whether a project has its own copy of Leeway's code, as a checkout has; then its steps run this copy."""
+    # Without __init__.py, Python takes the installed package.
+    return (project / "pipelines" / "__init__.py").is_file()
 
 
 def locate_bundle(listing: Path, project: Path) -> dict[str, Path]:

@@ -1,11 +1,7 @@
 """The only file that Airflow's plugin loader executes; all else under plugins/ is an ordinary package."""
 
-from airflow.plugins_manager import AirflowPlugin
-from leeway import task_log
+from importlib.metadata import entry_points
 
-
-class LeewayPlugin(AirflowPlugin):
-    """Show Leeway in Airflow's list of plugins, and the errors of its operators on one line."""
-
-    name = "leeway"
-    listeners = [task_log]  # noqa: RUF012
+# Where Leeway is installed, Airflow finds the plugin by the entry point. It warns of a plugin that it finds twice.
+if not any(entry_point.name == "leeway" for entry_point in entry_points(group="airflow.plugins")):
+    from leeway.plugin import LeewayPlugin  # noqa: F401

@@ -19,7 +19,7 @@ from stack.errors import StackError, UnavailableError
 from stack.jobs.demo import Demo
 from stack.jobs.replay import Replay
 from stack.jobs.request import LAST_DAY, Request
-from stack.layout import Layout
+from stack.layout import PROGRAM, Layout
 from stack.services.health import build_health_checks
 from stack.services.ports import PREFERRED_PORTS
 from stack.services.readiness import load_live_stack
@@ -52,7 +52,7 @@ def up() -> None:
         layout.stay_up_file.touch()
         console = display.open_console()
         console.print(display.build_url_table(layout, stack))
-        console.print("Started. `make down` stops it." if is_new else "The stack runs already. `make down` stops it.")
+        console.print(f"{'Started.' if is_new else 'The stack runs already.'} `{PROGRAM} down` stops it.")
 
 
 @app.command()
@@ -71,7 +71,7 @@ def status() -> None:
         stack = find_running_stack(layout)
         console = display.open_console()
         if stack is None:
-            console.print(f"The stack is not running; `make up` starts it.{_explain_end(layout)}", soft_wrap=True)
+            console.print(f"The stack is not running; `{PROGRAM} up` starts it.{_explain_end(layout)}", soft_wrap=True)
             raise typer.Exit(UnavailableError.exit_code)
         unhealthy_names = [name for name, is_healthy in build_health_checks(stack).items() if not is_healthy()]
         console.print(display.build_url_table(layout, stack))
@@ -110,7 +110,9 @@ def demo(
     with _report_errors():
         moments = [moment.date() for moment in as_of]
         request = Request.validate(start.date(), end.date(), moments, keep)
-        Demo(Layout.from_environment(), request).run()
+        layout = Layout.from_environment()
+        layout.require_example()
+        Demo(layout, request).run()
 
 
 @app.command()
@@ -126,7 +128,9 @@ def replay(
     """
     with _report_errors():
         request = Request.validate(start.date(), end.date(), [as_of.date()], keep)
-        Replay(Layout.from_environment(), request).run()
+        layout = Layout.from_environment()
+        layout.require_example()
+        Replay(layout, request).run()
 
 
 @app.command()
@@ -153,7 +157,7 @@ def restore(
         layout = Layout.from_environment()
         manifest = restore_archive(layout, archive, force)
         display.open_console().print(
-            f"{layout.home} has the state of {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC. `make up` starts the stack."
+            f"{layout.home} has the state of {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC. `{PROGRAM} up` starts the stack."
         )
 
 

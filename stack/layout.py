@@ -10,7 +10,13 @@ from typing import Self
 from stack.errors import RequestError, UnavailableError
 
 CODE = Path(__file__).resolve().parent.parent
-"""The folder that holds this package, and drydock beside it."""
+"""The folder that holds this package, and drydock beside it: a checkout, or the packages of an environment."""
+IS_CHECKOUT = (CODE / "pyproject.toml").is_file()
+"""Whether the code is that of a checkout, not of an installed Leeway."""
+PROGRAM = "make" if IS_CHECKOUT else "leeway"
+"""The program whose commands messages name: `make up`, or `leeway up`."""
+EXAMPLE = "dags/flights_train.py"
+"""The file of a project by which Leeway's example is recognised."""
 MIN_FREE_BYTES = 1 << 30
 """Least free disk space to start with. With less, writes of SQLite and of the logs soon fail."""
 
@@ -29,8 +35,13 @@ class Layout:
 
     @classmethod
     def from_environment(cls) -> Self:
-        """Return the layout that LEEWAY_PROJECT and LEEWAY_HOME name; by default this checkout and its .leeway."""
-        project = Path(os.environ.get("LEEWAY_PROJECT") or CODE).expanduser().resolve()
+        """Return the layout that LEEWAY_PROJECT and LEEWAY_HOME name.
+
+        The default project is this checkout, or the working directory where Leeway is installed; the default home is
+        .leeway in the project.
+        """
+        default_project = CODE if IS_CHECKOUT else Path.cwd()
+        project = Path(os.environ.get("LEEWAY_PROJECT") or default_project).expanduser().resolve()
         home = Path(os.environ.get("LEEWAY_HOME") or project / ".leeway").expanduser().resolve()
         return cls(home=home, project=project)
 
@@ -76,6 +87,18 @@ class Layout:
         """Return the log file of a service."""
         return self.home / "logs" / f"{service}.log"
 
+    def require_example(self) -> None:
+        """Check that an installed Leeway runs a project with Leeway's example, which is not part of the package.
+
+        Raises:
+            RequestError: the project is another one. A retry cannot help.
+        """
+        if not IS_CHECKOUT and not (self.project / EXAMPLE).is_file():
+            raise RequestError(
+                f"{self.project} has no {EXAMPLE}: only Leeway's example has a demo and a replay. Run them in a "
+                "checkout of Leeway."
+            )
+
     def create_folders(self) -> None:
         """Create the folders; make the home the owner's alone, also where it exists already. Idempotent.
 
@@ -84,7 +107,7 @@ class Layout:
             UnavailableError: the disk has too little free space, or cannot be written. A retry can help.
         """
         if not (self.project / "dags").is_dir():
-            raise RequestError(f"{self.project} has no folder dags/; set LEEWAY_PROJECT to the checkout.")
+            raise RequestError(f"{self.project} has no folder dags/; set LEEWAY_PROJECT to the folder of your project.")
         try:
             for folder in (self.home / "logs", self.airflow, self.mlflow, self.drydock, self.docs):
                 folder.mkdir(parents=True, exist_ok=True)

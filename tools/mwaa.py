@@ -23,22 +23,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 CONSTRAINTS = "/usr/local/airflow/plugins/constraints.txt"
 """The path of the file after MWAA has unpacked plugins.zip."""
-OPERATOR_PACKAGES = {
-    *("apache-airflow", "apache-airflow-providers-amazon", "apache-airflow-providers-slack"),
-    *("apache-airflow-providers-smtp", "apache-airflow-providers-standard", "attrs", "boto3", "jinja2"),
-    *("psutil", "pydantic", "pydantic-settings", "pyyaml", "requests"),
-}
-"""The direct dependencies that the operators need."""
-AIRFLOW_ONLY_PACKAGES = {
-    "apache-airflow",
-    "apache-airflow-providers-amazon",
-    "apache-airflow-providers-slack",
-    "apache-airflow-providers-smtp",
-    "apache-airflow-providers-standard",
-    "moto",
-    "werkzeug",
-}
-"""The direct dependencies that no step needs."""
 # Airflow's plugin loader executes every file that .airflowignore does not exclude.
 AIRFLOWIGNORE = "leeway/\npipelines/\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -48,8 +32,8 @@ def main() -> int:
     """Write the three files to dist/, or to the folder that the first argument names."""
     dist = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "dist"
     dist.mkdir(parents=True, exist_ok=True)
-    operator_pins = export_locked(prune=list_dependencies().keys() - OPERATOR_PACKAGES)
-    step_pins = export_locked(prune=AIRFLOW_ONLY_PACKAGES)
+    operator_pins = export_locked("airflow")
+    step_pins = export_locked("pipelines")
     write_file(
         dist / "plugins.zip", build_zip({**list_plugin_files(), "constraints.txt": "\n".join(operator_pins) + "\n"})
     )
@@ -62,17 +46,17 @@ def main() -> int:
     return 0
 
 
-def list_dependencies() -> dict[str, str]:
-    """Return the project's direct dependencies, with their extras (such as amazon[aiobotocore]), by name."""
-    requirements = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+def list_operator_dependencies() -> dict[str, str]:
+    """Return the direct dependencies of the operators, with their extras (such as amazon[aiobotocore]), by name."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    requirements = [*project["dependencies"], *project["optional-dependencies"]["airflow"]]
     return {_parse_name(item): re.split("[=<>; ]", item)[0] for item in requirements}
 
 
-def export_locked(prune: Iterable[str]) -> list[str]:
-    """Return NAME==VERSION of the packages in uv.lock, except those in `prune` and what only these need."""
+def export_locked(*extras: str) -> list[str]:
+    """Return NAME==VERSION of the packages in uv.lock that Leeway needs with the extras."""
     options = ["--frozen", "--no-default-groups", "--no-emit-project", "--no-hashes", "--no-annotate", "--no-header"]
-    prune_options = [word for name in sorted(prune) for word in ("--prune", name)]
-    command = [find_uv(), "export", *options, *prune_options]
+    command = [find_uv(), "export", *options, *(f"--extra={extra}" for extra in extras)]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if result.returncode:
         raise SystemExit(f"error: uv export: {result.stderr.strip().splitlines()[-1]}")
@@ -94,11 +78,7 @@ def format_requirements(pins: Iterable[str]) -> str:
     constraints.txt pins all other packages.
     """
     versions = {_parse_name(line): line.partition(" ;")[0].partition("==")[2] for line in pins}
-    lines = [
-        f"{requirement}=={versions[name]}"
-        for name, requirement in sorted(list_dependencies().items())
-        if name in OPERATOR_PACKAGES
-    ]
+    lines = [f"{requirement}=={versions[name]}" for name, requirement in sorted(list_operator_dependencies().items())]
     return "\n".join([f'--constraint "{CONSTRAINTS}"', *lines]) + "\n"
 
 

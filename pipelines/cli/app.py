@@ -28,7 +28,7 @@ import yaml
 from pydantic.fields import FieldInfo
 from typer.exceptions import Abort, TyperException
 
-from pipelines import params
+from pipelines import __version__, params
 from pipelines.code_files import MODELS_FOLDER, find_model
 from pipelines.contract import Report
 from pipelines.dataset import choose_dataset, load_dataset
@@ -41,7 +41,7 @@ from pipelines.system.log import log_to_stderr
 
 PR_SET_PDEATHSIG = 1
 BUG_EXIT_CODE = LeewayError.exit_code
-GROUPS = ("backtest", "costs", "docs", "expectations", "lake", "lineage", "loop", "quarantine", "registry")
+GROUPS = ("backtest", "code", "costs", "docs", "expectations", "lake", "lineage", "loop", "quarantine", "registry")
 """Groups of commands for people, each in the module cli/NAME.py."""
 POSITIONAL = "positional"
 """Name of the parameter that takes, by its position, the field that `Spec.argument` names."""
@@ -59,6 +59,7 @@ def main() -> None:
     """Run the command line, and exit with the step's exit code."""
     log_to_stderr()
     _end_with_operator()
+    _check_version(sys.argv[1:])
     app = build_app(*sys.argv[1:2])
     try:
         app(_complete_flags(sys.argv[1:]), prog_name="python -m pipelines", standalone_mode=False)
@@ -259,6 +260,17 @@ def _write(out: str, text: str) -> None:
 def _format_schema(step: str) -> str:
     schemas = {"spec": load_spec_class(step).model_json_schema(), "result": load_result_class(step).model_json_schema()}
     return json.dumps(schemas, indent=2)
+
+
+def _check_version(arguments: Sequence[str]) -> None:
+    """Refuse the request of an operator of another version of Leeway: its fields or its meaning can differ."""
+    operators_version = os.environ.pop("LEEWAY_OPERATORS_VERSION", __version__)
+    if operators_version == __version__:
+        return
+    out = arguments[arguments.index("--out") + 1] if "--out" in arguments[:-1] else ""
+    message = f"Airflow has Leeway {operators_version}, and {sys.executable}, which runs the steps, has {__version__}."
+    hint = f'Install the same version in both: pip install "leeway[pipelines]=={operators_version}".'
+    _fail(SpecError(message, hint), out)
 
 
 def _end_with_operator() -> None:

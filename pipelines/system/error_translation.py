@@ -69,6 +69,8 @@ RESTORE_DAY = (
 """What to do about a damaged file of rows in the lake: a step that finds it damaged replaces it."""
 LAKE_ROWS = re.compile(r"/data/date=[^/]+/")
 """Part of the path of a file of rows in the lake."""
+EXTRAS = {"pyspark": "spark", "sagemaker": "sagemaker"}
+"""Package to the extra of `pip install` that has it, where that is not `pipelines`."""
 CREATE_AGAIN = "Restore it, or remove it and run the step that writes it."
 """What to do about a damaged file, if no more is known about it."""
 
@@ -194,8 +196,10 @@ def _translate_address_error(error: BaseException) -> LeewayError:
 
 
 def _translate_module_error(error: ModuleNotFoundError) -> LeewayError:
-    hint = "Run `make setup`, then .venv/bin/python; for Airflow, set LEEWAY_PYTHON to an interpreter that has it."
-    return SpecError(f"the package {error.name} is not installed here.", hint)
+    package = str(error.name).partition(".")[0]
+    extra = EXTRAS.get(package, "pipelines")
+    hint = f'Run `pip install "leeway[{extra}]"`, in a checkout `make setup`; LEEWAY_PYTHON names the steps\' Python.'
+    return SpecError(f"the package {package} is not installed here.", hint)
 
 
 def _translate_os_error(error: OSError) -> LeewayError | None:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-from pipelines.code_files import MODELS_FOLDER, PARAMS_FILE, list_dataset_paths_in_project
+from pipelines.code_files import MODELS_FOLDER, PARAMS_FILE, has_own_code, list_dataset_paths_in_project
 from pipelines.errors import DataError, InvalidError, SpecError, StorageError
 from pipelines.settings import settings
 from pipelines.system.error_translation import NO_SPACE_TEXTS
@@ -30,16 +30,19 @@ from pipelines.versioning.git import (
     resolve_commit,
     run_git,
 )
+from pipelines.versioning.installed_code import digest_installed_code, write_lock_file
 
-CODE_PATHS = ("pipelines", "expectations", "dvc.yaml", PARAMS_FILE)
-"""Parts that every project has, and that are copied; a change in one of them makes the code dirty."""
+REQUIRED_PATHS = ("expectations", "dvc.yaml", PARAMS_FILE)
+"""Parts that every project has."""
+CODE_PATHS = ("pipelines", *REQUIRED_PATHS)
+"""Parts that are copied, where the project has them; a change in one of them makes the code dirty."""
 COMMIT_HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 """Full hash of a commit, by SHA-1 or SHA-256. Only a GitDagBundle has such a hash as its version."""
 DVCIGNORE = ".dvcignore"
 MODEL_FILES = f"{MODELS_FOLDER}/*/{PARAMS_FILE}"
 """Pattern of the files with the parameters of a project's models."""
 PACKAGES = (
-    *("duckdb", "dvc", "ibis-framework", "mlflow", "numpy", "pandas", "pyarrow", "pyiceberg", "pyspark"),
+    *("duckdb", "dvc", "ibis-framework", "leeway", "mlflow", "numpy", "pandas", "pyarrow", "pyiceberg", "pyspark"),
     *("scikit-learn", "xgboost-cpu"),
 )
 """Libraries whose version can change features, a model or its metrics."""
@@ -52,7 +55,8 @@ class Code:
     git_commit: str
     """Commit of the code, with '-dirty' where files differ from it; 'unknown' without git."""
     digest: str
-    """SHA-256 over names and contents of pipelines/, expectations/, dvc.yaml and the project's own datasets."""
+    """SHA-256 over names and contents of pipelines/, expectations/, dvc.yaml and the project's own datasets. If the
+    project has no copy of Leeway's code, that of the installed code is a part of it."""
     uv_lock: str
     """SHA-256 of the project's uv.lock; empty where it has none."""
     versions: Mapping[str, str]
@@ -88,6 +92,8 @@ def digest_code(folder: Path) -> str:
         for path in sorted([folder / name, *(folder / name).rglob("*")]):
             if path.is_file() and name != PARAMS_FILE and "__pycache__" not in path.parts:
                 digest.update(f"{path.relative_to(folder)}\0{sha256(path)}\n".encode())
+    if not has_own_code(folder):
+        digest.update(digest_installed_code().encode())
     return digest.hexdigest()
 
 
@@ -98,6 +104,8 @@ def find_library_versions() -> dict[str, str]:
 
 def check_out(folder: Path, commit: str = "", bundle_version: str = "") -> Code:
     """Put the project's code into `folder`, with code.json. Other files in the folder stay.
+
+    If the project has no copy of Leeway's code, leeway.lock is written, too: it describes the installed code.
 
     The commit is the first of these: `commit`, that of the DAG bundle, LEEWAY_GIT_COMMIT where the repository has it,
     HEAD. Where no commit is named and the working tree differs from HEAD, the code of the working tree is copied over
@@ -126,6 +134,8 @@ def check_out(folder: Path, commit: str = "", bundle_version: str = "") -> Code:
         raise InvalidError(f"git could not check out commit {commit} in {folder}: {error}.") from None
     if not commit or code_version.endswith(DIRTY):
         _copy_project(folder)
+    if not has_own_code(folder):
+        write_lock_file(folder)
     code = Code.describe(folder, code_version)
     write_json(folder / CODE_FILE, asdict(code))
     log.info("workspace %s: the code is that of commit %s", folder.name, code.git_commit)
@@ -205,7 +215,7 @@ def _update_worktree(folder: Path, commit: str) -> None:
 
 def _copy_project(folder: Path) -> None:
     """Copy the code of the project's working tree to `folder`, replacing what is there."""
-    for name in CODE_PATHS:
+    for name in REQUIRED_PATHS:
         if not (settings().project / name).exists():
             raise SpecError(f"{settings().project} has no {name}.", "Set LEEWAY_PROJECT to the project's folder.")
     # Of models/, the files of parameters alone: a model's folder holds its data, too.

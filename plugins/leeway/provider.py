@@ -1,21 +1,44 @@
 """The provider's description, which Airflow reads through the entry point apache_airflow_provider."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from typing import Any
 
 from leeway import __version__
 
+INTEGRATION = "Leeway"
+OPERATORS = (
+    *("approval", "backfill", "batch_score", "check_lake", "drift", "dvc_repro", "evaluate", "gate", "guard", "ingest"),
+    *("mirror", "outcomes", "profile", "promote", "record_outcome", "rollback", "score", "spark_preprocess"),
+    *("spot_training", "step", "sync", "validate"),
+)
+"""The modules of `leeway.operators` that have operators."""
+
 
 def get_provider_info() -> dict[str, Any]:
-    """Return name, version and description of the provider."""
+    """Return what Airflow shows of the provider, and the classes that it loads from the provider."""
     return {
         "package-name": "leeway",
         "name": "Leeway",
         "description": "An ML lifecycle: ingest, validate, version, train on spot, gate, promote, retrain on drift.",
+        "versions": [__version__],
+        "integrations": [{"integration-name": INTEGRATION, "tags": ["software"]}],
+        "operators": _describe_modules([f"leeway.operators.{name}" for name in OPERATORS]),
+        "sensors": _describe_modules(["leeway.operators.drift"]),
+        "hooks": _describe_modules(["leeway.hooks.step.hook"]),
+        "triggers": _describe_modules(["leeway.triggers.job"]),
         "extra-links": [
             "leeway.links.data_docs.DataDocsLink",
             "leeway.links.drift.DriftLink",
             "leeway.links.report.ReportLink",
         ],
         "notifications": ["leeway.notifiers.lifecycle.LifecycleNotifier"],
-        "versions": [__version__],
+        "executors": ["leeway.executor.RestartableLocalExecutor"],
+        # Leeway has neither connection types nor options of airflow.cfg of its own. Its plugin has an entry point: from
+        # here, Airflow loads plugins only where `[core] lazy_load_providers` is off, and would find this one twice.
     }
+
+
+def _describe_modules(modules: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"integration-name": INTEGRATION, "python-modules": list(modules)}]

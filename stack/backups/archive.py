@@ -15,7 +15,7 @@ from typing import IO
 from pydantic import BaseModel, ConfigDict
 
 from stack.errors import UnavailableError
-from stack.layout import Layout
+from stack.layout import PROGRAM, Layout
 from stack.services.locks import hold_lock
 from stack.services.processes import find_processes
 from stack.services.start_stop import LOCK, find_running_stack
@@ -96,5 +96,5 @@ def require_stopped_stack(layout: Layout, command: str) -> Iterator[None]:
     """
     with hold_lock(layout.lock_file(LOCK), command):
         if find_running_stack(layout) is not None or find_processes(layout.home):
-            raise UnavailableError("The stack is running: stop it first, with `make down`.")
+            raise UnavailableError(f"The stack is running: stop it first, with `{PROGRAM} down`.")
         yield

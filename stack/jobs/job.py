@@ -18,7 +18,7 @@ from stack.airflow.dag_parsing import wait_until_parsed
 from stack.errors import UnavailableError
 from stack.files import write_atomically
 from stack.jobs.request import Request
-from stack.layout import Layout
+from stack.layout import PROGRAM, Layout
 from stack.services.commands import USER, read_password
 from stack.services.locks import hold_lock
 from stack.services.ports import ANY_PORTS
@@ -158,5 +158,5 @@ class Job(ABC):
         report = {"outcome": outcome, "days": days, "phases_s": self.phases_s, "total_s": total_s}
         write_atomically(self.layout.report_file(self.name), json.dumps(report, indent=2) + "\n", mode=0o644)
         phases = ", ".join(f"{name} {seconds:.0f}" for name, seconds in self.phases_s.items())
-        state = "The stack is still up; `make down` stops it." if stays_up else "Nothing is left running."
+        state = f"The stack is still up; `{PROGRAM} down` stops it." if stays_up else "Nothing is left running."
         display.open_console().print(f"{outcome.capitalize()} in {total_s:.0f} s ({phases}). {state}")

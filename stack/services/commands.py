@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from stack.errors import RequestError
 from stack.files import write_atomically
-from stack.layout import Layout
+from stack.layout import PROGRAM, Layout
 from stack.services.record import Stack
 
 USER = "admin"
@@ -87,7 +87,7 @@ def read_password(layout: Layout) -> str:
     password = _find_password(layout)
     if not password:
         path = layout.airflow / "passwords.json"
-        raise RequestError(f"{path} has no password of {USER}; `make down` and `make up` create another.")
+        raise RequestError(f"{path} has no password of {USER}; `{PROGRAM} down` and `{PROGRAM} up` create another.")
     return password
 
 
@@ -110,8 +110,8 @@ def _check_keys(config: Path) -> None:
         is_complete = False
     if not is_complete:
         raise RequestError(
-            f"{config} is damaged: it has not all of Airflow's keys. Restore it (`make restore`); or remove it to get "
-            "new keys, with which Airflow cannot read its connections."
+            f"{config} is damaged: it has not all of Airflow's keys. Restore it (`{PROGRAM} restore`); or remove it to "
+            "get new keys, with which Airflow cannot read its connections."
         )
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from stack.layout import CODE, Layout
+from stack.layout import CODE, IS_CHECKOUT, Layout
 from stack.services.record import Stack
 
 REGION = "us-east-1"
@@ -52,8 +52,10 @@ def build_environment(layout: Layout, stack: Stack, caller_variables: Mapping[st
 
 
 def _build_leeway_variables(layout: Layout, stack: Stack, caller_variables: Mapping[str, str]) -> dict[str, str]:
-    # The last folder holds Airflow's executor, which a project without Leeway's operators needs too.
-    import_folders = dict.fromkeys([layout.project, layout.project / "plugins", CODE, CODE / "plugins"])
+    # The last folder holds Airflow's executor, which a project without Leeway's operators needs too. The folder of an
+    # environment's packages is on Python's path by itself; here, it would come before the standard library.
+    code_folders = [CODE, CODE / "plugins"] if IS_CHECKOUT else []
+    import_folders = dict.fromkeys([layout.project, layout.project / "plugins", *code_folders])
     program_folder = str(Path(sys.executable).parent)
     return {
         "LEEWAY_HOME": str(layout.home),

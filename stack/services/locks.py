@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from stack.errors import UnavailableError
+from stack.layout import PROGRAM
 from stack.services.record import Process
 
 
@@ -59,4 +60,4 @@ def read_holder(path: Path) -> Holder | None:
 def _describe_holder(path: Path) -> str:
     holder = read_holder(path)
     name = f"`{holder.command}` (pid {holder.process.pid})" if holder else "another command"
-    return f"The stack is being changed by {name}: wait for it to end, or stop it with `make down`."
+    return f"The stack is being changed by {name}: wait for it to end, or stop it with `{PROGRAM} down`."

@@ -11,11 +11,12 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from importlib.util import find_spec
 
 import psutil
 
 from stack.errors import RequestError, UnavailableError
-from stack.layout import CODE, Layout
+from stack.layout import CODE, IS_CHECKOUT, PROGRAM, Layout
 from stack.services.commands import list_services, write_secrets
 from stack.services.environment import build_environment
 from stack.services.locks import Holder, LockedError, hold_lock, read_holder
@@ -39,6 +40,9 @@ INTERRUPT_TIMEOUT_S = 60.0
 MAX_PORT_CHOICES = 3
 """How often a start chooses ports. Another program can take a port between its choice and the start of the service."""
 
+SERVICE_PACKAGES = ("airflow", "mlflow", "moto")
+"""Packages that the services need, of which an environment without the extra `local` lacks some."""
+
 _POLL_S = 0.1
 _supervisors: list[subprocess.Popen[bytes]] = []
 # A supervisor outlives this process. Python would warn of a Popen object that is deleted while its process runs.
@@ -61,6 +65,7 @@ def start_stack(layout: Layout, preferred: Ports, report_progress: Progress) -> 
         UnavailableError: a service ended too often or did not answer (all services are stopped again), another
             command is changing the stack, or the disk is full. A retry can help.
     """
+    _check_packages()
     layout.create_folders()
     with hold_lock(layout.lock_file(LOCK), "stack up"):
         stack = join_running_stack(layout, report_progress)
@@ -74,6 +79,13 @@ def start_stack(layout: Layout, preferred: Ports, report_progress: Progress) -> 
                 if are_free(ports):
                     raise
         return _start_new_stack(layout, choose_ports(preferred), report_progress), True
+
+
+def _check_packages() -> None:
+    missing_packages = [name for name in SERVICE_PACKAGES if find_spec(name) is None]
+    if missing_packages:
+        hint = 'run `pip install "leeway[local]"`, in a checkout `make setup`'
+        raise RequestError(f"The services need {', '.join(missing_packages)}, which {sys.executable} lacks: {hint}.")
 
 
 def stop_stack(layout: Layout) -> int:
@@ -142,7 +154,7 @@ def _start_new_stack(layout: Layout, ports: Ports, report_progress: Progress) ->
 
 def _check_project(layout: Layout, stack: Stack) -> None:
     if stack.project != layout.project:
-        raise RequestError(f"The stack in {layout.home} runs {stack.project}; `make down` there stops it.")
+        raise RequestError(f"The stack in {layout.home} runs {stack.project}; `{PROGRAM} down` there stops it.")
 
 
 def _start_supervisor(layout: Layout, stack: Stack) -> None:
@@ -162,8 +174,8 @@ def _start_supervisor(layout: Layout, stack: Stack) -> None:
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
-            cwd=CODE,
-            env={**plan.environment, "PYTHONPATH": str(CODE)},
+            cwd=CODE if IS_CHECKOUT else layout.home,
+            env={**plan.environment, "PYTHONPATH": str(CODE) if IS_CHECKOUT else ""},
             start_new_session=True,
         )
     _supervisors.append(supervisor)

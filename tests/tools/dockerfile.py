@@ -60,14 +60,16 @@ def is_sent(path: str, ignore: str) -> bool:
     return is_included
 
 
-def find_violations(text: str, ignore: str, paths: "set[str]", groups: "set[str]", targets: "set[str]") -> list[str]:
+def find_violations(
+    text: str, ignore: str, paths: "set[str]", selections: "set[str]", targets: "set[str]"
+) -> list[str]:
     """List the faults of a Dockerfile, as sentences.
 
     Args:
         text: text of the Dockerfile.
         ignore: text of .dockerignore.
         paths: paths of the build context.
-        groups: dependency groups of pyproject.toml.
+        selections: options of uv for each extra and dependency group of pyproject.toml, such as `--extra airflow`.
         targets: stages that a Compose file builds.
     """
     arguments, stages = parse_dockerfile(text)
@@ -78,8 +80,8 @@ def find_violations(text: str, ignore: str, paths: "set[str]", groups: "set[str]
             violations.append(f"{name}: base {base} is not pinned")
         for copy in stage.list_arguments("COPY"):
             violations += _check_copy(name, copy, ignore, paths, stages)
-        for group in re.findall(r"--only-group (\w+)", " ".join(stage.list_arguments("RUN"))):
-            violations += [] if group in groups else [f"{name}: no group {group}"]
+        for selection in re.findall(r"--(?:extra|group) \w+", " ".join(stage.list_arguments("RUN"))):
+            violations += [] if selection in selections else [f"{name}: pyproject.toml has nothing for {selection}"]
     built_stages = sorted(targets & set(stages))
     violations += [
         f"{name}: an environment is copied after the code"

@@ -1,4 +1,4 @@
-"""Write an interpreter that can import only what one dependency group of pyproject.toml installs."""
+"""Write an interpreter that can import only what the packages of one image are."""
 
 import json
 import sys
@@ -31,11 +31,23 @@ PYTHONPATH={site}:{root} exec {python} "$@"
 """
 
 
-def list_installed(group: str) -> set[str]:
-    """List the distributions that `uv sync --only-group GROUP` installs on this machine, by uv.lock."""
+IMAGES: dict[str, tuple[list[str], list[str]]] = {
+    "base": ([], []),
+    "airflow": (["airflow"], ["compose"]),
+    "pipelines": (["pipelines"], []),
+    "drydock": (["drydock"], []),
+    "training": (["training"], []),
+}
+"""The images of the Dockerfile, with the extras and dependency groups of each; `base` is no image, and has no extra."""
+
+
+def list_installed(image: str) -> set[str]:
+    """List the distributions of an image of the Dockerfile on this machine, by uv.lock."""
     lock = tomllib.loads((ROOT / "uv.lock").read_text())
     packages = {package["name"]: package for package in lock["package"]}
-    requirements = _list_group(packages["leeway"], group)
+    project, (extras, groups) = packages["leeway"], IMAGES[image]
+    requirements = [item for extra in ["", *extras] for item in _list_requirements(project, extra)]
+    requirements += [item for group in groups for item in _select_applicable(project["dev-dependencies"][group])]
     queue = [(requirement["name"], extra) for requirement in requirements for extra in _list_extras(requirement)]
     visited: set[tuple[str, str]] = set()
     while queue:
@@ -46,10 +58,6 @@ def list_installed(group: str) -> set[str]:
         requirements = _list_requirements(packages[name], extra)
         queue += [(requirement["name"], extra) for requirement in requirements for extra in _list_extras(requirement)]
     return {name for name, _ in visited}
-
-
-def _list_group(project: dict[str, Any], group: str) -> Iterator[dict[str, Any]]:
-    return _select_applicable(project["dev-dependencies"][group])
 
 
 def _list_requirements(package: dict[str, Any], extra: str) -> Iterator[dict[str, Any]]:
@@ -67,26 +75,26 @@ def _list_extras(requirement: dict[str, Any]) -> list[str]:
     return ["", *requirement.get("extra", [])]
 
 
-def list_absent_modules(group: str) -> list[str]:
-    """List the modules of this environment that an image with only this group does not have."""
-    installed = list_installed(group) | {"leeway", "pip", "setuptools", "wheel"}
+def list_absent_modules(image: str) -> list[str]:
+    """List the modules of this environment that an image does not have."""
+    installed = list_installed(image) | {"leeway", "pip", "setuptools", "wheel"}
     owners = packages_distributions().items()
     return sorted(module for module, names in owners if not {canonicalize_name(name) for name in names} & installed)
 
 
-def write_site(folder: Path, group: str) -> Path:
-    """Write a folder that hides all modules but the group's where it is first in PYTHONPATH, and return it."""
+def write_site(folder: Path, image: str) -> Path:
+    """Write a folder that hides all modules but the image's where it is first in PYTHONPATH, and return it."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(SITE_CODE)
-    (folder / "absent.json").write_text(json.dumps(list_absent_modules(group)))
+    (folder / "absent.json").write_text(json.dumps(list_absent_modules(image)))
     return folder
 
 
-def write_interpreter(folder: Path, group: str) -> Path:
-    """Write an executable that is the interpreter of the group's image, and return its path."""
-    path = folder / f"python-{group}"
+def write_interpreter(folder: Path, image: str) -> Path:
+    """Write an executable that is the interpreter of an image, and return its path."""
+    path = folder / f"python-{image}"
     path.write_text(
-        SHELL_SCRIPT.format(site=write_site(folder / f"site-{group}", group), root=ROOT, python=sys.executable)
+        SHELL_SCRIPT.format(site=write_site(folder / f"site-{image}", image), root=ROOT, python=sys.executable)
     )
     path.chmod(0o755)
     return path

@@ -1,4 +1,7 @@
-"""The DAGs of a model's lifecycle, for a file of dags/ in which one call creates all of them."""
+"""The DAGs of a model's lifecycle, for a file of dags/ in which one call creates all of them.
+
+MODEL_score and MODEL_monitor are paused at first, since they need a champion.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +33,12 @@ def lifecycle_dags(
     with_ingestion: bool = True,
     **training: Any,
 ) -> list[DAG]:
-    """Create the DAGs of a model: DATASET_ingest, and MODEL_train, MODEL_score, MODEL_monitor and MODEL_rollback.
-
-    `MODEL_score` and `MODEL_monitor` are paused at first, since they need a champion.
+    """Create the DAGs of a model: DATASET_ingest, MODEL_train, MODEL_score, MODEL_monitor and MODEL_rollback.
 
     Args:
         model: registered model. Its parameters are those of models/MODEL/params.yaml.
-        start, end: first and last day of the data; no end: None.
+        start: first day of the data.
+        end: last day of the data; None: without end.
         schedule: cron expression, in UTC: when a day is complete. It is ingested then, and drift is decided.
         train_schedule: cron expression, in UTC, of the trainings that the calendar starts.
         dataset: dataset of the model; by default that of models/MODEL/params.yaml, where Airflow parses DAGs.
@@ -44,7 +46,7 @@ def lifecycle_dags(
         training: arguments of SpotTrainingOperator, such as instance_type, max_run_s, max_wait_s and entry_point.
 
     Returns:
-        The DAGs. Airflow finds them without a variable of the module.
+        The DAGs; Airflow finds them without a variable.
 
     Raises:
         SpecError: the model has no file of parameters, or it names no dataset. A retry cannot help.

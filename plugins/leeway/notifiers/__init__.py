@@ -1,1 +1,5 @@
 """Notify people by mail and in Slack."""
+
+from leeway.package_checks import require_package
+
+require_package("pipelines")

@@ -10,7 +10,9 @@ from tests.tools.dockerfile import find_violations, is_sent
 
 TEXT = (compose.ROOT / "Dockerfile").read_text()
 IGNORE = (compose.ROOT / ".dockerignore").read_text()
-GROUPS = set(tomllib.loads((compose.ROOT / "pyproject.toml").read_text())["dependency-groups"])
+PYPROJECT = tomllib.loads((compose.ROOT / "pyproject.toml").read_text())
+SELECTIONS = {f"--extra {extra}" for extra in PYPROJECT["project"]["optional-dependencies"]}
+SELECTIONS |= {f"--group {group}" for group in PYPROJECT["dependency-groups"]}
 BUILDS = [service["build"] for service in compose.load()["services"].values() if "build" in service]
 TARGETS = {build["target"] for build in BUILDS if "target" in build}
 FILES = [
@@ -21,7 +23,7 @@ PATHS = {str(path.relative_to(compose.ROOT)) for path in FILES if path.exists()}
 
 def check(text: str = TEXT, ignore: str = IGNORE, targets: set[str] = TARGETS) -> list[str]:
     """List the violations of the rules, in this repository by default."""
-    return find_violations(text, ignore, PATHS, GROUPS, targets)
+    return find_violations(text, ignore, PATHS, SELECTIONS, targets)
 
 
 def test_dockerfile_follows_the_rules():
@@ -36,7 +38,7 @@ def test_dockerfile_follows_the_rules():
         ("python:3.11.13-slim-bookworm", "python:latest", "base: base python:latest is not pinned"),
         ("python:3.11.13-slim-bookworm", "python", "base: base python is not pinned"),
         ("FROM runs AS drydock", "FROM runs AS dock", "no target drydock"),
-        ("--only-group drydock", "--only-group dock", "build-drydock: no group dock"),
+        ("--extra drydock", "--extra dock", "build-drydock: pyproject.toml has nothing for --extra dock"),
         ("COPY --from=build-drydock", "COPY --from=build-dock", "drydock: no stage build-dock"),
         ("COPY expectations", "COPY expectation", "code: expectation does not exist"),
         ("COPY dags", "COPY tests /opt/leeway/tests\nCOPY dags", "code: tests is ignored"),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from stack import layout as layout_module
 from stack.errors import RequestError, UnavailableError
 from stack.layout import Layout
 
@@ -18,6 +19,22 @@ def test_layout_follows_the_environment(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
     monkeypatch.setenv("LEEWAY_HOME", str(tmp_path / "other"))
     assert Layout.from_environment().home == tmp_path / "other"
+
+
+def test_an_installed_leeway_runs_the_project_in_the_working_directory(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert Layout.from_environment().project == layout_module.CODE, "a checkout runs its own project"
+    monkeypatch.setattr(layout_module, "IS_CHECKOUT", False)
+    assert Layout.from_environment() == Layout(home=tmp_path / ".leeway", project=tmp_path)
+
+
+def test_an_installed_leeway_has_no_example(layout: Layout, monkeypatch):
+    layout.require_example()
+    monkeypatch.setattr(layout_module, "IS_CHECKOUT", False)
+    with pytest.raises(RequestError, match="only Leeway's example has a demo"):
+        layout.require_example()
+    (layout.project / "dags/flights_train.py").touch()
+    layout.require_example()
 
 
 def test_refuses_a_project_without_dags(tmp_path):

@@ -19,7 +19,9 @@ import psutil
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from pydantic import ValidationError
 
+from leeway import __version__
 from leeway.hooks.step.credentials import build_step_environment
+from leeway.package_checks import ForeignPackageError, require_package
 from pipelines.contract import SCHEMA_VERSION, Report
 from pipelines.errors import SpecError
 from pipelines.settings import settings
@@ -28,6 +30,10 @@ KILL_AFTER_S = 4
 """Seconds between SIGTERM and SIGKILL of a step's process group: Airflow kills the task itself after 5."""
 INVALID_EXIT_CODE = 2
 """Exit code of a step whose request or data is wrong, so that a retry cannot help; see `pipelines.errors`."""
+
+NO_PACKAGE_TEXT = "No module named pipelines"
+"""Python's text where an interpreter has no package `pipelines` that it can run."""
+INSTALL_HINT = f'Run `pip install "leeway[pipelines]=={__version__}"` in its environment; LEEWAY_PYTHON names another.'
 
 
 class Logger(Protocol):
@@ -53,6 +59,7 @@ class StepHook:
         self.log, self.env = log, dict(env or {})
         self.python = python or _get_interpreter()
         self._child: subprocess.Popen[str] | None = None
+        self._last_line = ""
 
     def run(self, step: str, spec: Mapping[str, Any]) -> dict[str, Any]:
         """Run a step and return its Result.
@@ -68,6 +75,8 @@ class StepHook:
             options = ["--spec", str(spec_file), "--out", str(result_file)]
             exit_code = self._run([self.python, "-u", "-m", "pipelines", step, *options])
             result = _read_result(result_file)
+        if exit_code and not result and NO_PACKAGE_TEXT in self._last_line:
+            raise AirflowFailException(f"{self.python} cannot run {step}: {self._last_line}. {INSTALL_HINT}")
         if exit_code:
             raise _make_error(step, exit_code, result)
         if result.get("schema_version") != SCHEMA_VERSION:
@@ -92,13 +101,15 @@ class StepHook:
     def _run(self, command: list[str]) -> int:
         """Stream the child's lines to the log; return its exit code."""
         variables = {name: str(value) for name, value in self.env.items()}
-        environment = {**os.environ, **build_step_environment(), **variables, "LEEWAY_PARENT": str(os.getpid())}
+        own_variables = {"LEEWAY_PARENT": str(os.getpid()), "LEEWAY_OPERATORS_VERSION": __version__}
+        environment = {**os.environ, **build_step_environment(), **variables, **own_variables}
         with self._start(command, environment) as child:
             self._child = child
             threading.Thread(target=_end_group, args=(child,), daemon=True).start()
             try:
                 for line in child.stdout or ():
-                    self.log.info("%s", line.rstrip())
+                    self._last_line = line.rstrip()
+                    self.log.info("%s", self._last_line)
                 _end_group(child)
             except BaseException:
                 # A timeout of the task may be raised here. Airflow would call on_kill only after this block.
@@ -109,6 +120,7 @@ class StepHook:
     def _start(self, command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
         project = environment.get("LEEWAY_PROJECT") or os.getcwd()
         try:
+            require_package("pipelines", [project])
             return subprocess.Popen(
                 command,
                 cwd=project,
@@ -120,6 +132,8 @@ class StepHook:
                 errors="replace",
                 start_new_session=True,
             )
+        except ForeignPackageError as error:
+            raise AirflowFailException(str(error)) from None
         except OSError as error:
             raise AirflowFailException(f"cannot run {self.python} in {project}: {error.strerror}.") from None
 
