@@ -5,9 +5,9 @@
   means, freshness, and the number of rows compared with earlier weeks.
 - Severity info, which is only reported: values that were sometimes missing, and a key that several rows share.
 
-Limits on numbers have a margin. A draft from less than a year has not seen every season: in it, only what does not depend
-on the season is critical, namely the columns, the key, and that the key's columns are never missing. Everything else is
-reported, and neither blocks a day nor quarantines rows.
+Limits on numbers have a margin. A draft from less than a year has not seen every season: in it, only what does not
+depend on the season is critical, namely the columns, the key, and that the key's columns are never missing. Everything
+else is reported, and neither blocks a day nor quarantines rows.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def draft_suite(summary: TableSummary, name: str) -> dict[str, Any]:
         ]
     if not _covers_year(summary):
         days = (max(summary.days) - min(summary.days)).days + 1
-        about += f" They cover {days} days, less than a year: what may depend on the season only reports, and blocks nothing."
+        about += f" They cover {days} days, less than a year: what may depend on the season is only reported."
         expectations = [_relax(expectation, summary.key) for expectation in expectations]
     return {"name": name, "expectations": expectations, "meta": {"about": about}}
 

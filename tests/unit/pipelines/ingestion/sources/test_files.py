@@ -376,7 +376,7 @@ def test_dates_in_declared_formats_are_read_beside_iso_dates(write_day: Callable
     rows = read_rows(url, columns=columns, timezone="UTC", time_formats=formats)
     midnight = dt.datetime(2013, 1, 2, tzinfo=dt.UTC)
     assert [row["at"] for row in rows] == [midnight, midnight, midnight.replace(hour=10, minute=30), None]
-    with pytest.raises(DataError, match="column at: '02.01.2013' is not of type timestamp"):
+    with pytest.raises(DataError, match=r"column at: '02\.01\.2013' is not of type timestamp"):
         read_rows(url, columns=columns, timezone="UTC", time_formats=("%m/%d/%Y",))
 
 
