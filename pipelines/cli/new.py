@@ -4,84 +4,90 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipelines.cli.options import parse_days
+from pipelines.cli.options import JsonOption, parse_days
 from pipelines.cli.terminal import make_console, write_json, write_line
 from pipelines.settings import settings
 
 if TYPE_CHECKING:
     from pipelines.scaffold.creation import Creation
-    from pipelines.scaffold.request import Option
+    from pipelines.scaffold.request import Option, Request
 
 SCHEDULES = {"hourly": "0 * * * *", "daily": "0 0 * * *", "weekly": "0 0 * * 1", "monthly": "0 0 1 * *"}
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the model and of its dataset: orders.")]
+SourceOption = Annotated[
+    str, typer.Option(metavar="PATH|URL", help="File (CSV, JSON lines, Parquet), folder, database or API.")
+]
+TableOption = Annotated[str, typer.Option(help="Table of the database.")]
+QueryOption = Annotated[str, typer.Option(help="Query of the database, in place of a table.")]
+RowsOption = Annotated[str, typer.Option(help="Dotted path to the list of rows in a page of an HTTP API.")]
+TaskOption = Annotated[str, typer.Option(help="binary, multiclass or regression (default: by the label).")]
+LabelOption = Annotated[str, typer.Option(help="Column to predict.")]
+PositiveOption = Annotated[str, typer.Option(help="Value of a binary label that is true.")]
+TimeOption = Annotated[str, typer.Option(help="Column with the time of a row.")]
+FormatsOption = Annotated[list[str] | None, typer.Option(help="Format of the times, such as %d.%m.%Y; once for each.")]
+ZoneOption = Annotated[str, typer.Option(help="Time zone of times without an offset.")]
+KeyOption = Annotated[str, typer.Option(help="Columns that identify a row of a day, separated by commas.")]
+LaterOption = Annotated[str, typer.Option(help="Columns that are not known when the prediction is made, by commas.")]
+KnownOption = Annotated[str, typer.Option(help="Columns that are known then, although they tell the label, by commas.")]
+DelayOption = Annotated[int, typer.Option(help="Days until the label of a day is known.", min=0, max=366)]
+ScheduleOption = Annotated[str, typer.Option(help="When days are ingested: daily, weekly, ..., or as cron writes it.")]
+FirstDayOption = Annotated[str, typer.Option("--first", metavar="YYYY-MM-DD", help="First day of an HTTP API.")]
+LastDayOption = Annotated[str, typer.Option("--last", metavar="YYYY-MM-DD", help="Last day of an HTTP API.")]
 
 
 def run_command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the model and of its dataset: orders.")],
-    source: Annotated[
-        str, typer.Option(metavar="PATH|URL", help="CSV, JSON lines or Parquet file or folder, database, HTTP API.")
-    ] = "",
-    table: Annotated[str, typer.Option(help="Table of the database.")] = "",
-    query: Annotated[str, typer.Option(help="Query of the database, in place of a table.")] = "",
-    rows: Annotated[str, typer.Option(help="Dotted path to the list of rows in a page of an HTTP API.")] = "",
-    task: Annotated[str, typer.Option(help="binary, multiclass or regression (default: by the label).")] = "",
-    label: Annotated[str, typer.Option(help="Column to predict.")] = "",
-    positive: Annotated[str, typer.Option(help="Value of a binary label that is true.")] = "",
-    time: Annotated[str, typer.Option(help="Column with the time of a row.")] = "",
-    time_format: Annotated[
-        list[str] | None, typer.Option(help="Format of the times, such as %d.%m.%Y; once for each format.")
-    ] = None,
-    timezone: Annotated[str, typer.Option(help="Time zone of times without an offset.")] = "UTC",
-    key: Annotated[str, typer.Option(help="Columns that identify a row of a day, separated by commas.")] = "",
-    later: Annotated[
-        str, typer.Option(help="Columns that are not known yet when the prediction is made, separated by commas.")
-    ] = "",
-    known: Annotated[
-        str, typer.Option(help="Columns that are known then, although they tell the label, separated by commas.")
-    ] = "",
-    label_delay_days: Annotated[int, typer.Option(help="Days until the label of a day is known.", min=0, max=366)] = 1,
-    schedule: Annotated[
-        str, typer.Option(help="When days are ingested: daily, hourly, weekly, monthly, or as cron writes it.")
-    ] = "daily",
-    first: Annotated[str, typer.Option("--first", metavar="YYYY-MM-DD", help="First day of an HTTP API.")] = "",
-    last: Annotated[str, typer.Option("--last", metavar="YYYY-MM-DD", help="Last day of an HTTP API.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON to stdout, for programs.")] = False,
+    name: NameArgument,
+    source: SourceOption = "",
+    table: TableOption = "",
+    query: QueryOption = "",
+    rows: RowsOption = "",
+    task: TaskOption = "",
+    label: LabelOption = "",
+    positive: PositiveOption = "",
+    time: TimeOption = "",
+    time_format: FormatsOption = None,
+    timezone: ZoneOption = "UTC",
+    key: KeyOption = "",
+    later: LaterOption = "",
+    known: KnownOption = "",
+    label_delay_days: DelayOption = 1,
+    schedule: ScheduleOption = "daily",
+    first: FirstDayOption = "",
+    last: LastDayOption = "",
+    as_json: JsonOption = False,
 ) -> None:
     """Make a model of a sample of its data; in a folder without params.yaml, make a project first.
 
     Columns, key, time, label and task are inferred. What cannot be inferred is asked for, or named in one line where
     there is no terminal.
     """
+    options = dict(locals())
     from pipelines.scaffold.creation import create
-    from pipelines.scaffold.request import Request, refuse_to_ask
+    from pipelines.scaffold.request import refuse_to_ask
 
-    begin, end = parse_days(first, last)
-    request = Request(
-        name=name,
-        source=source,
-        table=table,
-        query=query,
-        rows=rows,
-        task=task,
-        key=_split(key),
-        time=time,
-        label=label,
-        positive=positive,
-        later=_split(later),
-        known=_split(known),
-        time_formats=time_format or [],
-        timezone=timezone,
-        schedule=SCHEDULES.get(schedule, schedule),
-        label_delay_days=label_delay_days,
-        first=begin,
-        last=end,
-    )
     ask = _ask_person if sys.stdin.isatty() and sys.stdout.isatty() else refuse_to_ask
-    creation = create(request, settings().project, ask)
+    creation = create(_build_request(options), settings().project, ask)
     _write_json(creation) if as_json else _write_page(creation)
+
+
+def _build_request(options: dict[str, Any]) -> Request:
+    """Build the request from the options of the command."""
+    from pipelines.scaffold.request import Request
+
+    begin, end = parse_days(options["first"], options["last"])
+    changed = {
+        **{name: _split(options[name]) for name in ("key", "later", "known")},
+        "schedule": SCHEDULES.get(options["schedule"], options["schedule"]),
+        "time_formats": options["time_format"] or [],
+        "first": begin,
+        "last": end,
+    }
+    same = options.keys() - changed.keys() - {"time_format", "as_json"}
+    return Request(**{name: options[name] for name in same}, **changed)
 
 
 def _split(text: str) -> list[str]:

@@ -89,7 +89,7 @@ def _check_label(subject: Subject) -> str:
     dataset, rows = subject.dataset, subject.rows
     labels.check_label_type(dataset, rows.schema)
     known = rows[dataset.label].drop_null()
-    if known.unique().length() < 2:
+    if len(known.unique()) < 2:
         raise DataError(f"the last {len(known)} rows have one label: nothing can be learned from them.")
     return f"{dataset.task}: {dataset.label} is {known.type}, known in {len(known):,} of {len(rows):,} rows"
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from pipelines import params
 from pipelines.errors import DataError, SpecError
-from pipelines.scaffold import placing, rendering
+from pipelines.scaffold import placing, rendering, source_code
 from pipelines.scaffold.plan import Plan, make_plan
 from pipelines.scaffold.reading import read_sample
 from pipelines.scaffold.request import Ask, Request
@@ -83,7 +83,7 @@ def _draft_expectations(plan: Plan, sizes: Sizes, folder: Path) -> str:
 
     dataset = rendering.build_dataset(plan, sizes)
     path = folder / "rows.parquet"
-    pq.write_table(rendering.build_rows(plan), path)
+    pq.write_table(source_code.build_rows(plan), path)
     suite = draft_suite(summarize_file(path, dataset.published, dataset.key), plan.request.name)
     path.unlink()
     return json.dumps(suite, indent=2, ensure_ascii=False) + "\n"
@@ -95,7 +95,7 @@ def _check_source(plan: Plan) -> None:
     Raises:
         DataError: a value does not fit, or it has another number of rows than the sample. A retry cannot help.
     """
-    source = rendering.build_source(plan)
+    source = source_code.build_source(plan)
     counts = Counter(plan.days.to_pylist())
     for day in (min(counts), max(counts)):
         rows = source.read(day).read_all().num_rows

@@ -13,13 +13,11 @@ import pyarrow as pa
 
 from pipelines.dataset import Dataset
 from pipelines.errors import SpecError
-from pipelines.ingestion.sources.layouts import Layout
-from pipelines.ingestion.sources.timestamps import Zone, to_utc
 from pipelines.lake import PARTITION
 from pipelines.scaffold import sizes as size_rules
 from pipelines.scaffold.plan import Plan
-from pipelines.scaffold.sample_database import find_url_variable
 from pipelines.scaffold.sizes import CLOCK_ROWS, Sizes
+from pipelines.scaffold.source_code import describe_source, format_texts, list_columns, quote
 
 PROJECT_FILES = {
     "gitignore.j2": ".gitignore",
@@ -105,28 +103,6 @@ def build_dataset(plan: Plan, sizes: Sizes) -> Dataset:
     )
 
 
-def build_rows(plan: Plan) -> pa.Table:
-    """Return the rows of the sample in the types that the source gives them, sorted by day."""
-    arrays = dict[str, pa.Array]()
-    for name, kind in _list_columns(plan).items():
-        if name == plan.label.name:
-            arrays[name] = plan.label.values
-        elif pa.types.is_timestamp(kind):
-            arrays[name] = to_utc(plan.columns[name].values, Zone(plan.request.timezone, "earliest"))
-        else:
-            arrays[name] = plan.columns[name].values.cast(kind)
-    return pa.table({**arrays, PARTITION: plan.days}).sort_by(PARTITION)
-
-
-def build_source(plan: Plan) -> Any:
-    """Build the source as its file describes it, in this process."""
-    from pipelines.ingestion import sources
-
-    names = {name: getattr(sources, name) for name in sources.__all__}
-    names |= {"COLUMNS": _list_columns(plan), "URL": plan.sample.url}
-    return eval(_describe_source(plan)["expression"], names)  # noqa: S307 - the expression is ours
-
-
 def _list_values(plan: Plan, sizes: Sizes) -> dict[str, Any]:
     """Return the values of all templates of a model."""
     label, request = plan.label, plan.request
@@ -134,7 +110,7 @@ def _list_values(plan: Plan, sizes: Sizes) -> dict[str, Any]:
     has_usable_clock = plan.has_clock and sizes.rows_per_day >= CLOCK_ROWS
     later = {**dict.fromkeys([label.name], ""), **{name: _shorten(reason) for name, reason in plan.later.items()}}
     what = {"binary": "whether {0}", "multiclass": "which {0}", "regression": "the number {0}"}[label.task]
-    source = _describe_source(plan)
+    source = describe_source(plan)
     return {
         **source,
         "name": request.name,
@@ -150,7 +126,7 @@ def _list_values(plan: Plan, sizes: Sizes) -> dict[str, Any]:
         "dropped": plan.dropped,
         "event_time": plan.time if has_usable_clock else "",
         "timezone": request.timezone if has_usable_clock else "",
-        "columns": {name: TYPE_NAMES[kind] for name, kind in _list_columns(plan).items()},
+        "columns": {name: TYPE_NAMES[kind] for name, kind in list_columns(plan).items()},
         "url": plan.sample.url,
         "sizes": sizes,
         "as_of": sizes.as_of,
@@ -168,94 +144,13 @@ def _shorten(reason: str) -> str:
     return "" if reason.startswith("as the option") else reason
 
 
-def _list_columns(plan: Plan) -> dict[str, pa.DataType]:
-    """Return the columns that are read and their types, in the order of the source."""
-    used = {plan.time, plan.label.name, *plan.key, *plan.features, *plan.later} - {""}
-    columns = {}
-    for name in plan.sample.table.column_names:
-        if name not in used or name not in plan.columns:
-            continue
-        column = plan.columns[name]
-        columns[name] = plan.label.type if name == plan.label.name else column.type
-        if name in plan.key and name != plan.label.name and column.is_integer:
-            columns[name] = pa.int64()
-    return columns
-
-
 def _list_expressions(plan: Plan) -> dict[str, str]:
     """Return the features of the day and the hour, as ibis expressions; none whose name a column has."""
     lower_names = {name.lower() for name in plan.sample.table.column_names}
-    expressions = {"weekday": f"rows[{_quote(PARTITION)}].day_of_week.index()"}
+    expressions = {"weekday": f"rows[{quote(PARTITION)}].day_of_week.index()"}
     if plan.has_clock:
-        expressions["hour"] = f"rows[{_quote(plan.time)}].hour()"
+        expressions["hour"] = f"rows[{quote(plan.time)}].hour()"
     return {name: expression for name, expression in expressions.items() if name not in lower_names}
-
-
-def _describe_source(plan: Plan) -> dict[str, Any]:
-    """Return how the source is opened: as an expression, and as lines of code."""
-    sample, request = plan.sample, plan.request
-    kind = {"database": "SqlSource", "api": "HttpSource"}.get(sample.kind, "FileSource")
-    arguments = {"url": "URL", "columns": "COLUMNS"}
-    variable = f"{request.name.upper()}_SOURCE"
-    if kind == "FileSource":
-        arguments = {"url": "URL", "format": _quote(sample.kind), "columns": "COLUMNS"}
-        arguments |= _list_file_arguments(plan)
-    if kind == "SqlSource":
-        variable = find_url_variable(request, sample.url)
-        arguments = _list_database_arguments(plan, variable)
-    if kind == "HttpSource" and request.rows:
-        arguments["rows"] = _quote(request.rows)
-    if plan.time:
-        arguments["day"] = _quote(plan.time)
-    if kind != "SqlSource":
-        arguments["extra"] = _quote("ignore")
-    arguments["timezone"] = _quote(request.timezone)
-    expression = f"{kind}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
-    lines = "".join(f"        {name}={value},\n" for name, value in arguments.items())
-    opening, returns, imports = f"return {kind}(\n{lines}    )", kind, kind
-    if plan.label.texts:
-        true, false = map(_quote, plan.label.texts)
-        wrapping = f"TrueFalse(source, {_quote(plan.label.name)}, true={true}, false={false})"
-        opening = f"source = {kind}(\n{lines}    )\n    return {wrapping}"
-        expression = wrapping.replace("source", expression, 1)
-        returns, imports = "TrueFalse", f"{kind}, TrueFalse"
-    uses_url = "URL" in arguments.values()
-    return {
-        "expression": expression,
-        "opening": opening,
-        "returns": returns,
-        "imports": imports,
-        "variable": variable if uses_url else "",
-    }
-
-
-def _list_file_arguments(plan: Plan) -> dict[str, str]:
-    sample = plan.sample
-    arguments = dict[str, str]()
-    times = plan.columns[plan.time].time if plan.time else None
-    if times and times.formats:
-        arguments["time_formats"] = _format_texts(times.formats)
-    if sample.kind != "csv":
-        return arguments
-    defaults = Layout()
-    if sample.delimiter != defaults.delimiter:
-        arguments["delimiter"] = _quote(sample.delimiter)
-    if sample.encoding != defaults.encoding:
-        arguments["encoding"] = _quote(sample.encoding)
-    if not sample.has_final_newline:
-        arguments["final_newline"] = "False"
-    used = _list_columns(plan)
-    nulls = dict.fromkeys(text for name in used for text in plan.columns[name].nulls)
-    if nulls:
-        arguments["nulls"] = _format_texts(["", *nulls])
-    return arguments
-
-
-def _list_database_arguments(plan: Plan, variable: str) -> dict[str, str]:
-    request = plan.request
-    what = {"query": _quote(request.query)} if request.query else {"table": _quote(request.table)}
-    where = {"url_env": _quote(variable)} if variable else {"url": "URL"}
-    return {**what, **where, "columns": "COLUMNS", "order_by": _format_texts(list(plan.key) or [plan.time])}
 
 
 def _find_command() -> str:
@@ -282,19 +177,10 @@ def _render(template: str, values: Mapping[str, Any]) -> str:
     return environment.get_template(template).render(values)
 
 
-def _quote(text: str) -> str:
-    """Write a text as a literal of Python, in double quotes."""
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _format_texts(texts: list[str] | tuple[str, ...] | Any) -> str:
-    return f"({', '.join(map(_quote, texts))}{',' if len(texts) == 1 else ''})"
-
-
 def _format_python(value: Any) -> str:
     if isinstance(value, (tuple, list)):
-        return _format_texts(value)
-    return _quote(value) if isinstance(value, str) else repr(value)
+        return format_texts(value)
+    return quote(value) if isinstance(value, str) else repr(value)
 
 
 def _format_yaml(value: Any) -> str:
