@@ -18,7 +18,7 @@ NULL_TEXTS = ("NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "-", "?"
 TRUTHS = ("true", "false")
 MAX_CATEGORIES, ROWS_PER_CATEGORY = 1_000, 20
 """A text column is a category if it has at most this many values, and this many rows a value, or few values at all."""
-FEW_CATEGORIES = 30
+FEW_CATEGORIES, FEW_CLASSES = 30, 2
 ID_SHARE = 0.9
 """Share of different values from which a column identifies rows."""
 MAX_CODE_CHARS = 40
@@ -67,7 +67,7 @@ def infer_columns(table: pa.Table, time_formats: Sequence[str] = (), time: str =
 
     Args:
         table: the sample. Columns of nested types are left out.
-        time_formats: formats of the column `time`.
+        time_formats: formats of the column `time`; where it is not known, of all columns that have them.
         time: name of the column that holds the times of the rows; empty where it is not known.
     """
     columns = []
@@ -78,7 +78,7 @@ def infer_columns(table: pa.Table, time_formats: Sequence[str] = (), time: str =
         if pa.types.is_large_string(values.type):
             values = values.cast(pa.string())
         if not pa.types.is_nested(values.type):
-            column = _infer_column(name, values, time_formats if name == time else ())
+            column = _infer_column(name, values, time_formats if name == (time or name) else ())
             columns.append(replace(column, texts=values) if pa.types.is_string(values.type) else column)
     return columns
 
@@ -123,20 +123,22 @@ def _infer_text(name: str, texts: pa.Array, formats: Sequence[str]) -> Column:
     distinct = pc.count_distinct(values).as_py()
     if not distinct:
         return Column(name, "empty", pa.string(), values, 0)
-    if (numbers := _parse_numbers(values)) is not None and not formats:
+    given_time = find_time_formats(values, formats) if formats else None
+    if (numbers := _parse_numbers(values)) is not None and not given_time:
         number = _infer_number(name, numbers, distinct, known)
         # An eight-digit number such as 20130105 is a day.
         if not (number.is_integer and pc.min(numbers).as_py() > 19_000_101 and pc.max(numbers).as_py() < 21_001_231):
             return number
-    time = find_time_formats(values, formats)
-    if time and (distinct > 1 or formats):
+    time = given_time or find_time_formats(values)
+    if time and (distinct > 1 or given_time):
         return Column(name, "time", pa.timestamp("us", "UTC"), time.times, distinct, nulls=known, time=time)
     if numbers is not None:
         return _infer_number(name, numbers, distinct, known)
     lower_values = {str(value).lower() for value in pc.unique(values.drop_null()).slice(0, 3)}
     if lower_values == set(TRUTHS):
         return Column(name, "truth", pa.bool_(), pc.equal(pc.utf8_lower(values), "true"), 2, nulls=known)
-    return _infer_category(name, texts)
+    has_few_classes = bool(known) and distinct <= FEW_CLASSES  # `NA` beside yes and no is no third answer
+    return replace(_infer_category(name, values if has_few_classes else texts), nulls=known if has_few_classes else ())
 
 
 def _infer_category(name: str, values: pa.Array) -> Column:

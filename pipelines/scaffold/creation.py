@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from pipelines import params
 from pipelines.errors import DataError, SpecError
 from pipelines.scaffold import placing, rendering, source_code
 from pipelines.scaffold.plan import Plan, make_plan
@@ -42,7 +41,8 @@ def create(request: Request, project: Path, ask: Ask) -> Creation:
         ServiceError: the source does not answer. A retry can help.
     """
     is_new = not (project / "params.yaml").is_file()
-    _check_name(request.name, project, is_new=is_new)
+    placing.remove_leftovers(project)
+    _check_name(request.name, project)
     with placing.open_folder(project) as folder:
         sample = read_sample(request, ask)
         plan = make_plan(request, sample, ask)
@@ -60,10 +60,10 @@ def create(request: Request, project: Path, ask: Ask) -> Creation:
     return Creation(plan, sizes, list(files), len(json.loads(suite)["expectations"]), is_new)
 
 
-def _check_name(name: str, project: Path, *, is_new: bool) -> None:
+def _check_name(name: str, project: Path) -> None:
     from pipelines.dataset import list_datasets
 
-    if not is_new and name in params.list_models(project):
+    if (project / "models" / name).exists():
         raise SpecError(f"the project has a model {name} already.", "Choose another name.")
     if (project / "datasets" / name).exists() or name in list_datasets():
         raise SpecError(f"there is a dataset {name} already.", "Choose another name.")

@@ -24,7 +24,6 @@ PLACED_FILE = "placed.json"
 @contextmanager
 def open_folder(project: Path) -> Iterator[Path]:
     """Yield an empty folder in the project; remove it when the block ends, also by SIGTERM or an error."""
-    remove_leftovers(project)
     folder = project / FOLDER / str(os.getpid())
     folder.mkdir(parents=True)
     previous = signal.signal(signal.SIGTERM, _raise_exit)
@@ -66,8 +65,15 @@ def place(project: Path, folder: Path, files: Mapping[str, str], replaced: Mappi
 def remove_leftovers(project: Path) -> None:
     """Remove what runs of `new` left that were killed."""
     for folder in (project / FOLDER).glob("*"):
-        if folder.name.isdigit() and not psutil.pid_exists(int(folder.name)):
+        if folder.name.isdigit() and not _is_alive(int(folder.name)):
             _remove(project, folder)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _remove(project: Path, folder: Path) -> None:

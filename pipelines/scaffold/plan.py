@@ -54,10 +54,7 @@ class Plan:
     @property
     def has_clock(self) -> bool:
         """Whether the time column has a time of day."""
-        column = self.columns.get(self.time)
-        if column is None or pa.types.is_date(column.values.type):
-            return False
-        return column.time.has_clock if column.time else True
+        return bool(self.time) and _has_clock(self.columns[self.time])
 
 
 def make_plan(request: Request, sample: Sample, ask: Ask) -> Plan:
@@ -89,6 +86,12 @@ def make_plan(request: Request, sample: Sample, ask: Ask) -> Plan:
     return Plan(request, sample, columns, time, days, label, list(key), features, later, dropped, largest)
 
 
+def _has_clock(column: Column) -> bool:
+    if column.time:
+        return column.time.has_clock
+    return not pa.types.is_date(column.values.type)
+
+
 def _check_options(request: Request, names: Sequence[str]) -> None:
     given = {
         "--time": [request.time],
@@ -116,6 +119,8 @@ def _choose_time(request: Request, sample: Sample, columns: Mapping[str, Column]
         hint = "Add a column with the time of each row; if there is one, say how it is written: --time, --time-format."
         raise DataError(message, hint)
     complete = [name for name in times if not columns[name].missing] or times
+    if all(_find_days(columns[name]).equals(_find_days(columns[complete[0]])) for name in complete):
+        complete = sorted(complete, key=lambda name: not _has_clock(columns[name]))[:1]
     named = [name for name in complete if any(part in TIME_NAMES for part in name.lower().split("_"))]
     candidates = complete if len(complete) == 1 or not named else named
     time = request.time or (candidates[0] if len(candidates) == 1 else "")

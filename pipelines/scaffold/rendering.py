@@ -17,7 +17,7 @@ from pipelines.lake import PARTITION
 from pipelines.scaffold import sizes as size_rules
 from pipelines.scaffold.plan import Plan
 from pipelines.scaffold.sizes import CLOCK_ROWS, Sizes
-from pipelines.scaffold.source_code import describe_source, format_texts, list_columns, quote
+from pipelines.scaffold.source_code import assign, describe_source, format_texts, list_columns, list_items, quote
 
 PROJECT_FILES = {
     "gitignore.j2": ".gitignore",
@@ -173,7 +173,12 @@ def _render(template: str, values: Mapping[str, Any]) -> str:
     environment = jinja2.Environment(  # noqa: S701 - the files are no HTML
         loader=loader, undefined=jinja2.StrictUndefined, keep_trailing_newline=True
     )
-    environment.filters |= {"py": _format_python, "yaml": _format_yaml}
+    environment.filters |= {
+        "py": _format_python,
+        "yaml": _format_yaml,
+        "assign": lambda literal, name: assign(name, literal),
+        "tuple": lambda items, beginning, indent: list_items(beginning, items, indent),
+    }
     return environment.get_template(template).render(values)
 
 

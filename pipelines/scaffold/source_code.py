@@ -15,6 +15,9 @@ from pipelines.lake import PARTITION
 from pipelines.scaffold.plan import Plan
 from pipelines.scaffold.sample_database import find_url_variable
 
+LINE_CHARS = 120
+"""Longest line of code."""
+
 
 def build_rows(plan: Plan) -> pa.Table:
     """Return the rows of the sample in the types that the source gives them, sorted by day."""
@@ -60,9 +63,10 @@ def describe_source(plan: Plan) -> dict[str, Any]:
     opening, returns, imports = f"return {kind}(\n{lines}    )", kind, kind
     if plan.label.texts:
         true, false = map(quote, plan.label.texts)
-        wrapping = f"TrueFalse(source, {quote(plan.label.name)}, true={true}, false={false})"
-        opening = f"source = {kind}(\n{lines}    )\n    return {wrapping}"
-        expression = wrapping.replace("source", expression, 1)
+        parts = [quote(plan.label.name), f"true={true}", f"false={false}"]
+        expression = f"TrueFalse({', '.join([expression, *parts])})"
+        opening = f"source = {kind}(\n{lines}    )\n    return TrueFalse(\n"
+        opening += "".join(f"        {part},\n" for part in ["source", *parts]) + "    )"
         returns, imports = "TrueFalse", f"{kind}, TrueFalse"
     uses_url = "URL" in arguments.values()
     return {
@@ -115,6 +119,22 @@ def _list_database_arguments(plan: Plan, variable: str) -> dict[str, str]:
     what = {"query": quote(request.query)} if request.query else {"table": quote(request.table)}
     where = {"url_env": quote(variable)} if variable else {"url": "URL"}
     return {**what, **where, "columns": "COLUMNS", "order_by": format_texts(list(plan.key) or [plan.time])}
+
+
+def assign(name: str, literal: str) -> str:
+    """Write an assignment as `ruff format` does: a literal that fits on a line of its own gets parentheses."""
+    if len(name) + 3 + len(literal) <= LINE_CHARS or len(literal) + 4 > LINE_CHARS:
+        return f"{name} = {literal}"
+    return f"{name} = (\n    {literal}\n)"
+
+
+def list_items(beginning: str, items: Sequence[str], indent: int) -> str:
+    """Write texts as a tuple after `beginning`: on one line where they fit, else one on each line."""
+    line = f"{' ' * indent}{beginning}{format_texts(items)}"
+    if len(line) < LINE_CHARS:
+        return line
+    space = " " * (indent + 4)
+    return f"{' ' * indent}{beginning}(\n" + "".join(f"{space}{quote(item)},\n" for item in items) + " " * indent + ")"
 
 
 def quote(text: str) -> str:
