@@ -72,7 +72,7 @@ def make_plan(request: Request, sample: Sample, ask: Ask) -> Plan:
     days = _find_days(columns[time or PARTITION])
     label = labels.choose_label(request, columns, {time, PARTITION, *request.key}, ask)
     rest = [name for name in columns if name not in (time, PARTITION, label.name)]
-    key = request.key or _find_key(sample.table, columns, rest, days, ask)
+    key = request.key or _find_key(sample.table, columns, [*filter(None, [time]), *rest], days, ask)
     solo = {name: _compute_solo(columns[name], label) for name in rest if columns[name].is_feature}
     later = dict.fromkeys(request.later, "as the option --later says")
     for name, value in solo.items():
