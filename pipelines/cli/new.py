@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +14,7 @@ from pipelines.settings import settings
 
 if TYPE_CHECKING:
     from pipelines.scaffold.creation import Creation
-    from pipelines.scaffold.request import Option, Request
+    from pipelines.scaffold.request import Option
 
 SCHEDULES = {"hourly": "0 * * * *", "daily": "0 0 * * *", "weekly": "0 0 * * 1", "monthly": "0 0 1 * *"}
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the model and of its dataset: orders.")]
@@ -65,29 +65,16 @@ def run_command(
     Columns, key, time, label and task are inferred. What cannot be inferred is asked for, or named in one line where
     there is no terminal.
     """
-    options = dict(locals())
     from pipelines.scaffold.creation import create
-    from pipelines.scaffold.request import refuse_to_ask
+    from pipelines.scaffold.request import Request, refuse_to_ask
 
+    source_options = (name, source, table, query, rows, task)
+    column_options = (_split(key), time, label, positive, _split(later), _split(known))
+    time_options = (time_format or [], timezone, SCHEDULES.get(schedule, schedule), label_delay_days)
+    request = Request(*source_options, *column_options, *time_options, *parse_days(first, last))
     ask = _ask_person if sys.stdin.isatty() and sys.stdout.isatty() else refuse_to_ask
-    creation = create(_build_request(options), settings().project, ask)
+    creation = create(request, settings().project, ask)
     _write_json(creation) if as_json else _write_page(creation)
-
-
-def _build_request(options: dict[str, Any]) -> Request:
-    """Build the request from the options of the command."""
-    from pipelines.scaffold.request import Request
-
-    begin, end = parse_days(options["first"], options["last"])
-    changed = {
-        **{name: _split(options[name]) for name in ("key", "later", "known")},
-        "schedule": SCHEDULES.get(options["schedule"], options["schedule"]),
-        "time_formats": options["time_format"] or [],
-        "first": begin,
-        "last": end,
-    }
-    same = options.keys() - changed.keys() - {"time_format", "as_json"}
-    return Request(**{name: options[name] for name in same}, **changed)
 
 
 def _split(text: str) -> list[str]:
