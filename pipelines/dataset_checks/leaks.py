@@ -30,7 +30,11 @@ def find_leaks(dataset: Dataset, rows: pa.Table, known: Collection[str] = ()) ->
         rows: rows of its source, best of several days.
         known: features that may tell the label by themselves, since they are known when the prediction is made.
     """
-    features = _build_features(dataset, rows)
+    try:
+        features = _build_features(dataset, rows)
+    except AttributeError as error:  # so ibis says that there is no such column
+        names = [name for name in dataset.later_known if repr(name) in str(error)]
+        return [f"the features cannot be built without the columns of later_known: {', '.join(names) or error}"]
     lines = []
     for column in dict.fromkeys((*dataset.later_known, dataset.label)):
         if column in rows.column_names and not _build_features(dataset, _permute(rows, column)).equals(features):
