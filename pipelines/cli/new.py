@@ -10,13 +10,13 @@ import typer
 
 from pipelines.cli.options import JsonOption, parse_days
 from pipelines.cli.terminal import make_console, write_json, write_line
+from pipelines.errors import SpecError
 from pipelines.settings import settings
 
 if TYPE_CHECKING:
     from pipelines.scaffold.creation import Creation
     from pipelines.scaffold.request import Option
 
-SCHEDULES = {"hourly": "0 * * * *", "daily": "0 0 * * *", "weekly": "0 0 * * 1", "monthly": "0 0 1 * *"}
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the model and of its dataset: orders.")]
 SourceOption = Annotated[
     str, typer.Option(metavar="PATH|URL", help="File (CSV, JSON lines, Parquet), folder, database or API.")
@@ -34,7 +34,7 @@ KeyOption = Annotated[str, typer.Option(help="Columns that identify a row of a d
 LaterOption = Annotated[str, typer.Option(help="Columns that are not known when the prediction is made, by commas.")]
 KnownOption = Annotated[str, typer.Option(help="Columns that are known then, although they tell the label, by commas.")]
 DelayOption = Annotated[int, typer.Option(help="Days until the label of a day is known.", min=0, max=366)]
-ScheduleOption = Annotated[str, typer.Option(help="When days are ingested: daily, weekly, ..., or as cron writes it.")]
+ScheduleOption = Annotated[str, typer.Option(metavar="HH:MM", help="When days are ingested, UTC.")]
 FirstDayOption = Annotated[str, typer.Option("--first", metavar="YYYY-MM-DD", help="First day of an HTTP API.")]
 LastDayOption = Annotated[str, typer.Option("--last", metavar="YYYY-MM-DD", help="Last day of an HTTP API.")]
 
@@ -55,7 +55,7 @@ def run_command(
     later: LaterOption = "",
     known: KnownOption = "",
     label_delay_days: DelayOption = 1,
-    schedule: ScheduleOption = "daily",
+    schedule: ScheduleOption = "00:00",
     first: FirstDayOption = "",
     last: LastDayOption = "",
     as_json: JsonOption = False,
@@ -70,11 +70,23 @@ def run_command(
 
     source_options = (name, source, table, query, rows, task)
     column_options = (_split(key), time, label, positive, _split(later), _split(known))
-    time_options = (time_format or [], timezone, SCHEDULES.get(schedule, schedule), label_delay_days)
+    time_options = (time_format or [], timezone, _parse_time(schedule), label_delay_days)
     request = Request(*source_options, *column_options, *time_options, *parse_days(first, last))
     ask = _ask_person if sys.stdin.isatty() and sys.stdout.isatty() else refuse_to_ask
     creation = create(request, settings().project, ask)
     _write_json(creation) if as_json else _write_page(creation)
+
+
+def _parse_time(text: str) -> str:
+    """Return the schedule of a time of day, as cron writes it.
+
+    Raises:
+        SpecError: it is no time of day. A retry cannot help.
+    """
+    hour, _, minute = text.partition(":")
+    if not (hour.isdigit() and minute.isdigit() and int(hour) < 24 and int(minute) < 60):
+        raise SpecError(f"--schedule {text!r} is not a time of day.", "Write it as HH:MM, in UTC: 03:30.")
+    return f"{int(minute)} {int(hour)} * * *"
 
 
 def _split(text: str) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -38,12 +40,12 @@ def read_last_days(dataset: Dataset, min_rows: int = 1_000) -> pa.Table:
     return pa.concat_tables(tables, promote_options="permissive")
 
 
-def _list_days(source: Source, dataset: Dataset) -> list[dt.date]:
-    """Return the days of the source; of one that does not know them, the days that are published."""
+def _list_days(source: Source, dataset: Dataset) -> Sequence[Any]:
+    """Return the partitions of the source; of one that does not know them, those that are published."""
     from pipelines.lake import Lake
 
     if source.describe().kind == "API":
-        return sorted(Lake.open().count_rows_by_day(dataset.published))
+        return sorted(Lake.open().count_rows_by_partition(dataset.published, dataset.partition))
     find_day_range = getattr(source, "find_day_range", None)
     days = find_day_range() if find_day_range else None
     return source.list_partitions(days or Days(EPOCH, dt.datetime.now(dt.UTC).date()))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ import pyarrow.compute as pc
 
 from pipelines.errors import DataError
 from pipelines.source import Description, Source
-from pipelines.window import Days
+from pipelines.window import Days, Unit
 
 
 @dataclass(frozen=True)
@@ -35,17 +34,22 @@ class TrueFalse:
         """Return what the other source reads."""
         return self.source.describe()
 
-    def list_partitions(self, days: Days) -> list[dt.date]:
-        """List the days of the other source."""
+    def list_partitions(self, days: Days) -> Sequence[Any]:
+        """List the partitions of the other source."""
         return self.source.list_partitions(days)
+
+    @property
+    def partition(self) -> Unit:
+        """Unit of the partitions of the other source."""
+        return getattr(self.source, "partition", "day")
 
     def find_day_range(self) -> Days | None:
         """Return the first and the last day of the other source; None where it does not know them."""
         find_day_range: Any = getattr(self.source, "find_day_range", None)
         return find_day_range() if find_day_range else None
 
-    def read(self, partition: dt.date) -> pa.RecordBatchReader:
-        """Read the rows of one day. Raises as the other source does.
+    def read(self, partition: Any) -> pa.RecordBatchReader:
+        """Read the rows of one partition. Raises as the other source does.
 
         Raises:
             DataError: the column has a third text; the reader raises it, too. A retry cannot help.
