@@ -43,6 +43,8 @@ PR_SET_PDEATHSIG = 1
 BUG_EXIT_CODE = LeewayError.exit_code
 GROUPS = ("backtest", "code", "costs", "docs", "expectations", "lake", "lineage", "loop", "quarantine", "registry")
 """Groups of commands for people, each in the module cli/NAME.py."""
+COMMANDS = ("check", "new")
+"""Single commands for people, each the function `run_command` of the module cli/NAME.py."""
 POSITIONAL = "positional"
 """Name of the parameter that takes, by its position, the field that `Spec.argument` names."""
 COMMON_OPTIONS = {
@@ -81,9 +83,12 @@ def build_app(command: str = "") -> typer.Typer:
     """
     app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
     app.callback()(lambda: None)  # without a callback, typer drops the name of a single command
-    for name in [command] if command in (*STEPS, *GROUPS) else (*STEPS, *GROUPS):
+    names = (*STEPS, *GROUPS, *COMMANDS)
+    for name in [command] if command in names else names:
         if name in STEPS:
             app.command(name, help=read_summary(name))(_build_command(name))
+        elif name in COMMANDS:
+            app.command(name)(import_module(f"pipelines.cli.{name}").run_command)
         else:
             app.add_typer(import_module(f"pipelines.cli.{name}").app, name=name)
     return app

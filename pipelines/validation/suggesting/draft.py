@@ -5,14 +5,16 @@
   means, freshness, and the number of rows compared with earlier weeks.
 - Severity info, which is only reported: values that were sometimes missing, and a key that several rows share.
 
-Limits on numbers have a margin.
+Limits on numbers have a margin. A draft from less than a year has not seen every season: in it, only what does not
+depend on the season is critical, namely the columns, the key, and that the key's columns are never missing. Everything
+else is reported, and neither blocks a day nor quarantines rows.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any
 
@@ -27,6 +29,10 @@ WEEKS, MIN_HISTORY = 8, 3
 """Number of earlier weeks with which the number of rows is compared, and smallest number of them that must exist."""
 MAX_AGE_H = 72
 """Hours from the newest timestamp to the partition's end, above which a column gets no expectation of freshness."""
+YEAR_DAYS = 365
+"""Days from the first to the last partition from which a draft has seen every season."""
+ABOUT_ROWS = ("column_values_", "column_value_lengths_")
+"""Beginnings of the types of expectations that quarantine rows if they are warnings."""
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 Expectation = dict[str, Any]
@@ -48,7 +54,24 @@ def draft_suite(summary: TableSummary, name: str) -> dict[str, Any]:
             *means,
             *_draft_freshness(column),
         ]
+    if not _covers_year(summary):
+        days = (max(summary.days) - min(summary.days)).days + 1
+        about += f" They cover {days} days, less than a year: what may depend on the season is only reported."
+        expectations = [_relax(expectation, summary.key) for expectation in expectations]
     return {"name": name, "expectations": expectations, "meta": {"about": about}}
+
+
+def _covers_year(summary: TableSummary) -> bool:
+    return (max(summary.days) - min(summary.days)).days + 1 >= YEAR_DAYS
+
+
+def _relax(expectation: Expectation, key: Sequence[str]) -> Expectation:
+    """Return the expectation with a severity by which another season blocks no day and quarantines no row."""
+    kind, column = expectation["type"].removeprefix("expect_"), expectation["kwargs"].get("column")
+    is_about_key = "unique" in kind or column in key
+    if kind == "table_columns_to_match_set" or (is_about_key and expectation["severity"] == "critical"):
+        return expectation
+    return {**expectation, "severity": "info" if kind.startswith(ABOUT_ROWS) else "warning"}
 
 
 def _build_expectation(kind: str, severity: str, why: str, **kwargs: Any) -> Expectation:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pipelines.errors import DataError
 from pipelines.lake import PARTITION, Lake, connect
-from pipelines.system.duckdb_session import quote_identifier, quote_text
+from pipelines.system.duckdb_session import create_view, quote_identifier, quote_text
 
 Kind = Literal["number", "integer", "text", "moment", "other"]
 SHAPES = ("[0-9]", "[A-Z]", "[a-z]", "[A-Z0-9]", "[A-Za-z]", "[A-Za-z0-9]", "[A-Za-z0-9_.-]")
@@ -85,17 +87,44 @@ def summarize_table(table: str, first: dt.date, last: dt.date, key: Sequence[str
     if missing:
         raise DataError(f"table {table} lacks the column(s) {', '.join(missing)} of its key.")
     with connect() as connection, lake.create_view(connection, _VIEW, table, first, last):
-        days = _query_by_day(connection, schema)
-        if not days:
-            raise DataError(f"table {table} has no rows from {first} to {last}.", "Ingest and validate them first.")
-        window_numbers = _query_window(connection, schema)
-        columns = [
-            _build_column(connection, field, days, window_numbers) for field in schema if field.name != PARTITION
-        ]
-        repeated_key_rows = _count_rows_with_repeated_key(connection, key)
+        summary = _summarize_view(connection, schema, table, key)
+    if not summary:
+        raise DataError(f"table {table} has no rows from {first} to {last}.", "Ingest and validate them first.")
+    return replace(summary, first=first, last=last)
+
+
+def summarize_file(path: Path, name: str, key: Sequence[str] = ()) -> TableSummary:
+    """Summarize the rows of a Parquet file, with a column `date`, as if they were the table `name`.
+
+    Raises:
+        DataError: the file has no rows. A retry cannot help.
+    """
+    schema = pq.read_schema(path)
+    with connect() as connection, create_view(connection, _VIEW, [str(path)], schema):
+        summary = _summarize_view(connection, schema, name, key)
+    if not summary:
+        raise DataError(f"{path} has no rows.")
+    return summary
+
+
+def _summarize_view(
+    connection: duckdb.DuckDBPyConnection, schema: pa.Schema, table: str, key: Sequence[str]
+) -> TableSummary | None:
+    """Summarize the rows of the view; None where it has no rows."""
+    days = _query_by_day(connection, schema)
+    if not days:
+        return None
+    window_numbers = _query_window(connection, schema)
+    columns = [_build_column(connection, field, days, window_numbers) for field in schema if field.name != PARTITION]
     row_counts = {day[PARTITION]: day["n"] for day in days}
     return TableSummary(
-        table, first, last, row_counts, columns, [name for name in key if name != PARTITION], repeated_key_rows
+        table,
+        min(row_counts),
+        max(row_counts),
+        row_counts,
+        columns,
+        [name for name in key if name != PARTITION],
+        _count_rows_with_repeated_key(connection, key),
     )
 
 

@@ -54,6 +54,8 @@ class FileSource:
         extra: whether other columns are read too, in types inferred from the first rows, or ignored.
         timezone: time zone of timestamps without an offset, by its name in the IANA database.
         ambiguous: how to read times of the hour that occurs twice in autumn.
+        time_formats: formats of dates and timestamps that are not ISO 8601, as `strptime` takes them: "%d.%m.%Y". The
+            first format that a text has counts.
         encoding: encoding of CSV or JSON.
         delimiter: character between the values of a CSV.
         nulls: texts in a CSV that mean that a value is missing.
@@ -71,6 +73,7 @@ class FileSource:
     extra: Extra = "take"
     timezone: str = ""
     ambiguous: Ambiguous = "refuse"
+    time_formats: Sequence[str] = ()
     encoding: str = "utf-8"
     delimiter: str = ","
     nulls: Sequence[str] = ("",)
@@ -159,7 +162,7 @@ class FileSource:
 
     @property
     def _zone(self) -> Zone:
-        return Zone(self.timezone, self.ambiguous)
+        return Zone(self.timezone, self.ambiguous, self.time_formats)
 
     def _read_partition(self, partition: Partition) -> Iterator[pa.RecordBatch]:
         layout = self._build_layout(self.columns, self.extra)
