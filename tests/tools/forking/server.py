@@ -313,10 +313,22 @@ def preload() -> list[tuple[Any, ...]]:
                 importlib.import_module(name)
         _cache_aws_models()
     atexit.register = register
-    # Pydantic calls `getmodule` for each model with documented fields. Only the first call is slow: it resolves
-    # the path of every module.
-    inspect.getmodule(sys._getframe())
+    inspect.getmodule(sys._getframe())  # the first call resolves the path of every module
+    inspect.getmodule = get_module
     return exit_calls
+
+
+def get_module(object: Any, _filename: str | None = None, _get_module: Any = inspect.getmodule) -> Any:  # noqa: A002
+    """Return what `inspect.getmodule` returns. For a frame of a module of sys.modules, do not search all modules.
+
+    Pydantic asks for the module of a frame for each model with documented fields. In each module that was just imported,
+    the search goes through the 4,000 modules of the server.
+    """
+    if isinstance(object, types.FrameType):
+        module = sys.modules.get(object.f_globals.get("__name__", ""))
+        if module is not None and getattr(module, "__file__", None) == object.f_code.co_filename:
+            return module
+    return _get_module(object, _filename)
 
 
 def _cache_aws_models() -> None:
