@@ -44,7 +44,9 @@ print(json.dumps({{
     "heavy": [name for name in {HEAVY!r} if name in sys.modules],
 }}))
 """
-LIST_MODULES = IMPORT_OPERATOR + f"""
+LIST_MODULES = (
+    IMPORT_OPERATOR
+    + f"""
 import importlib, os
 programs = {{"dags": {EXECUTE_DAGS!r}, "import": "importlib.import_module(sys.argv[1])"}}
 for kind, argument in json.loads(sys.argv[1]):
@@ -57,6 +59,7 @@ for kind, argument in json.loads(sys.argv[1]):
         os._exit(0)
     assert os.wait()[1] == 0, argument
 """
+)
 """Program that imports Airflow once, and forks a child for each pair of a kind and its folder or module."""
 PROVIDER_MODULES = ("leeway.hooks.sagemaker.uploads", "leeway.training_request", "leeway.operators.spot_training")
 HEAVY_DAGS = {"pandas": "import pandas\n", "networkx": "import sqlalchemy.orm, networkx\n"}
