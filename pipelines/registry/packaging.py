@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
@@ -23,7 +26,7 @@ def log_package(candidate: Candidate) -> str:
     scores: Any = pd.Series([0.5], name="score")
     if candidate.dataset.task == "multiclass":  # the signature then names the classes
         scores = candidate.dataset.load_model(candidate.folder).score(candidate.example)
-    with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
+    with tempfile.TemporaryDirectory(prefix="leeway-") as folder, _write_no_bytecode():
         info = mlflow.pyfunc.log_model(
             name=candidate.dataset.name,
             python_model=str(candidate.dataset.find_file("serving.py")),
@@ -35,6 +38,17 @@ def log_package(candidate: Candidate) -> str:
             pip_requirements=[f"{package}=={installed_version(package)}" for package in PACKAGES],
         )
     return str(info.model_uri)
+
+
+@contextmanager
+def _write_no_bytecode() -> Iterator[None]:
+    """Let imports write no bytecode while the block runs. MLflow imports serving.py from the folder that it logs."""
+    before = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
 
 
 def _copy_code(dataset: Dataset, folder: Path) -> Path:

@@ -132,6 +132,7 @@ def test_the_package_has_signature_example_and_requirements(data: Path, model: s
     result = evaluate(model)
     mlflow.set_tracking_uri(with_mlflow)
     folder = Path(mlflow.artifacts.download_artifacts(f"models:/{model}/{result.version}"))
+    assert not list(folder.rglob("*.pyc")), "bytecode differs between two packages of the same files"
     info = mlflow.models.get_model_info(str(folder))
     assert info.signature.inputs.input_names() == list(load_dataset("flights").features)
     assert info.signature.outputs is not None
