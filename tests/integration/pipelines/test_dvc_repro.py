@@ -264,7 +264,8 @@ def test_experiments_run_in_folders_of_their_own_with_the_project_lake(
         return statuses.count("Success") + statuses.count("Failed")
 
     run_experiment("--temp", 10)
-    run_experiment("--queue", 11, "evaluate@flights")  # without the gate, which takes longer than the other stages together
+    # Without the gate, which takes longer than the other stages together.
+    run_experiment("--queue", 11, "evaluate@flights")
     run_experiment("--queue", 12, "evaluate@flights")
     # The workers of the queue outlive this command, so it is started as users do.
     assert dvc("queue", "start", "--jobs", "2", start=subprocess.Popen).code == 0
