@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,7 +48,7 @@ def _list_arguments(dataset: Dataset, folder: Path, example: pd.DataFrame) -> It
     if dataset.task != "binary":  # a frame's signature names the classes or quantiles
         example_scores = dataset.load_model(folder).score(example)
         scores = example_scores if isinstance(example_scores, pd.DataFrame) else scores
-    with tempfile.TemporaryDirectory(prefix="leeway-") as code:
+    with tempfile.TemporaryDirectory(prefix="leeway-") as code, _write_no_bytecode():
         yield {
             "python_model": str(dataset.find_file("serving.py")),
             "model_config": {"module": dataset.import_module("model").__name__},
@@ -57,6 +58,17 @@ def _list_arguments(dataset: Dataset, folder: Path, example: pd.DataFrame) -> It
             "input_example": example,
             "pip_requirements": [f"{package}=={installed_version(package)}" for package in PACKAGES],
         }
+
+
+@contextmanager
+def _write_no_bytecode() -> Iterator[None]:
+    """Let imports write no bytecode while the block runs. MLflow imports serving.py from the folder that it logs."""
+    before = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
 
 
 def _copy_code(dataset: Dataset, folder: Path) -> Path:

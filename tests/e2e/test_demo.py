@@ -41,7 +41,7 @@ PROJECT_FILES = (
     ".dvc",
     ".dvcignore",
 )
-DEMO_COMMAND = ("-m", "stack", "demo", "--from", "2013-01-26", "--to", "2013-01-30", "--as-of", "2013-02-01")
+DEMO_COMMAND = ("-m", "stack", "demo", "--from", "2013-01-27", "--to", "2013-01-30", "--as-of", "2013-02-01")
 REMOVED_PREFIXES = ("LEEWAY_", "AIRFLOW_", "MLFLOW_", "AWS_", "DVC_")
 PRINT_EVENTS = """
 from pipelines.registry.lifecycle import Journal
@@ -132,7 +132,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     shutil.copy2(ROOT / ".gitignore", folder)
     checkout = Checkout(folder)
     checkout.set_params(
-        snapshot={"as_of": "2013-02-01", "train_days": 2, "holdout_days": 2, "min_train_days": 2},
+        snapshot={"as_of": "2013-02-01", "train_days": 2, "holdout_days": 1, "min_train_days": 2},
         preprocess={"validation_days": 1},
         gate={"policy": {**EASY_POLICY, "serving": {}}},
     )
@@ -166,7 +166,7 @@ def test_the_demo_ends_with_a_table_and_keeps_the_stack_up(checkout, demo):
 
 
 def test_flights_are_checked_against_weather(checkout, demo):
-    for day in ("2013-01-26", "2013-01-30"):
+    for day in ("2013-01-27", "2013-01-30"):
         evidence = json.loads((checkout.home / "validation" / "flights" / f"{day}.json").read_text())
         (check,) = [
             result

@@ -254,9 +254,9 @@ def test_experiments_run_in_folders_of_their_own_with_the_project_lake(
 ) -> None:
     model = (project / "models/flights/data/model/model.ubj").read_bytes()
 
-    def run_experiment(where: str, rounds: int) -> None:
+    def run_experiment(where: str, rounds: int, *targets: str) -> None:
         parameter = f"models/flights/params.yaml:train.hyperparameters.num_round={rounds}"
-        result = dvc("exp", "run", where, "--name", f"rounds-{rounds}", "--set-param", parameter)
+        result = dvc("exp", "run", where, "--name", f"rounds-{rounds}", "--set-param", parameter, *targets)
         assert result.code == 0, result.out
 
     def count_ended_tasks() -> int:
@@ -264,8 +264,9 @@ def test_experiments_run_in_folders_of_their_own_with_the_project_lake(
         return statuses.count("Success") + statuses.count("Failed")
 
     run_experiment("--temp", 10)
-    run_experiment("--queue", 11)
-    run_experiment("--queue", 12)
+    # Without the gate, which takes longer than the other stages together.
+    run_experiment("--queue", 11, "evaluate@flights")
+    run_experiment("--queue", 12, "evaluate@flights")
     # The workers of the queue outlive this command, so it is started as users do.
     assert dvc("queue", "start", "--jobs", "2", start=subprocess.Popen).code == 0
     until(lambda: count_ended_tasks() == 2, 120, 2.0)
