@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from pipelines.dataset import Task
-from pipelines.evaluation.gates.checks import check_estimate, check_value
+from pipelines.evaluation.gates.checks import check_estimate, check_value, report_estimate
 from pipelines.evaluation.gates.estimates import estimate_gain, estimate_metric, find_groups, has_too_few_groups
 from pipelines.evaluation.gates.holdout import Array, Holdout
 from pipelines.evaluation.gates.policy import Comparison, Policy
@@ -31,6 +31,12 @@ def check_bounds(holdout: Holdout, policy: Policy) -> list[Check]:
             title = f"{name}, leakage" if holdout.metrics[name].greater_is_better else name
             checks.append(check_estimate(title, estimate, bound.at_most, policy, is_upper=True))
     return checks
+
+
+def report_own_metrics(holdout: Holdout, policy: Policy) -> list[Check]:
+    """Report the dataset's own metrics that have no bound, with their intervals."""
+    names = [name for name in holdout.own_metrics if name not in policy.bounds]
+    return [report_estimate(name, estimate_metric(holdout, name, policy)) for name in names]
 
 
 def check_against_baselines(holdout: Holdout, policy: Policy) -> list[Check]:
