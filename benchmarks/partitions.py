@@ -123,7 +123,11 @@ def _write_files(unit: str, folder: Path) -> None:
     from pipelines.datasets.flights.source import find_package_data
 
     form = {"day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H"}[unit]
-    where = "origin = 'EWR'" if unit == "day" else f"time_hour < TIMESTAMPTZ '2013-01-02 00:00:00+00' + INTERVAL {HOURS} HOUR"
+    where = (
+        "origin = 'EWR'"
+        if unit == "day"
+        else f"time_hour < TIMESTAMPTZ '2013-01-02 00:00:00+00' + INTERVAL {HOURS} HOUR"
+    )
     weather = f"read_csv('{find_package_data()}/weather.csv', nullstr = 'NA')"
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
