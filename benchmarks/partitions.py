@@ -19,8 +19,8 @@ from typing import Any
 
 PROJECT = Path(__file__).parents[1]
 BEFORE = os.environ.get("LEEWAY_BENCH_BEFORE", "")
-DAYS, HOURS = int(os.environ.get("LEEWAY_BENCH_DAYS", "365")), 240
-RUNS = 2
+DAYS, HOURS = int(os.environ.get("LEEWAY_BENCH_DAYS", "365")), 120
+RUNS = 1
 DATASET = """
 from pipelines.dataset import Dataset
 

@@ -168,11 +168,12 @@ def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
     first_day = max(read_as_of(version), spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2))
     lake, dataset = Lake.open(), load_dataset(spec.dataset)
     refused_days = day_status.list_refused_days(lake, dataset, Days(first_day, spec.partition))
-    profiles = table.read_window(first_day, spec.partition, spec.model_name, number)
-    profiles = day_status.select_complete_days(lake, dataset, profiles, spec.model_name, number)
+    all_profiles = table.read_window(first_day, spec.partition, spec.model_name, number)
+    profiles = day_status.select_complete_days(lake, dataset, all_profiles, spec.model_name, number)
+    incomplete_days = all_profiles.keys() - profiles.keys()
     # A day may have been scored and then refused, with its published rows removed (`withdraw` of `validate`).
     profiles = {day: profile for day, profile in profiles.items() if day not in refused_days}
-    if result := _explain_incomplete_window(spec, number, profiles, refused_days, table):
+    if result := _explain_incomplete_window(spec, number, profiles, refused_days, incomplete_days, table):
         return result
     weights = download_importance(registry, version)
     compared_windows = list(
@@ -193,6 +194,7 @@ def _explain_incomplete_window(
     version: str,
     profiled_days: Collection[dt.date],
     refused_days: Collection[dt.date],
+    incomplete_days: Collection[dt.date],
     table: Profiles,
 ) -> DriftResult | None:
     """Return an undecided result if a day of the window has no profile by this version, and was not refused.
@@ -203,8 +205,8 @@ def _explain_incomplete_window(
     days_without_profile = [day for day in window if day not in profiled_days and day not in refused_days]
     if not days_without_profile:
         return None
-    first_profiled_day = min(profiled_days, default=spec.partition)
-    scored_days = table.find_scored_days(window[0], spec.partition, spec.model_name)
+    first_profiled_day = min([*profiled_days, *incomplete_days], default=spec.partition)
+    scored_days = table.find_scored_days(window[0], spec.partition, spec.model_name).difference(incomplete_days)
     missing_days = [day for day in days_without_profile if day >= first_profiled_day and day not in scored_days]
     if missing_days:
         more = f" and {len(missing_days) - 1} more" * (len(missing_days) > 1)

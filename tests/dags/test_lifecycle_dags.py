@@ -3,9 +3,23 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import jinja2
+import pendulum
 import pytest
 from airflow.dag_processing.dagbag import DagBag
+from airflow.timetables.base import TimeRestriction
+from airflow.timetables.trigger import CronPartitionTimetable
+
+
+def create_timetable(schedule: Any) -> CronPartitionTimetable:
+    """Create the scheduler's timetable from that of a DAG's file."""
+    from airflow.serialization.decoders import decode_timetable
+    from airflow.serialization.encoders import encode_timetable
+
+    return decode_timetable(encode_timetable(schedule))
+
 
 START = """
 import datetime as dt
@@ -55,6 +69,29 @@ def test_two_models_of_a_dataset_share_the_dag_of_its_days(load_dags: Callable[.
             bag.dags[f"{model}_monitor"].get_task("drift").asset == bag.dags[f"{model}_train"].schedule.asset_condition
         )
         assert bag.dags[f"{model}_score"].schedule.asset_condition.name == "trains"
+
+
+def test_the_runs_of_an_hourly_or_monthly_dataset_have_keys_of_its_unit(load_dags: Callable[..., DagBag]) -> None:
+    bag = load_dags(
+        "from leeway.lifecycle import create_ingestion_dag",
+        'create_ingestion_dag(dataset="calls", start=start, schedule="0 * * * *", partition="hour")',
+        'create_ingestion_dag(dataset="bills", start=start, schedule="0 0 1 * *", partition="month")',
+    )
+    assert bag.import_errors == {}
+    for dag_id, (key, by_hand) in {
+        "calls_ingest": ("2026-01-31T23", "2026-02-01T07"),
+        "bills_ingest": ("2026-01", "2026-02"),
+    }.items():
+        dag = bag.dags[dag_id]
+        info = create_timetable(dag.schedule).next_dagrun_info_v2(
+            last_dagrun_info=None, restriction=TimeRestriction(pendulum.datetime(2026, 2, 1), None, catchup=True)
+        )
+        assert info
+        assert info.partition_key == key
+        for task_id in ("ingest", "validate"):
+            template = jinja2.Template(dag.get_task(task_id).partition)
+            assert template.render(partition_key=key) == key
+            assert template.render(partition_key=None, ds="2026-02-01", ts="2026-02-01T07:00:00+00:00") == by_hand
 
 
 @pytest.mark.parametrize(

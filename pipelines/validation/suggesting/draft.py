@@ -12,13 +12,13 @@ else is reported, and neither blocks a day nor quarantines rows.
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any
 
 from pipelines.lake import PARTITION
+from pipelines.partitions import get_date, get_unit, shift
 from pipelines.validation.suggesting.summary import ColumnSummary, TableSummary
 
 MARGIN = 0.25
@@ -85,15 +85,19 @@ def _draft_table(summary: TableSummary) -> Iterator[Expectation]:
     minimum, maximum = min(summary.days.values()), max(summary.days.values())
     bounds = {"min_value": minimum // 2, "max_value": 2 * maximum}
     span = _format_span(f"{minimum:,}", f"{maximum:,}")
-    why = f"{span} rows a day ({_describe_weekdays(summary)}); half of the minimum and twice the maximum are allowed."
+    unit = get_unit(next(iter(summary.days)))
+    weekdays = "" if unit == "month" else f" ({_describe_weekdays(summary)})"
+    article = "an" if unit == "hour" else "a"
+    why = f"{span} rows {article} {unit}{weekdays}; half of the minimum and twice the maximum are allowed."
     yield _build_expectation("table_row_count_to_be_between", "critical", why, **bounds)
 
 
 def _draft_volume(summary: TableSummary) -> Iterator[Expectation]:
     """Expect about as many rows as on the same weekday of earlier weeks; nothing where the window is too short."""
-    ratios = []
+    unit, ratios = get_unit(next(iter(summary.days))), []
+    days_back = 1 if unit == "month" else 7  # of months, `shift` counts months
     for day, rows in summary.days.items():
-        earlier_counts = [summary.days.get(day - dt.timedelta(weeks=back)) for back in range(1, WEEKS + 1)]
+        earlier_counts = [summary.days.get(shift(day, -days_back * back)) for back in range(1, WEEKS + 1)]
         history = [count for count in earlier_counts if count]
         if len(history) >= MIN_HISTORY:
             ratios.append(rows / median(history))
@@ -103,13 +107,16 @@ def _draft_volume(summary: TableSummary) -> Iterator[Expectation]:
         kwargs |= {"min_ratio": round(min(0.5, 0.8 * minimum), 2), "max_ratio": round(max(2.0, 1.25 * maximum), 2)}
         span = _format_span(f"{minimum:.2f}", f"{maximum:.2f}")
         why = f"A day had {span} times the median rows of its weekday in the {WEEKS} weeks before."
+        if unit != "day":
+            before = "months before" if unit == "month" else "weeks before, at this hour of its weekday"
+            why = f"A partition had {span} times the median rows of the {WEEKS} {before}."
         yield _build_expectation("partition_volume_to_be_in_line", "warning", why, **kwargs)
 
 
 def _describe_weekdays(summary: TableSummary) -> str:
     by_weekday: dict[int, list[int]] = {}
     for day, rows in summary.days.items():
-        by_weekday.setdefault(day.weekday(), []).append(rows)
+        by_weekday.setdefault(get_date(day).weekday(), []).append(rows)
     spans = {weekday: _format_span(f"{min(rows):,}", f"{max(rows):,}") for weekday, rows in sorted(by_weekday.items())}
     return ", ".join(f"{WEEKDAYS[weekday]} {span}" for weekday, span in spans.items())
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Literal
 
 from airflow.sdk import DAG, Asset, CronPartitionTimetable, Param
 
 from leeway.default_args import build_default_args
-from leeway.operators.ingest import IngestOperator
+from leeway.operators.ingest import HOUR, MONTH, PARTITION, IngestOperator
 from leeway.operators.validate import ValidateOperator
 
 DOC = """
@@ -24,22 +25,34 @@ the asset `{dataset}` gets an event with the numbers of added, removed and chang
 * **A day has fewer rows than before, or ends early**: it is refused, since its file may have been cut. If the day is
 complete, run the day again with the param `allow_shrink`.
 """
+KEYS = {"hour": ("%Y-%m-%dT%H", HOUR), "day": ("%Y-%m-%d", PARTITION), "month": ("%Y-%m", MONTH)}
+"""Unit of the partitions to the form of a run's partition key, and to the template of the operators' partition."""
 
 
-def create_ingestion_dag(*, dataset: str, start: dt.datetime, end: dt.datetime | None, schedule: str) -> DAG:
-    """Create the DAG DATASET_ingest, whose asset DATASET gets an event for each published day.
+def create_ingestion_dag(
+    *,
+    dataset: str,
+    start: dt.datetime,
+    end: dt.datetime | None = None,
+    schedule: str,
+    partition: Literal["hour", "day", "month"] = "day",
+) -> DAG:
+    """Create the DAG DATASET_ingest, whose asset DATASET gets an event for each published partition.
 
     Args:
         dataset: name of the dataset.
         start: first day.
         end: last day; None: without end.
         schedule: cron expression, in UTC, of the time at which the rows of the day before are complete.
+        partition: unit of the dataset's partitions. A scheduled run ingests the hour or the month that just ended.
     """
+    key_format, template = KEYS[partition]
+    run_offset = None if partition == "day" else -1
     with DAG(
         dag_id=f"{dataset}_ingest",
         doc_md=DOC.format(dataset=dataset),
         description=f"Ingests, validates and publishes a day of {dataset}.",
-        schedule=CronPartitionTimetable(schedule, timezone="UTC", key_format="%Y-%m-%d"),
+        schedule=CronPartitionTimetable(schedule, timezone="UTC", run_offset=run_offset, key_format=key_format),
         start_date=start,
         end_date=end,
         catchup=False,
@@ -54,10 +67,11 @@ def create_ingestion_dag(*, dataset: str, start: dt.datetime, end: dt.datetime |
         },
         default_args=build_default_args("data"),
     ) as dag:
-        ingest = IngestOperator(task_id="ingest", dataset=dataset)
+        ingest = IngestOperator(task_id="ingest", dataset=dataset, partition=template)
         validate = ValidateOperator(
             task_id="validate",
             dataset=dataset,
+            partition=template,
             allow_shrink="{{ params.allow_shrink }}",
             asset=Asset(name=dataset, uri=f"x-leeway://lake/{dataset}"),
         )

@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from pipelines.errors import DataError, SpecError, ValidationError
 from pipelines.lake import Lake
 from pipelines.lake.history import find_last_write
 from pipelines.partitions import Hour, Month
-from pipelines.steps import backfill, ingest, preprocess, profile, score, snapshot, sync, validate
+from pipelines.steps import backfill, check_lake, ingest, preprocess, profile, score, snapshot, sync, validate
 from pipelines.steps import drift as drift_step
 from pipelines.validation.results_table import ResultsTable
 from tests.conftest import set_home
@@ -193,6 +194,29 @@ def test_an_hour_is_replaced_alone_and_a_refused_hour_keeps_its_rows(project: Pa
     assert (project / ".leeway/validation/hours/2013-01-03T02.json").exists()
     with pytest.raises(DataError, match="must hold rows of that hour only, but holds 2013-01-03T02"):
         lake.write_partition("hours_raw", Hour(key.day, 4), before)
+
+
+def test_a_draft_counts_rows_by_the_hour_and_a_lost_hour_is_restored(project: Path, commands: Any) -> None:
+    publish_hours("2013-01-03T00", "2013-01-03T02")
+    period = ("--table", "hours", "--from", "2013-01-03", "--to", "2013-01-03")
+    environment = {"LEEWAY_PROJECT": str(project), "LEEWAY_HOME": str(project / ".leeway")}
+    run = partial(commands.run, sys.executable, "-m", "pipelines", "expectations", env=environment)
+    suite = json.loads(run("suggest", *period).out)
+    (count,) = [each for each in suite["expectations"] if each["type"] == "expect_table_row_count_to_be_between"]
+    assert count["kwargs"] == {"min_value": 1, "max_value": 6}
+    assert count["meta"]["why"].startswith("3 rows an hour")
+    replayed = json.loads(run("replay", "--suite", "hours", *period, "--json").out)
+    assert [each["partition"] for each in replayed["partitions"]] == [f"2013-01-03T{hour:02d}" for hour in range(3)]
+    assert replayed["totals"]["now"]["passed"] == 3
+
+    folder = project / ".leeway/lake/leeway"
+    files = sorted(path for name in ("hours", "hours_raw") for path in (folder / name / "data").rglob("*.parquet"))
+    contents = [path.read_bytes() for path in files]
+    assert len(files) == 6
+    files[1].unlink()
+    files[4].unlink()
+    assert check_lake.run(check_lake.CheckLakeSpec(repair=True)).restored == 2
+    assert [path.read_bytes() for path in files] == contents
 
 
 def test_a_window_needs_every_hour(project: Path) -> None:
