@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 from pipelines.lake import PARTITION
-from pipelines.partitions import get_date, get_unit, shift
+from pipelines.partitions import get_date, get_last_day, get_unit, shift
 from pipelines.validation.suggesting.summary import ColumnSummary, TableSummary
 
 MARGIN = 0.25
@@ -54,15 +54,16 @@ def draft_suite(summary: TableSummary, name: str) -> dict[str, Any]:
             *means,
             *_draft_freshness(column),
         ]
-    if not _covers_year(summary):
-        days = (max(summary.days) - min(summary.days)).days + 1
+    if (days := _count_days(summary)) < YEAR_DAYS:
         about += f" They cover {days} days, less than a year: what may depend on the season is only reported."
         expectations = [_relax(expectation, summary.key) for expectation in expectations]
     return {"name": name, "expectations": expectations, "meta": {"about": about}}
 
 
-def _covers_year(summary: TableSummary) -> bool:
-    return (max(summary.days) - min(summary.days)).days + 1 >= YEAR_DAYS
+def _count_days(summary: TableSummary) -> int:
+    """Return the number of days from the first to the last partition, both included."""
+    last = max(get_last_day(partition) for partition in summary.days)
+    return (last - min(get_date(partition) for partition in summary.days)).days + 1
 
 
 def _relax(expectation: Expectation, key: Sequence[str]) -> Expectation:
