@@ -87,7 +87,7 @@ def measure_demo() -> dict[str, list[float]]:
     with tempfile.TemporaryDirectory() as home:
         clone = Path(home) / "project"
         subprocess.run(["git", "clone", "-q", str(PROJECT), str(clone)], check=True)
-        repro = partial(_run, [sys.executable, "-m", "dvc", "repro"], str(clone / ".leeway"), clone)
+        repro = partial(_run, [sys.executable, "-m", "dvc", "repro", "gate@flights"], str(clone / ".leeway"), clone)
         seconds["dvc repro, empty lake, one as_of (peer)"] = [_measure_seconds(repro)]
         seconds["dvc repro, second run"] = [_measure_seconds(repro)]
     return seconds

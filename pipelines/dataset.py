@@ -73,6 +73,8 @@ class Dataset:
 
     task: Task = "binary"
     """What a model of the dataset predicts."""
+    days_of: str = ""
+    """Dataset whose published rows this one uses, with another label; empty: this dataset ingests rows of its own."""
     partition: Unit = "day"
     """The unit in which rows arrive, are validated, published and scored: hour (in UTC), day or month."""
 
@@ -102,17 +104,17 @@ class Dataset:
     @property
     def staging(self) -> str:
         """Name of the table that the step `ingest` writes."""
-        return f"{self.name}_raw"
+        return f"{self.published}_raw"
 
     @property
     def published(self) -> str:
         """Name of the table that the step `validate` publishes."""
-        return self.name
+        return self.days_of or self.name
 
     @property
     def quarantine(self) -> str:
         """Name of the table of the rows that the step `validate` quarantined."""
-        return f"{self.name}_quarantine"
+        return f"{self.published}_quarantine"
 
     @property
     def predictions(self) -> str:
@@ -206,8 +208,18 @@ class Dataset:
         features: FeatureFunction = self.import_module("features").features
         return features
 
+    def require_own_days(self) -> None:
+        """Check that the dataset ingests rows of its own.
+
+        Raises:
+            SpecError: it uses those of another dataset. A retry cannot help.
+        """
+        if self.days_of:
+            raise SpecError(f"{self.name} uses the rows of {self.days_of}.", f"Give `--dataset {self.days_of}`.")
+
     def _open(self, folder: Path | None, method: str, problem: str) -> Any:
         """Open the dataset's source; raise a SpecError that says `problem` where it lacks `method`."""
+        self.require_own_days()
         source = import_module(f"pipelines.datasets.{self.name}.source").open_source(folder)
         if not hasattr(source, method):
             raise SpecError(f"the source of {self.name} {problem}.")

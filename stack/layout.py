@@ -15,7 +15,7 @@ IS_CHECKOUT = (CODE / "pyproject.toml").is_file()
 """Whether the code is that of a checkout, not of an installed Leeway."""
 PROGRAM = "make" if IS_CHECKOUT else "leeway"
 """The program whose commands messages name: `make up`, or `leeway up`."""
-EXAMPLE = "dags/flights_train.py"
+EXAMPLE = "dags/flights.py"
 """The file of a project by which Leeway's example is recognised."""
 MIN_FREE_BYTES = 1 << 30
 """Least free disk space to start with. With less, writes of SQLite and of the logs soon fail."""

@@ -57,7 +57,7 @@ def compare(base: str, head: str, home: Path) -> str:
         run_command(base_folder, home, "git", "add", "--force", *paths)
         run_command(base_folder, home, "git", *GIT_OPTIONS, "commit", "--quiet", "--no-verify", "--message", "sample")
         commit = run_command(base_folder, home, "git", "rev-parse", "HEAD").strip()
-        table = run_command(head_folder, home, *DVC, "metrics", "diff", "--md", "--no-path", commit).strip()
+        table = run_command(head_folder, home, *DVC, "metrics", "diff", "--md", commit).strip()
     rows = table.replace(commit, "before").replace("workspace", "after") if table.count("\n") > 1 else NO_DIFFERENCE
     return f"Metrics on a sample, {base[:12]} to {head[:12]}:\n\n{rows}\n"
 

@@ -64,7 +64,7 @@ def find_validation_failures(
     """
     if not days:
         return
-    rows = ResultsTable(lake).read_newest(dataset.name, days.first, days.last)
+    rows = ResultsTable(lake).read_newest(dataset.published, days.first, days.last)
     published = lake.count_rows_of_days(dataset.published, [*days])
     suspect_columns = _find_suspect_columns(lake, dataset, drifted_columns) if published else set()
     for day in dict.fromkeys(row[PARTITION] for row in rows if row[PARTITION] not in published):

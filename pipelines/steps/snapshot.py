@@ -102,7 +102,7 @@ def _count_missing_days(spec: SnapshotSpec, window: Window, dataset: Dataset, pu
         raise DataError(
             f"{dataset.published} lacks {len(missing)} of the {len(partitions)} {dataset.partition}s {window.all_days} "
             f"that training as of {spec.as_of} needs, the first {missing[0]}.",
-            f"Run `python -m pipelines backfill --dataset {dataset.name} --first {missing[0]} "
+            f"Run `python -m pipelines backfill --dataset {dataset.published} --first {missing[0]} "
             f"--last {missing[-1]}`, or backfill the DAG.",
         )
     return len(missing_days)
@@ -117,6 +117,7 @@ def _ingest_missing_partitions(
     """
     from pipelines.steps import backfill
 
+    dataset = load_dataset(dataset.published)  # of several datasets with the same rows, the one that ingests them
     partitions = [key for key in dataset.open_source().list_partitions(window.all_days) if key not in published]
     if partitions:
         try:

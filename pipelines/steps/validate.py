@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from pipelines.contract import Changes, Result, Spec
-from pipelines.dataset import Dataset, load_dataset
+from pipelines.dataset import Dataset, list_datasets, load_dataset
 from pipelines.errors import DataError, ValidationError
 from pipelines.partitions import Partition, PartitionKey, check_partition
 from pipelines.settings import settings
@@ -120,6 +120,7 @@ def validate_partition(spec: ValidateSpec, lake: Lake, *, updates_indexes: bool 
     from pipelines.validation import datadocs, quarantine, results_table, suites, verification
 
     dataset = load_dataset(spec.dataset)
+    dataset.require_own_days()
     check_partition(dataset, spec.partition)
     suite = suites.load_suite(settings().project / "expectations", spec.suite or spec.dataset)
     suite = suites.add_completeness_expectations(suite, dataset, allow_shrink=spec.allow_shrink)
@@ -199,7 +200,9 @@ def _withdraw(lake: Lake, dataset: Dataset, partition: Partition) -> int:
         log.warning("%s %s: %d rows withdrawn", dataset.published, partition, rows)
     # The outcomes are removed even if no rows are published: an earlier run may have been killed before this line.
     # They are removed last, because the step `outcomes` may be running.
-    lake.clear_partition(dataset.outcomes, partition)
+    for other in map(load_dataset, list_datasets()):
+        if other.published == dataset.published:
+            lake.clear_partition(other.outcomes, partition)
     return rows
 
 

@@ -24,7 +24,8 @@ class ValidationDonor(DatasetDonor):
     name = "the staged rows"
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
-        super().__init__({table: dataset for dataset in datasets for table in (dataset.published, dataset.quarantine)})
+        owners = [dataset for dataset in datasets if not dataset.days_of]
+        super().__init__({table: dataset for dataset in owners for table in (dataset.published, dataset.quarantine)})
 
     def _write_rows(self, dataset: Dataset, table: str, day: Partition, folder: Path) -> Sequence[Path]:
         suite = suites.load_suite(settings().project / "expectations", dataset.name)

@@ -56,7 +56,7 @@ def load_dags(
 def test_two_models_of_a_dataset_share_the_dag_of_its_days(load_dags: Callable[..., DagBag]) -> None:
     bag = load_dags(
         'lifecycle_dags(model="late", start=start, max_run_s=60)',
-        'lifecycle_dags(model="delay", start=start, with_ingestion=False, train_schedule="0 0 * * 1")',
+        'lifecycle_dags(model="delay", start=start, days_of="trains", train_schedule="0 0 * * 1")',
     )
     assert bag.import_errors == {}
     assert set(bag.dags) == {"trains_ingest", *(f"{model}_{kind}" for model in ("late", "delay") for kind in KINDS)}

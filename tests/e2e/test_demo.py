@@ -193,7 +193,7 @@ def test_the_champion_has_all_tags_of_its_lineage(checkout, demo):
 
 def test_dvc_repro_trains_the_same_model_without_airflow(checkout, demo):
     before = checkout.list_outputs()
-    process = checkout.run("dvc", "repro")
+    process = checkout.run("dvc", "repro", "gate@flights")
     assert process.returncode == 0, process.stdout + process.stderr
     digest_process = checkout.run_python(
         "-c", "from pipelines.system.files import sha256, Path; print(sha256(Path('models/flights/data/model')))"
@@ -201,13 +201,13 @@ def test_dvc_repro_trains_the_same_model_without_airflow(checkout, demo):
     (version,) = checkout.list_versions()
     assert digest_process.stdout.strip() == version["tags"]["leeway.model_digest"]
     assert checkout.list_outputs() == before
-    assert "Data and pipelines are up to date." in checkout.run("dvc", "repro").stdout
+    assert "Data and pipelines are up to date." in checkout.run("dvc", "repro", "gate@flights").stdout
 
 
 def test_dvc_repro_with_another_learning_rate_trains_another_model(checkout, demo):
     hyperparameters = read_hyperparameters(checkout.folder)
     checkout.set_params(train={"hyperparameters": {**hyperparameters, "eta": 0.3}})
-    process = checkout.run("dvc", "repro", "train")
+    process = checkout.run("dvc", "repro", "train@flights")
     assert process.returncode == 0, process.stdout + process.stderr
     digest_process = checkout.run_python(
         "-c", "from pipelines.system.files import sha256, Path; print(sha256(Path('models/flights/data/model')))"

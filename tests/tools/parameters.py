@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,14 @@ def read_hyperparameters(project: Path) -> dict[str, Any]:
     content = yaml.safe_load((project / "models" / MODEL / "params.yaml").read_text())
     hyperparameters: dict[str, Any] = content["train"]["hyperparameters"]
     return hyperparameters
+
+
+def keep_one_model(project: Path) -> None:
+    """Leave flights as the only model of dvc.yaml: `dvc repro` then brings nothing else up to date."""
+    path = project / "dvc.yaml"
+    text, count = re.subn(r"(?m)^  - models: .*$", f"  - models: [{MODEL}]", path.read_text())
+    assert count == 1
+    path.write_text(text)
 
 
 def copy_models(source: Path, project: Path) -> None:

@@ -37,11 +37,12 @@ def _find_step(finding: Finding, datasets: Sequence[Dataset]) -> str:
         if finding.table not in tables:
             continue
         partition, model = parse_values(finding.partition, dataset.partition)
-        options = f"--dataset {dataset.name} --partition {partition}"
+        options = f"--dataset {dataset.published} --partition {partition}"
         if finding.table == dataset.staging:
             return f"write the source's present rows: `python -m pipelines ingest {options}`, or `sync --watermark ''`"
         if finding.table in (dataset.published, dataset.quarantine):
             return f"judge the staged rows by the present suite: `python -m pipelines validate {options}`"
+        options = f"--dataset {dataset.name} --partition {partition}"
         if finding.table == dataset.predictions and len(model) == 2:
             return f"`python -m pipelines score {options} --model-name {model[0]} --version {model[1]}`"
         if finding.table == dataset.outcomes and model:

@@ -30,7 +30,7 @@ def lifecycle_dags(
     schedule: str = "0 0 * * *",
     train_schedule: str = "0 0 1 * *",
     dataset: str = "",
-    with_ingestion: bool = True,
+    days_of: str = "",
     **training: Any,
 ) -> list[DAG]:
     """Create the DAGs of a model: DATASET_ingest, MODEL_train, MODEL_score, MODEL_monitor and MODEL_rollback.
@@ -42,7 +42,7 @@ def lifecycle_dags(
         schedule: cron expression, in UTC: when a day is complete. It is ingested then, and drift is decided.
         train_schedule: cron expression, in UTC, of the trainings that the calendar starts.
         dataset: dataset of the model; by default that of models/MODEL/params.yaml, where Airflow parses DAGs.
-        with_ingestion: whether to create DATASET_ingest: False for all but one of the models of a dataset.
+        days_of: dataset whose days the model uses, and for which another call creates DATASET_ingest.
         training: arguments of SpotTrainingOperator, such as instance_type, max_run_s, max_wait_s and entry_point.
 
     Returns:
@@ -52,12 +52,12 @@ def lifecycle_dags(
         SpecError: the model has no file of parameters, or it names no dataset. A retry cannot help.
     """
     dataset = dataset or _read_dataset(model)
-    dags = [create_ingestion_dag(dataset=dataset, start=start, end=end, schedule=schedule)] if with_ingestion else []
+    dags = [] if days_of else [create_ingestion_dag(dataset=dataset, start=start, end=end, schedule=schedule)]
     names = {"model": model, "dataset": dataset}
     return [
         *dags,
         create_training_dag(**names, start=start, end=end, schedule=train_schedule, training=training),
-        create_scoring_dag(**names, start=start),
+        create_scoring_dag(**names, days_of=days_of or dataset, start=start),
         create_monitoring_dag(**names, start=start, end=end, schedule=schedule),
         create_rollback_dag(model=model),
     ]

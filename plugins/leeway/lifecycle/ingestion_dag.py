@@ -27,6 +27,15 @@ complete, run the day again with the param `allow_shrink`.
 """
 KEYS = {"hour": ("%Y-%m-%dT%H", HOUR), "day": ("%Y-%m-%d", PARTITION), "month": ("%Y-%m", MONTH)}
 """Unit of the partitions to the form of a run's partition key, and to the template of the operators' partition."""
+OFFSETS = {"hour": -1, "day": None, "month": -1}
+"""Unit to the partition that a scheduled run ingests, counted from that of its own moment."""
+PARAMS = {
+    "allow_shrink": Param(
+        None,
+        type=["null", "boolean"],
+        description="Publish days that shrink or end early. Null: params.yaml decides.",
+    )
+}
 
 
 def create_ingestion_dag(
@@ -44,27 +53,20 @@ def create_ingestion_dag(
         start: first day.
         end: last day; None: without end.
         schedule: cron expression, in UTC, of the time at which the rows of the day before are complete.
-        partition: unit of the dataset's partitions. A scheduled run ingests the hour or the month that just ended.
+        partition: unit of the partitions. A scheduled run ingests the hour or the month that just ended.
     """
-    key_format, template = KEYS[partition]
-    run_offset = None if partition == "day" else -1
+    key_format, template, offset = *KEYS[partition], OFFSETS[partition]
     with DAG(
         dag_id=f"{dataset}_ingest",
         doc_md=DOC.format(dataset=dataset),
         description=f"Ingests, validates and publishes a day of {dataset}.",
-        schedule=CronPartitionTimetable(schedule, timezone="UTC", run_offset=run_offset, key_format=key_format),
+        schedule=CronPartitionTimetable(schedule, timezone="UTC", run_offset=OFFSETS[partition], key_format=key_format),
         start_date=start,
         end_date=end,
         catchup=False,
         max_active_runs=8,
         tags=["leeway", dataset, "data"],
-        params={
-            "allow_shrink": Param(
-                None,
-                type=["null", "boolean"],
-                description="Publish days that shrink or end early. Null: params.yaml decides.",
-            )
-        },
+        params=PARAMS,
         default_args=build_default_args("data"),
     ) as dag:
         ingest = IngestOperator(task_id="ingest", dataset=dataset, partition=template)

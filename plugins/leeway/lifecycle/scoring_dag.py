@@ -14,7 +14,7 @@ from leeway.operators.profile import ProfileOperator
 DOC = """
 ### Score a published day
 
-Each event of the asset `{dataset}` starts a run: there is one when a day is published, and one each time it is
+Each event of the asset `{days_of}` starts a run: there is one when a day is published, and one each time it is
 published again. `score` builds the day's features as `preprocess` does, and writes the champion's predictions to the
 table `{dataset}_predictions`. `outcomes` joins the known labels to them, and writes the result to `{dataset}_outcomes`.
 `profile` counts the day's values by bins, and writes the counts to `profiles` for drift detection.
@@ -29,20 +29,21 @@ day as logical date, or run `python -m pipelines score --model-name {model}`. A 
 """
 
 
-def create_scoring_dag(*, model: str, dataset: str, start: dt.datetime) -> DAG:
-    """Create the DAG MODEL_score, which an event of the asset DATASET starts: a day was published.
+def create_scoring_dag(*, model: str, dataset: str, days_of: str, start: dt.datetime) -> DAG:
+    """Create the DAG MODEL_score, which an event of the asset DAYS_OF starts: a day was published.
 
     Args:
         model: registered model.
         dataset: dataset of the model.
+        days_of: dataset whose published days are scored: the same, or the one whose rows it uses.
         start: first day.
     """
     with DAG(
         dag_id=f"{model}_score",
-        doc_md=DOC.format(model=model, dataset=dataset),
-        description=f"Scores a published day of {dataset} with the champion of {model}.",
+        doc_md=DOC.format(model=model, dataset=dataset, days_of=days_of),
+        description=f"Scores a published day of {days_of} with the champion of {model}.",
         schedule=PartitionedAssetTimetable(
-            assets=Asset(name=dataset, uri=f"x-leeway://lake/{dataset}"), default_partition_mapper=IdentityMapper()
+            assets=Asset(name=days_of, uri=f"x-leeway://lake/{days_of}"), default_partition_mapper=IdentityMapper()
         ),
         start_date=start,
         catchup=False,

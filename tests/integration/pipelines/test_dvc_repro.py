@@ -19,7 +19,7 @@ from pipelines.steps.repro import ReproSpec
 from pipelines.steps.repro import run as repro
 from tests.tools import forking
 from tests.tools.groups import end_group
-from tests.tools.parameters import copy_models, read_hyperparameters, update_params
+from tests.tools.parameters import copy_models, keep_one_model, read_hyperparameters, update_params
 from tests.tools.policies import EASY_POLICY
 
 ROOT = Path(__file__).parents[3]
@@ -192,6 +192,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("dvc.yaml", "params.yaml", ".dvcignore", ".gitignore"):
         shutil.copy2(ROOT / name, folder / name)
     copy_models(ROOT, folder)
+    keep_one_model(folder)
     update_params(
         folder,
         snapshot={"as_of": "2013-01-15", "train_days": 8, "holdout_days": 4, "min_train_days": 4},

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.tools import forking
+from tests.tools.parameters import keep_one_model
 
 ROOT = Path(__file__).parents[3]
 FILES = ["pipelines", "expectations", "tools", "dvc.yaml", "params.yaml", "models", ".dvc", ".dvcignore", ".gitignore"]
@@ -29,6 +30,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
         (folder / name).write_bytes((ROOT / name).read_bytes())
     tool = folder / "tools" / "metrics_diff.py"
     tool.write_text(re.sub(r"(?m)^SAMPLE = .+$", SAMPLE, tool.read_text()))
+    keep_one_model(folder)
     run_git(folder, "init", "--quiet")
     params_file = folder / "models" / "flights" / "params.yaml"
     params = yaml.safe_load(params_file.read_text())
@@ -74,9 +76,9 @@ def test_changed_model_gives_a_table_of_metrics(repository: SimpleNamespace) -> 
     result = run_step(repository, repository.base, repository.deeper)
     assert result.returncode == 0, result.stderr
     markdown = (repository.folder / "metrics.md").read_text()
-    assert re.search(r"^\| Metric +\|", markdown, re.MULTILINE) and re.search(r"^\| auc ", markdown, re.MULTILINE), (
-        markdown
-    )
+    assert re.search(r"^\| Path +\| Metric +\|", markdown, re.MULTILINE) and re.search(
+        r"metrics.json +\| auc ", markdown
+    ), markdown
     assert repository.summary.read_text() == markdown
     assert run_git(repository.folder, "worktree", "list").count("\n") == 1, "no worktree is left"
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.datasets.flights import DATASET
-from pipelines.errors import DataError
+from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
 from pipelines.settings import settings
 from pipelines.steps.preprocess import PreprocessSpec
@@ -48,6 +48,25 @@ def pin_window(**fields: Any) -> SnapshotResult:
 
 def drop_first_row(rows: pa.Table) -> pa.Table:
     return rows.slice(1)
+
+
+def test_another_dataset_of_the_same_rows_has_the_same_features_and_another_label(publish: Callable[..., None]) -> None:
+    from pipelines.steps.validate import ValidateSpec
+    from pipelines.steps.validate import run as validate
+
+    publish(*range(4, 15))
+    tables = {}
+    for name in ("flights", "flight_delay"):
+        window = pin_window(dataset=name)
+        assert (window.dataset, window.table) == (name, "flights")
+        preprocess(PreprocessSpec(validation_days=1))
+        tables[name] = pq.read_table("data/features/holdout/data.parquet")
+    assert tables["flight_delay"].drop(["arr_delay"]).equals(tables["flights"].drop(["late"]))
+    assert pc.all(pc.equal(pc.greater(tables["flight_delay"]["arr_delay"], 15), tables["flights"]["late"])).as_py()
+    with pytest.raises(SpecError, match="flight_delay uses the rows of flights"):
+        validate(ValidateSpec(dataset="flight_delay", partition=get_day(4)))
+    with pytest.raises(DataError, match=r"flights lacks .*backfill --dataset flights --first 2013-02-"):
+        pin_window(dataset="flight_delay", as_of="2013-02-15", missing="fail")
 
 
 def test_the_snapshot_is_of_the_window(publish: Callable[..., None]) -> None:

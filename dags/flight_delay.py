@@ -1,0 +1,20 @@
+"""The DAGs of the model flight_delay, for Airflow: by how many minutes will a flight be late?
+
+The model uses the days that flights_ingest publishes (dags/flights.py).
+"""
+
+import datetime as dt
+
+from leeway.lifecycle import lifecycle_dags
+
+lifecycle_dags(
+    model="flight_delay",
+    dataset="flight_delay",
+    days_of="flights",
+    start=dt.datetime(2013, 1, 1, tzinfo=dt.UTC),
+    end=dt.datetime(2013, 12, 31, tzinfo=dt.UTC),
+    instance_type="ml.m5.large",
+    max_run_s=3_600,
+    max_wait_s=7_200,
+    check_interval_s=5,
+)
