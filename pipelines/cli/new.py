@@ -68,10 +68,10 @@ def run_command(
     from pipelines.scaffold.creation import create
     from pipelines.scaffold.request import Request, refuse_to_ask
 
-    source_options = (name, source, table, query, rows, task)
-    column_options = (_split(key), time, label, positive, _split(later), _split(known))
-    time_options = (time_format or [], timezone, _parse_time(schedule), label_delay_days)
-    request = Request(*source_options, *column_options, *time_options, *parse_days(first, last))
+    days = parse_days(first, last)
+    columns = (_split(key), time, label, positive, _split(later), _split(known))
+    times = (time_format or [], timezone, _parse_time(schedule), label_delay_days)
+    request = Request(name, source, table, query, rows, task, *columns, *times, *days)
     ask = _ask_person if sys.stdin.isatty() and sys.stdout.isatty() else refuse_to_ask
     creation = create(request, settings().project, ask)
     _write_json(creation) if as_json else _write_page(creation)

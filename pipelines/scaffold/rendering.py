@@ -57,7 +57,6 @@ def render_project(plan: Plan, sizes: Sizes, folder: Path) -> dict[str, str]:
         "project": folder.name,
         "as_of": sizes.as_of,
         "command": _find_command(),
-        "has_code_lock": _has_code_lock(),
     }
     return {path: _render(f"project/{template}", values) for template, path in PROJECT_FILES.items()}
 
@@ -159,13 +158,6 @@ def _find_command() -> str:
 
     has_script = any(point.name == "leeway" for point in entry_points(group="console_scripts"))
     return "leeway" if has_script else "python -m pipelines"
-
-
-def _has_code_lock() -> bool:
-    """Return whether stages can depend on the installed Leeway (`python -m pipelines code lock`)."""
-    from importlib.util import find_spec
-
-    return find_spec("pipelines.cli.code") is not None
 
 
 def _render(template: str, values: Mapping[str, Any]) -> str:
