@@ -38,6 +38,7 @@ RUN UV_PROJECT_ENVIRONMENT=/opt/training uv sync --frozen --no-install-project -
 # The code, for all images but that of training jobs, in which the job brings its script.
 FROM base AS code
 COPY pyproject.toml uv.lock params.yaml dvc.yaml .dvcignore /opt/leeway/
+COPY models /opt/leeway/models
 COPY dags /opt/leeway/dags
 COPY docker/airflow /opt/leeway/docker/airflow
 COPY docker/healthy.py /opt/leeway/docker/

@@ -22,6 +22,7 @@ from benchmarks import (
     completeness,
     drydock,
     memory,
+    partitions,
     preprocess,
     profile,
     publish,
@@ -30,7 +31,7 @@ from benchmarks import (
     validation,
     year,
 )
-from benchmarks.decisions import alarms, coverage, decide, drift, gates, losses, regression
+from benchmarks.decisions import alarms, coverage, decide, drift, gates, losses, multiclass, regression, unlabelled
 from benchmarks.spot import interruptions
 
 RESULTS = Path(__file__).parent / "results"
@@ -44,6 +45,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "sources": sources.run,
     "validation": validation.run,
     "completeness": completeness.run,
+    "partitions": partitions.run,
     "publish": publish.run,
     "memory": memory.run,
     "preprocess": preprocess.run,
@@ -54,8 +56,10 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "gates": gates.run,
     "coverage": coverage.run,
     "regression": regression.run,
+    "multiclass": multiclass.run,
     "drift": drift.run,
     "losses": losses.run,
+    "unlabelled": unlabelled.run,
     "alarms": alarms.run,
     "decide": decide.run,
     "profile": profile.run,

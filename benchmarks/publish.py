@@ -109,10 +109,11 @@ def write_files(folder: Path, size: int) -> None:
 def _ingest(folder: Path) -> dict[str, Any]:
     from pipelines.dataset import Dataset
     from pipelines.ingestion.sources import FileSource
+    from pipelines.lake import Lake
     from pipelines.steps.ingest import stage_partition
 
-    source = FileSource(f"{folder}/{{date}}.parquet", "parquet")
-    result = stage_partition(Dataset(name="flights", key=("id",)), source, dt.date.fromisoformat(validation.DAY))
+    source, day = FileSource(f"{folder}/{{date}}.parquet", "parquet"), dt.date.fromisoformat(validation.DAY)
+    result = stage_partition(Dataset(name="flights", key=("id",)), source, day, Lake.open())
     return {"rows": result.rows}
 
 

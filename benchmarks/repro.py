@@ -25,12 +25,13 @@ from pipelines.system.files import sha256
 
 PROJECT = Path(__file__).parents[1]
 RUNS = 16
+MODEL = "flights"
 DAYS = ("2013-01-01", "2013-02-14")
 WINDOWS = ("2013-02-13", "2013-02-14", "2013-02-15", "2013-02-16")
 SNAPSHOT = '{"as_of": "%s", "train_days": 30, "holdout_days": 7}'
 EXPECTED_STAGE_RUNS = {"snapshot": RUNS, "preprocess": 4, "train": 4, "evaluate": 4, "gate": 4}
 """How often each stage has to run in all runs together. `snapshot` reads the lake in every run."""
-STAGE_PATTERN = re.compile(r"^Running stage '([^']+)'", re.MULTILINE)
+STAGE_PATTERN = re.compile(r"^Running stage '([^'@]+)", re.MULTILINE)
 ERROR_TEXTS = ("Unable to acquire lock", "database is locked", "Traceback")
 EXCLUDED_PREFIXES = ("LEEWAY_", "MLFLOW_", "AWS_")
 POLL_S = 0.05
@@ -133,7 +134,7 @@ class ReproRuns:
     def _start_repro(self, name: str, as_of: str) -> subprocess.Popen[bytes]:
         options = ("--targets", '["gate"]', "--refresh", '["snapshot"]', "--out", str(self.folder / f"{name}.json"))
         params = f'{{"snapshot": {SNAPSHOT % as_of}}}'
-        return self._start(name, "repro", "--workspace", name, "--params", params, *options)
+        return self._start(name, "repro", "--workspace", name, "--model-name", MODEL, "--params", params, *options)
 
     def _start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-u", "-m", "pipelines", *arguments]
@@ -154,7 +155,7 @@ class ReproRuns:
 
 def hash_outputs(workspace: Path) -> dict[str, str]:
     """Return the SHA-256 digest of every output of the stages, by path."""
-    data = workspace / "data"
+    data = workspace / "models" / MODEL / "data"
     return {str(path.relative_to(data)): sha256(path) for path in sorted(data.rglob("*")) if path.is_file()}
 
 

@@ -1,4 +1,4 @@
-"""The classes of a multiclass model: their names, the numbers of the labels, and the columns of their probabilities.
+"""The classes of a multiclass model and the quantiles of a regression: their names, labels, and columns of scores.
 
 The module is part of the training job's source bundle and of the MLflow model, so it imports only pandas, numpy and the
 standard library.
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipelines.score_columns import PREDICTED, SCORE, SCORE_PREFIX, name_score_columns
+from pipelines.score_columns import MEDIAN, PREDICTED, SCORE, SCORE_PREFIX, name_score_columns
 
 
 def predict_classes(scores: pd.DataFrame) -> pd.DataFrame:
@@ -78,3 +78,35 @@ def read_scores(rows: pd.DataFrame, classes: Sequence[str]) -> np.ndarray[Any, A
     """
     columns = name_score_columns(classes)
     return rows[columns if classes else SCORE].to_numpy(dtype=float)
+
+
+def split_quantiles(scores: Any) -> tuple[np.ndarray[Any, Any], dict[str, np.ndarray[Any, Any]]]:
+    """Return the scores of a regression, shape (rows,), and its quantiles by their names; empty where it has none.
+
+    Args:
+        scores: what the model returned: a number for each row, or a frame with a column for each quantile. The median
+            is then the score, since a model of quantiles predicts no mean.
+
+    Raises:
+        ValueError: a column is no quantile, the median is missing, or the quantiles of a row are not in order.
+    """
+    if not isinstance(scores, pd.DataFrame):
+        return np.asarray(scores, dtype=float), {}
+    names = sorted(map(str, scores.columns), key=_read_quantile)
+    if MEDIAN not in names:
+        raise ValueError(f"the model returned the columns {', '.join(names)[:200]}, without the median, {MEDIAN}")
+    values = scores.set_axis(list(map(str, scores.columns)), axis=1)[names].to_numpy(dtype=float)
+    if crossing_rows := int((np.diff(values, axis=1) < 0).any(axis=1).sum()):
+        raise ValueError(f"the quantiles of {crossing_rows} of {len(values)} rows are not in ascending order")
+    quantiles = {name: values[:, number] for number, name in enumerate(names)}
+    return quantiles[MEDIAN], quantiles
+
+
+def _read_quantile(name: str) -> float:
+    try:
+        quantile = float(name)
+    except ValueError:
+        quantile = 0.0
+    if not 0 < quantile < 1:
+        raise ValueError(f"the model of a regression returned a column {name[:100]!r}, which is no quantile")
+    return quantile

@@ -7,6 +7,28 @@ from pathlib import Path
 
 CODE = Path(__file__).parents[1]
 """Folder from which `pipelines` is imported."""
+PARAMS_FILE = "params.yaml"
+"""File with parameters of the steps, of a project and of each of its models; see `pipelines.params`."""
+MODELS_FOLDER = "models"
+"""Folder of a project that has a folder for each of its models."""
+
+
+def find_project(folder: Path) -> Path:
+    """Return the project of a folder: of PROJECT/models/NAME, PROJECT; of any other folder, the folder itself."""
+    folder = folder.absolute()
+    return folder.parents[1] if find_model(folder) else folder
+
+
+def find_model(folder: Path) -> str:
+    """Return the name of the model whose folder this is: of PROJECT/models/NAME, NAME; else an empty text."""
+    folder = folder.absolute()
+    is_model = folder.parent.name == MODELS_FOLDER and (folder / PARAMS_FILE).is_file()
+    return folder.name if is_model else ""
+
+
+def get_model_file(model: str) -> str:
+    """Return the path of the file with the parameters of a model, relative to the project."""
+    return f"{MODELS_FOLDER}/{model}/{PARAMS_FILE}"
 
 
 def find_code(name: str, project: Path) -> Path:

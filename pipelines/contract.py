@@ -42,7 +42,7 @@ class Spec(Parameters):
     needs: ClassVar[Mapping[str, str]] = {}
     """Field to the other field without which it has no effect: given alone, it is refused."""
     model_field: ClassVar[str] = "model_name"
-    """Field, if the spec has it, that names the model whose parameters count: models/NAME.yaml."""
+    """Field, if the spec has it, that names the model whose parameters count: models/NAME/params.yaml."""
     replaces: ClassVar[Mapping[str, str]] = {}
     """Field to the other field that has no effect beside it: both together are refused."""
 

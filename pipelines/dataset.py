@@ -20,15 +20,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pipelines.source import ChangingSource, Source
-
+    from pipelines.window import Unit
 
 PREDICTION_COLUMNS = frozenset({"label", "model_name", "model_version", "scored_at"})
 """Columns that the tables of predictions and outcomes have in addition to the key. A key may not use these names."""
-
-
 Task = Literal["binary", "multiclass", "regression"]
 """What a model predicts: whether the label is true, which of several values it has, or a number."""
-
+UNITS = ("hour", "day", "month")
 EXAMPLES = Path(__file__).parent / "datasets"
 """Folder of the example datasets."""
 
@@ -37,7 +35,7 @@ class TrainedModel(Protocol):
     """A trained model, loaded into memory."""
 
     def score(self, frame: pd.DataFrame) -> np.ndarray[Any, Any] | pd.DataFrame:
-        """Return a probability or a number per row; a multiclass model, a frame with a column for each class."""
+        """Return a probability or a number per row; or a frame with a column for each class or quantile."""
 
     def importance(self) -> dict[str, float]:
         """Return each feature's share of the total gain, largest first."""
@@ -75,37 +73,31 @@ class Dataset:
 
     task: Task = "binary"
     """What a model of the dataset predicts."""
+    partition: Unit = "day"
+    """The unit in which rows arrive, are validated, published and scored: hour (in UTC), day or month."""
 
     def __post_init__(self) -> None:
-        """Refuse an unknown task, and column names that the tables of scores and predictions use.
+        """Refuse an unknown task or unit, and columns that the tables of scores and predictions cannot have.
 
         Raises:
-            SpecError: the task is unknown, or a column has such a name. A retry cannot help.
+            SpecError: the message names what is wrong. A retry cannot help.
         """
         if self.task not in get_args(Task):
             raise SpecError(f"{self.name} has the task {self.task!r}.", f"Known: {', '.join(get_args(Task))}.")
+        if self.partition not in UNITS:
+            raise SpecError(f"{self.name} has partitions by {self.partition!r}.", f"Known: {', '.join(UNITS)}.")
         if not self.label:  # nothing is predicted, so there are no such tables
             return
+        if self.partition == "hour" and not {"date", "hour"} <= set(self.key):
+            raise SpecError(f"the key of {self.name} lacks date or hour.", "Partitions by hour need both in key=.")
         # DuckDB ignores the case of names: Score and score are the same column.
         columns = (*self.key, *self.features, self.label)
-        reserves_classes = self.task == "multiclass"
-        reserved_columns = [name for name in columns if is_score_column(name.lower(), has_classes=reserves_classes)]
+        has_frame = self.task != "binary"
+        reserved_columns = [name for name in columns if is_score_column(name.lower(), has_frame=has_frame)]
         reserved_columns += [column for column in self.key if column.lower() in PREDICTION_COLUMNS]
         if reserved_columns:
             message = f"{self.name} has a column {min(reserved_columns)}, a name that the tables of predictions use."
             raise SpecError(message, "Rename the column.")
-
-    def require_binary(self, purpose: str) -> None:
-        """Check that the task is binary.
-
-        Args:
-            purpose: what only binary models can be used for, as the subject of the message.
-
-        Raises:
-            SpecError: it is not. A retry cannot help.
-        """
-        if self.task != "binary":
-            raise SpecError(f"{purpose} needs a binary label, and the task of {self.name} is {self.task}.")
 
     @property
     def staging(self) -> str:
@@ -168,15 +160,17 @@ class Dataset:
         return import_module(f"pipelines.defaults.{name}")
 
     def open_source(self, folder: Path | None = None) -> Source:
-        """Open the dataset's source of daily partitions.
+        """Open the dataset's source of partitions.
 
         Args:
             folder: where to read; the dataset's default location where it is None.
 
         Raises:
-            SpecError: the source has no partitions. A retry cannot help.
+            SpecError: the source has no partitions, or partitions of another unit. A retry cannot help.
         """
         source: Source = self._open(folder, "read", "has no partitions; read it with the step `sync`")
+        if (unit := getattr(source, "partition", self.partition)) != self.partition:
+            raise SpecError(f"the source of {self.name} has partitions by {unit}, the dataset by {self.partition}.")
         return source
 
     def open_changing_source(self, folder: Path | None = None) -> ChangingSource:
@@ -188,8 +182,7 @@ class Dataset:
         Raises:
             SpecError: the source has no cursor. A retry cannot help.
         """
-        source: ChangingSource = self._open(folder, "read_changes", "has partitions; read it with the step `ingest`")
-        return source
+        return self._open(folder, "read_changes", "has partitions; read it with the step `ingest`")  # type: ignore[no-any-return]
 
     def load_model(self, folder: Path) -> TrainedModel:
         """Load the model that the training script saved in `folder`.

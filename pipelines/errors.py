@@ -18,9 +18,8 @@ Any other exception that leaves a step is a bug, and the exit code is 1.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pipelines.escaping import escape
 
@@ -97,8 +96,8 @@ class StorageError(TryAgainError):
     """No space left, or the disk refuses the write."""
 
 
-def describe_refusals(refusals: Mapping[dt.date, LeewayError]) -> str:
-    """Describe the errors of the first refused days. One error has more room than five."""
+def describe_refusals(refusals: Mapping[Any, LeewayError]) -> str:
+    """Describe the errors of the first refused partitions. One error has more room than five."""
     limit = MAX_REFUSAL_CHARS // min(len(refusals), MAX_NAMED_REFUSALS)
     texts = [f"{day}: {_format_one_line(error.message, limit)}" for day, error in refusals.items()]
     return " / ".join(texts[:MAX_NAMED_REFUSALS])

@@ -1,53 +1,77 @@
-"""Read the parameters of the steps: params.yaml, and models/NAME.yaml where a project has several models.
+"""Read the parameters of the steps: params.yaml, and models/NAME/params.yaml in a project that has models.
 
 A file has one section per step, each with fields of that step's Spec. No other module reads these files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from pipelines.code_files import MODELS_FOLDER, PARAMS_FILE, get_model_file
 from pipelines.errors import SpecError
-from pipelines.settings import MODELS_FOLDER, PARAMS_FILE
 from pipelines.steps import STEPS, load_spec_class
 
 Sections = dict[str, dict[str, Any]]
+STAGES = ("snapshot", "preprocess", "train", "evaluate", "gate")
+"""Steps that are stages of dvc.yaml. DVC reads their parameters in one file: in a project with models, the model's."""
 
 
 def load(folder: Path, model: str = "") -> Sections:
-    """Read and check every section of `folder`/params.yaml, with the keys that `folder`/models/MODEL.yaml replaces.
+    """Read and check every section of `folder`/params.yaml, with the keys that the file of the model replaces.
 
     All sections are checked at once, so that a typo in the last step's section is found before the first step runs.
 
     Args:
         folder: folder of the project, or of a workspace.
-        model: name of the model; empty: params.yaml alone. In a project without models/, params.yaml alone counts for
-            every model.
+        model: name of the model, whose file is `folder`/models/MODEL/params.yaml; empty: params.yaml alone. In a
+            project without models/, params.yaml alone counts for every model.
 
     Returns:
         Step name to the fields that the files set. Empty where there are no such files.
 
     Raises:
-        SpecError: a file is not YAML, a section or a key is unknown, a value is wrong, or the project has models/ but
-            not this model. A retry cannot help.
+        SpecError: a file is not YAML, a section or a key is unknown, a value is wrong, a section of a stage is in
+            params.yaml of a project that has models, or the project has models but not this one. A retry cannot help.
     """
-    sections = _load_file(folder, PARAMS_FILE)
-    names = list_models(folder) if model else []
-    if not names:
+    sections, names = _load_file(folder, PARAMS_FILE), list_models(folder)
+    if names:
+        _refuse_stages(sections, names)
+    if not names or not model:
         return sections
     if model not in names:
-        message = f"there is no model {model[:100]!r}: {MODELS_FOLDER}/{model[:100]}.yaml does not exist."
+        message = f"there is no model {model[:100]!r}: {get_model_file(model[:100])} does not exist."
         raise SpecError(message, f"The models are {', '.join(names)}.")
-    return merge(sections, _load_file(folder, f"{MODELS_FOLDER}/{model}.yaml"))
+    return merge(sections, _load_file(folder, get_model_file(model)))
 
 
 def list_models(folder: Path) -> list[str]:
-    """List the models that have a file of parameters in `folder`/models, sorted by name."""
-    return sorted(path.stem for path in (folder / MODELS_FOLDER).glob("*.yaml"))
+    """List the models of a project, sorted by name: those of which `folder`/models/NAME/params.yaml exists."""
+    return sorted(path.parent.name for path in (folder / MODELS_FOLDER).glob(f"*/{PARAMS_FILE}"))
+
+
+def find_model_folder(folder: Path, model: str) -> Path:
+    """Return the folder of a model's parameters and data: the project itself where it has no models.
+
+    Raises:
+        SpecError: the project has models, but not this one, or none is named. A retry cannot help.
+    """
+    names = list_models(folder)
+    if names and not model:
+        raise SpecError("no model is named.", f"Give one of this project's models: {', '.join(names)}.")
+    load(folder, model)
+    return folder / MODELS_FOLDER / model if names else folder
+
+
+def _refuse_stages(sections: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Refuse sections of stages beside models: DVC would not see that a stage depends on two files."""
+    misplaced = [name for name in STAGES if name in sections]
+    if misplaced:
+        message = f"{PARAMS_FILE}: section {misplaced[0]!r} belongs to a model, since the project has models."
+        raise SpecError(message, f"Move it to {', '.join(map(get_model_file, names))}.")
 
 
 def merge(sections: Mapping[str, Mapping[str, Any]], others: Mapping[str, Mapping[str, Any]]) -> Sections:

@@ -9,22 +9,26 @@ from collections.abc import Sequence
 
 SCORE = "score"
 """Column of the score: of the only one, or in a table of predictions the probability of the predicted class."""
+SCORES = "scores"
+"""Column of the probabilities of all classes, a map of class to probability; in a regression, of its quantiles."""
 SCORE_PREFIX = "score_"
-"""An evaluation of a multiclass model has a column with this prefix for each class."""
+"""An evaluation has a column with this prefix for each class, or for each quantile of a regression."""
+MEDIAN = "0.5"
+"""Name of the quantile that is the score of a regression with quantiles."""
 PREDICTED = "predicted"
 """Column of the class that a multiclass model predicts."""
 IS_RIGHT = "is_right"
 """Column that says whether the predicted class is the label; null where the label is not known."""
 
 
-def is_score_column(name: str, *, has_classes: bool) -> bool:
+def is_score_column(name: str, *, has_frame: bool) -> bool:
     """Return whether the files and tables of scores use this name, so that no key, feature or label may have it.
 
     Args:
         name: name of a column, in lower case.
-        has_classes: whether the model is multiclass, which has more such columns.
+        has_frame: whether the model may return a frame, with a column for each class or quantile.
     """
-    return name == SCORE or (has_classes and (name in {PREDICTED, IS_RIGHT} or name.startswith(SCORE_PREFIX)))
+    return name == SCORE or (has_frame and (name in {PREDICTED, SCORES, IS_RIGHT} or name.startswith(SCORE_PREFIX)))
 
 
 def name_score_columns(classes: Sequence[str]) -> list[str]:

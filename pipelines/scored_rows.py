@@ -1,19 +1,23 @@
 """Append the columns of scores to rows of features, in the form in which profiles count them.
 
-Rows of a multiclass model have `predicted`, `score` (the probability of the predicted class) and `is_right`. Profiles
-then treat `is_right` as the label, and `score` as its probability: they show how often the model is right.
+Rows of a multiclass model have `predicted`, `score` (the probability of the predicted class), `scores` (those of all
+classes) and `is_right`. Profiles then treat `is_right` as the label, and `score` as its probability: they show how
+often the model is right. Rows of a regression have `score`, and in `scores` its quantiles, or null.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from pipelines.classes import predict_classes
+from pipelines.classes import predict_classes, split_quantiles
 from pipelines.dataset import Dataset
-from pipelines.score_columns import IS_RIGHT, PREDICTED, SCORE
+from pipelines.score_columns import IS_RIGHT, PREDICTED, SCORE, SCORES
+
+MAP = pa.map_(pa.string(), pa.float64())
 
 
 def append_scores(dataset: Dataset, rows: pd.DataFrame, scores: Any) -> pd.DataFrame:
@@ -22,19 +26,43 @@ def append_scores(dataset: Dataset, rows: pd.DataFrame, scores: Any) -> pd.DataF
     Args:
         dataset: whose rows were scored.
         rows: features and label; the label is null where it is not known.
-        scores: what the model returned: shape (rows,), or of a multiclass model a frame with a column for each class.
+        scores: what the model returned: shape (rows,), or a frame with a column for each class or quantile.
+
+    Raises:
+        ValueError: the frame of a regression has no valid quantiles.
     """
-    if dataset.task != "multiclass":
+    if dataset.task == "binary":
         return rows.assign(**{SCORE: scores})
+    if dataset.task == "regression":
+        point, quantiles = split_quantiles(scores)
+        quantile_maps = _map_scores(pd.DataFrame(quantiles, rows.index), rows.index)
+        return rows.assign(**{SCORE: point}).assign(**{SCORES: quantile_maps})
     predictions = predict_classes(scores).set_index(rows.index)
     labels = rows[dataset.label]
     is_right = (labels.astype(str) == predictions[PREDICTED]).astype("boolean").mask(labels.isna())
-    return rows.join(predictions).assign(**{IS_RIGHT: is_right})
+    return rows.join(predictions).assign(**{SCORES: _map_scores(scores, rows.index), IS_RIGHT: is_right})
+
+
+def _map_scores(scores: pd.DataFrame, index: pd.Index[Any]) -> pd.Series[Any]:
+    """Return a map of column to value for each row; null where there are no columns."""
+    rows, classes = scores.shape
+    if not classes:
+        return pd.Series(None, index, dtype=pd.ArrowDtype(MAP))
+    names = pa.array(list(scores.columns), pa.string()).take(np.tile(np.arange(classes), rows))
+    values = pa.array(scores.to_numpy(dtype=float).ravel())
+    maps = pa.MapArray.from_arrays(pa.array(np.arange(rows + 1) * classes, pa.int32()), names, values)
+    return pd.Series(pd.arrays.ArrowExtensionArray(maps), index=index)
 
 
 def list_score_fields(dataset: Dataset) -> list[pa.Field]:
     """List the fields that `append_scores` appends."""
     score = pa.field(SCORE, pa.float64())
+    scores = pa.field(SCORES, MAP)
     if dataset.task != "multiclass":
-        return [score]
-    return [pa.field(PREDICTED, pa.string()), score, pa.field(IS_RIGHT, pa.bool_())]
+        return [score] if dataset.task == "binary" else [score, scores]
+    return [pa.field(PREDICTED, pa.string()), score, scores, pa.field(IS_RIGHT, pa.bool_())]
+
+
+def list_stored_scores(dataset: Dataset) -> list[str]:
+    """List the columns of scores that the tables of predictions and outcomes have."""
+    return [field.name for field in list_score_fields(dataset) if field.name != IS_RIGHT]

@@ -18,13 +18,10 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from pipelines.addresses import check_http_address, check_mlflow_address
+from pipelines.code_files import find_project
 from pipelines.errors import SpecError
 from pipelines.parameters import MAX_DAYS
 
-PARAMS_FILE = "params.yaml"
-"""File of the project that holds the parameters of the steps; see `pipelines.params`."""
-MODELS_FOLDER = "models"
-"""Folder of the project with a file of parameters for each model, if it has several; see `pipelines.params`."""
 EXPERIMENTS = (".dvc", "tmp", "exps")
 """Folder of a project in which DVC runs experiments."""
 MAX_VALUE_CHARS = 60
@@ -39,8 +36,9 @@ class Settings(BaseSettings):
         env_prefix="LEEWAY_", frozen=True, use_attribute_docstrings=True, env_ignore_empty=True
     )
 
-    project: Path = Field(default_factory=Path.cwd)
-    """Folder of params.yaml, dvc.yaml and expectations/."""
+    project: Path = Field(default_factory=lambda: find_project(Path.cwd()))
+    """Folder of params.yaml, dvc.yaml and expectations/. By default the working directory, or, if that is the folder of
+    a model, PROJECT/models/NAME, the project of the model."""
     home: Path = Field(default=Path(".leeway"), validate_default=True)
     """Folder of all state that Leeway keeps on this machine: lake, evidence, documents, workspaces. In an experiment
     that DVC runs in a folder of its own, `.leeway` is that of the project."""
@@ -81,7 +79,7 @@ class Settings(BaseSettings):
     def _locate_home(cls, value: Path) -> Path:
         # `dvc exp run --temp` and `--queue` copy the project's tracked files to a folder below its .dvc/tmp/exps.
         folders = [folder.parents[2] for folder in Path.cwd().parents if folder.parts[-3:] == EXPERIMENTS]
-        return Path(*folders[:1], value.expanduser()).absolute()
+        return (folders[0] if folders else find_project(Path.cwd())) / value.expanduser()
 
     @field_validator("datasets")
     @classmethod

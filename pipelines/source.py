@@ -1,11 +1,10 @@
-"""The protocols of a dataset's source: `Source` is read by the day, `ChangingSource` incrementally by a cursor."""
+"""The protocols of a dataset's source: `Source` is read by partitions, `ChangingSource` incrementally by a cursor."""
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +25,7 @@ class Description:
 
 
 class Source(Protocol):
-    """A source whose rows are grouped by day; the step `ingest` reads it.
+    """A source whose rows are grouped by day, hour or month; the step `ingest` reads it.
 
     A source may also have `find_day_range()`. It returns the first and the last day of the source as `Days`, or None
     where it would have to read much data to find them. The error about a day without rows names these two days.
@@ -35,14 +34,19 @@ class Source(Protocol):
     def describe(self) -> Description:
         """Return what the source reads and where, without any secret."""
 
-    def list_partitions(self, days: Days) -> list[dt.date]:
-        """List the days within `days` for which the source has data, in ascending order."""
-
-    def read(self, partition: dt.date) -> pa.RecordBatchReader:
-        """Read the rows of one day.
+    def list_partitions(self, days: Days) -> Sequence[Any]:
+        """List the partitions whose `date` is within `days`, and for which the source has data, in ascending order.
 
         Returns:
-            The rows in batches, with a date32 column `date`. No batches where the day has no rows.
+            Keys of the dataset's unit: days (`datetime.date`), or `Hour` or `Month` of `pipelines.partitions`.
+        """
+
+    def read(self, partition: Any) -> pa.RecordBatchReader:
+        """Read the rows of one partition: of a day, or of an `Hour` or a `Month`, as the dataset has.
+
+        Returns:
+            The rows in batches, with a date32 column `date`: the day; the first day of a month. For an hour also with
+            an int32 column `hour`. No batches where the partition has no rows.
         """
 
 

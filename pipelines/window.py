@@ -5,9 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 DAY = dt.timedelta(days=1)
+Unit = Literal["hour", "day", "month"]
+"""The length of a partition."""
+DAYS_PER_MONTH = 365.2425 / 12
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Window:
     The label of day d becomes known during day d + delay. As of D (at midnight), the last day with known labels is
     therefore D - delay - 1. The same gap lies between training and holdout: a model that is used from day H on could
     not have been trained on labels that become known at H or later.
+
+    Where partitions are months, the window has whole months, and the label of a month becomes known after its last day.
     """
 
     as_of: dt.date
@@ -44,7 +49,9 @@ class Window:
     holdout: Days
 
     @classmethod
-    def compute(cls, as_of: dt.date, train_days: int, holdout_days: int, label_delay_days: int) -> Self:
+    def compute(
+        cls, as_of: dt.date, train_days: int, holdout_days: int, label_delay_days: int, unit: Unit = "day"
+    ) -> Self:
         """Compute the window that ends with the last day whose label is known before `as_of`.
 
         Args:
@@ -52,7 +59,11 @@ class Window:
             train_days: days to train on, at least 1.
             holdout_days: days to evaluate on, at least 1.
             label_delay_days: days until the label of a day is known, 0 or more.
+            unit: unit of the dataset's partitions. For months, the numbers of days are rounded to whole months.
         """
+        if unit == "month":
+            holdout = _find_last_months(as_of, count_months(holdout_days), label_delay_days)
+            return cls(as_of, _find_last_months(holdout.first, count_months(train_days), label_delay_days), holdout)
         last_holdout_day = as_of - (label_delay_days + 1) * DAY
         holdout = Days(last_holdout_day - (holdout_days - 1) * DAY, last_holdout_day)
         last_train_day = holdout.first - (label_delay_days + 1) * DAY
@@ -70,3 +81,25 @@ class Window:
     def __str__(self) -> str:
         """Format as TRAIN | HOLDOUT."""
         return f"{self.train} | {self.holdout}"
+
+
+def get_month_start(day: dt.date) -> dt.date:
+    """Return the first day of the month of a day."""
+    return day.replace(day=1)
+
+
+def count_months(days: int) -> int:
+    """Return the number of whole months that is nearest to a number of days, at least 1."""
+    return max(1, round(days / DAYS_PER_MONTH))
+
+
+def subtract_months(month_start: dt.date, count: int) -> dt.date:
+    """Return the first day of the month that is `count` months before the month that begins on `month_start`."""
+    number = month_start.year * 12 + month_start.month - 1 - count
+    return dt.date(number // 12, number % 12 + 1, 1)
+
+
+def _find_last_months(moment: dt.date, count: int, label_delay_days: int) -> Days:
+    """Return the last `count` months whose labels are all known at the midnight that begins the day `moment`."""
+    end = get_month_start(moment - label_delay_days * DAY)
+    return Days(subtract_months(end, count), end - DAY)

@@ -21,7 +21,9 @@ from typing import Any
 
 import psutil
 import pytest
+import yaml
 
+from pipelines import params
 from tests.tools import forking
 from tests.tools.groups import end_group
 from tests.tools.scheduling import BalancePlugin
@@ -145,12 +147,22 @@ def set_home(monkeypatch: pytest.MonkeyPatch, home: Path, project: Path) -> None
     settings.cache_clear()
 
 
+@pytest.fixture(scope="session")
+def one_model_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a project with the parameters of flights, and without models/: there, a model may have any name."""
+    folder = tmp_path_factory.mktemp("project")
+    for name in (".git", "pipelines", "expectations", "dvc.yaml", "uv.lock"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / "params.yaml").write_text(yaml.safe_dump(params.load(ROOT, "flights")))
+    return folder
+
+
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Set LEEWAY_HOME to an empty folder, the working directory to `tmp_path`, and the project to this checkout."""
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_model_project: Path) -> Iterator[Path]:
+    """Set LEEWAY_HOME to an empty folder, the project to `one_model_project`, the working directory to `tmp_path`."""
     from pipelines.settings import settings
 
-    set_home(monkeypatch, tmp_path / "home", ROOT)
+    set_home(monkeypatch, tmp_path / "home", one_model_project)
     monkeypatch.chdir(tmp_path)
     yield tmp_path / "home"
     settings.cache_clear()
@@ -188,14 +200,14 @@ def day_rows(source: Any) -> Callable[[str], Any]:
 
 
 @pytest.fixture(scope="session")
-def published_quarter(tmp_path_factory: pytest.TempPathFactory, source: Any) -> Path:
+def published_quarter(tmp_path_factory: pytest.TempPathFactory, source: Any, one_model_project: Path) -> Path:
     """Return a LEEWAY_HOME with January to March published. Do not change or copy it: a lake's paths are absolute."""
     from pipelines.lake import Lake
     from pipelines.settings import settings
 
     folder = tmp_path_factory.mktemp("published_quarter")
     with pytest.MonkeyPatch.context() as patch:
-        set_home(patch, folder, ROOT)
+        set_home(patch, folder, one_model_project)
         lake = Lake.open()
         for n in range(90):
             day = dt.date(2013, 1, 1) + dt.timedelta(n)
@@ -205,9 +217,9 @@ def published_quarter(tmp_path_factory: pytest.TempPathFactory, source: Any) -> 
 
 
 @pytest.fixture
-def quarter_home(home: Path, published_quarter: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def quarter_home(home: Path, published_quarter: Path, monkeypatch: pytest.MonkeyPatch, one_model_project: Path) -> Path:
     """Set LEEWAY_HOME to the fixture `published_quarter`. Outputs go to `tmp_path`, the working directory."""
-    set_home(monkeypatch, published_quarter, ROOT)
+    set_home(monkeypatch, published_quarter, one_model_project)
     return published_quarter
 
 
@@ -215,14 +227,16 @@ SMALL_HYPERPARAMETERS = {"num_round": 40, "early_stopping_rounds": 10, "checkpoi
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory, published_quarter: Path) -> SimpleNamespace:
+def trained(
+    tmp_path_factory: pytest.TempPathFactory, published_quarter: Path, one_model_project: Path
+) -> SimpleNamespace:
     """Train a small real model; return the steps' results, and their `folder`. Copy it before you change a file."""
     from pipelines.settings import settings
     from pipelines.steps import evaluate, preprocess, snapshot, train
 
     folder = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
-        set_home(patch, published_quarter, ROOT)
+        set_home(patch, published_quarter, one_model_project)
         patch.chdir(folder)
         snapshot_result = snapshot.run(
             snapshot.SnapshotSpec(

@@ -1,6 +1,6 @@
 """Compare the metrics of two commits: `python tools/metrics_diff.py BASE [HEAD]` prints a table in Markdown.
 
-`dvc repro` runs for both commits on a sample of the data: SAMPLE limits the windows of params.yaml. Each commit has
+`dvc repro` runs for both commits on a sample of the data: SAMPLE limits the windows of the parameters. Each commit has
 its own worktree. Both share the lake and the DVC cache in LEEWAY_HOME, so equal results are computed once.
 """
 
@@ -53,7 +53,8 @@ def compare(base: str, head: str, home: Path) -> str:
         for folder in (base_folder, head_folder):
             reproduce(folder, home)
         # DVC compares a workspace with a commit. So the result of the base becomes a commit that is on no branch.
-        run_command(base_folder, home, "git", "add", "--force", "dvc.lock", "params.yaml")
+        paths = ["dvc.lock", *map(str, list_params_files(base_folder))]
+        run_command(base_folder, home, "git", "add", "--force", *paths)
         run_command(base_folder, home, "git", *GIT_OPTIONS, "commit", "--quiet", "--no-verify", "--message", "sample")
         commit = run_command(base_folder, home, "git", "rev-parse", "HEAD").strip()
         table = run_command(head_folder, home, *DVC, "metrics", "diff", "--md", "--no-path", commit).strip()
@@ -75,10 +76,15 @@ def check_out(commit: str) -> Iterator[Path]:
 
 def reproduce(folder: Path, home: Path) -> None:
     """Run the stages up to the metrics in a worktree, on the sample."""
-    params = folder / "params.yaml"
-    params.write_text(yaml.safe_dump(shorten_windows(yaml.safe_load(params.read_text())), sort_keys=False))
+    for path in list_params_files(folder):
+        path.write_text(yaml.safe_dump(shorten_windows(yaml.safe_load(path.read_text())), sort_keys=False))
     run_command(folder, home, *DVC, "cache", "dir", "--local", str(home / "dvc" / "cache"))
     run_command(folder, home, *DVC, "repro", STAGE)
+
+
+def list_params_files(folder: Path) -> list[Path]:
+    """List the files of parameters in a worktree: params.yaml, and those of the models."""
+    return [folder / "params.yaml", *sorted(folder.glob("models/*/params.yaml"))]
 
 
 def shorten_windows(params: dict[str, Any]) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def list_project_files() -> dict[str, bytes | str]:
     """Return the content of each file of pipelines.tar.gz, by name. The steps run in this folder (LEEWAY_PROJECT)."""
     files: dict[str, bytes | str] = {"commit": describe_commit() + "\n"}
     files |= {name: (ROOT / name).read_bytes() for name in ("dvc.yaml", "params.yaml", ".dvc/config", ".dvcignore")}
-    files |= {f"models/{path.name}": path.read_bytes() for path in sorted(ROOT.glob("models/*.yaml"))}
+    files |= {str(path.relative_to(ROOT)): path.read_bytes() for path in sorted(ROOT.glob("models/*/params.yaml"))}
     return files | read_folder(ROOT, "pipelines") | read_folder(ROOT, "expectations")
 
 

@@ -77,6 +77,19 @@ for name, kind in kinds.items():
             case["window"] = [*counts[1].tolist(), int(len(second) - counts[1].sum())]
 scores = pd.read_parquet(folder + "/scores.parquet")
 numbers["scores"] = {"estimated_auc": float(estimate_roc_auc(scores["probability"], scores["score"]))}
+def estimate(kind, estimator, metrics):
+    reference, window = (pd.read_parquet(f"{folder}/{kind}-{side}.parquet") for side in ("reference", "window"))
+    rows = estimator.fit(reference).estimate(window).filter(period="analysis").to_df()
+    numbers[kind] = {metric: float(rows[metric]["value"].iloc[0]) for metric in metrics}
+from nannyml import CBPE, DLE
+pd.set_option("future.infer_string", False)  # NannyML cannot reshape the texts of pandas 3
+options = {"y_true": "label", "y_pred": "score", "chunk_number": 1}
+metrics = ["mae", "rmse"]
+estimate("losses", DLE(metrics=metrics, feature_column_names=["x", "g"], **options), metrics)
+metrics = ["accuracy", "roc_auc", "precision", "recall"]
+options |= {"y_pred": "predicted", "problem_type": "classification_multiclass"}
+options["y_pred_proba"] = {name: f"score_{name}" for name in "abc"}
+estimate("classes", CBPE(metrics=metrics, **options), metrics)
 print(json.dumps(numbers))
 """
 )
@@ -132,6 +145,28 @@ def build_scores() -> pd.DataFrame:
     return pd.DataFrame({"score": middles, "probability": 0.1 + 0.6 * middles})
 
 
+def build_losses(side: str) -> pd.DataFrame:
+    """Generate rows of a regression whose errors depend on the features; in the window, x and g have moved."""
+    random, moved = np.random.default_rng([16, side == "window"]), 0.7 if side == "window" else 0.0
+    x = random.normal(moved, 1.0, 8_000)
+    group = random.choice(["a", "b", "c"], len(x), p=(0.4 - 0.3 * moved, 0.3 + 0.3 * moved, 0.3))
+    score = 20.0 + 2.0 * x
+    label = score + random.normal(size=len(x)) * np.exp(0.3 * x) * np.where(group == "b", 2.0, 1.0)
+    return pd.DataFrame({"x": x, "g": group, "score": score, "label": label})
+
+
+def build_classes(side: str) -> pd.DataFrame:
+    """Generate the probabilities of an overconfident model of three classes; in the window, they are less certain."""
+    random = np.random.default_rng([17, side == "window"])
+    odds = np.exp(random.normal(0.0, 0.8 if side == "window" else 1.3, (8_000, 3)) + np.array([0.0, 0.4, 1.0]))
+    chances = odds / odds.sum(axis=1, keepdims=True)
+    label = (chances.cumsum(axis=1)[:, :2] < random.random((8_000, 1))).sum(axis=1)
+    scores = odds**1.8 / (odds**1.8).sum(axis=1, keepdims=True)
+    letters = np.array(list("abc"))
+    columns = {f"score_{name}": scores[:, at] for at, name in enumerate(letters)}
+    return pd.DataFrame({"label": letters[label], "predicted": letters[scores.argmax(axis=1)], **columns})
+
+
 def count_values(reference: pd.Series, window: pd.Series) -> dict[str, list[float]]:
     """Count each value in the reference and in the window; the values are in ascending order."""
     values = np.union1d(reference, window)
@@ -165,6 +200,9 @@ def main() -> None:
                 values.to_frame("value").to_parquet(folder / f"{name}-{side}.parquet")
         (folder / "kinds.json").write_text(json.dumps({name: kind for name, (kind, *_) in cases.items()}))
         scores.to_parquet(folder / "scores.parquet")
+        for kind, build in {"losses": build_losses, "classes": build_classes}.items():
+            for side in ("reference", "window"):
+                build(side).to_parquet(folder / f"{kind}-{side}.parquet")
         numbers = {name: run_tool(name, folder) for name in CODES}
         numbers["Leeway's bins"] = {
             name: count_by_our_bins(folder, name) for name in ("normal", "distance", "dep_delay")

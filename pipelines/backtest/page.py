@@ -10,7 +10,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from pipelines.backtest.study import Backtest, Strategy
+from pipelines.backtest.primary import Gain, compare_values
+from pipelines.backtest.study import NEVER, Backtest, Strategy
 from pipelines.costs.charges import format_usd
 from pipelines.pages.drawing import plt, save_figure
 from pipelines.pages.page import write_page
@@ -45,18 +46,19 @@ def summarize_backtest(backtest: Backtest) -> list[str]:
 
 
 def draw_chart(path: Path, backtest: Backtest) -> Path:
-    """Draw each strategy's AUC by month into a PNG file; return the path."""
+    """Draw each strategy's primary metric by month into a PNG file; return the path."""
     months = [_format_month(backtest, index) for index in range(len(backtest.months))]
     figure, axis = plt.subplots(figsize=(max(7.5, 0.75 * len(months) + 2.5), 4.4), layout="constrained")
     for strategy, style in zip(backtest.strategies, STYLES, strict=True):
         axis.plot(
             months,
-            strategy.list_monthly_auc(backtest.months),
+            strategy.list_monthly_values(backtest.months),
             label=f"{strategy.name}: {_format_trainings(strategy)}",
             **style,
         )
-    axis.set_title(f"{backtest.model}: AUC of each month, by the model that would have served", fontsize=11, loc="left")
-    axis.set_ylabel("AUC")
+    title = f"{backtest.model}: {backtest.metric.title} of each month, by the model that would have served"
+    axis.set_title(title, fontsize=11, loc="left")
+    axis.set_ylabel(backtest.metric.title)
     axis.margins(y=0.15)
     axis.spines[["top", "right"]].set_visible(False)
     axis.yaxis.grid(True, color="#eeeeee")
@@ -68,38 +70,49 @@ def draw_chart(path: Path, backtest: Backtest) -> Path:
 
 
 def _build_strategy_row(strategy: Strategy, backtest: Backtest) -> dict[str, Any]:
-    monthly_auc = strategy.list_monthly_auc(backtest.months)
-    worst_index = min(range(len(monthly_auc)), key=monthly_auc.__getitem__)
+    values = strategy.list_monthly_values(backtest.months)
+    worst_index = backtest.metric.find_worst(values)
     return {
         "name": strategy.name,
         "trainings": len(strategy.trained_models),
         "refused": sum(not model.passed for model in strategy.trained_models),
         "cost": "-" if strategy.cost_usd is None else f"{strategy.cost_usd:.4f}",
-        "auc": fmean(monthly_auc),
-        "worst": monthly_auc[worst_index],
+        "mean": fmean(values),
+        "gain": _compare_with_never(strategy, backtest),
+        "worst": values[worst_index],
         "worst_month": _format_month(backtest, worst_index),
     }
 
 
 def _build_month_rows(backtest: Backtest) -> Iterator[dict[str, Any]]:
-    """Yield one row for each month: for each strategy its AUC, whether it is the best, and the model that served."""
-    monthly_aucs = [strategy.list_monthly_auc(backtest.months) for strategy in backtest.strategies]
+    """Yield one row for each month: for each strategy its value, whether it is the best, and the model that served."""
+    all_values = [strategy.list_monthly_values(backtest.months) for strategy in backtest.strategies]
     for index, month in enumerate(backtest.months):
-        best_auc = max(monthly_auc[index] for monthly_auc in monthly_aucs)
+        best_value = backtest.metric.find_best([values[index] for values in all_values])
         cells = [
             {
-                "auc": monthly_auc[index],
-                "best": monthly_auc[index] == best_auc,
+                "value": values[index],
+                "best": values[index] == best_value,
                 "as_of": strategy.serving_models[index].as_of,
             }
-            for strategy, monthly_auc in zip(backtest.strategies, monthly_aucs, strict=True)
+            for strategy, values in zip(backtest.strategies, all_values, strict=True)
         ]
         yield {"month": _format_month(backtest, index), "rows": month.rows, "cells": cells}
 
 
 def _summarize(strategy: Strategy, backtest: Backtest) -> str:
     cost = "cost unknown" if strategy.cost_usd is None else format_usd(strategy.cost_usd)
-    return f"mean AUC {fmean(strategy.list_monthly_auc(backtest.months)):.4f}, {_format_trainings(strategy)}, {cost}"
+    mean = fmean(strategy.list_monthly_values(backtest.months))
+    return f"mean {backtest.metric.title} {mean:.4f}, {_format_trainings(strategy)}, {cost}"
+
+
+def _compare_with_never(strategy: Strategy, backtest: Backtest) -> Gain | None:
+    """Compare a strategy with never retraining; None for that strategy itself, and for one month."""
+    (never,) = [other for other in backtest.strategies if other.name == NEVER]
+    if strategy is never:
+        return None
+    values = [one.list_monthly_values(backtest.months) for one in (strategy, never)]
+    return compare_values(backtest.metric, *values)
 
 
 def _format_trainings(strategy: Strategy) -> str:

@@ -14,8 +14,8 @@ from typing import Any
 
 import ibis
 import pandas as pd
-from sklearn.metrics import roc_auc_score
 
+from pipelines.backtest.primary import AUC, PRIMARY_METRICS, PrimaryMetric
 from pipelines.costs.ledger import Ledger
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
@@ -26,9 +26,9 @@ from pipelines.registry.versions import Registry, read_as_of
 from pipelines.system.log import log
 from pipelines.window import DAY, Days
 
+NEVER = "never retrain"
 Scorer = Callable[[pd.DataFrame], Any]
-"""Takes rows with the features, returns their scores; shape (rows,)."""
-_HOLDOUT_AUC = "holdout_auc"
+"""Takes rows with the features, returns what the model returns for them."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class BackfilledModel:
     as_of: dt.date
     passed: bool
     """Whether the model passed the gate. A model that did not pass never serves."""
-    holdout_auc: float
+    holdout_value: float
+    """The primary metric on the holdout."""
     cost_usd: float | None
     """Cost of the training run in the ledger; None where the ledger has no such run."""
 
@@ -51,10 +52,10 @@ class Month:
     days: Days
     rows: int
     """Labelled rows."""
-    auc: Mapping[str, float]
-    """Version to its AUC over the month; models that did not pass the gate are included."""
-    known_auc: Mapping[str, float]
-    """Version to its AUC over the days whose labels were known when the next month began."""
+    values: Mapping[str, float]
+    """Version to its primary metric over the month; models that did not pass the gate are included."""
+    known_values: Mapping[str, float]
+    """Version to the same over the days whose labels were known when the next month began."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,9 @@ class Strategy:
     trained_models: Sequence[BackfilledModel]
     """Every model that would have been trained; models that did not pass the gate are included."""
 
-    def list_monthly_auc(self, months: Sequence[Month]) -> list[float]:
-        """List the AUC of the serving model for each month."""
-        return [month.auc[model.version] for month, model in zip(months, self.serving_models, strict=True)]
+    def list_monthly_values(self, months: Sequence[Month]) -> list[float]:
+        """List the primary metric of the serving model for each month."""
+        return [month.values[model.version] for month, model in zip(months, self.serving_models, strict=True)]
 
     @property
     def cost_usd(self) -> float | None:
@@ -90,15 +91,20 @@ class Backtest:
     models: Sequence[BackfilledModel]
     months: Sequence[Month]
     strategies: Sequence[Strategy]
+    metric: PrimaryMetric = AUC
+    """Metric by which the strategies are compared."""
 
 
-def list_models(registry: Registry, name: str, charges: Sequence[Mapping[str, Any]]) -> list[BackfilledModel]:
+def list_models(
+    registry: Registry, name: str, charges: Sequence[Mapping[str, Any]], metric: PrimaryMetric = AUC
+) -> list[BackfilledModel]:
     """List the models of a backfill, oldest as_of first; for each as_of, only the newest version.
 
     Args:
         registry: registry of the model.
         name: name of the registered model.
         charges: rows of the cost ledger.
+        metric: metric by which the models are compared.
     """
     costs: dict[str, float] = {}
     for row in charges:
@@ -106,16 +112,18 @@ def list_models(registry: Registry, name: str, charges: Sequence[Mapping[str, An
         costs[run] = costs.get(run, 0.0) + row["cost_usd"]
     models = {}
     for version in registry.list_versions(name):
-        auc = registry.get_metrics(version).get(_HOLDOUT_AUC)
-        if "leeway.as_of" in version.tags and auc is not None:
+        value = registry.get_metrics(version).get(f"holdout_{metric.name}")
+        if "leeway.as_of" in version.tags and value is not None:
             passed = version.tags.get("leeway.verdict") == "passed"
             cost = costs.get(version.tags.get("leeway.dag_run", ""))
-            models[read_as_of(version)] = BackfilledModel(str(version.version), read_as_of(version), passed, auc, cost)
+            models[read_as_of(version)] = BackfilledModel(
+                str(version.version), read_as_of(version), passed, value, cost
+            )
     return [models[as_of] for as_of in sorted(models)]
 
 
 def run_backtest(
-    name: str, dataset: Dataset, first: dt.date | None, last: dt.date | None, label_delay_days: int, drop: float
+    name: str, dataset: Dataset, first: dt.date | None, last: dt.date | None, label_delay_days: int, drop: float | None
 ) -> Backtest:
     """Score the models of a backfill on the months from `first` to `last`, and compare the three strategies.
 
@@ -125,16 +133,16 @@ def run_backtest(
         first: day on which the first month begins, or a day before it; None: the as_of of the first model.
         last: last day; None: the last published day.
         label_delay_days: days until a label is known, as in the step `snapshot`.
-        drop: the strategy "on drift" trains again when the AUC is lower than the holdout's by more than this.
+        drop: the strategy "on drift" trains again when the primary metric is worse than the holdout's by more than
+            this: a difference of the AUC or of the accuracy, or a share of the mean absolute error. None: the default
+            of the task.
 
     Raises:
-        SpecError: the task is not binary. A retry cannot help.
         DataError: no model passed the gate, or no month after the first one can be scored. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
-    dataset.require_binary("the backtest")
-    registry, lake = Registry.open(), Lake.open()
-    models = list_models(registry, name, Ledger.open().read_rows())
+    registry, lake, metric = Registry.open(), Lake.open(), PRIMARY_METRICS[dataset.task]
+    models = list_models(registry, name, Ledger.open().read_rows(), metric)
     passed_models = [model for model in models if model.passed]
     if not passed_models:
         message = f"the registry has no version of {name} that passed the gate."
@@ -152,8 +160,8 @@ def run_backtest(
             months.append(month)
     if not months:
         raise DataError(f"no month of {dataset.published} has labels of both kinds.", "Nothing can be measured.")
-    strategies = compare_strategies(models, months, drop)
-    return Backtest(name, dataset.published, snapshot_id, models, months, strategies)
+    strategies = compare_strategies(models, months, metric.default_drop if drop is None else drop, metric)
+    return Backtest(name, dataset.published, snapshot_id, models, months, strategies, metric)
 
 
 def _list_months(lake: Lake, dataset: Dataset, name: str, first: dt.date, last: dt.date | None) -> list[Days]:
@@ -171,7 +179,9 @@ def _list_months(lake: Lake, dataset: Dataset, name: str, first: dt.date, last: 
     return spans
 
 
-def compare_strategies(models: Sequence[BackfilledModel], months: Sequence[Month], drop: float) -> list[Strategy]:
+def compare_strategies(
+    models: Sequence[BackfilledModel], months: Sequence[Month], drop: float, metric: PrimaryMetric = AUC
+) -> list[Strategy]:
     """List the three strategies, with the models that each would have trained and served.
 
     All begin with the same model.
@@ -180,26 +190,32 @@ def compare_strategies(models: Sequence[BackfilledModel], months: Sequence[Month
     end = months[-1].days.first
     monthly_models = [_find_newest_passed(models, month.days.first) for month in months]
     all_models = [model for model in models if first_model.as_of <= model.as_of <= end]
-    served, trained = _retrain_on_drift(models, months, first_model, drop)
+    served, trained = _retrain_on_drift(models, months, first_model, drop, metric)
+    loss = f"{drop:.0%}" if metric.is_relative else f"{drop:g}"
     rule = (
-        f"trained again when the model's own AUC of the month before was more than {drop:g} below that of its holdout, "
-        "by the labels known at the month's end"
+        f"trained again when the model's own {metric.title} of the month before was more than {loss} worse than that "
+        "of its holdout, by the labels known at the month's end"
     )
     return [
         Strategy("retrain monthly", "trained again before every month", monthly_models, all_models),
-        Strategy("never retrain", "the first model serves throughout", [first_model] * len(months), [first_model]),
+        Strategy(NEVER, "the first model serves throughout", [first_model] * len(months), [first_model]),
         Strategy("on drift", rule, served, trained),
     ]
 
 
 def _retrain_on_drift(
-    models: Sequence[BackfilledModel], months: Sequence[Month], first_model: BackfilledModel, drop: float
+    models: Sequence[BackfilledModel],
+    months: Sequence[Month],
+    first_model: BackfilledModel,
+    drop: float,
+    metric: PrimaryMetric,
 ) -> tuple[list[BackfilledModel], list[BackfilledModel]]:
     """Return the model that serves in each month, and all models that are trained."""
     serving_model, served, trained = first_model, [first_model], [first_model]
     for previous, month in pairwise(months):
         newer_models = [model for model in models if trained[-1].as_of < model.as_of <= month.days.first]
-        if newer_models and previous.known_auc.get(serving_model.version, 1.0) < serving_model.holdout_auc - drop:
+        value = previous.known_values.get(serving_model.version)
+        if newer_models and value is not None and metric.compute_loss(value, serving_model.holdout_value) > drop:
             trained.append(newer_models[-1])
             serving_model = newer_models[-1] if newer_models[-1].passed else serving_model
         served.append(serving_model)
@@ -232,18 +248,22 @@ def build_labelled_rows(dataset: Dataset, rows: Any) -> pd.DataFrame:
 def _score_month(
     dataset: Dataset, frame: pd.DataFrame, days: Days, scorers: Mapping[str, Scorer], label_delay_days: int
 ) -> Month | None:
-    """Compute the AUC of each model over the month; None where all labels of the month are the same."""
-    label = frame[dataset.label].to_numpy(dtype=bool)
+    """Compute the primary metric of each model over the month; None where it cannot be computed."""
+    metric, labels = PRIMARY_METRICS[dataset.task], frame[dataset.label]
     next_month = (days.first + 31 * DAY).replace(day=1)
     is_known = (pd.to_datetime(frame[PARTITION]) <= pd.Timestamp(next_month - (label_delay_days + 1) * DAY)).to_numpy()
-    if label.all() or not label.any():
-        log.warning("%s: all %d labels are the same, so the month is left out", days, len(label))
-        return None
-    auc, known_auc = {}, {}
+    values, known_values = {}, {}
     for version, scorer in scorers.items():
-        score = scorer(frame)
-        auc[version] = float(roc_auc_score(label, score))
-        if 0 < label[is_known].sum() < is_known.sum():
-            known_auc[version] = float(roc_auc_score(label[is_known], score[is_known]))
-    log.info("%s: %d rows, scored by %d models", days, len(label), len(auc))
-    return Month(days, len(label), auc, known_auc)
+        rows = metric.measure_rows(labels, scorer(frame))
+        value, known_value = metric.combine(labels, rows), metric.combine(labels[is_known], rows[is_known])
+        if value is not None:
+            values[version] = value
+        if known_value is not None:
+            known_values[version] = known_value
+    if not values:
+        log.warning(
+            "%s: %d labels, of which there are too few or one kind, so the month is left out", days, len(labels)
+        )
+        return None
+    log.info("%s: %d rows, scored by %d models", days, len(labels), len(values))
+    return Month(days, len(labels), values, known_values)

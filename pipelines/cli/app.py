@@ -1,9 +1,10 @@
 """Run a step, or a command for people. Each step is a command, and each field of its Spec is an option.
 
-A field's value comes from its option, else from `--spec`, else from the step's section of params.yaml, else from the
-default. In a project with one dataset, a step that needs a dataset takes this one by default. Log lines go to stderr,
-the Result as JSON to `--out` (default: stdout). Exit codes: 0 done; 2 the request or the data is wrong; 75 try again;
-any other code is a bug, and its traceback is written. With LEEWAY_DEBUG=1, the traceback of any error is written.
+A field's value comes from its option, else from `--spec`, else from the step's section of params.yaml (of the model's,
+where there are models), else from the default. In a project with one dataset, a step that needs one takes this one by
+default. Log lines go to stderr, the Result as JSON to `--out` (default: stdout). Exit codes: 0 done; 2 the request or
+the data is wrong; 75 try again; any other code is a bug, and its traceback is written. With LEEWAY_DEBUG=1, the
+traceback of any error is written.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from itertools import zip_longest
@@ -28,8 +29,9 @@ from pydantic.fields import FieldInfo
 from typer.exceptions import Abort, TyperException
 
 from pipelines import __version__, params
+from pipelines.code_files import MODELS_FOLDER, find_model
 from pipelines.contract import Report
-from pipelines.dataset import choose_dataset
+from pipelines.dataset import choose_dataset, load_dataset
 from pipelines.errors import LeewayError, SpecError
 from pipelines.escaping import escape
 from pipelines.settings import create_home, settings
@@ -41,6 +43,8 @@ PR_SET_PDEATHSIG = 1
 BUG_EXIT_CODE = LeewayError.exit_code
 GROUPS = ("backtest", "code", "costs", "docs", "expectations", "lake", "lineage", "loop", "quarantine", "registry")
 """Groups of commands for people, each in the module cli/NAME.py."""
+COMMANDS = ("check", "new")
+"""Single commands for people, each the function `run_command` of the module cli/NAME.py."""
 POSITIONAL = "positional"
 """Name of the parameter that takes, by its position, the field that `Spec.argument` names."""
 COMMON_OPTIONS = {
@@ -79,9 +83,12 @@ def build_app(command: str = "") -> typer.Typer:
     """
     app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
     app.callback()(lambda: None)  # without a callback, typer drops the name of a single command
-    for name in [command] if command in (*STEPS, *GROUPS) else (*STEPS, *GROUPS):
+    names = (*STEPS, *GROUPS, *COMMANDS)
+    for name in [command] if command in names else names:
         if name in STEPS:
             app.command(name, help=read_summary(name))(_build_command(name))
+        elif name in COMMANDS:
+            app.command(name)(import_module(f"pipelines.cli.{name}").run_command)
         else:
             app.add_typer(import_module(f"pipelines.cli.{name}").app, name=name)
     return app
@@ -163,11 +170,15 @@ def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> N
         fields = load_spec_class(step).model_fields
         option_values = {name: _parse_value(value, fields[name]) for name, value in options.items()}
         given_values = _read_spec(spec_file) | option_values
-        model = str(given_values.get(load_spec_class(step).model_field) or "")
+        model = str(given_values.get(load_spec_class(step).model_field) or find_model(Path.cwd()))
+        if not model:
+            _require_model(step, given_values)
         values = params.load_section(settings().project, step, model) | given_values
         if "dataset" in fields and fields["dataset"].is_required() and not values.get("dataset"):
             values["dataset"] = choose_dataset().name
         request = load_spec_class(step).parse(values, step)
+        if step in {"snapshot", "train"}:
+            _check_gate(step, request, model)
         create_home()
         with redirect_stdout(sys.stderr):  # stdout is for the result, and MLflow prints the address of its run there
             result = load_run_function(step)(request)
@@ -176,6 +187,34 @@ def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> N
         raise SystemExit(130) from None
     except Exception as error:
         _fail(error, out)
+
+
+def _require_model(step: str, given_values: Mapping[str, Any]) -> None:
+    """Refuse a stage that would read or write data/ in a project whose models have a folder each.
+
+    Raises:
+        SpecError: it would. A retry cannot help.
+    """
+    fields = load_spec_class(step).model_fields
+    paths = [name for name, field in fields.items() if str(field.default).startswith("data/")]
+    names = params.list_models(settings().project)
+    if step in params.STAGES and names and not given_values.keys() & set(paths):
+        hint = f"Run it in {' or '.join(f'{MODELS_FOLDER}/{name}' for name in names)}"
+        raise SpecError("no model is named.", f"{hint}, or run `dvc repro {step}@{names[0]}`.")
+
+
+def _check_gate(step: str, request: Any, model: str) -> None:
+    """Raise a SpecError if the gate would refuse the policy of the parameters: that must not cost a training."""
+    section = params.load_section(settings().project, "gate", model)
+    if section:
+        from pipelines.evaluation.gates.early_check import check_gate_section
+        from pipelines.feature_files import load_dataset_of_features
+
+        if step == "train":
+            dataset = load_dataset_of_features(request.features, request.dataset)
+        else:
+            dataset = load_dataset(request.dataset)
+        check_gate_section(section, dataset)
 
 
 def _read_spec(spec_file: str) -> dict[str, Any]:

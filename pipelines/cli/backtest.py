@@ -13,8 +13,6 @@ from pipelines.cli.terminal import write_line
 from pipelines.settings import settings
 
 app = typer.Typer(no_args_is_help=True, help="Compare retraining strategies on the models of a backfill.")
-DEFAULT_DROP = 0.02
-"""Default of the option --drop."""
 
 
 @app.callback()
@@ -32,10 +30,16 @@ def write_report(
     out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder (default: LEEWAY_HOME/backtest/MODEL).")] = "",
     dataset: Annotated[str, typer.Option(help="Dataset of the model (default: the model's name).")] = "",
     drop: Annotated[
-        float, typer.Option(min=0, max=1, help="Loss of AUC after which `on drift` trains again.")
-    ] = DEFAULT_DROP,
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Loss after which `on drift` trains again: of AUC or accuracy (default 0.02), or of a regression as a "
+            "share of the mean absolute error (default 0.1).",
+        ),
+    ] = None,
 ) -> None:
-    """Compare retraining monthly, never, and on drift: write their AUC and cost as a PNG and an HTML page."""
+    """Compare retraining monthly, never, and on drift: write their quality and cost as a PNG and an HTML page."""
     begin, end = parse_days(first, last)
     from pipelines.backtest import page as backtest_page
     from pipelines.backtest.study import run_backtest

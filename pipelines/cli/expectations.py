@@ -19,6 +19,7 @@ from pipelines.escaping import escape
 from pipelines.settings import settings
 from pipelines.system.log import log
 from pipelines.system.progress import track_progress
+from pipelines.window import Unit
 
 if TYPE_CHECKING:
     from pipelines.validation.suite_replay import ReplayedPartition
@@ -44,7 +45,8 @@ def suggest_suite(
     if out and path.exists() and not force:
         raise SpecError(f"{out} exists already.", "Give another file, or --force.")
     days = parse_range(first, last)
-    summary = summarize_table(table, *days, key=_find_key(table))
+    key, unit = _find_key_and_unit(table)
+    summary = summarize_table(table, *days, key=key, unit=unit)
     suite = draft_suite(summary, path.stem if out else table)
     log.info(
         "%d expectations, from %d rows in %d partitions", len(suite["expectations"]), summary.rows, len(summary.days)
@@ -75,7 +77,7 @@ def replay_suite(
 
     first_day, last_day = parse_range(first, last)
     changed_suite, name = suite_replay.load_changed_suite(suite), _get_dataset_name(table)
-    days = suite_replay.list_days(table, first_day, last_day)
+    days = suite_replay.list_partitions(table, name, first_day, last_day)
     max_quarantined_fraction = float(
         params.load_section(settings().project, "validate").get("max_quarantined_fraction", 0.1)
     )
@@ -128,10 +130,11 @@ def _get_dataset_name(table: str) -> str:
     return table.removesuffix("_raw")
 
 
-def _find_key(table: str) -> Sequence[str]:
-    """Return the key of the table's dataset; empty where the table belongs to no known dataset."""
+def _find_key_and_unit(table: str) -> tuple[Sequence[str], Unit]:
+    """Return the key and the unit of the table's dataset; no key where the table belongs to no known dataset."""
     try:
-        return load_dataset(_get_dataset_name(table)).key
+        dataset = load_dataset(_get_dataset_name(table))
+        return dataset.key, dataset.partition
     except SpecError:
         log.warning("%s belongs to no dataset, so the draft has no expectation about a key", table)
-        return ()
+        return (), "day"

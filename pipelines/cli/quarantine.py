@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from pipelines.cli.options import DatasetOption, FirstOption, JsonOption, LastOp
 from pipelines.cli.terminal import format_json, write_json, write_line
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError, InvalidError, describe_refusals
+from pipelines.partitions import Partition, get_date
 from pipelines.settings import settings
 from pipelines.system.log import log
 from pipelines.system.progress import track_progress
@@ -69,8 +69,8 @@ def release_rows(dataset: DatasetOption = "", first: FirstOption = "", last: Las
     others.
     """
     chosen_dataset = _find_dataset(dataset, first, last)
-    rows_by_day, refusals = _count_rows_by_day(chosen_dataset, first, last), dict[dt.date, InvalidError]()
-    for day in track_progress(sorted(rows_by_day), len(rows_by_day), "releasing days"):
+    rows_by_day, refusals = _count_rows_by_day(chosen_dataset, first, last), dict[Partition, InvalidError]()
+    for day in track_progress(sorted(rows_by_day), len(rows_by_day), "releasing partitions"):
         try:
             remaining_rows = _validate(chosen_dataset.name, day)
         except InvalidError as error:
@@ -92,7 +92,7 @@ def _find_dataset(name: str, first: str, last: str) -> Dataset:
     return find_dataset(name)
 
 
-def _validate(dataset: str, day: dt.date) -> int:
+def _validate(dataset: str, day: Partition) -> int:
     """Validate a partition with the parameters of params.yaml; return the number of rows in quarantine afterwards."""
     from pipelines.steps import validate
 
@@ -100,16 +100,17 @@ def _validate(dataset: str, day: dt.date) -> int:
     return validate.run(validate.ValidateSpec.parse(values, "quarantine release")).quarantined
 
 
-def _count_rows_by_day(dataset: Dataset, first: str, last: str) -> dict[dt.date, int]:
-    """Return each day that has rows in quarantine, with the number of rows."""
+def _count_rows_by_day(dataset: Dataset, first: str, last: str) -> dict[Partition, int]:
+    """Return each partition with a `date` in the range that has rows in quarantine, with the number of rows."""
     from pipelines.lake import Lake
 
     begin, end = parse_days(first, last)
-    counts = Lake.open().count_rows_by_day(dataset.quarantine)
-    return {day: rows for day, rows in counts.items() if (begin or day) <= day <= (end or day)}
+    counts = Lake.open().count_rows_by_partition(dataset.quarantine, dataset.partition)
+    dates = {partition: get_date(partition) for partition in counts}
+    return {key: rows for key, rows in counts.items() if (begin or dates[key]) <= dates[key] <= (end or dates[key])}
 
 
-def _count_reasons(dataset: Dataset, day: dt.date) -> Sequence[tuple[str, int]]:
+def _count_reasons(dataset: Dataset, day: Partition) -> Sequence[tuple[str, int]]:
     """Count the failed expectations of a day's quarantined rows, the most frequent first."""
     from pipelines.lake import Lake, connect
 

@@ -28,7 +28,7 @@ TAIL_LINES = 5
 """Number of last lines of a crashed script that the error quotes."""
 FOLDERS = {"SM_MODEL_DIR": "model", "SM_OUTPUT_DATA_DIR": "output/data", "SM_CHECKPOINT_DIR": "checkpoints"}
 """Environment variable of SageMaker's script mode to the folder that it names, relative to the job's working folder."""
-Hyperparameters = Mapping[str, int | float | str]
+Hyperparameters = Mapping[str, int | float | str | list[float]]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ A package `orders` in such a folder is imported as pipelines.datasets.orders.
 import os
 from pathlib import Path
 
-from pipelines.code_files import list_dataset_folders
+from pipelines.code_files import find_project, list_dataset_folders
 
-__path__ += [str(folder) for folder in list_dataset_folders(Path(os.environ.get("LEEWAY_PROJECT") or "."))]
+_project = Path(os.environ.get("LEEWAY_PROJECT") or find_project(Path.cwd()))
+__path__ += [str(folder) for folder in list_dataset_folders(_project)]

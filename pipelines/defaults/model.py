@@ -7,6 +7,7 @@ numpy, the standard library and files of the bundle.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -36,15 +37,18 @@ class Schema:
     """Name of a feature that is a category to the categories that training saw."""
     classes: list[str] = field(default_factory=list)
     """Names of the classes of a multiclass model, in the order of its scores; empty for other models."""
+    quantiles: list[float] = field(default_factory=list)
+    """Quantiles that a regression predicts, ascending; empty where it predicts the mean, and for other models."""
 
     @classmethod
-    def fit(cls, frame: pd.DataFrame, description: dict[str, Any]) -> Schema:
+    def fit(cls, frame: pd.DataFrame, description: dict[str, Any], quantiles: Sequence[float] = ()) -> Schema:
         """Return the schema of training features: the categories are those that `frame` has, sorted.
 
         Args:
             frame: the training features.
             description: has `features`, which maps each name to its kind, `label`, the name of the label's column, and
                 `task`; binary where it has none.
+            quantiles: quantiles that the model predicts, ascending.
         """
         kinds = description["features"]
         categories = {
@@ -52,7 +56,7 @@ class Schema:
         }
         label = description["label"]
         classes = list_classes(frame[label]) if description.get("task") == "multiclass" else []
-        return cls(features=kinds, label=label, categories=categories, classes=classes)
+        return cls(kinds, label, categories, classes, list(quantiles))
 
     def to_matrix(self, frame: pd.DataFrame) -> xgb.DMatrix:
         """Convert the features to xgboost's matrix. A category that training did not see counts as missing.
@@ -98,11 +102,16 @@ class Model:
 
         Returns:
             The probability that the label is 1, or in a regression the predicted number, shape (rows,). Of a multiclass
-            model, a frame with the probability of each class in a column of its name.
+            model, a frame with the probability of each class in a column of its name; of a model of quantiles, a frame
+            with a column for each. Where the trees' quantiles cross, the row has them in ascending order, which is
+            never farther from the true quantiles (Chernozhukov, Fernandez-Val & Galichon 2010, Econometrica 78).
         """
         features = frame.drop(columns=self.schema.label, errors="ignore")
         booster = self._serial_booster if len(frame) <= SERIAL_ROWS else self.booster
         scores = np.asarray(booster.predict(self.schema.to_matrix(features)))
+        if self.schema.quantiles:
+            names = [f"{quantile:g}" for quantile in self.schema.quantiles]
+            return pd.DataFrame(np.sort(scores.reshape(len(frame), -1), axis=1), frame.index, names)
         return pd.DataFrame(scores, frame.index, self.schema.classes) if self.schema.classes else scores
 
     @cached_property
@@ -125,7 +134,8 @@ class Model:
         """Write the model to `folder`: model.ubj and schema.json, without pickle."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / BOOSTER_FILE).write_bytes(self.booster.save_raw("ubj"))
-        values = {name: value for name, value in asdict(self.schema).items() if name != "classes" or value}
+        optional_fields = {"classes", "quantiles"}
+        values = {name: value for name, value in asdict(self.schema).items() if value or name not in optional_fields}
         text = json.dumps(values, indent=2)
         (folder / SCHEMA_FILE).write_text(text + "\n", encoding="utf-8")
 

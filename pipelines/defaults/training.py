@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -30,13 +29,18 @@ from pipelines.classes import tabulate_scores
 from pipelines.container.checkpoints import Checkpoints
 from pipelines.container.signals import Stopped, StopSignal
 from pipelines.container.tracking import Tracker
+from pipelines.defaults.arguments import InvalidInput, get_folder, parse_arguments
 from pipelines.defaults.model import Model, Schema
 from pipelines.system.files import sha256
 
 DATA_FILE = "data.parquet"
 OBJECTIVES = {"binary": "binary:logistic", "multiclass": "multi:softprob", "regression": "reg:squarederror"}
 """Task to xgboost's objective."""
-METRICS = {"binary": ("logloss", "auc"), "multiclass": ("mlogloss", "merror"), "regression": ("rmse", "mae")}
+METRICS: dict[str, tuple[str, ...]] = {
+    "binary": ("logloss", "auc"),
+    "multiclass": ("mlogloss", "merror"),
+    "regression": ("rmse", "mae"),
+}
 """Task to the metrics of each round. The first one decides when to stop: less is better."""
 XGBOOST_HYPERPARAMETERS = ("max_depth", "eta", "min_child_weight", "reg_lambda", "seed", "nthread")
 """Hyperparameters that are passed to xgboost."""
@@ -44,83 +48,8 @@ SCORES_FILE = "scores.parquet"
 """Output file with the scores of validation rows. The gate compares them with the scores of the served model."""
 SCORED_ROWS = 1_000
 """Number of validation rows in `SCORES_FILE`."""
-MAX_NUMBER = 2**31 - 1
-"""Largest value of a hyperparameter."""
-FOLDERS = (
-    ("train", "SM_CHANNEL_TRAIN", "input/data/train"),
-    ("validation", "SM_CHANNEL_VALIDATION", "input/data/validation"),
-    ("model_dir", "SM_MODEL_DIR", "model"),
-    ("output_data_dir", "SM_OUTPUT_DATA_DIR", "output/data"),
-    ("checkpoint_dir", "SM_CHECKPOINT_DIR", "checkpoints"),
-)
-"""For each folder: the argument, the variable of SageMaker's script mode that holds its default, and the path below
-SAGEMAKER_BASE_DIR (/opt/ml) where the variable is not set."""
 CHANGEABLE_HYPERPARAMETERS = ("checkpoint_s", "checkpoint_rounds", "keep_checkpoints")
 """Hyperparameters that do not influence the model: they may change between an interruption and the restart."""
-
-
-class InvalidInput(Exception):
-    """A hyperparameter or a channel is wrong; the text says which, and what to do."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Raise an error of one line, instead of printing the usage and exiting."""
-        raise InvalidInput(f"{message.replace('argument --', 'hyperparameter ')}.")
-
-
-def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
-    """Parse hyperparameters and folders, as SageMaker's script mode passes them.
-
-    Raises:
-        InvalidInput: a hyperparameter is unknown, or its value is wrong.
-    """
-    parser = _Parser(description="Trains gradient-boosted trees.", allow_abbrev=False)
-    parse_count, parse_amount = _make_number_parser(int, 0), _make_number_parser(float, 0)
-    parser.add_argument("--num_round", type=_make_number_parser(int, 1), default=400, help="largest number of rounds")
-    parser.add_argument(
-        "--early_stopping_rounds",
-        type=parse_count,
-        default=30,
-        help="training stops after more than this many rounds without a lower loss on validation",
-    )
-    parser.add_argument("--max_depth", type=parse_count, default=6)
-    parser.add_argument("--eta", type=parse_amount, default=0.05, help="learning rate")
-    parser.add_argument("--min_child_weight", type=parse_amount, default=20.0)
-    parser.add_argument("--reg_lambda", type=parse_amount, default=1.0)
-    parser.add_argument("--seed", type=parse_count, default=13)
-    parser.add_argument("--nthread", type=parse_count, default=0, help="threads of xgboost; 0: one for each core")
-    parser.add_argument(
-        "--checkpoint_s", type=parse_amount, default=30.0, help="seconds between checkpoints; 0: each round"
-    )
-    parser.add_argument("--checkpoint_rounds", type=parse_count, default=0, help="rounds between them; 0: by time only")
-    parser.add_argument("--keep_checkpoints", type=_make_number_parser(int, 1), default=2)
-    for name, variable, default in FOLDERS:
-        parser.add_argument(f"--{name}", type=Path, default=_get_folder(variable, default))
-    arguments, unknown = parser.parse_known_args(argv)
-    if unknown:
-        raise InvalidInput(f"unknown hyperparameters: {' '.join(unknown)[:200]}. Known: {', '.join(vars(arguments))}.")
-    return arguments
-
-
-def _make_number_parser(kind: type[int] | type[float], minimum: int) -> Callable[[str], float]:
-    """Return a function that parses a number from `minimum` to `MAX_NUMBER`."""
-
-    def parse(text: str) -> float:
-        value: float = math.nan
-        with suppress(ValueError):
-            value = kind(text)
-        if not minimum <= value <= MAX_NUMBER:
-            name = "whole number" if kind is int else "number"
-            raise argparse.ArgumentTypeError(f"it must be a {name} from {minimum} to {MAX_NUMBER}, and is {text!r}")
-        return value
-
-    return parse
-
-
-def _get_folder(variable: str, default: str) -> Path:
-    """Return the folder that the variable names; if it is empty or not set, `default` below SAGEMAKER_BASE_DIR."""
-    return Path(os.environ.get(variable) or Path(os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml")) / default)
 
 
 def read_channel(folder: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -164,11 +93,17 @@ class Training:
         (rows, description), (validation_rows, _) = map(read_channel, (args.train, args.validation))
         task = description.get("task", "binary")
         self.objective, self.metrics = OBJECTIVES[task], METRICS[task]
+        if args.quantiles:
+            if task != "regression":
+                raise InvalidInput(
+                    f"hyperparameter quantiles: models of the task {task} have no quantiles. Leave it out."
+                )
+            self.objective, self.metrics = "reg:quantileerror", ("quantile",)
         self.checkpoints = Checkpoints(
             args.checkpoint_dir, _list_inputs(args), args.keep_checkpoints, args.checkpoint_s
         )
         try:
-            self.schema = Schema.fit(rows, description)
+            self.schema = Schema.fit(rows, description, args.quantiles)
             self.train_matrix, self.validation_matrix = map(self.schema.to_matrix, (rows, validation_rows))
         except KeyError as error:
             raise InvalidInput(f"a channel lacks {error}. The step `preprocess` writes the channels.") from None
@@ -235,6 +170,7 @@ class Training:
         parameters = [(name, getattr(self.args, name)) for name in XGBOOST_HYPERPARAMETERS]
         parameters += [("objective", self.objective), ("tree_method", "hist")]
         parameters += [("num_class", len(self.schema.classes))] if self.schema.classes else []
+        parameters += [("quantile_alpha", self.args.quantiles)] if self.args.quantiles else []
         return [*parameters, *(("eval_metric", metric) for metric in self.metrics)]
 
 
@@ -265,7 +201,7 @@ def main() -> int:
         The exit code: 0 when done, 143 when stopped by SIGTERM, 130 by SIGINT, 1 after an error.
     """
     stop_signal = StopSignal()
-    output_folder = _get_folder("SM_OUTPUT_DATA_DIR", "output/data")
+    output_folder = get_folder("SM_OUTPUT_DATA_DIR", "output/data")
     try:
         args = parse_arguments()
         output_folder = args.output_data_dir

@@ -12,7 +12,7 @@ import pandas as pd
 from pipelines.errors import DataError
 from pipelines.evaluation.figure import MODEL_COLOR, draw_importance
 from pipelines.evaluation.metrics import compute_calibration
-from pipelines.evaluation.statistics.weighted import REGRESSION_METRICS, compute_metric, split_into_bins
+from pipelines.evaluation.statistics.weighted import REGRESSION_METRICS, compute_metric, list_metrics, split_into_bins
 from pipelines.evaluation.tables import Table
 from pipelines.evaluation.weeks import find_weeks
 from pipelines.pages.drawing import REFERENCE_COLOR, Axes, plt, save_figure
@@ -23,17 +23,21 @@ RESIDUAL_QUANTILES = (0.1, 0.5, 0.9)
 Array = np.ndarray[Any, Any]
 
 
-def compute_regression_metrics(label: Array, score: Array, mean_train: float) -> dict[str, float]:
+def compute_regression_metrics(
+    label: Array, score: Array, mean_train: float, quantiles: Mapping[str, Array]
+) -> dict[str, float]:
     """Compute the holdout metrics of a regression.
 
     Args:
         label: shape (rows,).
         score: shape (rows,), the predicted numbers.
         mean_train: mean label of the training rows: what a model without features predicts.
+        quantiles: predicted quantiles by their names, each of shape (rows,); empty where the model predicts none.
 
     Returns:
         rows, label_mean, label_std, rmse, mae, median_ae (median absolute error), r2, bias (mean of score less label),
-        baseline_rmse and baseline_mae (of the constant mean_train). Errors have the unit of the label.
+        baseline_rmse and baseline_mae (of the constant mean_train), and the metrics of the quantiles. Errors have the
+        unit of the label.
 
     Raises:
         DataError: all labels are equal, or a label or a score is not a finite number. A retry cannot help.
@@ -42,6 +46,10 @@ def compute_regression_metrics(label: Array, score: Array, mean_train: float) ->
     metrics = {name: compute_metric(label, score, name) for name in REGRESSION_METRICS}
     baselines = {f"baseline_{name}": compute_metric(label, constant_score, name) for name in ("rmse", "mae")}
     description = {"rows": len(label), "label_mean": label.mean(), "label_std": label.std()}
+    all_metrics = list_metrics("regression", quantiles=tuple(quantiles))
+    for name, metric in all_metrics.items():
+        if metric.quantiles:
+            metrics[name] = compute_metric(label, np.column_stack([quantiles[q] for q in metric.quantiles]), metric)
     return {**{name: float(value) for name, value in description.items()}, **metrics, **baselines}
 
 
@@ -56,6 +64,15 @@ def tabulate_residuals(label: Array, score: Array) -> Table:
     )
     names = ("low", "middle", "high")
     return {**compute_calibration(label, score), **dict(zip(names, quantiles.T.tolist(), strict=True))}
+
+
+def tabulate_quantiles(label: Array, quantiles: Mapping[str, Array]) -> Table:
+    """Tabulate the quantiles, and the share of labels that is not above each: columns quantile, observed and rows."""
+    return {
+        "quantile": [float(name) for name in quantiles],
+        "observed": [float((label <= values).mean()) for values in quantiles.values()],
+        "rows": [len(label)] * len(quantiles),
+    }
 
 
 def tabulate_weeks(label: Array, score: Array, days: pd.Series[Any]) -> Table:

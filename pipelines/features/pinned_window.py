@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, ValidationError
 
 from pipelines.contract import Result, Spec, describe_errors
+from pipelines.dataset import load_dataset
 from pipelines.errors import DataError
 from pipelines.parameters import MAX_DAYS
 from pipelines.system.files import read_json
@@ -26,7 +27,8 @@ class WindowSpec(Spec):
     as_of: dt.date
     """Moment of training: the midnight (UTC) that begins this day."""
     train_days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 60
-    """Number of training days. If the data starts later than the first of them, fewer are used."""
+    """Number of training days. If the data starts later than the first of them, fewer are used. Where partitions are
+    months, this number and `holdout_days` are rounded to whole months."""
     holdout_days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 28
     """Number of holdout days, after the training days."""
     label_delay_days: Annotated[int, Field(ge=0, le=MAX_DAYS)] = 1
@@ -41,8 +43,13 @@ class WindowSpec(Spec):
     """File to write."""
 
     def compute_window(self) -> Window:
-        """Compute the window, before it is clipped to the days that are published."""
-        return Window.compute(self.as_of, self.train_days, self.holdout_days, self.label_delay_days)
+        """Compute the window, before it is clipped to the days that are published.
+
+        Raises:
+            SpecError: there is no such dataset. A retry cannot help.
+        """
+        unit = load_dataset(self.dataset).partition
+        return Window.compute(self.as_of, self.train_days, self.holdout_days, self.label_delay_days, unit)
 
 
 class PinnedWindow(Result):
@@ -67,7 +74,7 @@ class PinnedWindow(Result):
     rows: int
     """Number of rows from the first training day to the last holdout day, including the gap between the two."""
     missing_days: int
-    """Number of days of the window that are not published."""
+    """Number of days of the window that are not published completely; of months, where partitions are months."""
 
     @classmethod
     def read(cls, path: Path) -> Self:

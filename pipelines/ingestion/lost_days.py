@@ -16,6 +16,7 @@ from pipelines.ingestion import changes
 from pipelines.lake import Lake
 from pipelines.lake.repair import DatasetDonor
 from pipelines.lake.spool import write_local_files
+from pipelines.partitions import Partition
 
 
 class SourceDonor(DatasetDonor):
@@ -39,14 +40,15 @@ class SourceDonor(DatasetDonor):
         """Remove what was read."""
         self._stack.close()
 
-    def _write_rows(self, dataset: Dataset, table: str, day: dt.date, folder: Path) -> Sequence[Path]:
+    def _write_rows(self, dataset: Dataset, table: str, day: Partition, folder: Path) -> Sequence[Path]:
         with ExitStack() as stack:
             return write_local_files(folder, day, self._open_rows(dataset, day, stack), Lake.open().read_schema(table))
 
-    def _open_rows(self, dataset: Dataset, day: dt.date, stack: ExitStack) -> pa.RecordBatchReader:
+    def _open_rows(self, dataset: Dataset, day: Partition, stack: ExitStack) -> pa.RecordBatchReader:
         try:
             source = dataset.open_source()
         except SpecError:  # it has no partitions
+            assert isinstance(day, dt.date)  # `sync` has partitions by day only
             changed_rows = self._changed_rows.get(dataset.name) or self._read_all_changes(dataset)
             return stack.enter_context(changes.merge_changes(Lake.open(), dataset, changed_rows, day, False))
         return source.read(day)

@@ -16,6 +16,7 @@ from sqlalchemy.exc import DatabaseError
 from pipelines.errors import DataError
 from pipelines.lake import configured_catalog, storage
 from pipelines.lake.commits import NAMESPACE, PARTITION, TABLE_PROPERTIES, retry_conflicts
+from pipelines.lake.transaction import CachingSqlCatalog
 from pipelines.lake.warehouse import get_tables_folder, list_stored_tables, load_io
 from pipelines.settings import create_home, settings
 from pipelines.system.error_translation import RESTORE_LAKE, describe_reason, translate_known_error
@@ -36,7 +37,7 @@ def open_catalog() -> Catalog:
         _refuse_lost_catalog()
     for attempt in retry_conflicts():
         with attempt, explain_damaged_catalog():
-            catalog = load_catalog(NAMESPACE, **properties)
+            catalog = CachingSqlCatalog(NAMESPACE, **properties) if properties else load_catalog(NAMESPACE)
             if not catalog.namespace_exists(NAMESPACE):
                 _refuse_lost_tables(catalog)
                 catalog.create_namespace_if_not_exists(NAMESPACE)

@@ -6,7 +6,6 @@ record the first partition that has an added column, and the first partition tha
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -15,6 +14,7 @@ from pyiceberg.table import Table, Transaction
 
 from pipelines.errors import DataError
 from pipelines.lake.commits import PARTITION
+from pipelines.partitions import Partition
 
 SINCE_PREFIX, WIDE_SINCE_PREFIX = "leeway.since.", "leeway.wide-since."
 """Table properties, each followed by a column: the first partition that has the column, or has its wide type."""
@@ -76,7 +76,7 @@ def to_iceberg_schema(schema: pa.Schema, table_schema: pa.Schema | None = None) 
     return pa.schema(fields)
 
 
-def plan_evolution(table: Table, schema: pa.Schema, day: dt.date) -> Evolution:
+def plan_evolution(table: Table, schema: pa.Schema, day: Partition) -> Evolution:
     """Plan how writing a partition changes the table's columns.
 
     Args:
@@ -116,13 +116,19 @@ def plan_evolution(table: Table, schema: pa.Schema, day: dt.date) -> Evolution:
     return Evolution(added, widened, _plan_properties(properties, day, added, widened, new_types))
 
 
+def plan_new_columns(table: Table, schema: pa.Schema) -> Evolution:
+    """Plan to add the columns that the table lacks. A column that the schema lacks is null in its rows."""
+    types = _map_types_by_name(table.schema().as_arrow())
+    return Evolution({name: kind for name, kind in _map_types_by_name(schema).items() if name not in types})
+
+
 def _map_types_by_name(schema: pa.Schema) -> dict[str, pa.DataType]:
     return {column.name: _to_iceberg_type(column.type) for column in schema}
 
 
 def _plan_properties(
     properties: Mapping[str, str],
-    day: dt.date,
+    day: Partition,
     added: Mapping[str, pa.DataType],
     widened: Mapping[str, object],
     columns: Mapping[str, pa.DataType],
@@ -138,7 +144,7 @@ def _plan_properties(
     return changes | earlier_days
 
 
-def _is_before(properties: Mapping[str, str], prefix: str, name: str, day: dt.date) -> bool:
+def _is_before(properties: Mapping[str, str], prefix: str, name: str, day: Partition) -> bool:
     """Return whether the day is before the first partition that a property records for the column."""
     first_day = properties.get(f"{prefix}{name}")
     return first_day is not None and name != PARTITION and day.isoformat() < first_day
@@ -154,12 +160,12 @@ def _is_wider(old_type: pa.DataType, new_type: pa.DataType) -> bool:
 def _to_iceberg_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
         return _to_iceberg_type(kind.value_type)
+    if pa.types.is_map(kind):
+        return pa.map_(_to_iceberg_type(kind.key_type), _to_iceberg_type(kind.item_type))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(pa.field("element", _to_iceberg_type(kind.value_type)))
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(member.name, _to_iceberg_type(member.type)) for member in kind])
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", tz="UTC" if kind.tz else None)
-    if pa.types.is_time(kind):
-        return pa.time64("us")
-    return _ICEBERG_TYPES.get(kind, kind)
+    return pa.time64("us") if pa.types.is_time(kind) else _ICEBERG_TYPES.get(kind, kind)

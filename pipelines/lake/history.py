@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 
@@ -12,12 +11,13 @@ from pyiceberg.table.snapshots import Snapshot
 from sqlalchemy.exc import OperationalError
 
 from pipelines.lake.commits import DIGEST_PROPERTY, PARTITION_PROPERTY
+from pipelines.partitions import Partition, PartitionT, get_date, get_unit, parse_partition
 
 MAX_SNAPSHOTS = 30
 """Number of old snapshots at which all of them are expired."""
 
 
-def find_oldest_equal_snapshot(table: Table, first: dt.date, last: dt.date) -> Snapshot | None:
+def find_oldest_equal_snapshot(table: Table, first: Partition, last: Partition) -> Snapshot | None:
     """Return the oldest snapshot that has the partitions `first`..`last` as they are now; None for an empty table."""
     snapshot = None
     for snapshot in _iterate_newest_first(table):
@@ -26,18 +26,18 @@ def find_oldest_equal_snapshot(table: Table, first: dt.date, last: dt.date) -> S
     return snapshot
 
 
-def find_last_write(table: Table, day: dt.date) -> Snapshot | None:
+def find_last_write(table: Table, day: Partition) -> Snapshot | None:
     """Return the newest snapshot that may have written the partition."""
     snapshots = _iterate_newest_first(table)
     return next((snapshot for snapshot in snapshots if _may_have_written(snapshot, day, day)), None)
 
 
-def find_versions(table: Table, days: Collection[dt.date]) -> dict[dt.date, str]:
+def find_versions(table: Table, days: Collection[PartitionT]) -> dict[PartitionT, str]:
     """Return the version of each of `days`: the digest of its files, or the snapshot id where there is no digest.
 
     Days that no snapshot wrote are left out.
     """
-    versions: dict[dt.date, str] = {}
+    versions: dict[PartitionT, str] = {}
     for snapshot in _iterate_newest_first(table):
         for day in days:
             if day not in versions and _may_have_written(snapshot, day, day):
@@ -47,7 +47,7 @@ def find_versions(table: Table, days: Collection[dt.date]) -> dict[dt.date, str]
     return versions
 
 
-def find_digest(table: Table, day: dt.date) -> str | None:
+def find_digest(table: Table, day: Partition) -> str | None:
     """Return the digest of the files that the last write of the partition made; None if that write recorded none."""
     snapshot = find_last_write(table, day)
     return _read_property(snapshot, DIGEST_PROPERTY) if snapshot else None
@@ -75,13 +75,18 @@ def _iterate_newest_first(table: Table) -> Iterator[Snapshot]:
         snapshot = snapshots_by_id.get(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id else None
 
 
-def _may_have_written(snapshot: Snapshot, first: dt.date, last: dt.date) -> bool:
+def _may_have_written(snapshot: Snapshot, first: Partition, last: Partition) -> bool:
     """Return whether a commit may have written a partition in `first`..`last`.
 
     A commit without the property was made by another program, and may have written any partition.
     """
-    partition = _read_property(snapshot, PARTITION_PROPERTY)
-    return partition is None or first <= dt.date.fromisoformat(partition) <= last
+    text = _read_property(snapshot, PARTITION_PROPERTY)
+    if text is None:
+        return True
+    partition = parse_partition(text)
+    if get_unit(partition) == get_unit(first):
+        return first <= partition <= last  # type: ignore[operator]
+    return get_date(first) <= get_date(partition) <= get_date(last)
 
 
 def _read_property(snapshot: Snapshot, name: str) -> str | None:

@@ -5,29 +5,30 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import reduce
 
 import duckdb
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
-from pyiceberg.expressions import And, BooleanExpression, EqualTo, GreaterThanOrEqual, In, LessThanOrEqual, NotIn
+from pyiceberg.expressions import BooleanExpression
 from pyiceberg.table import DataScan, Table
 
 from pipelines.errors import DataError
 from pipelines.lake import differences, evolution, history, views
 from pipelines.lake.catalog import create_table, find_table, load_table, open_catalog
-from pipelines.lake.commits import (
-    PARTITION,
-    PARTITION_PROPERTY,
-    ChangeCounts,
-    Commit,
-    retry_conflicts,
-)
+from pipelines.lake.commits import PARTITION_PROPERTY, ChangeCounts, Commit, retry_conflicts
 from pipelines.lake.named_file import write_named_file
+from pipelines.lake.partitions import (
+    WHOLE_PARTITION,
+    build_filter,
+    build_range_filter,
+    count_rows,
+    exclude,
+    list_columns,
+    list_files,
+)
 from pipelines.lake.spool import Spool, build_properties, check_first_rows, commit_spool, write_spool
-
-_EPOCH = dt.date(1970, 1, 1)
-_WHOLE_PARTITION: Mapping[str, str] = {}
+from pipelines.partitions import Partition, PartitionT
+from pipelines.window import Unit
 
 
 class Lake:
@@ -48,10 +49,10 @@ class Lake:
     def write_partition(
         self,
         name: str,
-        day: dt.date,
+        day: Partition,
         rows: pa.Table | pa.RecordBatchReader,
         key: Sequence[str] = (),
-        part: Mapping[str, str] = _WHOLE_PARTITION,
+        part: Mapping[str, str] = WHOLE_PARTITION,
         ignored_columns: Sequence[str] = (),
     ) -> Commit:
         """Write all rows of one partition, replacing its old rows. Idempotent: equal rows are not committed again.
@@ -75,16 +76,16 @@ class Lake:
         """
         batches: Iterator[pa.RecordBatch] = iter(rows.to_batches() if isinstance(rows, pa.Table) else rows)
         batches = check_first_rows(day, rows.schema, batches)
-        table = self._find_or_create(name, rows.schema, part)
+        table = self._find_or_create(name, rows.schema, list_columns(day, part))
         schema = evolution.to_iceberg_schema(rows.schema, table.schema().as_arrow())
         evolution.plan_evolution(table, schema, day)
         with write_spool(table, day, schema, batches) as spool:
             for attempt in retry_conflicts():
                 with attempt:
-                    return self._commit(name, _build_filter(day, part), day, spool, key, ignored_columns)
+                    return self._commit(name, build_filter(day, part), day, spool, key, ignored_columns)
         raise AssertionError("tenacity returns or raises")
 
-    def clear_partition(self, name: str, day: dt.date, part: Mapping[str, str] = _WHOLE_PARTITION) -> bool:
+    def clear_partition(self, name: str, day: Partition, part: Mapping[str, str] = WHOLE_PARTITION) -> bool:
         """Delete the rows of a partition, or only its rows with the values of `part`. Idempotent.
 
         Returns:
@@ -93,7 +94,7 @@ class Lake:
         for attempt in retry_conflicts():
             with attempt:
                 table = find_table(self.catalog, name)
-                where = _build_filter(day, part)
+                where = build_filter(day, part)
                 if table is None or not views.list_files(table.scan(row_filter=where)):
                     return False
                 table.delete(where, snapshot_properties={PARTITION_PROPERTY: day.isoformat()})
@@ -101,7 +102,7 @@ class Lake:
         raise AssertionError("tenacity returns or raises")
 
     def append_rows(self, name: str, day: dt.date, rows: pa.Table) -> None:
-        """Append rows to a partition of a table whose old rows never change, as one commit.
+        """Append rows to a partition of a table whose old rows never change, as one commit. New columns are added.
 
         Args:
             name: of the table; created with the rows' schema where there is none.
@@ -115,25 +116,26 @@ class Lake:
             with attempt:
                 create_table(self.catalog, name, rows.schema)
                 table = load_table(self.catalog, name)
+                add_columns = evolution.plan_new_columns(table, rows.schema).apply
                 with write_named_file(table, day, rows) as spool:
-                    commit_spool(table, spool, None, build_properties(day, spool))
+                    commit_spool(table, spool, None, build_properties(day, spool), add_columns)
         history.expire_old_snapshots(table)
 
-    def read_partition(self, name: str, day: dt.date) -> pa.Table:
+    def read_partition(self, name: str, day: Partition) -> pa.Table:
         """Return the rows of one partition, in memory; no rows where it was never written.
 
         Raises:
             DataError: there is no such table. A retry cannot help.
         """
         table = load_table(self.catalog, name)
-        return table.scan(row_filter=_build_filter(day)).to_arrow().cast(table.schema().as_arrow())
+        return table.scan(row_filter=build_filter(day)).to_arrow().cast(table.schema().as_arrow())
 
     def read_rows(self, name: str, where: BooleanExpression) -> pa.Table | None:
         """Return the rows that match, in memory; None where there is no such table."""
         table = find_table(self.catalog, name)
         return table.scan(row_filter=where).to_arrow() if table else None
 
-    def read_window(self, name: str, first: dt.date, last: dt.date, snapshot_id: int) -> pa.Table:
+    def read_window(self, name: str, first: Partition, last: Partition, snapshot_id: int) -> pa.Table:
         """Return the rows of the partitions `first`..`last` (both included) as they were at a snapshot, in memory.
 
         Raises:
@@ -147,10 +149,10 @@ class Lake:
         connection: duckdb.DuckDBPyConnection,
         view: str,
         name: str,
-        first: dt.date,
-        last: dt.date,
+        first: Partition,
+        last: Partition,
         snapshot_id: int | None = None,
-        excluded_days: Collection[dt.date] = (),
+        excluded_days: Collection[Partition] = (),
     ) -> Iterator[None]:
         """Create the DuckDB view `view` of the table's partitions `first`..`last`; drop it when the block ends.
 
@@ -161,13 +163,13 @@ class Lake:
         """
         scan = self._scan_days(name, first, last, snapshot_id)
         if excluded_days:
-            scan = scan.filter(NotIn(PARTITION, [day.isoformat() for day in excluded_days]))
+            scan = scan.filter(exclude(excluded_days))
         with views.create_scan_view(connection, view, scan):
             yield
 
     @contextmanager
     def open_files(
-        self, name: str, first: dt.date, last: dt.date, snapshot_id: int | None = None
+        self, name: str, first: Partition, last: Partition, snapshot_id: int | None = None
     ) -> Iterator[tuple[list[str], pa.Schema]]:
         """Yield the paths of Parquet files with the rows of `first`..`last`, and the columns as of the snapshot.
 
@@ -190,41 +192,42 @@ class Lake:
         return evolution.to_iceberg_schema(load_table(self.catalog, name).schema().as_arrow())
 
     def count_rows_by_day(self, name: str) -> dict[dt.date, int]:
-        """Return the row count of every partition that has rows; empty where there is no such table."""
+        """Return the row count of every `date` that has rows; empty where there is no such table."""
         table = find_table(self.catalog, name)
-        if table is None or table.current_snapshot() is None:
-            return {}
-        counts: dict[dt.date, int] = {}
-        for row in table.inspect.partitions().select(["partition", "record_count"]).to_pylist():
-            if row["record_count"]:
-                day = row["partition"][PARTITION]
-                counts[day] = counts.get(day, 0) + row["record_count"]
-        return counts
+        return count_rows(table, "day") if table else {}  # type: ignore[return-value]
 
-    def count_rows_of_days(self, name: str, days: Sequence[dt.date]) -> dict[dt.date, int]:
-        """Return the row count of each partition of `days` that has rows. Only the metadata are read."""
+    def count_rows_by_partition(self, name: str, unit: Unit) -> dict[Partition, int]:
+        """Return the row count of every partition that has rows; empty where there is no such table.
+
+        Args:
+            name: of the table.
+            unit: unit of the table's partitions.
+        """
+        table = find_table(self.catalog, name)
+        return count_rows(table, unit) if table else {}
+
+    def count_rows_of_days(
+        self, name: str, days: Collection[PartitionT], part: Mapping[str, str] = WHOLE_PARTITION
+    ) -> dict[PartitionT, int]:
+        """Return the row count of each of the partitions `days`, or of its `part`. Only the metadata are read."""
         table = find_table(self.catalog, name) if days else None
-        if table is None:
-            return {}
-        counts: dict[dt.date, int] = {}
-        for task in table.scan(row_filter=In(PARTITION, [day.isoformat() for day in days])).plan_files():
-            day = _EPOCH + dt.timedelta(task.file.partition[0])
-            counts[day] = counts.get(day, 0) + task.file.record_count
+        files = list_files(table, days, part) if table else []
+        counts: dict[PartitionT, int] = {}
+        for partition, task in files:
+            counts[partition] = counts.get(partition, 0) + task.file.record_count
         return counts
 
-    def find_lost_days(self, name: str, days: Collection[dt.date]) -> set[dt.date]:
-        """Return the days, out of `days`, with a file that is missing or does not have its original size.
+    def find_lost_days(self, name: str, days: Collection[PartitionT]) -> set[PartitionT]:
+        """Return the partitions, out of `days`, with a file that is missing or does not have its original size.
 
         Raises:
             ServiceError: the storage does not answer. A retry can help.
         """
-        if not days or find_table(self.catalog, name) is None:
-            return set()
-        scan = self._scan_days(name, min(days), max(days), None)
-        lost_files = [task.file for task in scan.plan_files() if not views.is_complete(scan.io, task)]
-        return {_EPOCH + dt.timedelta(file.partition[0]) for file in lost_files} & set(days)
+        table = find_table(self.catalog, name) if days else None
+        files = list_files(table, days) if table else []
+        return {partition for partition, task in files if table and not views.is_complete(table.io, task)}
 
-    def pin_window(self, name: str, first: dt.date, last: dt.date) -> int:
+    def pin_window(self, name: str, first: Partition, last: Partition) -> int:
         """Return the id of the oldest snapshot since which no partition in `first`..`last` was written.
 
         The id stays the same while other days are written, so results that depend on the window are computed once.
@@ -237,7 +240,7 @@ class Lake:
             raise DataError(f"table {name} is empty.", "Ingest and validate first.")
         return int(snapshot.snapshot_id)
 
-    def find_versions(self, name: str, days: Collection[dt.date]) -> dict[dt.date, str]:
+    def find_versions(self, name: str, days: Collection[PartitionT]) -> dict[PartitionT, str]:
         """Return the versions of those `days` that were written; empty where there is no such table.
 
         Days with equal rows have equal versions.
@@ -245,25 +248,24 @@ class Lake:
         table = find_table(self.catalog, name)
         return history.find_versions(table, days) if table else {}
 
-    def _find_or_create(self, name: str, schema: pa.Schema, part: Mapping[str, str]) -> Table:
+    def _find_or_create(self, name: str, schema: pa.Schema, partition_columns: Sequence[str]) -> Table:
         table = find_table(self.catalog, name)
         if table is None:
-            create_table(self.catalog, name, evolution.to_iceberg_schema(schema), [*part])
+            create_table(self.catalog, name, evolution.to_iceberg_schema(schema), partition_columns)
             table = load_table(self.catalog, name)
         return table
 
-    def _scan_days(self, name: str, first: dt.date, last: dt.date, snapshot_id: int | None) -> DataScan:
+    def _scan_days(self, name: str, first: Partition, last: Partition, snapshot_id: int | None) -> DataScan:
         table = load_table(self.catalog, name)
         if snapshot_id is not None and table.snapshot_by_id(snapshot_id) is None:
             raise DataError(f"table {name} has no snapshot {snapshot_id}: it has expired, or belongs to another lake.")
-        between = And(GreaterThanOrEqual(PARTITION, first.isoformat()), LessThanOrEqual(PARTITION, last.isoformat()))
-        return table.scan(row_filter=between, snapshot_id=snapshot_id)
+        return table.scan(row_filter=build_range_filter(first, last), snapshot_id=snapshot_id)
 
     def _commit(
         self,
         name: str,
         where: BooleanExpression,
-        day: dt.date,
+        day: Partition,
         spool: Spool,
         key: Sequence[str],
         ignored_columns: Sequence[str],
@@ -289,11 +291,7 @@ class Lake:
         return Commit(snapshot.snapshot_id, True, spool.rows, changes, plan.describe())
 
 
-def _build_filter(day: dt.date, part: Mapping[str, str] = _WHOLE_PARTITION) -> BooleanExpression:
-    return reduce(And, (EqualTo(name, value) for name, value in part.items()), EqualTo(PARTITION, day.isoformat()))
-
-
-def _report_unchanged(table: Table, day: dt.date, spool: Spool) -> Commit:
+def _report_unchanged(table: Table, day: Partition, spool: Spool) -> Commit:
     """Return the commit that wrote the partition: its snapshot stays the same while other days are written."""
     snapshot = history.find_last_write(table, day) or table.current_snapshot()
     assert snapshot is not None

@@ -6,7 +6,6 @@ commit. A writer that dies leaves the files behind, and nothing reads them.
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from pipelines.errors import DataError
 from pipelines.lake.commits import DIGEST_PROPERTY, PARTITION, PARTITION_PROPERTY, RETRIES_PROPERTY
 from pipelines.lake.evolution import to_iceberg_schema
 from pipelines.lake.transaction import CachingTransaction
+from pipelines.partitions import HOUR_COLUMN, Hour, Partition, get_date, get_unit
 
 GROUP_ROWS = 128 * 1024
 """Rows of a row group."""
@@ -35,7 +35,7 @@ FILE_BYTES = 512 * 1024 * 1024
 """Size of a file after which the next file begins."""
 
 
-def check_first_rows(day: dt.date, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def check_first_rows(day: Partition, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Check the first rows, before a table is created for them; return the same batches.
 
     Raises:
@@ -45,9 +45,12 @@ def check_first_rows(day: dt.date, schema: pa.Schema, batches: Iterator[pa.Recor
         raise DataError(
             f"partition {day} has no column {PARTITION} of dates. Its columns: {', '.join(schema.names[:40])}."
         )
+    if isinstance(day, Hour) and (HOUR_COLUMN not in schema.names or schema.field(HOUR_COLUMN).type != pa.int32()):
+        message = f"partition {day} has no column {HOUR_COLUMN} of int32, 0 to 23."
+        raise DataError(message, "A FileSource with partition='hour' adds it.")
     first_batch = next((batch for batch in batches if batch.num_rows), None)
     if first_batch is None:
-        raise DataError(f"partition {day} must hold rows of that day, but holds none.")
+        raise DataError(f"partition {day} must hold rows of that {get_unit(day)}, but holds none.")
     _check_day(day, first_batch)
     return chain([first_batch], batches)
 
@@ -68,7 +71,7 @@ class Spool:
 
 
 @contextmanager
-def write_spool(table: Table, day: dt.date, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[Spool]:
+def write_spool(table: Table, day: Partition, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[Spool]:
     """Write the batches to files in the table's folder; remove them when the block ends, unless they are committed.
 
     Args:
@@ -84,11 +87,11 @@ def write_spool(table: Table, day: dt.date, schema: pa.Schema, batches: Iterable
     try:
         groups = regroup_rows(schema, (_cast(day, schema, batch) for batch in batches))
         for number, first_group in enumerate(groups):
-            path = f"{table.location()}/data/{PARTITION}={day}/{uuid.uuid4()}-{number:05d}.parquet"
+            path = f"{table.location()}/data/{PARTITION}={get_date(day)}/{uuid.uuid4()}-{number:05d}.parquet"
             spool.paths.append(path)
             spool.rows += _write_file(table, path, first_group, groups, digest)
         if not spool.rows:
-            raise DataError(f"partition {day} must hold rows of that day, but holds none.")
+            raise DataError(f"partition {day} must hold rows of that {get_unit(day)}, but holds none.")
         spool.digest = digest.hexdigest()
         yield spool
     finally:
@@ -129,7 +132,7 @@ def _to_table(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
     return pa.Table.from_batches(batches, schema).combine_chunks()
 
 
-def _cast(day: dt.date, schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
+def _cast(day: Partition, schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
     try:
         rows = batch.select(schema.names).cast(schema)
     except (ValueError, pa.ArrowException) as error:
@@ -138,18 +141,23 @@ def _cast(day: dt.date, schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBa
     return rows
 
 
-def _check_day(day: dt.date, batch: pa.RecordBatch) -> None:
-    other_days = [str(other) for other in pc.unique(batch[PARTITION]).to_pylist() if other != day]
-    if other_days:
-        raise DataError(f"partition {day} must hold rows of that day only, but holds {', '.join(other_days[:5])}.")
+def _check_day(partition: Partition, batch: pa.RecordBatch) -> None:
+    """Refuse rows whose `date`, or for a partition by hour, whose `hour` is not that of the partition."""
+    day = get_date(partition)
+    others = [str(other) for other in pc.unique(batch[PARTITION]).to_pylist() if other != day]
+    if isinstance(partition, Hour) and not others:
+        others = [f"{day}T{hour:02d}" for hour in pc.unique(batch[HOUR_COLUMN]).to_pylist() if hour != partition.hour]
+    if others:
+        unit = get_unit(partition)
+        raise DataError(f"partition {partition} must hold rows of that {unit} only, but holds {', '.join(others[:5])}.")
 
 
-def build_properties(day: dt.date, spool: Spool) -> dict[str, str]:
+def build_properties(day: Partition, spool: Spool) -> dict[str, str]:
     """Build the properties of the snapshot that commits a spool: the partition, and the digest of the files."""
     return {PARTITION_PROPERTY: day.isoformat(), DIGEST_PROPERTY: spool.digest}
 
 
-def write_local_files(folder: Path, day: dt.date, rows: pa.RecordBatchReader, table_schema: pa.Schema) -> list[Path]:
+def write_local_files(folder: Path, day: Partition, rows: pa.RecordBatchReader, table_schema: pa.Schema) -> list[Path]:
     """Write rows to files in a folder of this machine, with the bytes that a write to the table would give them.
 
     Args:

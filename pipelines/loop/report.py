@@ -9,8 +9,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from pipelines.backtest.study import NEVER
 from pipelines.costs.charges import format_usd
-from pipelines.loop.study import DRIFT, MONTHLY, NEVER, Strategy, Study, TimelineEvent, compare_strategies
+from pipelines.loop.study import DRIFT, MONTHLY, Strategy, Study, TimelineEvent, compare_strategies
 from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, Axes, plt, save_figure
 from pipelines.pages.page import write_page
 
@@ -50,7 +51,10 @@ def write_report(folder: Path, study: Study) -> Path:
 def summarize_study(study: Study) -> list[str]:
     """Format the study as lines for a terminal."""
     rows = (_build_strategy_row(strategy, study) for strategy in study.strategies)
-    lines = [f"{row['name']:16} mean AUC {row['auc']:.4f}, {row['trainings']} trainings, {row['cost']}" for row in rows]
+    lines = [
+        f"{row['name']:16} mean {study.metric.title} {row['mean']:.4f}, {row['trainings']} trainings, {row['cost']}"
+        for row in rows
+    ]
     return [*lines, *summarize_gain(study)]
 
 
@@ -58,24 +62,24 @@ def summarize_gain(study: Study) -> list[str]:
     """Describe how the loop compares with each other strategy, in one line for each."""
     lines = []
     for other in (NEVER, MONTHLY):
-        gain = compare_strategies(study.weeks, DRIFT, other)
+        gain = compare_strategies(study.weeks, DRIFT, other, study.metric)
         if gain:
-            difference = f"{gain.mean:+.4f} AUC a week on average, {gain.low:+.4f} to {gain.high:+.4f}"
+            difference = f"{gain.mean:+.4f} {study.metric.title} a week on average, {gain.low:+.4f} to {gain.high:+.4f}"
             lines.append(f"{DRIFT} against {other}: {gain.direction} ({difference})")
     return lines or [f"{DRIFT}: one week is not enough for a comparison"]
 
 
 def _build_strategy_row(strategy: Strategy, study: Study) -> dict[str, Any]:
-    auc = [week.auc[strategy.name] for week in study.weeks]
-    worst_index = min(range(len(auc)), key=auc.__getitem__)
+    values = [week.values[strategy.name] for week in study.weeks]
+    worst_index = study.metric.find_worst(values)
     return {
         "name": strategy.name,
         "rule": strategy.rule,
         "trainings": len(strategy.runs),
         "served": ", ".join(f"version {served.version} from {served.since}" for served in strategy.serving_versions),
         "cost": "cost unknown" if strategy.cost_usd is None else format_usd(strategy.cost_usd),
-        "auc": fmean(auc),
-        "worst": auc[worst_index],
+        "mean": fmean(values),
+        "worst": values[worst_index],
         "worst_week": study.weeks[worst_index].days.first,
     }
 
@@ -99,11 +103,13 @@ def _draw_weeks(study: Study) -> Any:
     )
     for strategy in study.strategies:
         middles = [week.days.first + dt.timedelta(len(week.days) // 2) for week in study.weeks]
-        auc = [week.auc[strategy.name] for week in study.weeks]
-        upper.plot(middles, auc, label=f"{strategy.name}: {fmean(auc):.4f}", **STYLES[strategy.name])
+        values = [week.values[strategy.name] for week in study.weeks]
+        upper.plot(middles, values, label=f"{strategy.name}: {fmean(values):.4f}", **STYLES[strategy.name])
     for served in study.strategies[-1].serving_versions[1:]:
         upper.axvline(served.since, color=CANDIDATE_COLOR, linewidth=0.8, alpha=0.5)
-    upper.set_title(f"{study.model}: AUC of each week, by the version that served", loc="left", fontsize=11)
+    upper.set_title(
+        f"{study.model}: {study.metric.title} of each week, by the version that served", loc="left", fontsize=11
+    )
     upper.legend(frameon=False, ncols=3, loc="lower left")
     upper.grid(axis="y", color="#eeeeee")
     _draw_timeline(lower, study.timeline)

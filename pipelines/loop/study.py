@@ -1,4 +1,4 @@
-"""Compare the loop with never retraining and with retraining monthly, by the AUC of each week.
+"""Compare the loop with never retraining and with retraining monthly, by the primary metric of each week.
 
 No result depends on the future: a day is scored only by a version that was trained as of that day or earlier.
 """
@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
-from sklearn.metrics import roc_auc_score
 
-from pipelines.backtest.study import Scorer, build_labelled_rows
+from pipelines.backtest.primary import AUC, PRIMARY_METRICS, Gain, PrimaryMetric, compare_values
+from pipelines.backtest.study import NEVER, Scorer, build_labelled_rows
 from pipelines.costs.ledger import Ledger
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
@@ -28,7 +27,7 @@ from pipelines.registry.versions import Registry, read_as_of
 from pipelines.system.log import log
 from pipelines.window import DAY, Days
 
-NEVER, MONTHLY, DRIFT = "never retrain", "retrain monthly", "on drift"
+MONTHLY, DRIFT = "retrain monthly", "on drift"
 STRATEGIES: Sequence[tuple[str, str, Sequence[str]]] = (
     (NEVER, "the first champion serves throughout", ()),
     (
@@ -45,8 +44,6 @@ STRATEGIES: Sequence[tuple[str, str, Sequence[str]]] = (
 )
 """Name and rule of each strategy, and the triggers that start its trainings."""
 WEEK_DAYS = 7
-ALPHA = 0.05
-"""Probability that an interval does not contain the true difference."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +79,8 @@ class Week:
     days: Days
     rows: int
     """Labelled rows."""
-    auc: Mapping[str, float]
-    """Name of each strategy to its AUC in this week."""
+    values: Mapping[str, float]
+    """Name of each strategy to its primary metric in this week."""
 
 
 @dataclass(frozen=True)
@@ -112,40 +109,21 @@ class Study:
     weeks: Sequence[Week]
     strategies: Sequence[Strategy]
     timeline: Sequence[TimelineEvent]
+    metric: PrimaryMetric = AUC
+    """Metric by which the strategies are compared."""
 
 
-@dataclass(frozen=True)
-class Gain:
-    """Mean difference of the weekly AUC of two strategies, with its 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
-
-    @property
-    def direction(self) -> str:
-        """The direction of the difference: better, worse, or no clear difference."""
-        if self.low > 0:
-            return "better"
-        return "worse" if self.high < 0 else "no clear difference"
-
-
-def compare_strategies(weeks: Sequence[Week], name: str, other: str) -> Gain | None:
-    """Compare the weekly AUC of two strategies by a paired t-test (Student 1908); None for fewer than two weeks.
-
-    The test takes the weeks as independent. Weather makes them slightly dependent: the interval is a little too narrow.
+def compare_strategies(weeks: Sequence[Week], name: str, other: str, metric: PrimaryMetric = AUC) -> Gain | None:
+    """Compare the weekly values of two strategies; None for fewer than two weeks. See `compare_values`.
 
     Args:
         weeks: the weeks of the study.
         name: name of the strategy.
         other: name of the strategy to compare it with.
+        metric: metric of the values.
     """
-    differences = np.asarray([week.auc[name] - week.auc[other] for week in weeks])
-    if len(differences) < 2:
-        return None
-    half_width = float(stats.t.isf(ALPHA / 2, len(differences) - 1) * stats.sem(differences))
-    mean = float(differences.mean())
-    return Gain(mean, mean - half_width, mean + half_width)
+    values, others = ([week.values[strategy] for week in weeks] for strategy in (name, other))
+    return compare_values(metric, values, others)
 
 
 def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None) -> Study:
@@ -158,13 +136,12 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
         last: last day; None: the last published day.
 
     Raises:
-        SpecError: the dataset's task is not binary. A retry cannot help.
         DataError: there was no champion on the first day, no day is published from it on, or no week has rows of both
             labels. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
-    dataset.require_binary("the study of the loop")
     registry, lake, history = Registry.open(), Lake.open(), Journal.open().read_state(name)
+    metric = PRIMARY_METRICS[dataset.task]
     days = sorted(
         day for day in lake.count_rows_by_day(dataset.published) if day >= first and (last is None or day <= last)
     )
@@ -179,21 +156,20 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
     weeks = []
     for span in _list_week_spans(days):
         frame = build_labelled_rows(dataset, lake.read_window(dataset.published, span.first, span.last, snapshot_id))
-        if week := score_week(span, frame, dataset.label, strategies, scorers):
+        if week := score_week(span, frame, dataset.label, strategies, scorers, metric):
             weeks.append(week)
     if not weeks:
         raise DataError(
             f"no week of {dataset.published} has rows of both labels.", "Choose days whose labels are known."
         )
     timeline = _build_timeline(registry, name, history, first, days[-1])
-    return Study(name, dataset.published, snapshot_id, weeks, strategies, timeline)
+    return Study(name, dataset.published, snapshot_id, weeks, strategies, timeline, metric)
 
 
 def list_strategies(registry: Registry, name: str, history: History, first: dt.date, last: dt.date) -> list[Strategy]:
     """List the three strategies with their results. All begin with the champion of the first day.
 
     Raises:
-        SpecError: the dataset's task is not binary. A retry cannot help.
         DataError: there was no champion on the first day. A retry cannot help.
     """
     versions = {str(version.version): version for version in registry.list_versions(name)}
@@ -229,23 +205,28 @@ def list_strategies(registry: Registry, name: str, history: History, first: dt.d
 
 
 def score_week(
-    days: Days, frame: pd.DataFrame, label: str, strategies: Sequence[Strategy], scorers: Mapping[str, Scorer]
+    days: Days,
+    frame: pd.DataFrame,
+    label: str,
+    strategies: Sequence[Strategy],
+    scorers: Mapping[str, Scorer],
+    metric: PrimaryMetric = AUC,
 ) -> Week | None:
-    """Score each day of a week by the version that served on it; None where all labels of the week are the same."""
-    labels = frame[label].to_numpy(dtype=bool)
-    if labels.all() or not labels.any():
-        log.warning("%s: all %d labels are the same, so the week is left out", days, len(labels))
-        return None
+    """Score each day of a week by the version that served on it; None where the metric cannot be computed."""
+    labels = frame[label]
     row_days = pd.to_datetime(frame[PARTITION]).dt.date
     row_versions = {strategy.name: [strategy.find_version_on(day) for day in row_days] for strategy in strategies}
     served_versions = {version for versions in row_versions.values() for version in versions}
-    scores = {version: np.asarray(scorers[version](frame)) for version in served_versions}
-    auc = {
-        name: float(roc_auc_score(labels, [scores[version][row] for row, version in enumerate(versions)]))
-        for name, versions in row_versions.items()
-    }
-    log.info("%s: %d rows, scored by %d versions", days, len(labels), len(scores))
-    return Week(days, len(labels), auc)
+    rows = {version: metric.measure_rows(labels, scorers[version](frame)) for version in served_versions}
+    values = {}
+    for name, versions in row_versions.items():
+        value = metric.combine(labels, np.asarray([rows[version][row] for row, version in enumerate(versions)]))
+        if value is None:
+            log.warning("%s: all %d labels are the same, so the week is left out", days, len(labels))
+            return None
+        values[name] = value
+    log.info("%s: %d rows, scored by %d versions", days, len(labels), len(rows))
+    return Week(days, len(labels), values)
 
 
 def _list_week_spans(days: Sequence[dt.date]) -> Iterator[Days]:

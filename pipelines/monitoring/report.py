@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.monitoring.drift import Decision, Finding, Policy, alarms
+from pipelines.evaluation.statistics.estimate import Estimate
+from pipelines.monitoring.drift import Decision, Finding, Measure, Policy, alarms
 from pipelines.monitoring.drift.counts import Array, Column, Counts
 from pipelines.monitoring.profiles.record import ReferenceRecord
 from pipelines.monitoring.windows import ComparedWindow, measure_days
@@ -23,6 +24,8 @@ MAX_COLUMNS, MAX_BINS, MAX_DISTRIBUTIONS = 30, 24, 4
 """Largest numbers of columns in the heat map, of bins in a distribution, and of distributions in the report."""
 MAX_CHARACTERS = 32
 """Largest number of characters of a name or a value in a chart; the table of the page shows all characters."""
+MAX_CLASSES = 8
+"""Largest number of classes whose performance is drawn."""
 HEAT_MAX = 2.0
 """The end of the color scale of the heat map: an effect that is this many times its bound."""
 _SCORE = "score"
@@ -52,6 +55,8 @@ def write_report(folder: Path, history: DriftHistory) -> Path:
             "bins": _draw_distributions(history, order),
             "performance": _draw_performance(history),
         }
+        if history.windows[-1].classes:
+            pictures["classes"] = _draw_classes(history.windows)
         paths = [save_figure(temporary / f"{name}.png", figure) for name, figure in pictures.items()]
         rows = sorted(
             (_build_table_row(finding, decision, history.policy) for finding in last_window.result.findings),
@@ -202,12 +207,14 @@ def _draw_performance(history: DriftHistory) -> Any:
         )
     mean_axis.legend(frameon=False, ncols=2)
     mean_axis.set_title("Scores and labels of each window", loc="left", fontsize=10)
-    for measure, color, label in (
+    shown_measures: tuple[tuple[Measure, str, str], ...] = (
         ("auc", CHAMPION_COLOR, "AUC"),
         ("estimated_auc", CANDIDATE_COLOR, "AUC estimated from scores"),
         ("mae", CHAMPION_COLOR, "mean absolute error"),
-    ):
-        _draw_band(performance_axis, history.windows, measure, color, label)
+        ("estimated_mae", CANDIDATE_COLOR, "mean absolute error, estimated without labels"),
+    )
+    for measure, color, label in shown_measures:
+        _draw_band(performance_axis, [window.performance.get(measure) for window in history.windows], color, label)
     holdout_metrics = measure_days(history.record.holdout, history.policy)
     names: dict[Any, str] = {"auc": "AUC", "mae": "mean absolute error"}
     for shown_measure, name in names.items():
@@ -218,6 +225,31 @@ def _draw_performance(history: DriftHistory) -> Any:
     performance_axis.legend(frameon=False, ncols=3)
     performance_axis.set_title("Performance, with its intervals", loc="left", fontsize=10)
     _label_days(performance_axis, days)
+    return figure
+
+
+def _draw_classes(windows: Sequence[ComparedWindow]) -> Any:
+    """Draw the recall of each class: measured where labels are known, and estimated with its interval."""
+    columns = list(dict.fromkeys(column for window in windows for column, _ in window.classes if "/" in column))
+    shown_columns = columns[:MAX_CLASSES]
+    figure, axes = plt.subplots(
+        len(shown_columns),
+        1,
+        figsize=(12, 1.2 + 1.9 * len(shown_columns)),
+        layout="constrained",
+        sharex=True,
+        squeeze=False,
+    )
+    shown_measures: tuple[tuple[Measure, str, str], ...] = (
+        ("recall", CHAMPION_COLOR, "recall"),
+        ("estimated_recall", CANDIDATE_COLOR, "recall, estimated without labels"),
+    )
+    for axis, column in zip(axes[:, 0], shown_columns, strict=True):
+        for measure, color, label in shown_measures:
+            _draw_band(axis, [window.classes.get((column, measure)) for window in windows], color, label)
+        axis.set_title(_shorten(column.partition("/")[2]), loc="left", fontsize=10)
+    axes[0, 0].legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1))
+    _label_days(axes[-1, 0], [window.day for window in windows])
     return figure
 
 
@@ -233,10 +265,11 @@ def _compute_mean(window: ComparedWindow, name: str, record: ReferenceRecord) ->
     return float(counts.total @ middles / counts.total.sum())
 
 
-def _draw_band(axis: Axes, windows: Sequence[ComparedWindow], measure: Any, color: str, label: str) -> None:
-    positions = [position for position, window in enumerate(windows) if measure in window.performance]
-    estimates = [windows[position].performance[measure] for position in positions]
-    if positions:
-        low, high = [estimate.low for estimate in estimates], [estimate.high for estimate in estimates]
+def _draw_band(axis: Axes, estimates: Sequence[Estimate | None], color: str, label: str) -> None:
+    """Draw the estimates of the windows with their intervals; a window without one is left out."""
+    points = [(position, estimate) for position, estimate in enumerate(estimates) if estimate]
+    if points:
+        positions = [position for position, _ in points]
+        low, high = [estimate.low for _, estimate in points], [estimate.high for _, estimate in points]
         axis.fill_between(positions, low, high, color=color, alpha=0.15)
-        axis.plot(positions, [estimate.value for estimate in estimates], color=color, label=label)
+        axis.plot(positions, [estimate.value for _, estimate in points], color=color, label=label)

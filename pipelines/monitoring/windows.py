@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 
 from pipelines.errors import DataError
 from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.monitoring.drift import Finding, Measure, Policy, WindowResult, columns, performance, seasonal
+from pipelines.monitoring.class_windows import (
+    Performances,
+    estimate_class_days,
+    find_class_losses,
+    measure_class_days,
+)
+from pipelines.monitoring.drift import Finding, Measure, Policy, WindowResult, columns, numbers, performance, seasonal
 from pipelines.monitoring.drift.counts import Array, Column, Counts, Kind
 from pipelines.monitoring.drift.performance import Performance
 from pipelines.monitoring.profiles.profile import Profile
@@ -40,6 +46,8 @@ class ComparedWindow:
     computed is left out."""
     result: WindowResult
     """The findings."""
+    classes: Performances = field(default_factory=dict)
+    """The performance of each class of a multiclass model, measured and estimated."""
 
 
 def compare_windows(
@@ -69,7 +77,7 @@ def compare_windows(
     for day, profile in days.items():
         if profile.reference != record.reference.digest:
             raise DataError(f"the profile of {day} belongs to another reference.", "Run `profile` for that day again.")
-    holdout = _measure_holdout(record, policy)
+    holdout = _Holdout.measure(record, policy)
     feature_names = [number.name for number in record.reference.numbers]
     feature_names += [category.name for category in record.reference.categories]
     importances = weights if any(weights.values()) else {name: 1 / len(feature_names) for name in feature_names}
@@ -100,7 +108,7 @@ def _compare_window(
     last: dt.date,
     window: ProfilesByDay,
     labelled_days: ProfilesByDay,
-    holdout: Mapping[Measure, Performance],
+    holdout: _Holdout,
     weights: Mapping[str, float],
     policy: Policy,
 ) -> ComparedWindow:
@@ -108,29 +116,40 @@ def _compare_window(
         *_build_feature_columns(record, window, weights),
         *_build_score_and_label_columns(record, window, labelled_days),
     )
-    measured_performance = _measure_window(record, labelled_days, policy) if holdout else {}
-    estimated_performance = _estimate_from_scores(record, window, policy) if holdout else {}
+    measured_performance = _measure_window(record, labelled_days, policy) if holdout.metrics else {}
+    estimated_performance = _estimate_from_scores(record, window, policy) if holdout.metrics else {}
+    measured_classes = measure_class_days(labelled_days, policy)
+    estimated_classes = estimate_class_days(window, policy)
+    measured_losses = [
+        *performance.find_losses(measured_performance, holdout.metrics),
+        *find_class_losses(measured_classes, holdout.classes),
+    ]
     losses = (
-        *_drop_effects_of_few_labels(
-            performance.find_losses(measured_performance, holdout),
-            labelled_days,
-            policy,
-        ),
-        *performance.find_losses(estimated_performance, holdout),
+        *_drop_effects_of_few_labels(measured_losses, labelled_days, policy),
+        *performance.find_losses(estimated_performance, holdout.metrics),
+        *find_class_losses(estimated_classes, holdout.classes),
     )
     rows = sum(profile.rows for profile in window.values())
     result = columns.summarize_window(last.isoformat(), rows, compared_columns, losses)
-    return ComparedWindow(last, compared_columns, {**measured_performance, **estimated_performance}, result)
+    metrics = {**measured_performance, **estimated_performance}
+    return ComparedWindow(last, compared_columns, metrics, result, {**measured_classes, **estimated_classes})
 
 
-def _measure_holdout(record: ReferenceRecord, policy: Policy) -> dict[Measure, Performance]:
-    """Measure the performance of the holdout, and estimate it from its scores; empty where it has no labels."""
-    measured_performance = measure_days(record.holdout, policy)
-    return (
-        {**measured_performance, **_estimate_from_scores(record, record.holdout, policy)}
-        if measured_performance
-        else {}
-    )
+@dataclass(frozen=True)
+class _Holdout:
+    """The performance on the holdout, measured and estimated from its scores."""
+
+    metrics: Mapping[Measure, Performance]
+    """Empty where the holdout has no labels."""
+    classes: Performances
+    """Empty where the model is not multiclass."""
+
+    @classmethod
+    def measure(cls, record: ReferenceRecord, policy: Policy) -> _Holdout:
+        metrics, classes = measure_days(record.holdout, policy), measure_class_days(record.holdout, policy)
+        if metrics:
+            metrics |= _estimate_from_scores(record, record.holdout, policy)
+        return cls(metrics, {**classes, **estimate_class_days(record.holdout, policy)})
 
 
 def _measure_window(
@@ -147,12 +166,12 @@ def _measure_window(
 
 
 def _estimate_from_scores(record: ReferenceRecord, days: ProfilesByDay, policy: Policy) -> dict[Measure, Performance]:
-    """Estimate the performance without labels, from scores that are calibrated by the holdout's labels.
+    """Estimate the performance without labels: from scores that are calibrated by the holdout's labels.
 
-    Empty for a regression, whose scores are no probabilities.
+    In a regression, from the errors that the models of the reference estimate; empty where there are no such models.
     """
     if record.reference.target:
-        return {}
+        return _estimate_errors(days, policy)
     holdout = list(record.holdout.values())
     counts = _stack_joint_counts(holdout).sum(axis=0)
     probabilities = performance.calibrate_scores(counts, _compute_bin_scores(holdout))
@@ -164,7 +183,15 @@ def _measure_errors(profiles: Sequence[Profile], policy: Policy) -> dict[Measure
     """Measure the mean absolute error of a regression; each profile has rows with score and label."""
     columns = [profile.errors for profile in profiles if profile.errors]
     rows, absolute, squared = np.asarray([(*column.counts, *column.sums) for column in columns]).T
-    return performance.measure_errors(rows, absolute, squared, policy.alpha)
+    return numbers.measure_errors(rows, absolute, squared, policy.alpha)
+
+
+def _estimate_errors(days: ProfilesByDay, policy: Policy) -> dict[Measure, Performance]:
+    columns = [profile.losses for profile in days.values() if profile.losses and sum(profile.losses.counts)]
+    if not columns:
+        return {}
+    rows = np.asarray([column.counts[0] for column in columns], dtype=np.float64)
+    return numbers.estimate_errors(rows, np.asarray([column.sums for column in columns]), policy.alpha)
 
 
 def _drop_effects_of_few_labels(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
@@ -20,21 +23,52 @@ PACKAGES = ("mlflow", "xgboost-cpu", "pandas", "numpy", "pyarrow")
 
 def log_package(candidate: Candidate) -> str:
     """Log the candidate as a model of MLflow's active run; return the model's address."""
-    scores: Any = pd.Series([0.5], name="score")
-    if candidate.dataset.task == "multiclass":  # the signature then names the classes
-        scores = candidate.dataset.load_model(candidate.folder).score(candidate.example)
-    with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
-        info = mlflow.pyfunc.log_model(
-            name=candidate.dataset.name,
-            python_model=str(candidate.dataset.find_file("serving.py")),
-            model_config={"module": candidate.dataset.import_module("model").__name__},
-            artifacts={"model": str(candidate.folder)},
-            code_paths=[str(_copy_code(candidate.dataset, Path(folder)))],
-            signature=mlflow.models.infer_signature(candidate.example, scores),
-            input_example=candidate.example,
-            pip_requirements=[f"{package}=={installed_version(package)}" for package in PACKAGES],
-        )
+    with _list_arguments(candidate.dataset, candidate.folder, candidate.example) as arguments:
+        info = mlflow.pyfunc.log_model(name=candidate.dataset.name, **arguments)
     return str(info.model_uri)
+
+
+def save_package(dataset: Dataset, folder: Path, example: pd.DataFrame, path: Path) -> None:
+    """Save the package of a trained model to the folder `path`, without a server.
+
+    Args:
+        dataset: of the model.
+        folder: folder of the model's files.
+        example: a few feature rows.
+        path: folder to write; it must not exist.
+    """
+    with _list_arguments(dataset, folder, example) as arguments:
+        mlflow.pyfunc.save_model(path=str(path), **arguments)
+
+
+@contextmanager
+def _list_arguments(dataset: Dataset, folder: Path, example: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield MLflow's arguments for a package; the code that they name exists until the block ends."""
+    scores: Any = pd.Series([0.5], name="score")
+    if dataset.task != "binary":  # a frame's signature names the classes or quantiles
+        example_scores = dataset.load_model(folder).score(example)
+        scores = example_scores if isinstance(example_scores, pd.DataFrame) else scores
+    with tempfile.TemporaryDirectory(prefix="leeway-") as code, _write_no_bytecode():
+        yield {
+            "python_model": str(dataset.find_file("serving.py")),
+            "model_config": {"module": dataset.import_module("model").__name__},
+            "artifacts": {"model": str(folder)},
+            "code_paths": [str(_copy_code(dataset, Path(code)))],
+            "signature": mlflow.models.infer_signature(example, scores),
+            "input_example": example,
+            "pip_requirements": [f"{package}=={installed_version(package)}" for package in PACKAGES],
+        }
+
+
+@contextmanager
+def _write_no_bytecode() -> Iterator[None]:
+    """Let imports write no bytecode while the block runs. MLflow imports serving.py from the folder that it logs."""
+    before = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
 
 
 def _copy_code(dataset: Dataset, folder: Path) -> Path:

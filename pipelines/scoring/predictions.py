@@ -5,33 +5,35 @@ Both tables have one row for each key and model version. A write replaces the ro
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
+from pipelines.partitions import Partition, check_partition
 from pipelines.system.log import log
 
 SCORE, MODEL, VERSION, SCORED_AT, LABEL = "score", "model_name", "model_version", "scored_at", "label"
 T = TypeVar("T")
 
 
-def require_published(lake: Lake, dataset: Dataset, day: dt.date) -> None:
-    """Check that the day has rows to score.
+def require_published(lake: Lake, dataset: Dataset, day: Partition) -> None:
+    """Check that the partition has rows to score.
 
     Raises:
-        SpecError: the dataset has no label, so there is nothing to predict. A retry cannot help.
+        SpecError: the dataset has no label, so there is nothing to predict, or partitions of another unit. A retry
+            cannot help.
         DataError: the day is not published. A retry helps once it is.
     """
     if not dataset.label:
         raise SpecError(f"the dataset {dataset.name} has no label: there is nothing to predict.")
+    check_partition(dataset, day)
     if not lake.count_rows_of_days(dataset.published, [day]):
         raise DataError(f"{dataset.published} has no partition {day}.", "Publish it first: `ingest`, then `validate`.")
 
 
-def repeat_until_current(lake: Lake, tables: Sequence[str], day: dt.date, work: Callable[[], T]) -> T:
+def repeat_until_current(lake: Lake, tables: Sequence[str], day: Partition, work: Callable[[], T]) -> T:
     """Run `work`, and run it again if another process rewrote the day in one of the tables in the meantime.
 
     If two processes work on one day, the one that ends last has read the newest rows, so no results of older rows

@@ -22,11 +22,11 @@ from pipelines.errors import DataError
 from pipelines.feature_files import FILE_NAME
 from pipelines.features import building, engines
 from pipelines.lake import Commit, Lake
+from pipelines.partitions import Partition, get_date
 from pipelines.registry.lifecycle import find_champion_as_of
 from pipelines.registry.versions import Registry, read_as_of
-from pipelines.score_columns import PREDICTED
-from pipelines.scored_rows import append_scores, list_score_fields
-from pipelines.scoring.predictions import MODEL, SCORE, SCORED_AT, VERSION
+from pipelines.scored_rows import append_scores, list_score_fields, list_stored_scores
+from pipelines.scoring.predictions import MODEL, SCORED_AT, VERSION
 from pipelines.settings import settings
 from pipelines.system.duckdb_session import make_spill_folder
 from pipelines.window import DAY, Days
@@ -36,7 +36,7 @@ Scorer = Callable[[pd.DataFrame], Any]
 probability of each class."""
 
 
-def choose_version(registry: Registry, name: str, number: str, day: dt.date) -> ModelVersion | None:
+def choose_version(registry: Registry, name: str, number: str, day: Partition) -> ModelVersion | None:
     """Choose the version of model `name` that scores the day.
 
     Returns:
@@ -49,14 +49,14 @@ def choose_version(registry: Registry, name: str, number: str, day: dt.date) -> 
     """
     if number:
         return registry.get_version(name, number)
-    champion = registry.find_champion(name)
-    if champion is None or read_as_of(champion) <= day:
+    champion, first_day = registry.find_champion(name), get_date(day)
+    if champion is None or read_as_of(champion) <= first_day:
         return champion
-    return find_champion_as_of(registry, name, day + DAY)
+    return find_champion_as_of(registry, name, first_day + DAY)
 
 
 @contextmanager
-def score_day(lake: Lake, dataset: Dataset, day: dt.date, scorer: Scorer) -> Iterator[Path]:
+def score_day(lake: Lake, dataset: Dataset, day: Partition, scorer: Scorer) -> Iterator[Path]:
     """Write a Parquet file with key, features, label and score of each row of the day; remove it after the block.
 
     The features come from the same expression as in `preprocess`. Memory use does not grow with the day.
@@ -76,7 +76,7 @@ def score_day(lake: Lake, dataset: Dataset, day: dt.date, scorer: Scorer) -> Ite
 
 
 @contextmanager
-def read_features(lake: Lake, dataset: Dataset, day: dt.date) -> Iterator[Iterator[pd.DataFrame]]:
+def read_features(lake: Lake, dataset: Dataset, day: Partition) -> Iterator[Iterator[pd.DataFrame]]:
     """Read the features of the day in batches, in the same order of rows as `score_day`.
 
     Yields:
@@ -87,7 +87,7 @@ def read_features(lake: Lake, dataset: Dataset, day: dt.date) -> Iterator[Iterat
 
 
 @contextmanager
-def read_rows(lake: Lake, dataset: Dataset, day: dt.date) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+def read_rows(lake: Lake, dataset: Dataset, day: Partition) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
     """Read key, features and label of each row of the day, sorted by key, in batches.
 
     Yields:
@@ -97,8 +97,8 @@ def read_rows(lake: Lake, dataset: Dataset, day: dt.date) -> Iterator[tuple[pa.S
         lake.open_files(dataset.published, day, day) as (paths, columns),
         engines.open_engine("duckdb", paths, columns) as engine,
     ):
-        schema = building.build_feature_schema(dataset, columns)
-        yield schema, (batch.cast(schema) for batch in engine(partial(_build_features, dataset), Days(day, day)))
+        schema, days = building.build_feature_schema(dataset, columns), Days(get_date(day), get_date(day))
+        yield schema, (batch.cast(schema) for batch in engine(partial(_build_features, dataset), days))
 
 
 @contextmanager
@@ -111,7 +111,9 @@ def report_missing_features(dataset: Dataset) -> Iterator[None]:
         raise DataError(message, "Score with the code that trained it, or train again.") from None
 
 
-def store_scores(lake: Lake, dataset: Dataset, day: dt.date, file: Path, version: ModelVersion) -> tuple[Commit, Path]:
+def store_scores(
+    lake: Lake, dataset: Dataset, day: Partition, file: Path, version: ModelVersion
+) -> tuple[Commit, Path]:
     """Replace the predictions of the version for the day by the scores in the file. Idempotent.
 
     The file moves to LEEWAY_HOME/scored/DATASET/MODEL/VERSION, where the step `profile` reads it.
@@ -122,7 +124,7 @@ def store_scores(lake: Lake, dataset: Dataset, day: dt.date, file: Path, version
     model = {MODEL: str(version.name), VERSION: str(version.version)}
     constants = {**model, SCORED_AT: dt.datetime.now(dt.UTC)}
     with pq.ParquetFile(file) as parquet:
-        names = [*dataset.key, *([PREDICTED] if dataset.task == "multiclass" else []), SCORE]
+        names = [*dataset.key, *list_stored_scores(dataset)]
         schema = _build_prediction_schema(parquet.schema_arrow, names)
         batches = (
             _append_constants(batch.select(names), schema, constants) for batch in parquet.iter_batches(columns=names)
@@ -158,7 +160,10 @@ def _append_score(dataset: Dataset, rows: pa.RecordBatch, scorer: Scorer) -> pa.
         raise DataError(
             f"the model's score is not a number for {invalid_rows} of {len(values)} rows.", "Nothing was written."
         )
-    scored_rows = append_scores(dataset, rows.select([dataset.label]).to_pandas(), scores)
+    try:
+        scored_rows = append_scores(dataset, rows.select([dataset.label]).to_pandas(), scores)
+    except ValueError as error:
+        raise DataError(f"{error}.", "Nothing was written.") from None
     for field in list_score_fields(dataset):
         rows = rows.append_column(field, pa.array(scored_rows[field.name], field.type, from_pandas=True))
     return rows

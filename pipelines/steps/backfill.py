@@ -1,20 +1,20 @@
-"""Ingest and validate every unpublished partition between two days, in one process.
+"""Ingest and validate every unpublished partition of a range, in one process.
 
-The steps `ingest` and `validate` run for each day, in this process. A refused partition does not stop the others; the
+The steps `ingest` and `validate` run for each partition. A refused partition does not stop the others; the
 run fails at the end and names the refused ones. Idempotent: published partitions are skipped, unless one of their files
 is lost; with `include_published` they are ingested again, and published if their rows changed.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pipelines import params
 from pipelines.contract import Result, Spec
 from pipelines.dataset import Dataset, load_dataset
 from pipelines.errors import DataError, InvalidError, SpecError, describe_refusals
+from pipelines.partitions import Partition, PartitionKey, check_partition, get_date, get_last_day, list_range
 from pipelines.settings import settings
 from pipelines.steps import ingest, validate
 from pipelines.system.log import log
@@ -30,11 +30,11 @@ class BackfillSpec(Spec):
     """Which partitions to publish."""
 
     dataset: str
-    """Dataset whose days are published."""
-    first: dt.date
-    """First day (YYYY-MM-DD)."""
-    last: dt.date
-    """Last day, included."""
+    """Dataset whose partitions are published."""
+    first: PartitionKey
+    """First partition: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), as the dataset has."""
+    last: PartitionKey
+    """Last partition, included."""
     include_published: bool = False
     """Also ingest days that are published already, for example after a correction of the source."""
     allow_shrink: bool | None = None
@@ -60,24 +60,27 @@ class BackfillResult(Result):
 
 
 def run(spec: BackfillSpec) -> BackfillResult:
-    """Publish every day from `first` to `last`.
+    """Publish every partition from `first` to `last`.
 
     Raises:
-        SpecError: `last` is before `first`. A retry cannot help.
+        SpecError: `last` is before `first`, or they are not of the dataset's unit. A retry cannot help.
         DataError: some partitions were refused, or are not in the source; the others are published. A retry cannot
             help.
     """
     from pipelines.lake import Lake
 
-    days, dataset, lake = Days(spec.first, spec.last), load_dataset(spec.dataset), Lake.open()
-    if not len(days):
+    dataset, lake = load_dataset(spec.dataset), Lake.open()
+    check_partition(dataset, spec.first, "first")
+    check_partition(dataset, spec.last, "last")
+    days = list_range(spec.first, spec.last)
+    if not days:
         raise SpecError(f"last ({spec.last}) is before first ({spec.first}).")
     source = dataset.open_source()
-    source_days = list(days) if spec.on_absent == "fail" else source.list_partitions(days)
+    source_days = days if spec.on_absent == "fail" else _list_source_partitions(source, days)
     already_published = set() if spec.include_published else _list_published_days(lake, dataset, source_days)
     days_to_publish = [day for day in source_days if day not in already_published]
-    changed = _publish_days(dataset, source, days_to_publish, spec.allow_shrink)
-    has_any_day = any(day in days for day in lake.count_rows_by_day(dataset.published))
+    changed = _publish_days(lake, dataset, source, days_to_publish, _build_validate_spec(spec))
+    has_any_day = not lake.count_rows_by_partition(dataset.published, dataset.partition).keys().isdisjoint(days)
     return BackfillResult(
         published=len(days_to_publish),
         changed=changed,
@@ -87,35 +90,50 @@ def run(spec: BackfillSpec) -> BackfillResult:
     )
 
 
-def _list_published_days(lake: Lake, dataset: Dataset, days: Sequence[dt.date]) -> set[dt.date]:
+def _list_source_partitions(source: Source, partitions: Sequence[Partition]) -> list[Partition]:
+    """List those of `partitions` that the source has."""
+    days = Days(get_date(partitions[0]), get_last_day(partitions[-1]))
+    return sorted(set(source.list_partitions(days)).intersection(partitions))
+
+
+def _list_published_days(lake: Lake, dataset: Dataset, days: Sequence[Partition]) -> set[Partition]:
     """Return those of `days` that are published, without those of which a file is lost."""
-    published_days = lake.count_rows_by_day(dataset.published).keys() & set(days)
+    published_days = lake.count_rows_by_partition(dataset.published, dataset.partition).keys() & set(days)
     lost_days = lake.find_lost_days(dataset.published, published_days)
     if lost_days:
         log.warning(
-            "%s: files of %d published days are lost, and written again, the first of %s",
-            *(dataset.published, len(lost_days), min(lost_days)),
+            "%s: files of %d published %ss are lost, and written again, the first of %s",
+            *(dataset.published, len(lost_days), dataset.partition, min(lost_days)),
         )
     return published_days - lost_days
 
 
-def _validate_day(values: dict[str, Any]) -> bool:
-    """Validate a day with the parameters of params.yaml; return whether the published rows changed."""
-    return validate.run(validate.ValidateSpec.parse(values, "validate")).changed
+def _build_validate_spec(spec: BackfillSpec) -> validate.ValidateSpec:
+    """Build the spec of the validation of a day, with the parameters of params.yaml; each day replaces `partition`."""
+    values = params.load_section(settings().project, "validate") | {"dataset": spec.dataset, "partition": spec.first}
+    values |= {} if spec.allow_shrink is None else {"allow_shrink": spec.allow_shrink}
+    return validate.ValidateSpec.parse(values, "validate")
 
 
-def _publish_days(dataset: Dataset, source: Source, days: Sequence[dt.date], allow_shrink: bool | None) -> int:
+def _publish_days(
+    lake: Lake, dataset: Dataset, source: Source, days: Sequence[Partition], validate_spec: validate.ValidateSpec
+) -> int:
     """Ingest and validate the days; return for how many of them the published rows changed."""
-    changed, refusals = 0, dict[dt.date, InvalidError]()
-    values = params.load_section(settings().project, "validate")
-    values |= {} if allow_shrink is None else {"allow_shrink": allow_shrink}
-    for day in track_progress(days, len(days), f"{dataset.name}: ingest, validate"):
-        try:
-            ingest.stage_partition(dataset, source, day)
-            changed += _validate_day(values | {"dataset": dataset.name, "partition": day})
-        except InvalidError as error:
-            refusals[day] = error
-            log.error("%s", error)
+    from pipelines.validation import datadocs
+
+    changed, refusals = 0, dict[Partition, InvalidError]()
+    try:
+        for day in track_progress(days, len(days), f"{dataset.name}: ingest, validate"):
+            try:
+                ingest.stage_partition(dataset, source, day, lake)
+                spec = validate_spec.model_copy(update={"partition": day})
+                changed += validate.validate_partition(spec, lake, updates_indexes=False).changed
+            except InvalidError as error:
+                refusals[day] = error
+                log.error("%s", error)
+    finally:
+        if days:  # once: an index takes longer the more partitions it has
+            datadocs.update_indexes(dataset.name)
     if refusals:
         count = f"{len(refusals)} of {len(days)} partitions were not published"
         raise DataError(f"{count}: {describe_refusals(refusals)}", "The others were published.")

@@ -5,11 +5,11 @@ Idempotent: equal rows and versions give equal files.
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
 
 from pipelines.contract import Result, Spec
 from pipelines.dataset import load_dataset
+from pipelines.partitions import PartitionKey
 from pipelines.system.log import log
 
 
@@ -20,8 +20,8 @@ class BatchSpec(Spec):
     """Dataset whose published table holds the partition."""
     model_name: str
     """Registered model."""
-    partition: dt.date
-    """Day to score (YYYY-MM-DD)."""
+    partition: PartitionKey
+    """Partition to score: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), as the dataset has."""
     version: str = ""
     """Version to score with; empty: the version that the step `score` would choose."""
     folder: Path

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from pipelines.contract import Result, Spec
+from pipelines.errors import SpecError
 from pipelines.monitoring.drift import Policy
 from pipelines.monitoring.drift.finding import PERFORMANCE
 from pipelines.settings import settings
 from pipelines.system.log import log
+from pipelines.window import Days
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -101,14 +103,19 @@ def run(spec: DriftSpec) -> DriftResult:
     """Decide on the day, and write the findings to the table `drift_results`.
 
     Raises:
+        SpecError: the dataset has partitions by month. A retry cannot help.
         DataError: there is no such version, it has no reference, or its profiles belong to another reference. A retry
             cannot help.
         ServiceError: MLflow does not answer. A retry can help.
         ConflictError: other processes kept writing to the table. A retry can help.
     """
+    from pipelines.dataset import load_dataset
     from pipelines.registry.versions import Registry
     from pipelines.scoring import scores
 
+    if load_dataset(spec.dataset).partition == "month":
+        reason = "the variance between months cannot be estimated from the few months of a training"
+        raise SpecError(f"{spec.dataset} has partitions by month, and drift is found by days: {reason}.")
     registry = Registry.open()
     version = scores.choose_version(registry, spec.model_name, spec.version, spec.partition)
     if version is None:
@@ -137,13 +144,16 @@ def _add_training_request(spec: DriftSpec, result: DriftResult, version: ModelVe
 
 def _requests_training(spec: DriftSpec, result: DriftResult) -> bool:
     """Return whether the result is drift that requests a training."""
-    is_relevant = spec.retrain_on == "any" or PERFORMANCE in result.drifted_columns
+    names = [column.partition("/")[0] for column in result.drifted_columns]
+    is_relevant = spec.retrain_on == "any" or PERFORMANCE in names
     return result.outcome == "drift" and is_relevant
 
 
 def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> DriftResult:
     """Compare the windows up to the day; write the findings and the page, and return the decision."""
-    from pipelines.monitoring import drift, windows
+    from pipelines.dataset import load_dataset
+    from pipelines.lake import Lake
+    from pipelines.monitoring import day_status, drift, windows
     from pipelines.monitoring.profiles.record import load_record
     from pipelines.monitoring.profiles.table import Profiles
     from pipelines.registry.artifacts import download_importance
@@ -156,11 +166,14 @@ def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
     record = load_record(registry, version)
     table = Profiles.open()
     first_day = max(read_as_of(version), spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2))
-    refused_days = _list_refused_days(spec, first_day)
-    profiles = table.read_window(first_day, spec.partition, spec.model_name, number)
+    lake, dataset = Lake.open(), load_dataset(spec.dataset)
+    refused_days = day_status.list_refused_days(lake, dataset, Days(first_day, spec.partition))
+    all_profiles = table.read_window(first_day, spec.partition, spec.model_name, number)
+    profiles = day_status.select_complete_days(lake, dataset, all_profiles, spec.model_name, number)
+    incomplete_days = all_profiles.keys() - profiles.keys()
     # A day may have been scored and then refused, with its published rows removed (`withdraw` of `validate`).
     profiles = {day: profile for day, profile in profiles.items() if day not in refused_days}
-    if result := _explain_incomplete_window(spec, number, profiles, refused_days, table):
+    if result := _explain_incomplete_window(spec, number, profiles, refused_days, incomplete_days, table):
         return result
     weights = download_importance(registry, version)
     compared_windows = list(
@@ -176,28 +189,12 @@ def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
     return result
 
 
-def _list_refused_days(spec: DriftSpec, first_day: dt.date) -> set[dt.date]:
-    """List the days that failed validation and are not published: they will not be scored until their data change.
-
-    A day that passed its validation is not in the list, even if it is not published yet.
-    """
-    from pipelines.dataset import load_dataset
-    from pipelines.lake import Lake
-    from pipelines.validation.results_table import ResultsTable
-
-    lake, dataset = Lake.open(), load_dataset(spec.dataset)
-    rows = ResultsTable(lake).read_newest(dataset.name, first_day, spec.partition)
-    failed_days = {row["date"] for row in rows if not row["success"] and row["severity"] != "info"}
-    if not failed_days:
-        return set()
-    return failed_days - lake.count_rows_of_days(dataset.published, sorted(failed_days)).keys()
-
-
 def _explain_incomplete_window(
     spec: DriftSpec,
     version: str,
     profiled_days: Collection[dt.date],
     refused_days: Collection[dt.date],
+    incomplete_days: Collection[dt.date],
     table: Profiles,
 ) -> DriftResult | None:
     """Return an undecided result if a day of the window has no profile by this version, and was not refused.
@@ -208,8 +205,8 @@ def _explain_incomplete_window(
     days_without_profile = [day for day in window if day not in profiled_days and day not in refused_days]
     if not days_without_profile:
         return None
-    first_profiled_day = min(profiled_days, default=spec.partition)
-    scored_days = table.find_scored_days(window[0], spec.partition, spec.model_name)
+    first_profiled_day = min([*profiled_days, *incomplete_days], default=spec.partition)
+    scored_days = table.find_scored_days(window[0], spec.partition, spec.model_name).difference(incomplete_days)
     missing_days = [day for day in days_without_profile if day >= first_profiled_day and day not in scored_days]
     if missing_days:
         more = f" and {len(missing_days) - 1} more" * (len(missing_days) > 1)

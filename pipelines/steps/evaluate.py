@@ -6,12 +6,13 @@ reference.json for profiles. Idempotent: the same model on the same holdout is r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
+from pipelines.code_files import PARAMS_FILE, find_project, get_model_file
 from pipelines.contract import Result, Spec
 from pipelines.errors import DataError
 from pipelines.monitoring.profiles import Policy
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
     from pipelines.dataset import Dataset, TrainedModel
     from pipelines.evaluation.metrics import Array
-    from pipelines.evaluation.tables import Table
-
-    Measurements = tuple[dict[str, float], dict[str, Table]]
 
 
 SHOWN_METRICS = {
@@ -60,7 +58,8 @@ class EvaluateSpec(Spec):
     reference: Policy = Policy()
     """How to choose the bins for profiles of the rows that the model will score."""
     lock: Path = Path("dvc.lock")
-    """dvc.lock of the run. If it exists, the version's lineage has its digest."""
+    """dvc.lock of the run; of PROJECT/models/NAME, that of the project. If it exists, the version's lineage has its
+    digest."""
     lineage: dict[str, str] = Field(default_factory=dict)
     """More tags for the version: the job's ARN, the DAG run, the costs. Costs also become metrics of the run."""
 
@@ -94,6 +93,7 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
     """
     from pipelines.classes import tabulate_scores
     from pipelines.feature_files import load_dataset_of_features
+    from pipelines.score_columns import SCORE
     from pipelines.scored_rows import append_scores
     from pipelines.system import s3
     from pipelines.system.files import replace_folder, sha256
@@ -105,6 +105,8 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
         model = dataset.load_model(folder)
         scores = _score(model, holdout)
         score_columns = tabulate_scores(scores).set_index(holdout.index)
+        if dataset.task == "regression":
+            score_columns[SCORE] = _split_quantiles(scores)
         metrics = _write_metrics(dataset, model, holdout.join(score_columns), train[dataset.label], output)
         predictions = holdout[[*dataset.key, dataset.label]].join(score_columns)
         predictions.to_parquet(output / "predictions.parquet")
@@ -130,76 +132,39 @@ def _score(model: TrainedModel, rows: pd.DataFrame) -> Any:
         ) from None
 
 
+def _split_quantiles(scores: Any) -> Array:
+    """Return the score of each row of a regression: of a model of quantiles, the median."""
+    from pipelines.classes import split_quantiles
+
+    try:
+        return split_quantiles(scores)[0]
+    except ValueError as error:
+        raise DataError(f"{error}.", "Correct `score` of the model.") from None
+
+
 def _write_metrics(
     dataset: Dataset, model: TrainedModel, scored_rows: pd.DataFrame, train_labels: pd.Series[Any], output: Path
 ) -> dict[str, float]:
     """Compute the metrics; write them and the curves to `output`, the curves as tables and as a figure."""
     from pipelines.classes import list_classes, read_scores
-    from pipelines.evaluation.figure import draw_evaluation
     from pipelines.evaluation.gates.inputs import compute_rate, read_labels
+    from pipelines.evaluation.measuring import Sample, measure
     from pipelines.evaluation.metrics import tabulate_importance
-    from pipelines.evaluation.multiclass import draw_multiclass
     from pipelines.evaluation.own_metrics import load_own_metrics
-    from pipelines.evaluation.regression import draw_regression
     from pipelines.evaluation.statistics.weighted import compute_metric
     from pipelines.evaluation.tables import write_tables
     from pipelines.system.files import write_json
 
-    measures: dict[str, tuple[Any, Any]] = {
-        "binary": (_measure_binary, draw_evaluation),
-        "multiclass": (_measure_multiclass, draw_multiclass),
-        "regression": (_measure_regression, draw_regression),
-    }
-    measure, draw = measures[dataset.task]
-    metrics: dict[str, float]
     classes = list_classes(train_labels) if dataset.task == "multiclass" else []
     label, score = read_labels(scored_rows[dataset.label], classes), read_scores(scored_rows, classes)
-    metrics, tables = measure(label, score, compute_rate(train_labels, classes), scored_rows, classes)
+    measurement = measure(dataset.task, Sample(label, score, compute_rate(train_labels, classes), scored_rows, classes))
+    metrics, tables = measurement.metrics, measurement.tables
     metrics |= {name: compute_metric(label, score, metric) for name, metric in load_own_metrics(dataset).items()}
     tables["importance"] = tabulate_importance(model.importance())
     write_json(output / "metrics.json", metrics)
     write_tables(output / "plots", tables)
-    draw(output / "evaluation.png", tables, metrics, f"{dataset.name}: {len(scored_rows)} rows of holdout")
+    measurement.draw(output / "evaluation.png", tables, metrics, f"{dataset.name}: {len(scored_rows)} rows of holdout")
     return metrics
-
-
-def _measure_binary(
-    label: Array, score: Array, base_rate: float, rows: pd.DataFrame, classes: Sequence[str]
-) -> Measurements:
-    from pipelines.evaluation import metrics
-
-    values = metrics.compute_metrics(label, score, base_rate)  # first, because it refuses rows of one label
-    tables = {
-        "pr_curve": metrics.compute_precision_recall(label, score),
-        "calibration": metrics.compute_calibration(label, score),
-    }
-    return values, tables
-
-
-def _measure_multiclass(
-    label: Array, score: Array, class_shares: Array, rows: pd.DataFrame, classes: Sequence[str]
-) -> Measurements:
-    from pipelines.evaluation import multiclass
-
-    values = multiclass.compute_multiclass_metrics(label, score, class_shares, classes)
-    tables = {
-        "confusion": multiclass.tabulate_confusion(label, score, classes),
-        "calibration": multiclass.tabulate_top_class(label, score),
-    }
-    return values, tables
-
-
-def _measure_regression(
-    label: Array, score: Array, mean: float, rows: pd.DataFrame, classes: Sequence[str]
-) -> Measurements:
-    from pipelines.evaluation import regression
-    from pipelines.lake import PARTITION
-
-    metrics = regression.compute_regression_metrics(label, score, mean)
-    tables = {"residuals": regression.tabulate_residuals(label, score)}
-    if PARTITION in rows:
-        tables["weeks"] = regression.tabulate_weeks(label, score, rows[PARTITION])
-    return metrics, tables
 
 
 def _write_reference(
@@ -211,10 +176,12 @@ def _write_reference(
     of its training rows are left out, as for all models: a model knows these rows.
     """
     from pipelines.lake import PARTITION
+    from pipelines.monitoring.profiles.class_scores import fit_classes
     from pipelines.monitoring.profiles.counting import count_days
+    from pipelines.monitoring.profiles.losses import fit_losses
     from pipelines.monitoring.profiles.record import ReferenceRecord
     from pipelines.monitoring.profiles.reference import fit_reference
-    from pipelines.score_columns import IS_RIGHT, PREDICTED, SCORE
+    from pipelines.score_columns import IS_RIGHT, PREDICTED, SCORE, SCORES
     from pipelines.scored_rows import append_scores
     from pipelines.system.duckdb_session import make_spill_folder
 
@@ -222,15 +189,20 @@ def _write_reference(
     with make_spill_folder() as folder:
         if dataset.task == "multiclass":
             rows = _read_rows(spec.features, "train", dataset)
-            rows = append_scores(dataset, rows, _score(model, rows)).drop(columns=[SCORE, IS_RIGHT])
+            rows = append_scores(dataset, rows, _score(model, rows)).drop(columns=[SCORE, SCORES, IS_RIGHT])
             train = folder / "train.parquet"
             rows.to_parquet(train)
             kinds = {**dataset.features, PREDICTED: "category"}
             reference = fit_reference(train, kinds, IS_RIGHT, spec.reference)
         else:
             reference = fit_reference(train, dataset.features, dataset.label, spec.reference, dataset.task)
-        scored_rows.to_parquet(folder / "holdout.parquet")
-        profiles = [count_days(reference, file, PARTITION) for file in (train, folder / "holdout.parquet")]
+        holdout = folder / "holdout.parquet"
+        scored_rows.to_parquet(holdout)
+        if dataset.task == "multiclass":
+            reference = reference.model_copy(update={"classes": fit_classes(holdout, dataset.label)})
+        elif dataset.task == "regression":
+            reference = reference.model_copy(update={"losses": fit_losses(reference, holdout)})
+        profiles = [count_days(reference, file, PARTITION) for file in (train, holdout)]
         ReferenceRecord(reference, *profiles).write(path)
 
 
@@ -242,16 +214,16 @@ def _register_candidate(
     from pipelines.registry.candidate import Candidate, compute_candidate_digest
     from pipelines.registry.registration import log_costs, register_candidate
     from pipelines.registry.versions import Registry
-    from pipelines.settings import PARAMS_FILE
     from pipelines.system import s3
 
     registry = Registry.open()
-    origin = lineage.Origin(spec.features, spec.snapshot, spec.lock, result.model_digest)
+    project_files = _locate_project_files(spec)
+    origin = lineage.Origin(spec.features, spec.snapshot, project_files["dvc.lock"], result.model_digest)
     with s3.open_folder(spec.model, "model") as folder, s3.open_folder(spec.record, "training") as record:
         # The gate, `reproduce` and profiles look for these names, whatever the files are called here.
         evidence = {"evaluation": spec.evaluation, "training": record, "snapshot.json": spec.snapshot}
         rows = {"train": rows_train, "holdout": len(holdout)}
-        evidence |= {"dvc.lock": spec.lock, PARAMS_FILE: spec.lock.with_name(PARAMS_FILE)}
+        evidence |= project_files
         candidate = Candidate(
             dataset=dataset,
             folder=folder,
@@ -271,6 +243,16 @@ def _register_candidate(
     log.info("registered as %s version %s", version.name, version.version)
     fields = {"model_name": version.name, "version": str(version.version), "run_id": version.run_id or ""}
     return result.model_copy(update=fields)
+
+
+def _locate_project_files(spec: EvaluateSpec) -> dict[str, Path]:
+    """Return dvc.lock, and the file with the parameters of the model: params.yaml of a project without models."""
+    project = find_project(spec.lock.parent)
+    parameters = project / get_model_file(spec.register_as)
+    return {
+        "dvc.lock": project / spec.lock.name,
+        PARAMS_FILE: parameters if parameters.exists() else project / PARAMS_FILE,
+    }
 
 
 def _read_job_name(record: Path) -> str:

@@ -107,14 +107,9 @@ def run(spec: GuardSpec) -> GuardResult:
 def _check_gate_policy(model: str, dataset: Dataset) -> None:
     """Raise a SpecError if the gate would refuse its policy for this dataset: that is found before the training."""
     from pipelines import params
-    from pipelines.evaluation.gates import Policy as GatePolicy
-    from pipelines.evaluation.gates.task_policy import complete_policy
-    from pipelines.evaluation.own_metrics import load_own_metrics
-    from pipelines.evaluation.statistics.weighted import list_metrics
+    from pipelines.evaluation.gates.early_check import check_gate_section
 
-    policy = GatePolicy(**params.load_section(settings().project, "gate", model).get("policy", {}))
-    metrics = {**list_metrics(dataset.task), **load_own_metrics(dataset)}
-    complete_policy(policy, dataset.task, metrics, are_classes_known=False)
+    check_gate_section(params.load_section(settings().project, "gate", model), dataset)
 
 
 def resolve_run(run: str) -> str:

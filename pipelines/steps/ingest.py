@@ -6,7 +6,6 @@ written in batches, so memory does not grow with the partition.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -15,12 +14,13 @@ from typing import TYPE_CHECKING
 from pipelines.contract import Changes, Result, Spec
 from pipelines.dataset import Dataset, load_dataset
 from pipelines.errors import DataError
+from pipelines.partitions import Partition, PartitionKey, check_partition
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pipelines.lake import Commit
+    from pipelines.lake import Commit, Lake
     from pipelines.source import Source
 
 
@@ -29,8 +29,8 @@ class IngestSpec(Spec):
 
     dataset: str
     """Dataset whose source is read."""
-    partition: dt.date
-    """Day to stage (YYYY-MM-DD)."""
+    partition: PartitionKey
+    """Partition to stage: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), as the dataset has."""
     folder: Path | None = None
     """Folder of the source's files; by default, the folder that the dataset defines."""
 
@@ -40,8 +40,8 @@ class IngestResult(Result):
 
     table: str
     """Staging table."""
-    partition: dt.date
-    """Day that was staged."""
+    partition: PartitionKey
+    """Partition that was staged."""
     rows: int
     """Rows of the partition."""
     snapshot_id: int
@@ -60,27 +60,30 @@ def run(spec: IngestSpec) -> IngestResult:
     """Write the partition's rows to the staging table, replacing the rows that it had before.
 
     Raises:
-        DataError: the source has no rows of the day, or a column is missing. A retry cannot help.
+        SpecError: the partition is not of the dataset's unit. A retry cannot help.
+        DataError: the source has no rows of the partition, or a column is missing. A retry cannot help.
         ConflictError: the catalog stayed busy. A retry can help.
     """
+    from pipelines.lake import Lake
+
     dataset = load_dataset(spec.dataset)
-    return stage_partition(dataset, dataset.open_source(spec.folder), spec.partition)
+    check_partition(dataset, spec.partition)
+    return stage_partition(dataset, dataset.open_source(spec.folder), spec.partition, Lake.open())
 
 
-def stage_partition(dataset: Dataset, source: Source, day: dt.date) -> IngestResult:
+def stage_partition(dataset: Dataset, source: Source, day: Partition, lake: Lake) -> IngestResult:
     """Stage one partition from an open source. Raises as `run` does."""
     import pyarrow as pa
 
     from pipelines.ingestion.progress_log import log_progress
-    from pipelines.lake import Lake
 
     reader = source.read(day)
     batches = log_progress(_check_not_empty(reader, dataset, source, day), f"{dataset.staging} {day}")
     rows = pa.RecordBatchReader.from_batches(reader.schema, batches)
-    return report_commit(dataset.staging, day, Lake.open().write_partition(dataset.staging, day, rows, dataset.key))
+    return report_commit(dataset.staging, day, lake.write_partition(dataset.staging, day, rows, dataset.key))
 
 
-def report_commit(table: str, day: dt.date, commit: Commit) -> IngestResult:
+def report_commit(table: str, day: Partition, commit: Commit) -> IngestResult:
     """Log and return the result of a commit to the staging table; log a warning for each added or widened column."""
     changes = Changes(**asdict(commit.changes))
     result = IngestResult(
@@ -101,7 +104,7 @@ def report_commit(table: str, day: dt.date, commit: Commit) -> IngestResult:
 
 
 def _check_not_empty(
-    batches: Iterable[pa.RecordBatch], dataset: Dataset, source: Source, day: dt.date
+    batches: Iterable[pa.RecordBatch], dataset: Dataset, source: Source, day: Partition
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches; raise DataError, with the days that the source holds, where they have no row."""
     rows = 0

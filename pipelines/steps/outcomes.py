@@ -6,11 +6,11 @@ partition is published again, with late or corrected labels, its outcomes are re
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import TYPE_CHECKING
 
 from pipelines.contract import Result, Spec
 from pipelines.dataset import Dataset, load_dataset
+from pipelines.partitions import PartitionKey
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class OutcomesSpec(Spec):
     """Dataset whose published table holds the labels."""
     model_name: str
     """Registered model whose predictions are joined."""
-    partition: dt.date
-    """Day of the labels and the predictions (YYYY-MM-DD)."""
+    partition: PartitionKey
+    """Partition of the labels and the predictions: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM)."""
 
 
 class OutcomesResult(Result):
@@ -43,8 +43,8 @@ class OutcomesResult(Result):
 
     table: str
     """Table of the outcomes."""
-    partition: dt.date
-    """Day of the labels and the predictions."""
+    partition: PartitionKey
+    """Partition of the labels and the predictions."""
     model_name: str
     """Registered model."""
     outcomes: int = 0
@@ -81,13 +81,13 @@ def run(spec: OutcomesSpec) -> OutcomesResult:
 
 def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesResult:
     from pipelines.lake import connect
+    from pipelines.scored_rows import list_stored_scores
     from pipelines.scoring.predictions import MODEL, VERSION
     from pipelines.system.duckdb_session import quote_identifier
 
     day, part = spec.partition, {MODEL: spec.model_name}
-    columns = ("predicted", "score") if dataset.task == "multiclass" else ("score",)
     names = {"key": ", ".join(map(quote_identifier, dataset.key)), "label": quote_identifier(dataset.label)}
-    names["scores"] = ", ".join(f"predictions.{name}" for name in columns)
+    names["scores"] = ", ".join(f"predictions.{name}" for name in list_stored_scores(dataset))
     with (
         connect() as connection,
         lake.create_view(connection, "predictions", dataset.predictions, day, day),

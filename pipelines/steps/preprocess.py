@@ -21,7 +21,7 @@ from pipelines.errors import DataError
 from pipelines.features.pinned_window import PinnedWindow
 from pipelines.parameters import MAX_DAYS
 from pipelines.system.log import log
-from pipelines.window import DAY, Days
+from pipelines.window import DAY, Days, Unit, count_months, get_month_start, subtract_months
 
 if TYPE_CHECKING:
     from pipelines.features.engines import RunExpression
@@ -78,7 +78,8 @@ def run(spec: PreprocessSpec) -> PreprocessResult:
         if window
         else pinned_rows.open_from_lake(spec.snapshot) as rows
     ):
-        dataset, splits = load_dataset(rows.pin.dataset), _split_window(rows.pin, spec.validation_days)
+        dataset = load_dataset(rows.pin.dataset)
+        splits = _split_window(rows.pin, spec.validation_days, dataset.partition)
         labels.check_label_type(dataset, rows.schema)
         with (
             engines.open_engine(spec.engine, rows.paths, rows.schema) as engine,
@@ -96,12 +97,15 @@ def run(spec: PreprocessSpec) -> PreprocessResult:
     )
 
 
-def _split_window(pin: PinnedWindow, validation_days: int) -> dict[str, Days]:
-    """Return the days of train, validation and holdout."""
+def _split_window(pin: PinnedWindow, validation_days: int, unit: Unit) -> dict[str, Days]:
+    """Return the days of train, validation and holdout. Months are not cut: `validation_days` is rounded to months."""
     window = pin.get_window()
-    if validation_days >= len(window.train):
-        raise DataError(f"{validation_days} validation_days leave nothing of the {len(window.train)} days of training.")
     train_last = window.train.last - validation_days * DAY
+    if unit == "month":
+        month_start = get_month_start(window.train.last)
+        train_last = subtract_months(month_start, count_months(validation_days) - 1) - DAY
+    if train_last < window.train.first:
+        raise DataError(f"{validation_days} validation_days leave nothing of the {len(window.train)} days of training.")
     return {
         "train": Days(window.train.first, train_last),
         "validation": Days(train_last + DAY, window.train.last),

@@ -5,11 +5,11 @@ Idempotent: the step replaces the profile of a partition by a version, and the p
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pipelines.contract import Result, Spec
+from pipelines.partitions import Hour, PartitionKey, get_date
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 class ProfileSpec(Spec):
     """Which rows to profile, and for which model."""
 
-    partition: dt.date
-    """Day of the rows."""
+    partition: PartitionKey
+    """Partition of the rows: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM)."""
     rows: Path
-    """Parquet file of the day's rows: the features, and `score` and the label where they are known."""
+    """Parquet file of the partition's rows: the features, and `score` and the label where they are known. For an hour,
+    the files of all hours of its day that are beside it are counted together: profiles are of days."""
     model_name: str
     """Registered model whose version scored the rows."""
     version: str
@@ -38,8 +39,8 @@ class ProfileSpec(Spec):
 class ProfileResult(Result):
     """A profiled partition."""
 
-    partition: dt.date
-    """Day of the rows."""
+    partition: PartitionKey
+    """Partition of the rows."""
     model_name: str
     """Model over whose reference the rows were counted."""
     version: str
@@ -47,7 +48,7 @@ class ProfileResult(Result):
     reference: str
     """SHA-256 of the reference."""
     rows: int
-    """Rows of the partition."""
+    """Rows of the partition; for an hour, of all scored hours of its day."""
     labelled: int
     """Rows whose label is known."""
     vanished: list[str]
@@ -69,16 +70,16 @@ def run(spec: ProfileSpec) -> ProfileResult:
         ServiceError: MLflow does not answer. A retry can help.
         ConflictError: other writers kept changing the table. A retry can help.
     """
-    from pipelines.monitoring.profiles.counting import count_file
+    from pipelines.monitoring.profiles.counting import count_files
     from pipelines.monitoring.profiles.table import Profiles
 
     record, version = _load_record(spec)
-    table, is_changed, identity = Profiles.open(), False, None
+    table, is_changed, identity = Profiles.open(), False, dict[Path, tuple[int, int]]()
     # Another run may replace the file while this one counts, and store its profile first. Counting again until the
     # file stays the same ensures that the profile of the older rows is not the last one stored.
-    while identity != (identity := _identify_file(spec.rows)):
-        profile = count_file(record.reference, spec.rows, spec.engine)
-        is_changed |= table.write(spec.partition, spec.model_name, version, profile)
+    while identity != (identity := _identify_files(spec)):
+        profile = count_files(record.reference, list(identity), spec.engine)
+        is_changed |= table.write(get_date(spec.partition), spec.model_name, version, profile)
     result = _build_result(spec, version, profile, is_changed=is_changed)
     log.info(
         "%s by %s version %s: %d rows, %d labelled; vanished: %s; retyped: %s; without a value: %s",
@@ -86,6 +87,13 @@ def run(spec: ProfileSpec) -> ProfileResult:
         *(", ".join(names) or "none" for names in (result.vanished, result.retyped, result.empty)),
     )
     return result
+
+
+def _identify_files(spec: ProfileSpec) -> dict[Path, tuple[int, int]]:
+    """Identify the files to count: that of the rows; for an hour, those of all hours of its day in the same folder."""
+    hour = spec.partition if isinstance(spec.partition, Hour) else None
+    others = spec.rows.parent.glob(f"{hour.day}T*.parquet") if hour else ()
+    return {path: _identify_file(path) for path in sorted({*others, spec.rows})}
 
 
 def _identify_file(path: Path) -> tuple[int, int]:

@@ -37,13 +37,14 @@ class ReproSpec(Spec):
     workspace: Annotated[str, AfterValidator(_make_folder_name)]
     """Name of the workspace, unique to the run: a folder under LEEWAY_HOME/workspaces."""
     targets: Annotated[list[str], Field(min_length=1)]
-    """Stages of dvc.yaml to bring up to date, with those that they depend on."""
+    """Stages of dvc.yaml to bring up to date, with those that they depend on. In a project with several models,
+    `train` stands for the stage `train@MODEL`."""
     refresh: list[str] = Field(default_factory=list)
     """Stages to run first, even if DVC calls them up to date: it does not see all inputs (for `snapshot`, the lake)."""
     params: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Overrides of params.yaml: section to key to value."""
+    """Overrides of the model's params.yaml: section to key to value."""
     model_name: str = ""
-    """Model whose parameters count: models/NAME.yaml over params.yaml; empty: params.yaml alone."""
+    """Model whose stages run, with the parameters of models/NAME/params.yaml; empty in a project without models."""
     commit: str = ""
     """Commit of the code; empty: that of the DAG bundle, else LEEWAY_GIT_COMMIT, else the project's HEAD."""
     bundle_version: str = ""
@@ -72,7 +73,8 @@ class ReproResult(Result):
     """Stages that are up to date."""
 
     workspace: Path
-    """Folder of the workspace; outputs are at the paths of dvc.yaml below it."""
+    """Folder in which the stages ran, that of the model in the workspace: outputs are at the paths of dvc.yaml below
+    it."""
     lock: Path
     """The workspace's dvc.lock."""
     lock_digest: str
@@ -80,9 +82,9 @@ class ReproResult(Result):
     git_commit: str
     """Commit of the code, with '-dirty' where files differed from it."""
     stages: dict[str, dict[str, Output]]
-    """Stage to output path to its data, for every stage in dvc.lock."""
+    """Stage, without `@MODEL`, to output path to its data, for every stage in dvc.lock."""
     ran: list[str]
-    """Stages whose command ran; all others were up to date, or came from the run cache."""
+    """Stages, without `@MODEL`, whose command ran; all others were up to date, or came from the run cache."""
 
 
 def run(spec: ReproSpec) -> ReproResult:
@@ -96,27 +98,32 @@ def run(spec: ReproSpec) -> ReproResult:
         InvalidError, TryAgainError: a stage failed; its exit code says whether a retry can help.
     """
     from pipelines.system.files import sha256
-    from pipelines.versioning import cached_outputs, dvc_calls, runcache
+    from pipelines.versioning import cached_outputs, dvc_calls, runcache, stages
 
     with _open_workspace(spec) as workspace:
         runcache.remove_damaged_entries()
         runcache.fetch_entries()
-        ran = [name for stage in spec.refresh for name in dvc_calls.run_repro(workspace, [stage], force=True)]
-        with runcache.hold_stage_lock(workspace, spec.targets, spec.refresh):
-            ran += dvc_calls.run_repro(workspace, spec.targets)
-            if cached_outputs.remove_damaged(workspace, spec.targets, ran):
-                ran += dvc_calls.run_repro(workspace, spec.targets)
+        all_stages = stages.load_stages(workspace.folder / "dvc.yaml")
+        targets, refresh = (
+            stages.name_stages_of_model(names, spec.model_name, all_stages) for names in (spec.targets, spec.refresh)
+        )
+        ran = [name for stage in refresh for name in dvc_calls.run_repro(workspace, [stage], force=True)]
+        with runcache.hold_stage_lock(workspace, targets, refresh):
+            ran += dvc_calls.run_repro(workspace, targets)
+            if cached_outputs.remove_damaged(workspace, targets, ran):
+                ran += dvc_calls.run_repro(workspace, targets)
         if spec.push and settings().dvc_remote:
-            dvc_calls.push(workspace, spec.targets)
+            dvc_calls.push(workspace, targets)
             runcache.push_entries(workspace)
+        ran = [stages.remove_model(name, spec.model_name) for name in ran]
         lock = workspace.folder / "dvc.lock"
         log.info("workspace %s: ran %s", spec.workspace, ", ".join(ran) or "nothing, all stages were up to date")
         return ReproResult(
-            workspace=workspace.folder,
+            workspace=workspace.model_folder,
             lock=lock,
             lock_digest=sha256(lock),
             git_commit=workspace.code.git_commit,
-            stages=_read_outputs(lock),
+            stages=_read_outputs(lock, spec.model_name),
             ran=ran,
         )
 
@@ -129,12 +136,14 @@ def _open_workspace(spec: ReproSpec) -> AbstractContextManager[Workspace]:
     )
 
 
-def _read_outputs(lock: Path) -> dict[str, dict[str, Output]]:
+def _read_outputs(lock: Path, model: str) -> dict[str, dict[str, Output]]:
     import yaml
+
+    from pipelines.versioning.stages import remove_model
 
     stages = yaml.safe_load(lock.read_text(encoding="utf-8"))["stages"]
     return {
-        name: {
+        remove_model(name, model): {
             out["path"]: Output(digest=out["md5"], size_bytes=out["size"], files=out.get("nfiles", 1))
             for out in stage.get("outs", [])
         }

@@ -7,7 +7,6 @@ an error.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -16,6 +15,7 @@ from pydantic import Field
 
 from pipelines.contract import Result, Spec
 from pipelines.dataset import Dataset, load_dataset
+from pipelines.partitions import PartitionKey
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class ScoreSpec(Spec):
     """Dataset whose published table holds the partition."""
     model_name: str
     """Registered model."""
-    partition: dt.date
-    """Day to score (YYYY-MM-DD)."""
+    partition: PartitionKey
+    """Partition to score: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), as the dataset has."""
     version: str = ""
     """Version to score with; empty: the champion, or for a day before its as_of, the champion of that day."""
     max_rows: int = Field(default=0, ge=0)
@@ -50,8 +50,8 @@ class ScoreResult(Result):
 
     table: str
     """Table of the predictions."""
-    partition: dt.date
-    """Day that was scored."""
+    partition: PartitionKey
+    """Partition that was scored."""
     model_name: str
     """Registered model."""
     version: str = ""

@@ -12,8 +12,9 @@ from collections.abc import Collection
 from pipelines.dataset import Dataset, load_dataset
 from pipelines.errors import DataError
 from pipelines.features.pinned_window import PinnedWindow, WindowSpec
+from pipelines.partitions import Hour, Partition, get_date, list_partitions
 from pipelines.system.log import log
-from pipelines.window import Window
+from pipelines.window import DAY, Window
 
 
 class SnapshotSpec(WindowSpec):
@@ -36,12 +37,15 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
 
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     window = spec.compute_window()
+    if dataset.partition == "month":
+        log.info("%s has partitions by month, so train_days and holdout_days are rounded: %s", dataset.name, window)
     _check_length(spec, window, f"the window is {window}.")  # before days are ingested
     if spec.missing == "ingest":
-        _ingest_missing_days(dataset, window, lake.count_rows_by_day(dataset.published), spec.max_missing_days)
-    rows_by_day = lake.count_rows_by_day(dataset.published)
-    window = _clip_window(spec, window, dataset, rows_by_day)
-    missing_days = _count_missing_days(spec, window, dataset, rows_by_day)
+        published = lake.count_rows_by_partition(dataset.published, dataset.partition)
+        _ingest_missing_partitions(dataset, window, published, spec.max_missing_days)
+    row_counts = lake.count_rows_by_partition(dataset.published, dataset.partition)
+    window = _clip_window(spec, window, dataset, row_counts)
+    missing_days = _count_missing_days(spec, window, dataset, row_counts)
     result = SnapshotResult(
         dataset=spec.dataset,
         table=dataset.published,
@@ -51,7 +55,7 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
         train_last=window.train.last,
         holdout_first=window.holdout.first,
         holdout_last=window.holdout.last,
-        rows=sum(rows_by_day.get(day, 0) for day in window.all_days),
+        rows=sum(row_counts.get(key, 0) for key in list_partitions(window.all_days, dataset.partition)),
         missing_days=missing_days,
     )
     write_json(spec.file, result.model_dump(mode="json"))
@@ -59,14 +63,20 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
     return result
 
 
-def _clip_window(spec: SnapshotSpec, window: Window, dataset: Dataset, published_days: Collection[dt.date]) -> Window:
+def _clip_window(spec: SnapshotSpec, window: Window, dataset: Dataset, published: Collection[Partition]) -> Window:
     """Cut the days before the first published day off the window; raise an error if too few training days are left."""
-    if not published_days:
+    if not published:
         raise DataError(f"{dataset.published} is empty.", "Run `python -m pipelines backfill --help`.")
-    window = window.clip_to(min(published_days))
-    first = min(published_days)
+    first = _find_first_day(published)
+    window = window.clip_to(first)
     _check_length(spec, window, f"{dataset.published} starts on {first} and the holdout on {window.holdout.first}.")
     return window
+
+
+def _find_first_day(published: Collection[Partition]) -> dt.date:
+    """Return the first published day. A day that lacks the hours before its first published hour does not count."""
+    first = min(published)
+    return first.day + DAY if isinstance(first, Hour) and first.hour else get_date(first)
 
 
 def _check_length(spec: SnapshotSpec, window: Window, reason: str) -> None:
@@ -79,34 +89,38 @@ def _check_length(spec: SnapshotSpec, window: Window, reason: str) -> None:
         )
 
 
-def _count_missing_days(
-    spec: SnapshotSpec, window: Window, dataset: Dataset, published_days: Collection[dt.date]
-) -> int:
-    """Count the unpublished days of the window; raise an error if there are more than `spec.max_missing_days`."""
-    missing_days = [day for day in window.all_days if day not in published_days]
+def _count_missing_days(spec: SnapshotSpec, window: Window, dataset: Dataset, published: Collection[Partition]) -> int:
+    """Count the days of the window that have an unpublished partition, or the unpublished months.
+
+    Raises:
+        DataError: there are more than `spec.max_missing_days`. A retry helps once they are published.
+    """
+    partitions = list(list_partitions(window.all_days, dataset.partition))
+    missing = [partition for partition in partitions if partition not in published]
+    missing_days = {get_date(partition) for partition in missing}
     if len(missing_days) > spec.max_missing_days:
         raise DataError(
-            f"{dataset.published} lacks {len(missing_days)} of the {len(window.all_days)} days {window.all_days} that "
-            f"training as of {spec.as_of} needs, the first {missing_days[0]}.",
-            f"Run `python -m pipelines backfill --dataset {dataset.name} --first {missing_days[0]} "
-            f"--last {missing_days[-1]}`, or backfill the DAG.",
+            f"{dataset.published} lacks {len(missing)} of the {len(partitions)} {dataset.partition}s {window.all_days} "
+            f"that training as of {spec.as_of} needs, the first {missing[0]}.",
+            f"Run `python -m pipelines backfill --dataset {dataset.name} --first {missing[0]} "
+            f"--last {missing[-1]}`, or backfill the DAG.",
         )
     return len(missing_days)
 
 
-def _ingest_missing_days(
-    dataset: Dataset, window: Window, published_days: Collection[dt.date], max_missing_days: int
+def _ingest_missing_partitions(
+    dataset: Dataset, window: Window, published: Collection[Partition], max_missing_days: int
 ) -> None:
-    """Ingest and validate the window's unpublished days that the source has.
+    """Ingest and validate the window's unpublished partitions that the source has.
 
     If `max_missing_days` is more than 0, days that validation refuses are only logged.
     """
     from pipelines.steps import backfill
 
-    days = [day for day in dataset.open_source().list_partitions(window.all_days) if day not in published_days]
-    if days:
+    partitions = [key for key in dataset.open_source().list_partitions(window.all_days) if key not in published]
+    if partitions:
         try:
-            backfill.run(backfill.BackfillSpec(dataset=dataset.name, first=days[0], last=days[-1]))
+            backfill.run(backfill.BackfillSpec(dataset=dataset.name, first=partitions[0], last=partitions[-1]))
         except DataError as error:
             if not max_missing_days:
                 raise

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.contract import Result, Spec
 from pipelines.dataset import Dataset, load_dataset
+from pipelines.errors import SpecError
 from pipelines.steps.ingest import IngestResult, report_commit
 from pipelines.system.log import log
 
@@ -52,13 +53,16 @@ def run(spec: SyncSpec) -> SyncResult:
     A watermark in the spec is used instead of the stored one, which then does not move.
 
     Raises:
-        SpecError: the source has partitions. A retry cannot help.
+        SpecError: the source has partitions, or the dataset's are not days. A retry cannot help.
         DataError: a row has no day or no cursor, or a column is missing. A retry cannot help.
         ConflictError: another sync of the dataset is running, or the catalog stayed busy. A retry can help.
     """
     from pipelines.ingestion import watermarks
 
     dataset = load_dataset(spec.dataset)
+    if dataset.partition != "day":
+        message = f"{dataset.name} has partitions by {dataset.partition}, and `sync` needs partitions by day."
+        raise SpecError(message, "Set partition='day', or give it a source that is read by the partition.")
     source = dataset.open_changing_source(spec.folder)
     with watermarks.hold_sync_lock(dataset.name):
         last_watermark = (watermarks.read_watermark(dataset.name) if spec.watermark is None else spec.watermark) or ""

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from pipelines.contract import Result, Spec
 
-Hyperparameters = dict[str, int | float | str]
+Hyperparameters = dict[str, int | float | str | list[float]]
 
 
 class TrainSpec(Spec):

@@ -12,7 +12,6 @@ judged by both: if they differ, nothing is published.
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,6 +21,7 @@ from pydantic import Field
 from pipelines.contract import Changes, Result, Spec
 from pipelines.dataset import Dataset, load_dataset
 from pipelines.errors import DataError, ValidationError
+from pipelines.partitions import Partition, PartitionKey, check_partition
 from pipelines.settings import settings
 from pipelines.system.log import log
 
@@ -39,8 +39,8 @@ class ValidateSpec(Spec):
 
     dataset: str
     """Dataset whose staging table holds the partition."""
-    partition: dt.date
-    """Day to judge (YYYY-MM-DD)."""
+    partition: PartitionKey
+    """Partition to judge: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), as the dataset has."""
     suite: str = ""
     """Suite in expectations/; empty: the suite with the dataset's name."""
     max_quarantined_fraction: float = Field(default=0.1, ge=0, le=1)
@@ -64,8 +64,8 @@ class ValidateResult(Result):
 
     table: str
     """Published table."""
-    partition: dt.date
-    """Day that was judged."""
+    partition: PartitionKey
+    """Partition that was judged."""
     rows: int
     """Rows published."""
     quarantined: int = 0
@@ -99,14 +99,28 @@ def run(spec: ValidateSpec) -> ValidateResult:
         DataError: the partition is not staged, there is no such suite, or the label has another type. A retry cannot
             help.
         ValidationError: a critical expectation failed, or too many rows are bad. A retry cannot help.
+        SpecError: the partition is not of the dataset's unit. A retry cannot help.
         EnginesDifferError: DuckDB and Great Expectations judge the rows differently. A retry cannot help.
         ConflictError: other processes kept the catalog busy. A retry can help.
     """
-    from pipelines.features import labels
     from pipelines.lake import Lake
+
+    return validate_partition(spec, Lake.open())
+
+
+def validate_partition(spec: ValidateSpec, lake: Lake, *, updates_indexes: bool = True) -> ValidateResult:
+    """Publish or refuse the partition, as `run` does.
+
+    Args:
+        spec: the partition.
+        lake: the lake; it may be used for many partitions.
+        updates_indexes: whether to update the indexes of the data docs. Without, the caller updates them at its end.
+    """
+    from pipelines.features import labels
     from pipelines.validation import datadocs, quarantine, results_table, suites, verification
 
-    dataset, lake = load_dataset(spec.dataset), Lake.open()
+    dataset = load_dataset(spec.dataset)
+    check_partition(dataset, spec.partition)
     suite = suites.load_suite(settings().project / "expectations", spec.suite or spec.dataset)
     suite = suites.add_completeness_expectations(suite, dataset, allow_shrink=spec.allow_shrink)
     with suites.open_rows(lake, dataset.staging, spec.partition, dataset.published) as rows:
@@ -120,7 +134,7 @@ def run(spec: ValidateSpec) -> ValidateResult:
         if verified and verified.differences:
             outcome = replace(outcome, verdict="blocked")
         evidence = results_table.store_results(lake, spec.dataset, spec.partition, judgement, outcome, verified)
-        datadocs.add_run(evidence)
+        datadocs.add_run(evidence, updates_indexes=updates_indexes)
         if verified and verified.differences:
             raise verification.make_error(spec.dataset, spec.partition, verified)
         if outcome.verdict == "blocked":
@@ -177,7 +191,7 @@ def _is_only_incomplete(judgement: Judgement) -> bool:
     return bool(failed_expectations) and failed_expectations <= set(COMPLETENESS)
 
 
-def _withdraw(lake: Lake, dataset: Dataset, partition: dt.date) -> int:
+def _withdraw(lake: Lake, dataset: Dataset, partition: Partition) -> int:
     """Remove the published rows of a day and the outcomes of their labels; return the number of rows."""
     rows = lake.count_rows_of_days(dataset.published, [partition]).get(partition, 0)
     if rows:

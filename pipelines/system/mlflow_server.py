@@ -30,7 +30,8 @@ def prepare_client() -> None:
     """Keep the requests of MLflow's client in this process from logging a warning and from searching for Databricks."""
     # sagemaker-mlflow 0.5 registers request headers for SageMaker's own MLflow server, and fails on any other address.
     logging.getLogger("mlflow.tracking.request_header.registry").setLevel(logging.ERROR)
-    # MLflow 3.17 tries to import this package several times for each request. Each time Python searches all of
+    # MLflow 3.17 tries to import these packages several times for each request. Each time Python searches all of
     # sys.path, which takes a third of the time of a request. With None, the import fails at once.
-    if importlib.util.find_spec("dbruntime") is None:
-        sys.modules["dbruntime"] = None  # type: ignore[assignment]
+    for name in ("dbruntime", "IPython"):
+        if importlib.util.find_spec(name) is None:
+            sys.modules[name] = None  # type: ignore[assignment]

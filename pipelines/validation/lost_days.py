@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from pipelines.dataset import Dataset
 from pipelines.lake import Lake
 from pipelines.lake.repair import DatasetDonor
 from pipelines.lake.spool import write_local_files
+from pipelines.partitions import Partition
 from pipelines.settings import settings
 from pipelines.validation import quarantine, suites
 
@@ -26,7 +26,7 @@ class ValidationDonor(DatasetDonor):
     def __init__(self, datasets: Sequence[Dataset]) -> None:
         super().__init__({table: dataset for dataset in datasets for table in (dataset.published, dataset.quarantine)})
 
-    def _write_rows(self, dataset: Dataset, table: str, day: dt.date, folder: Path) -> Sequence[Path]:
+    def _write_rows(self, dataset: Dataset, table: str, day: Partition, folder: Path) -> Sequence[Path]:
         suite = suites.load_suite(settings().project / "expectations", dataset.name)
         with suites.open_rows(Lake.open(), dataset.staging, day, dataset.published) as rows:
             judgement = suites.judge(suite, rows)

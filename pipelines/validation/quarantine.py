@@ -7,7 +7,6 @@ their number.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.lake import Lake
+from pipelines.partitions import Partition
 from pipelines.system.duckdb_session import quote_identifier, quote_text
 from pipelines.validation.evaluators.rows import BATCH_ROWS, POSITION
 from pipelines.validation.suites import ExpectationResult, Judgement, Rows
@@ -115,7 +115,7 @@ def decide_outcome(judgement: Judgement, bad_rows: int, rows: int, max_quarantin
     )
 
 
-def write_quarantine(lake: Lake, table: str, day: dt.date, split: Split, key: Sequence[str]) -> None:
+def write_quarantine(lake: Lake, table: str, day: Partition, split: Split, key: Sequence[str]) -> None:
     """Replace a partition of the quarantine table by the bad rows; clear it where there are none. Idempotent."""
     if split.count:
         lake.write_partition(table, day, split.read_bad_rows(), key)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThanOrEqual
 
 from pipelines.lake import PARTITION, Lake
+from pipelines.partitions import HOUR_COLUMN, Hour, Partition, get_date
 from pipelines.settings import settings
 from pipelines.system.files import write_json
 from pipelines.validation.quarantine import Outcome
@@ -26,7 +27,7 @@ TABLE = "validation_results"
 _TEXT = pa.string()
 SCHEMA = pa.schema(
     [
-        (PARTITION, pa.date32()),  # the partition that was judged
+        (PARTITION, pa.date32()),  # the `date` of the partition that was judged
         *((name, _TEXT) for name in ("dataset", "suite", "suite_digest", "run")),
         ("validated_at", pa.timestamp("us", tz="UTC")),
         ("place", pa.int32()),  # position of the expectation in the suite, from 0
@@ -36,6 +37,8 @@ SCHEMA = pa.schema(
         *((name, _TEXT) for name in ("observed", "examples", "error", "result")),
     ]
 )
+HOUR_FIELD = pa.field(HOUR_COLUMN, pa.int32())
+"""Column of the hour that was judged. The table has it once a partition by hour was judged."""
 
 
 class ResultsTable:
@@ -44,16 +47,17 @@ class ResultsTable:
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
 
-    def add(self, rows: Iterable[dict[str, Any]], day: dt.date) -> None:
+    def add(self, rows: Iterable[dict[str, Any]], partition: Partition) -> None:
         """Append rows in one commit, also while other processes write.
 
         Raises:
             ConflictError: other writers kept changing the table. A retry can help.
         """
-        self._lake.append_rows(TABLE, day, pa.Table.from_pylist(list(rows), schema=SCHEMA))
+        schema = SCHEMA.append(HOUR_FIELD) if isinstance(partition, Hour) else SCHEMA
+        self._lake.append_rows(TABLE, get_date(partition), pa.Table.from_pylist(list(rows), schema=schema))
 
     def read_newest(self, dataset: str, first: dt.date, last: dt.date) -> list[dict[str, Any]]:
-        """Read the rows of the last validation of each day in `first`..`last`, oldest validation first."""
+        """Read the rows of the last validation of each partition with a `date` in `first`..`last`, oldest first."""
         range_filter = And(
             GreaterThanOrEqual(PARTITION, first.isoformat()), LessThanOrEqual(PARTITION, last.isoformat())
         )
@@ -61,11 +65,11 @@ class ResultsTable:
         if table is None:
             return []
         rows = table.sort_by([("validated_at", "ascending"), ("place", "ascending")]).to_pylist()
-        newest_runs = {row[PARTITION]: row["run"] for row in rows}
-        return [row for row in rows if newest_runs[row[PARTITION]] == row["run"]]
+        newest_runs = {(row[PARTITION], row.get(HOUR_COLUMN)): row["run"] for row in rows}
+        return [row for row in rows if newest_runs[row[PARTITION], row.get(HOUR_COLUMN)] == row["run"]]
 
 
-def get_evidence_path(dataset: str, day: dt.date) -> Path:
+def get_evidence_path(dataset: str, day: Partition) -> Path:
     """Return the path of the evidence file of a partition's last validation."""
     return settings().home / "validation" / dataset / f"{day}.json"
 
@@ -73,7 +77,7 @@ def get_evidence_path(dataset: str, day: dt.date) -> Path:
 def store_results(
     lake: Lake,
     dataset: str,
-    day: dt.date,
+    day: Partition,
     judgement: Judgement,
     outcome: Outcome,
     verification: Verification | None = None,
@@ -104,7 +108,8 @@ def store_results(
     evidence = judgement.evidence
     path = get_evidence_path(dataset, day)
     write_json(path, evidence | {"meta": evidence["meta"] | meta | {"verdict": outcome.verdict} | numbers})
-    common_columns = {PARTITION: day, "dataset": dataset, "run": run, "validated_at": validated_at}
+    common_columns = {PARTITION: get_date(day), "dataset": dataset, "run": run, "validated_at": validated_at}
+    common_columns |= {HOUR_COLUMN: day.hour} if isinstance(day, Hour) else {}
     common_columns |= {"suite": judgement.suite.name, "suite_digest": judgement.suite.digest}
     rows = (common_columns | {"place": place} | _build_row(result) for place, result in enumerate(judgement.results))
     ResultsTable(lake).add(rows, day)

@@ -12,6 +12,7 @@ from typing import Any
 from pipelines.dataset import Dataset, load_dataset
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
+from pipelines.partitions import Partition, get_date
 from pipelines.settings import settings
 from pipelines.system.files import read_json
 from pipelines.validation import quarantine, suites
@@ -25,7 +26,7 @@ VERDICTS = ("passed", "warned", "quarantined", "blocked")
 class ReplayedPartition:
     """The result of one partition by the changed suite, and its last validation."""
 
-    day: dt.date
+    day: Partition
     outcome: Outcome
     failures: Sequence[dict[str, Any]]
     """Summaries of the failed expectations."""
@@ -74,20 +75,21 @@ def load_changed_suite(name: str) -> suites.Suite:
     return suites.load_suite(settings().project / "expectations", name)
 
 
-def list_days(table: str, first: dt.date, last: dt.date) -> list[dt.date]:
-    """List the partitions of a table that have rows, from `first` to `last`.
+def list_partitions(table: str, dataset: str, first: dt.date, last: dt.date) -> list[Partition]:
+    """List the partitions of a dataset's table that have rows, with a `date` from `first` to `last`.
 
     Raises:
         DataError: there are none. A retry can help once they are ingested.
     """
-    days = sorted(day for day in Lake.open().count_rows_by_day(table) if first <= day <= last)
+    row_counts = Lake.open().count_rows_by_partition(table, _load_dataset(dataset).partition)
+    days = sorted(key for key in row_counts if first <= get_date(key) <= last)
     if not days:
         raise DataError(f"the lake's table {table} has no partition from {first} to {last}.", "Ingest them first.")
     return days
 
 
 def replay(
-    suite: suites.Suite, table: str, dataset: str, days: Iterable[dt.date], max_quarantined_fraction: float
+    suite: suites.Suite, table: str, dataset: str, days: Iterable[Partition], max_quarantined_fraction: float
 ) -> Iterator[ReplayedPartition]:
     """Judge each day by the suite; write nothing.
 
@@ -129,7 +131,7 @@ def _load_dataset(name: str) -> Dataset:
         return Dataset(name, key=())
 
 
-def _read_last_run(dataset: str, day: dt.date) -> Run | None:
+def _read_last_run(dataset: str, day: Partition) -> Run | None:
     """Read the last validation of a partition; None where its evidence does not exist or cannot be read."""
     try:
         return read_run(settings().home / "validation" / dataset / f"{day}.json")

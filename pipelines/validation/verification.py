@@ -5,13 +5,13 @@ Which partitions are drawn depends only on their dataset and day, so a repeated 
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pipelines.errors import EnginesDifferError
+from pipelines.partitions import Partition
 from pipelines.settings import settings
 from pipelines.system.log import log
 from pipelines.validation import suites
@@ -95,13 +95,13 @@ def _can_compare(result: ExpectationResult, engine: EngineName) -> bool:
     return result.engine == engine and result.expectation.type not in ADDED_EXPECTATIONS
 
 
-def is_drawn(dataset: str, day: dt.date, share: float) -> bool:
+def is_drawn(dataset: str, day: Partition, share: float) -> bool:
     """Return whether both engines judge this partition: for a share of all partitions, and always the same ones."""
     digest = hashlib.sha256(f"{dataset}/{day}".encode()).digest()
     return int.from_bytes(digest[:8], "big") < share * 2**64
 
 
-def make_error(dataset: str, day: dt.date, verification: Verification) -> EnginesDifferError:
+def make_error(dataset: str, day: Partition, verification: Verification) -> EnginesDifferError:
     """Make the error of a partition about which the engines differ, with both answers."""
     differences = verification.differences
     answers = "; ".join(difference.describe() for difference in differences[:MAX_NAMED])

@@ -34,10 +34,15 @@ def remove_damaged(workspace: Workspace, targets: Iterable[str], computed_stages
         The paths of the outputs.
     """
     needed_stages = stages.select_with_dependencies(stages.load_stages(workspace.folder / "dvc.yaml"), targets)
-    names = {stage.name for stage in needed_stages} - set(computed_stages)
+    folders = {stage.name: workspace.folder / stage.folder for stage in needed_stages}
+    names = set(folders) - set(computed_stages)
     locked_stages = yaml.safe_load((workspace.folder / "dvc.lock").read_text(encoding="utf-8")).get("stages", {})
-    outputs = [out for name in sorted(names & set(locked_stages)) for out in locked_stages[name].get("outs", [])]
-    return [out["path"] for out in outputs if _remove_if_damaged(workspace.folder, out)]
+    return [
+        out["path"]
+        for name in sorted(names & set(locked_stages))
+        for out in locked_stages[name].get("outs", [])
+        if _remove_if_damaged(folders[name], out)
+    ]
 
 
 def _remove_if_damaged(folder: Path, out: Mapping[str, Any]) -> bool:

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-from pipelines.code_files import has_own_code, list_dataset_paths_in_project
+from pipelines.code_files import MODELS_FOLDER, PARAMS_FILE, has_own_code, list_dataset_paths_in_project
 from pipelines.errors import DataError, InvalidError, SpecError, StorageError
-from pipelines.settings import MODELS_FOLDER, PARAMS_FILE, settings
+from pipelines.settings import settings
 from pipelines.system.error_translation import NO_SPACE_TEXTS
 from pipelines.system.files import read_json, sha256, write_json
 from pipelines.system.locks import hold_lock
@@ -39,6 +39,8 @@ CODE_PATHS = ("pipelines", *REQUIRED_PATHS)
 COMMIT_HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 """Full hash of a commit, by SHA-1 or SHA-256. Only a GitDagBundle has such a hash as its version."""
 DVCIGNORE = ".dvcignore"
+MODEL_FILES = f"{MODELS_FOLDER}/*/{PARAMS_FILE}"
+"""Pattern of the files with the parameters of a project's models."""
 PACKAGES = (
     *("duckdb", "dvc", "ibis-framework", "leeway", "mlflow", "numpy", "pandas", "pyarrow", "pyiceberg", "pyspark"),
     *("scikit-learn", "xgboost-cpu"),
@@ -177,7 +179,7 @@ def _choose_commit(project: Path, commit: str) -> tuple[str, str]:
         raise SpecError(f"the repository {project} has no commit {commit}.", "Fetch it.")
     if not resolved_commit:
         return "", describe_commit(project)
-    is_dirty = not commit and resolved_commit == head and has_changes(project, (*CODE_PATHS, *_list_optional_paths()))
+    is_dirty = not commit and resolved_commit == head and has_changes(project, _list_git_paths())
     return resolved_commit, f"{resolved_commit}{DIRTY}" if is_dirty else resolved_commit
 
 
@@ -205,7 +207,7 @@ def _update_worktree(folder: Path, commit: str) -> None:
     lock = folder / "dvc.lock"
     content = lock.read_bytes() if lock.is_file() else None
     run_git(folder, "checkout", "--quiet", "--force", "--detach", commit)
-    run_git(folder, "clean", "--quiet", "-fd", "--", *CODE_PATHS, *_list_optional_paths())
+    run_git(folder, "clean", "--quiet", "-fd", "--", *_list_git_paths())
     lock.unlink(missing_ok=True)
     if content is not None:
         lock.write_bytes(content)
@@ -216,7 +218,9 @@ def _copy_project(folder: Path) -> None:
     for name in REQUIRED_PATHS:
         if not (settings().project / name).exists():
             raise SpecError(f"{settings().project} has no {name}.", "Set LEEWAY_PROJECT to the project's folder.")
-    for name in (*CODE_PATHS, *_list_optional_paths()):
+    # Of models/, the files of parameters alone: a model's folder holds its data, too.
+    model_files = {path.relative_to(top) for top in (folder, settings().project) for path in top.glob(MODEL_FILES)}
+    for name in (*CODE_PATHS, *list_dataset_paths_in_project(), *sorted(map(str, model_files))):
         _replace_copy(settings().project / name, folder / name)
     if (settings().project / DVCIGNORE).is_file():
         shutil.copy2(settings().project / DVCIGNORE, folder)
@@ -229,9 +233,12 @@ def _replace_copy(source: Path, target: Path) -> None:
     if source.is_dir():
         shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
     elif source.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source, target)
+    else:
+        target.unlink(missing_ok=True)
 
 
-def _list_optional_paths() -> list[str]:
-    """List the paths that are copied, too, where the project has them: files of models, and its own datasets."""
-    return [MODELS_FOLDER, *list_dataset_paths_in_project()]
+def _list_git_paths() -> list[str]:
+    """List git's patterns of all code and parameters: of models and datasets of its own, too, where there are any."""
+    return [*CODE_PATHS, MODEL_FILES, *list_dataset_paths_in_project()]

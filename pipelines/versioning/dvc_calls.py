@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def run_repro(workspace: Workspace, stages: Sequence[str], *, force: bool = Fals
     """
     options = ["--single-item", "--force"] if force else ["--pull"] if settings().dvc_remote else []
     with _keep_lock_file(workspace.folder):
-        lines = run_module(workspace, "dvc", "repro", *options, *stages)
+        lines = _run_dvc(workspace, "repro", *options, *stages)
     return [match[1] for line in lines if (match := STAGE_LINE.match(line))]
 
 
@@ -73,20 +73,33 @@ def pull(workspace: Workspace, stages: Sequence[str]) -> None:
     if settings().dvc_remote:
         _retry_transfer(workspace, "pull", "--force", *stages)
     else:
-        run_module(workspace, "dvc", "checkout", "--force", *stages)
+        _run_dvc(workspace, "checkout", "--force", *stages)
 
 
-def run_module(workspace: Workspace, module: str, *arguments: str, **variables: str) -> list[str]:
-    """Run `python -m MODULE ARGUMENTS` in the workspace, and pass its output on to stderr.
+def run_step(workspace: Workspace, step: str, *arguments: str, **variables: str) -> None:
+    """Run `python -m pipelines STEP ARGUMENTS` with the workspace's code, in the folder of its model.
 
     Args:
         workspace: an open workspace.
-        module: name of the module.
+        step: name of the step.
         arguments: arguments of the command line.
         variables: environment variables, in addition to those of this process.
 
-    Returns:
-        The lines of the output.
+    Raises:
+        InvalidError, TryAgainError: the step failed; its exit code says whether a retry can help.
+    """
+    variables = {"PYTHONPATH": str(workspace.folder), **variables}
+    _run_module(workspace, workspace.model_folder, "pipelines", [step, *arguments], variables)
+
+
+def _run_dvc(workspace: Workspace, *arguments: str) -> list[str]:
+    return _run_module(workspace, workspace.folder, "dvc", arguments, {})
+
+
+def _run_module(
+    workspace: Workspace, folder: Path, module: str, arguments: Sequence[str], variables: Mapping[str, str]
+) -> list[str]:
+    """Run `python -m MODULE ARGUMENTS` in the folder, pass its output on to stderr, and return the lines.
 
     Raises:
         InvalidError, TryAgainError: the module failed, or a stage that it ran; the exit code says whether a retry can
@@ -94,8 +107,8 @@ def run_module(workspace: Workspace, module: str, *arguments: str, **variables: 
     """
     with subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
-        cwd=workspace.folder,
-        env=_build_environment(workspace) | variables,
+        cwd=folder,
+        env={**_build_environment(workspace), **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -133,7 +146,7 @@ def _retry_transfer(workspace: Workspace, *arguments: str) -> None:
         retry=retry_if_exception_type(TryAgainError),
         reraise=True,
     )
-    retrying(run_module, workspace, "dvc", *arguments)
+    retrying(_run_dvc, workspace, *arguments)
 
 
 def _build_environment(workspace: Workspace) -> dict[str, str]:

@@ -19,8 +19,9 @@ from typing import Any
 import yaml
 
 from pipelines import params
+from pipelines.code_files import PARAMS_FILE, find_model, find_project
 from pipelines.errors import ServiceError
-from pipelines.settings import PARAMS_FILE, settings
+from pipelines.settings import settings
 from pipelines.system.files import digest_files, replace_file, sha256
 from pipelines.system.locks import hold_lock
 from pipelines.system.log import log
@@ -61,9 +62,12 @@ def digest_inputs(folder: Path, targets: Sequence[str], finished_stages: Sequenc
     all_stages = stages.load_stages(folder / "dvc.yaml")
     needed_stages = stages.select_with_dependencies(all_stages, targets)
     pending_stages = [stage for stage in needed_stages if stage.name not in finished_stages]
-    inputs: list[Any] = [[stage.name, stage.cmd, _read_params(folder, stage)] for stage in pending_stages]
-    for path in sorted(stages.list_source_inputs(pending_stages)):
-        inputs.append([path, _digest_source(folder / path)])
+    inputs: list[Any] = []
+    for stage in pending_stages:
+        # Relative to the stage's folder: models with equal inputs have equal outputs, and DVC's run cache shares them.
+        paths = sorted(stages.list_source_inputs(stage, pending_stages))
+        sources = [[stage.make_relative(path), _digest_source(folder / path)] for path in paths]
+        inputs.append([stage.cmd, _read_params(folder, stage), sources])
     return hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -148,11 +152,14 @@ def _digest_source(path: Path) -> str | dict[str, str]:
 
 def _read_params(folder: Path, stage: stages.Stage) -> list[Any]:
     """Return the stage's parameters with their values; for a file other than params.yaml, the digest of the file."""
-    sections = params.load(folder)
-    return [
-        [file, key, _look_up(sections, key) if file == PARAMS_FILE else sha256(folder / file)]
-        for file, key in stage.params
-    ]
+    return [[stage.make_relative(file), key, _read_value(folder, file, key)] for file, key in stage.params]
+
+
+def _read_value(folder: Path, file: str, key: str) -> Any:
+    path = folder / file
+    if path.name != PARAMS_FILE or find_project(path.parent) != folder.absolute():
+        return sha256(path)
+    return _look_up(params.load(folder, find_model(path.parent)), key)
 
 
 def _look_up(sections: Mapping[str, Any], key: str) -> Any:

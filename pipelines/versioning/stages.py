@@ -27,9 +27,16 @@ class Stage:
     name: str
     cmd: str
     deps: tuple[str, ...] = ()
+    """Paths, as those of `outs` and `params`, relative to the folder of dvc.yaml."""
     outs: tuple[str, ...] = ()
     params: tuple[tuple[str, str], ...] = field(default=())
     """File and key of each parameter; an empty key stands for the whole file."""
+    folder: str = "."
+    """Folder in which the command runs, relative to that of dvc.yaml."""
+
+    def make_relative(self, path: str) -> str:
+        """Return a path relative to the stage's folder, as DVC writes it to dvc.lock."""
+        return posixpath.relpath(path, self.folder)
 
 
 def load_stages(path: Path) -> dict[str, Stage]:
@@ -73,10 +80,20 @@ def select_with_dependencies(stages: Mapping[str, Stage], targets: Iterable[str]
     return [stage for name, stage in stages.items() if name in selected_names]
 
 
-def list_source_inputs(stages: Sequence[Stage]) -> set[str]:
-    """Return the files and folders that the stages depend on and none of them writes."""
-    outs = [out for stage in stages for out in stage.outs]
-    return {dep for stage in stages for dep in stage.deps if not any(_has_overlap(dep, out) for out in outs)}
+def list_source_inputs(stage: Stage, stages: Iterable[Stage]) -> list[str]:
+    """Return the files and folders that the stage depends on and none of the stages writes."""
+    outs = [out for other in stages for out in other.outs]
+    return [dep for dep in stage.deps if not any(_has_overlap(dep, out) for out in outs)]
+
+
+def name_stages_of_model(names: Iterable[str], model: str, stages: Mapping[str, Stage]) -> list[str]:
+    """Return the stages' names in a dvc.yaml with a matrix over the models: for `train`, `train@MODEL` if it exists."""
+    return [name if name in stages else f"{name}@{model}" if f"{name}@{model}" in stages else name for name in names]
+
+
+def remove_model(name: str, model: str) -> str:
+    """Return the name of a stage without `@MODEL`."""
+    return name.removesuffix(f"@{model}") if model else name
 
 
 def _has_overlap(path: str, other: str) -> bool:
@@ -127,6 +144,7 @@ def _parse_stage(name: str, body: Mapping[str, Any], variables: Mapping[str, Any
         deps=tuple(_join_path(folder, path) for path in fields.get("deps", [])),
         outs=tuple(_join_path(folder, _get_output_path(entry)) for kind in OUTS for entry in fields.get(kind, [])),
         params=tuple(_parse_params(folder, fields.get("params", []))),
+        folder=posixpath.normpath(folder),
     )
 
 

@@ -14,8 +14,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipelines import params
+from pipelines.code_files import PARAMS_FILE
 from pipelines.errors import ConflictError
-from pipelines.settings import MODELS_FOLDER, PARAMS_FILE, settings
+from pipelines.settings import settings
 from pipelines.system.files import replace_file
 from pipelines.system.locks import hold_lock
 from pipelines.system.log import log
@@ -58,6 +59,8 @@ class Workspace:
     """A DVC repository whose lock this process holds."""
 
     folder: Path
+    model_folder: Path
+    """Folder of the model, in which its stages run; that of the workspace where the project has no models."""
     code: Code
     lock_descriptor: int
     """File descriptor of the workspace's lock. DVC inherits it, so the lock is held as long as DVC runs."""
@@ -77,10 +80,10 @@ def open_workspace(
 
     Args:
         name: folder below LEEWAY_HOME/workspaces.
-        overrides: values that replace those of params.yaml, section to key to value; None: the file stays as it is.
+        overrides: values that replace those of the model's file, section to key to value; None: it stays as it is.
         commit: commit of the code; empty: the DAG bundle's, else LEEWAY_GIT_COMMIT, else the project's HEAD.
         bundle_version: version of the DAG bundle of the run; empty where it has none.
-        model: name of the model whose parameters the workspace gets; empty: those of params.yaml.
+        model: name of the model; empty in a project without models.
         wait: whether to wait while another process holds the workspace.
 
     Raises:
@@ -93,12 +96,13 @@ def open_workspace(
         _get_workspace_lock_path(name), "" if wait else f"another process works in the workspace {name}."
     ) as lock_descriptor:
         code = checkouts.check_out(folder, commit, bundle_version)
+        model_folder = params.find_model_folder(folder, model)
         if overrides is not None:
-            _override_params(folder, overrides, model)
+            _override_params(folder, model_folder, overrides, model)
         _configure_dvc(folder)
         _recover_from_kill(folder)
         _remove_damaged_lock_file(folder / "dvc.lock")
-        yield Workspace(folder, code, lock_descriptor)
+        yield Workspace(folder, model_folder, code, lock_descriptor)
 
 
 def get_cache_folder() -> Path:
@@ -132,7 +136,7 @@ def _remove_unused(except_name: str) -> None:
 
 def _get_last_use(folder: Path) -> float:
     """Return when the workspace was last prepared, or got new data: seconds since the epoch."""
-    paths = (folder, folder / CODE_FILE, folder / "data")
+    paths = (folder, folder / CODE_FILE, folder / "dvc.lock", folder / "data")
     return max((path.stat().st_mtime for path in paths if path.exists()), default=time.time())
 
 
@@ -146,20 +150,18 @@ def _remove_if_free(folder: Path) -> bool:
     return False
 
 
-def _override_params(folder: Path, overrides: Mapping[str, Mapping[str, Any]], model: str) -> None:
-    """Write params.yaml with the parameters of the model and the overrides, and check it.
+def _override_params(folder: Path, model_folder: Path, overrides: Mapping[str, Mapping[str, Any]], model: str) -> None:
+    """Write all parameters that count for the model, with the overrides, to params.yaml in its folder, and check them.
 
-    Equal parameters give equal bytes, whether a value comes from a file of the project or from an override. So models
-    with equal windows and features share the results of these stages.
+    This file is evidence of a version, so the sections of the project's params.yaml are in it, too.
 
     Raises:
         SpecError: the parameters are not valid. A retry cannot help.
     """
     sections = params.merge(params.load(folder, model), overrides)
-    with replace_file(folder / PARAMS_FILE) as temporary:
+    with replace_file(model_folder / PARAMS_FILE) as temporary:
         temporary.write_text(yaml.safe_dump(sections), encoding="utf-8")
-    params.load(folder)
-    shutil.rmtree(folder / MODELS_FOLDER, ignore_errors=True)  # their keys would replace those of the overrides
+    params.load(folder, model)
 
 
 def _configure_dvc(folder: Path) -> None:

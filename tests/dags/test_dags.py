@@ -403,12 +403,12 @@ def test_param_overrides_what_params_yaml_allows_a_backfill(bag, value, expected
     ("params", "expected"),
     [
         ({}, {"to": "", "force": "False"}),
-        ({"to": "3", "force": True, "model": "other"}, {"to": "3", "force": "True", "model_name": "other"}),
+        ({"to": "3", "force": True}, {"to": "3", "force": "True"}),
     ],
 )
 def test_rollback_gets_its_params(bag, params, expected):
     dag = bag.dags["flights_rollback"]
-    values = {"model": "flights", "to": None, "force": False, "why": "late {{ on }} Mondays"} | params
+    values = {"to": None, "force": False, "why": "late {{ on }} Mondays"} | params
     spec = render(dag, "rollback", build_context(dag, params=values)).build_spec()
     assert spec == {"model_name": "flights", "why": "late {{ on }} Mondays"} | expected
     load_spec_class("rollback").parse(spec, "rollback")

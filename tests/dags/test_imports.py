@@ -44,46 +44,68 @@ print(json.dumps({{
     "heavy": [name for name in {HEAVY!r} if name in sys.modules],
 }}))
 """
-PRINT_MODULES_OF_DAGS = IMPORT_OPERATOR + EXECUTE_DAGS + PRINT_NEW_MODULES
+LIST_MODULES = (
+    IMPORT_OPERATOR
+    + f"""
+import importlib, os
+programs = {{"dags": {EXECUTE_DAGS!r}, "import": "importlib.import_module(sys.argv[1])"}}
+for kind, argument in json.loads(sys.argv[1]):
+    sys.stdout.flush()
+    if os.fork() == 0:
+        sys.argv[1] = argument
+        exec(programs[kind], globals())
+        exec({PRINT_NEW_MODULES!r}, globals())
+        sys.stdout.flush()
+        os._exit(0)
+    assert os.wait()[1] == 0, argument
+"""
+)
+"""Program that imports Airflow once, and forks a child for each pair of a kind and its folder or module."""
+PROVIDER_MODULES = ("leeway.hooks.sagemaker.uploads", "leeway.training_request", "leeway.operators.spot_training")
+HEAVY_DAGS = {"pandas": "import pandas\n", "networkx": "import sqlalchemy.orm, networkx\n"}
 
 
-def run_code(tmp_path: Path, code: str, *arguments: str, **env: str) -> dict[str, Any]:
-    """Run code in a new process; return the JSON that it prints last."""
+def run_code(tmp_path: Path, code: str, *arguments: str, **env: str) -> list[str]:
+    """Run code in a new process; return the lines that it prints."""
     variables = {"AIRFLOW_HOME": str(tmp_path / "airflow"), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'plugins'}"}
     process = subprocess.run(
         [sys.executable, "-c", code, *arguments], cwd=tmp_path, env={**os.environ, **variables, **env},
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert process.returncode == 0, process.stderr[-2_000:]
-    return dict(json.loads(process.stdout.splitlines()[-1]))
+    return process.stdout.splitlines()
 
 
 @pytest.fixture(scope="module")
-def modules_of_dags(tmp_path_factory):
-    """Return the modules that parsing dags/ loads."""
-    return run_code(tmp_path_factory.mktemp("dags"), PRINT_MODULES_OF_DAGS, str(ROOT / "dags"))
+def loaded_modules(tmp_path_factory):
+    """Return what parsing dags/ loads, what parsing each of `HEAVY_DAGS` loads, and what importing a module loads."""
+    folder = tmp_path_factory.mktemp("dags")
+    cases = {"dags": ("dags", str(ROOT / "dags"))}
+    for name, code in HEAVY_DAGS.items():
+        (folder / name).mkdir()
+        (folder / name / "heavy.py").write_text(code)
+        cases[name] = ("dags", str(folder / name))
+    cases |= {name: ("import", name) for name in PROVIDER_MODULES}
+    lines = run_code(folder, LIST_MODULES, json.dumps(list(cases.values())))
+    return dict(zip(cases, map(json.loads, lines[-len(cases) :]), strict=True))
 
 
-def test_parsing_dags_imports_no_heavy_library(modules_of_dags):
-    assert modules_of_dags["heavy"] == []
+def test_parsing_dags_imports_no_heavy_library(loaded_modules):
+    assert loaded_modules["dags"]["heavy"] == []
 
 
-def test_heavy_import_in_a_dag_is_detected(tmp_path):
-    (tmp_path / "dags").mkdir()
-    (tmp_path / "dags" / "heavy.py").write_text("import pandas\n")
-    assert {"pandas", "numpy"} <= set(run_code(tmp_path, PRINT_MODULES_OF_DAGS, str(tmp_path / "dags"))["heavy"])
+def test_heavy_import_in_a_dag_is_detected(loaded_modules):
+    assert {"pandas", "numpy"} <= set(loaded_modules["pandas"]["heavy"])
 
 
-def test_parsing_dags_loads_few_modules_beyond_airflow(modules_of_dags):
-    new_modules = modules_of_dags["new"]
+def test_parsing_dags_loads_few_modules_beyond_airflow(loaded_modules):
+    new_modules = loaded_modules["dags"]["new"]
     assert {name.partition(".")[0] for name in new_modules} <= PACKAGES
     assert len([name for name in new_modules if name.partition(".")[0] not in {"leeway", "pipelines"}]) <= MAX_MODULES
 
 
-def test_dag_that_loads_other_packages_is_detected(tmp_path):
-    (tmp_path / "dags").mkdir()
-    (tmp_path / "dags" / "heavy.py").write_text("import sqlalchemy.orm, networkx\n")
-    new_modules = run_code(tmp_path, PRINT_MODULES_OF_DAGS, str(tmp_path / "dags"))["new"]
+def test_dag_that_loads_other_packages_is_detected(loaded_modules):
+    new_modules = loaded_modules["networkx"]["new"]
     assert not {name.partition(".")[0] for name in new_modules} <= PACKAGES
 
 
@@ -114,7 +136,7 @@ def load_plugins(tmp_path: Path, has_ignore_file: bool) -> dict[str, Any]:
     stems = sorted({path.stem for path in (folder / "leeway").rglob("*.py")} - {"__init__"})
     assert "mlflow" in stems
     env = {"AIRFLOW__CORE__PLUGINS_FOLDER": str(folder), "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"}
-    return run_code(tmp_path, LOAD_PLUGINS, str(folder), ",".join(stems), **env)
+    return dict(json.loads(run_code(tmp_path, LOAD_PLUGINS, str(folder), ",".join(stems), **env)[-1]))
 
 
 def test_plugin_loader_executes_only_the_plugin_file(tmp_path):
@@ -131,8 +153,6 @@ def test_hook_replaces_mlflow_without_airflowignore(tmp_path):
     assert "site-packages" not in result["mlflow"]
 
 
-@pytest.mark.parametrize(
-    "module", ["leeway.hooks.sagemaker.uploads", "leeway.training_request", "leeway.operators.spot_training"]
-)
-def test_modules_of_the_provider_import_no_heavy_library(tmp_path, module):
-    assert run_code(tmp_path, f"import json, sys\nbefore = set()\nimport {module}\n" + PRINT_NEW_MODULES)["heavy"] == []
+@pytest.mark.parametrize("module", PROVIDER_MODULES)
+def test_modules_of_the_provider_import_no_heavy_library(loaded_modules, module):
+    assert loaded_modules[module]["heavy"] == []

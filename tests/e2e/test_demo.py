@@ -19,11 +19,11 @@ from typing import Any
 import psutil
 import pytest
 import requests
-import yaml
 
 from stack.airflow.client import AirflowClient
 from stack.errors import RequestError
 from tests.tools import forking
+from tests.tools.parameters import read_hyperparameters, update_params
 from tests.tools.policies import EASY_POLICY
 from tests.tools.waiting import wait_until
 
@@ -36,11 +36,12 @@ PROJECT_FILES = (
     "stack",
     "drydock",
     "params.yaml",
+    "models",
     "dvc.yaml",
     ".dvc",
     ".dvcignore",
 )
-DEMO_COMMAND = ("-m", "stack", "demo", "--from", "2013-01-26", "--to", "2013-01-30", "--as-of", "2013-02-01")
+DEMO_COMMAND = ("-m", "stack", "demo", "--from", "2013-01-27", "--to", "2013-01-30", "--as-of", "2013-02-01")
 REMOVED_PREFIXES = ("LEEWAY_", "AIRFLOW_", "MLFLOW_", "AWS_", "DVC_")
 PRINT_EVENTS = """
 from pipelines.registry.lifecycle import Journal
@@ -76,12 +77,8 @@ class Checkout:
         return process.stdout.strip()
 
     def set_params(self, **sections: dict[str, Any]) -> None:
-        """Update sections of params.yaml."""
-        path = self.folder / "params.yaml"
-        params = yaml.safe_load(path.read_text())
-        for name, values in sections.items():
-            params[name].update(values)
-        path.write_text(yaml.safe_dump(params))
+        """Update sections of the parameters."""
+        update_params(self.folder, **sections)
 
     def list_versions(self) -> list[dict[str, Any]]:
         """Return the registered versions with their tags and aliases, read from MLflow's database."""
@@ -135,11 +132,11 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     shutil.copy2(ROOT / ".gitignore", folder)
     checkout = Checkout(folder)
     checkout.set_params(
-        snapshot={"as_of": "2013-02-01", "train_days": 2, "holdout_days": 2, "min_train_days": 2},
+        snapshot={"as_of": "2013-02-01", "train_days": 2, "holdout_days": 1, "min_train_days": 2},
         preprocess={"validation_days": 1},
         gate={"policy": {**EASY_POLICY, "serving": {}}},
     )
-    hyperparameters = yaml.safe_load((folder / "params.yaml").read_text())["train"]["hyperparameters"]
+    hyperparameters = read_hyperparameters(folder)
     checkout.set_params(train={"hyperparameters": {**hyperparameters, "num_round": 60, "max_depth": 3}})
     checkout.run_git("init", "--quiet")
     checkout.run_git("add", "--all")
@@ -169,7 +166,7 @@ def test_the_demo_ends_with_a_table_and_keeps_the_stack_up(checkout, demo):
 
 
 def test_flights_are_checked_against_weather(checkout, demo):
-    for day in ("2013-01-26", "2013-01-30"):
+    for day in ("2013-01-27", "2013-01-30"):
         evidence = json.loads((checkout.home / "validation" / "flights" / f"{day}.json").read_text())
         (check,) = [
             result
@@ -199,7 +196,7 @@ def test_dvc_repro_trains_the_same_model_without_airflow(checkout, demo):
     process = checkout.run("dvc", "repro")
     assert process.returncode == 0, process.stdout + process.stderr
     digest_process = checkout.run_python(
-        "-c", "from pipelines.system.files import sha256, Path; print(sha256(Path('data/model')))"
+        "-c", "from pipelines.system.files import sha256, Path; print(sha256(Path('models/flights/data/model')))"
     )
     (version,) = checkout.list_versions()
     assert digest_process.stdout.strip() == version["tags"]["leeway.model_digest"]
@@ -208,12 +205,12 @@ def test_dvc_repro_trains_the_same_model_without_airflow(checkout, demo):
 
 
 def test_dvc_repro_with_another_learning_rate_trains_another_model(checkout, demo):
-    hyperparameters = yaml.safe_load((checkout.folder / "params.yaml").read_text())["train"]["hyperparameters"]
+    hyperparameters = read_hyperparameters(checkout.folder)
     checkout.set_params(train={"hyperparameters": {**hyperparameters, "eta": 0.3}})
     process = checkout.run("dvc", "repro", "train")
     assert process.returncode == 0, process.stdout + process.stderr
     digest_process = checkout.run_python(
-        "-c", "from pipelines.system.files import sha256, Path; print(sha256(Path('data/model')))"
+        "-c", "from pipelines.system.files import sha256, Path; print(sha256(Path('models/flights/data/model')))"
     )
     assert digest_process.stdout.strip() != checkout.list_versions()[0]["tags"]["leeway.model_digest"]
 
@@ -221,7 +218,7 @@ def test_dvc_repro_with_another_learning_rate_trains_another_model(checkout, dem
 @pytest.fixture(scope="module")
 def airflow(checkout: Checkout, demo: Any) -> AirflowClient:
     """Return a client of the running Airflow. The project is as it was committed."""
-    checkout.run_git("checkout", "--quiet", "--", "params.yaml")
+    checkout.run_git("checkout", "--quiet", "--", "params.yaml", "models")
     url, password = (re.findall(pattern, demo.stdout)[0] for pattern in (r"Airflow\W+(http\S+)", r"password (\S+)"))
     return AirflowClient(url, "admin", password)
 
@@ -229,7 +226,7 @@ def airflow(checkout: Checkout, demo: Any) -> AirflowClient:
 @pytest.fixture
 def require_approval(checkout: Checkout) -> None:
     """Change a hyperparameter, so that another model is trained, and require approval of its promotion."""
-    hyperparameters = yaml.safe_load((checkout.folder / "params.yaml").read_text())["train"]["hyperparameters"]
+    hyperparameters = read_hyperparameters(checkout.folder)
     checkout.set_params(train={"hyperparameters": {**hyperparameters, "eta": 0.2}}, gate={"approval": "required"})
     checkout.run_git("commit", "--quiet", "--all", "--message", "require approval")
 

@@ -1,4 +1,4 @@
-"""Make the gate faster for tests that run it many times and do not look at its pictures."""
+"""Make the gate and the drift report faster for tests that run them many times and do not look at the pictures."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +10,8 @@ from PIL import Image
 
 from pipelines.evaluation.gates import serving
 from pipelines.evaluation.report import report
+from pipelines.monitoring import report as drift_report
+from pipelines.pages.drawing import plt
 
 
 @contextmanager
@@ -20,6 +22,23 @@ def shorten_gate() -> Iterator[None]:
     """
     with patch.object(report, "draw_figures", write_pictures), patch.object(serving, "MAX_TIMING_S", 0.2):
         yield
+
+
+@contextmanager
+def shorten_drift_report() -> Iterator[None]:
+    """Build the drift report's pictures, but do not draw them.
+
+    The tests of the report and of an own dataset draw them.
+    """
+    with patch.object(drift_report, "save_figure", write_pixel):
+        yield
+
+
+def write_pixel(path: Path, figure: Any) -> Path:
+    """Write a picture of one pixel, close the figure, and return the path."""
+    Image.new("RGB", (1, 1)).save(path)
+    plt.close(figure)
+    return path
 
 
 def write_pictures(folder: Path, _: Any) -> list[Path]:

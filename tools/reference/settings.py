@@ -1,4 +1,4 @@
-"""Build the page of the settings: environment variables and params.yaml."""
+"""Build the page of the settings: environment variables and files of parameters."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from tools.reference.markdown import format_code, format_prose, format_table
 
 INTRO = """# Settings
 
-params.yaml holds what changes a model. Environment variables say where folders and servers are. Airflow connections
-hold addresses and credentials of other systems. The params of a DAG hold what one run can choose.
+params.yaml, and models/NAME/params.yaml for one model, hold what changes a model. Environment variables say where
+folders and servers are. Airflow connections hold addresses and credentials of other systems. The params of a DAG hold
+what one run can choose.
 """
 
 
@@ -22,7 +23,7 @@ def build_page(root: Path) -> str:
     """Return the page of all settings.
 
     Args:
-        root: folder of the project, which has .env.example and params.yaml.
+        root: folder of the project, which has .env.example, params.yaml and models/.
     """
     return "\n".join(
         [
@@ -30,6 +31,7 @@ def build_page(root: Path) -> str:
             *_render_variables(),
             *_render_file(root, ".env.example", "ini"),
             *_render_file(root, "params.yaml", "yaml"),
+            *_render_file(root, "models/flights/params.yaml", "yaml"),
         ]
     )
 

@@ -98,6 +98,15 @@ def report_value(name: str, reason: str, value: float | None = None) -> Check:
     return Check(name=name, value=value, bound=None, outcome=REPORTED, reason=reason)
 
 
+def report_estimate(name: str, estimate: Estimate) -> Check:
+    """Make a check that only reports an estimate with its interval: it has no bound."""
+    low, high = _replace_non_finite(estimate.low), _replace_non_finite(estimate.high)
+    interval = "" if low is None or high is None else f" [{low:.6g}, {high:.6g}]"
+    reason = f"{name} is {estimate.value:.6g}{interval}"
+    value = _replace_non_finite(estimate.value)
+    return Check(name=name, value=value, bound=None, low=low, high=high, outcome=REPORTED, reason=reason)
+
+
 def _has_few_groups(estimate: Estimate, policy: Policy) -> bool:
     """Return whether the estimate is by groups, and has too few of them to decide."""
     return estimate.groups is not None and estimate.groups < policy.min_groups

@@ -38,8 +38,8 @@ def estimate_metric(holdout: Holdout, name: str, policy: Policy) -> Estimate:
 
     With fewer groups than the policy requires, the interval is infinite.
     """
-    label, score, groups = holdout.label, holdout.candidate_score, find_groups(holdout, policy)
-    metric = _find_metric(holdout, name)
+    label, score = holdout.label, holdout.select_candidate(holdout.metrics[name])
+    groups, metric = find_groups(holdout, policy), _find_metric(holdout, name)
     if name == "auc" and groups is None:
         return delong.estimate_auc(label, score, alpha=policy.alpha)
     if has_too_few_groups(groups, policy):
@@ -57,7 +57,8 @@ def estimate_gain(holdout: Holdout, other_score: Array, comparison: Comparison, 
 
     With fewer groups than the policy requires, the interval is infinite.
     """
-    label, score, name = holdout.label, holdout.candidate_score, comparison.metric
+    name = comparison.metric
+    label, score = holdout.label, holdout.select_candidate(holdout.metrics[name])
     groups, metric = find_groups(holdout, policy), _find_metric(holdout, name)
     if name == "auc" and groups is None and comparison.test != "bootstrap":
         return delong.estimate_auc_difference(label, score, other_score, alpha=policy.alpha)

@@ -40,6 +40,10 @@ class Holdout:
     """Metrics of the dataset, by name, in addition to those of the task."""
     classes: Sequence[str] = ()
     """Names of the classes of a multiclass model, by their numbers; empty for other models."""
+    candidate_quantiles: Mapping[str, Array] = field(default_factory=dict)
+    """The candidate's quantiles by their names, each of shape (rows,); empty where it predicts none."""
+    champion_quantiles: Mapping[str, Array] = field(default_factory=dict)
+    """The same of the champion."""
 
     def __post_init__(self) -> None:
         """Check that the rows can be judged.
@@ -64,7 +68,21 @@ class Holdout:
     @property
     def metrics(self) -> dict[str, Metric]:
         """All metrics of the models: those of the task, and the dataset's own."""
-        return {**list_metrics(self.task, self.classes), **self.own_metrics}
+        return {**list_metrics(self.task, self.classes, tuple(self.candidate_quantiles)), **self.own_metrics}
+
+    def select_candidate(self, metric: Metric) -> Array:
+        """Return the candidate's scores that the metric measures: its scores, or the metric's quantiles."""
+        return _select(self.candidate_score, self.candidate_quantiles, metric, "candidate")
+
+    def select_champion(self, metric: Metric) -> Array | None:
+        """Return the same of the champion; None where there is none.
+
+        Raises:
+            DataError: the champion has no such quantile. A retry cannot help.
+        """
+        if self.champion_score is None:
+            return None
+        return _select(self.champion_score, self.champion_quantiles, metric, "champion")
 
     def count_days(self) -> int:
         """Return the number of different values of the column `date`; 0 where there is no such column."""
@@ -80,3 +98,12 @@ class Holdout:
             columns = ", ".join(map(str, self.features))
             raise DataError(f"the holdout has no column {name}.", f"It has {columns[:300]}.")
         return self.features[name]
+
+
+def _select(score: Array, quantiles: Mapping[str, Array], metric: Metric, model: str) -> Array:
+    if not metric.quantiles:
+        return score
+    if missing := [name for name in metric.quantiles if name not in quantiles]:
+        message = f"the {model} has no quantile {missing[0]}, by which the gate's policy measures it."
+        raise DataError(message, "Compare by another metric until the champion has it.")
+    return np.column_stack([quantiles[name] for name in metric.quantiles])

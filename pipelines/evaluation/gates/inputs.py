@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipelines.classes import list_classes, number_labels, read_scores, select_scores
-from pipelines.dataset import Dataset
+from pipelines.classes import list_classes, number_labels, read_scores, select_scores, split_quantiles
+from pipelines.dataset import Dataset, Task
 from pipelines.errors import DataError
 from pipelines.evaluation.gates.holdout import Array, Holdout
 from pipelines.evaluation.own_metrics import load_own_metrics
-from pipelines.score_columns import name_score_columns
+from pipelines.score_columns import SCORE_PREFIX, name_score_columns
 from pipelines.system.data_files import read_parquet
 
 LAST_DAYS = 7
@@ -41,10 +41,17 @@ def read_holdout(
         read_parquet(features / split / "data.parquet", "preprocess", columns) for split in ("holdout", "train")
     )
     classes = list_classes(train[dataset.label]) if dataset.task == "multiclass" else []
+    predictions = _read_predictions(dataset, evaluation, rows, classes)
+    champion_scores = score_champion(rows) if score_champion else None
+    champion_score, champion_quantiles = (
+        (None, {}) if champion_scores is None else _split_champion_scores(champion_scores, classes, dataset.task)
+    )
     return Holdout(
         label=read_labels(rows[dataset.label], classes),
-        candidate_score=_read_candidate_scores(dataset, evaluation, rows, classes),
-        champion_score=_read_champion_scores(score_champion(rows), classes) if score_champion else None,
+        candidate_score=read_scores(predictions, classes),
+        champion_score=champion_score,
+        candidate_quantiles=read_quantiles(predictions) if dataset.task == "regression" else {},
+        champion_quantiles=champion_quantiles,
         features=rows,
         base_rate=compute_rate(train[dataset.label], classes),
         last_week_rate=compute_rate(_select_last_week(train)[dataset.label], classes),
@@ -75,21 +82,28 @@ def read_labels(labels: pd.Series[Any], classes: Sequence[str]) -> Array:
         raise DataError(f"{error} of train.", "Run `preprocess` again.") from None
 
 
-def _read_champion_scores(scores: Any, classes: Sequence[str]) -> Array:
+def read_quantiles(rows: pd.DataFrame) -> dict[str, Array]:
+    """Return the quantiles that `evaluate` stored for each row, ascending; empty where it stored none."""
+    names = [name.removeprefix(SCORE_PREFIX) for name in map(str, rows) if name.startswith(SCORE_PREFIX)]
+    return {name: rows[f"{SCORE_PREFIX}{name}"].to_numpy(dtype=float) for name in sorted(names, key=float)}
+
+
+def _split_champion_scores(scores: Any, classes: Sequence[str], task: Task) -> tuple[Array, dict[str, Array]]:
+    """Return the champion's scores, and in a regression its quantiles."""
     try:
-        return select_scores(scores, classes)
-    except ValueError:
-        message = "the champion does not predict classes, and cannot be compared."
+        return split_quantiles(scores) if task == "regression" else (select_scores(scores, classes), {})
+    except ValueError as error:
+        message = f"the champion cannot be compared: {error}."
         raise DataError(message, "Register models of another task under another name.") from None
 
 
-def _read_candidate_scores(dataset: Dataset, evaluation: Path, rows: pd.DataFrame, classes: Sequence[str]) -> Array:
-    """Read the candidate's score of each row of the holdout; refuse scores of other rows."""
+def _read_predictions(dataset: Dataset, evaluation: Path, rows: pd.DataFrame, classes: Sequence[str]) -> pd.DataFrame:
+    """Read the candidate's scores of each row of the holdout; refuse scores of other rows."""
     path, key = evaluation / "predictions.parquet", list(dataset.key)
     predictions = read_parquet(path, "evaluate", (*key, *name_score_columns(classes)))
     if not predictions[key].reset_index(drop=True).equals(rows[key].reset_index(drop=True)):
         raise DataError(f"{path} does not belong to this holdout.", "Run `evaluate` again.")
-    return read_scores(predictions, classes)
+    return predictions
 
 
 def _select_last_week(train: pd.DataFrame) -> pd.DataFrame:

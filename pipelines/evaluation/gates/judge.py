@@ -57,6 +57,7 @@ def judge(evidence: Evidence, policy: Policy) -> Judgement:
     checks = [
         check_row_count("rows of holdout", holdout.label, policy.min_rows, holdout.task),
         *quality.check_bounds(holdout, policy),
+        *quality.report_own_metrics(holdout, policy),
         *quality.check_against_baselines(holdout, policy),
         *quality.check_against_champion(holdout, policy),
         *quality.check_recency(evidence.days_newer),

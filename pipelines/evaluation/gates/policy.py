@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from pipelines.parameters import Parameters
 
-Metric = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]{0,63}|recall/.{1,200})$")]
+Metric = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]{0,63}|(recall|pinball|coverage)/.{1,200})$")]
 """Name of a metric of the task (`pipelines.evaluation.statistics.weighted`), or of one in the dataset's metrics.py."""
 Share = Annotated[float, Field(ge=0, le=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from pipelines.dataset import Task
-from pipelines.evaluation.gates.checks import check_estimate, check_value
+from pipelines.evaluation.gates.checks import check_estimate, check_value, report_estimate
 from pipelines.evaluation.gates.estimates import estimate_gain, estimate_metric, find_groups, has_too_few_groups
 from pipelines.evaluation.gates.holdout import Array, Holdout
 from pipelines.evaluation.gates.policy import Comparison, Policy
@@ -31,6 +31,12 @@ def check_bounds(holdout: Holdout, policy: Policy) -> list[Check]:
             title = f"{name}, leakage" if holdout.metrics[name].greater_is_better else name
             checks.append(check_estimate(title, estimate, bound.at_most, policy, is_upper=True))
     return checks
+
+
+def report_own_metrics(holdout: Holdout, policy: Policy) -> list[Check]:
+    """Report the dataset's own metrics that have no bound, with their intervals."""
+    names = [name for name in holdout.own_metrics if name not in policy.bounds]
+    return [report_estimate(name, estimate_metric(holdout, name, policy)) for name in names]
 
 
 def check_against_baselines(holdout: Holdout, policy: Policy) -> list[Check]:
@@ -70,13 +76,14 @@ def check_against_champion(holdout: Holdout, policy: Policy) -> list[Check]:
     checks = [
         check_estimate(
             f"{comparison.metric} against the champion's",
-            estimate_gain(holdout, champion_score, comparison, policy),
+            estimate_gain(holdout, score, comparison, policy),
             -comparison.margin,
             policy,
             is_strict=comparison.margin == 0,
             relevant_effect=comparison.relevant_gain,
         )
         for comparison in policy.champion
+        if (score := holdout.select_champion(holdout.metrics[comparison.metric])) is not None
     ]
     if threshold is not None:
         checks.append(_check_at_threshold(holdout, champion_score, threshold, policy))

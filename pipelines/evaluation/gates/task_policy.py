@@ -8,7 +8,7 @@ from typing import Any
 from pipelines.dataset import Task
 from pipelines.errors import SpecError
 from pipelines.evaluation.gates.policy import Bound, Comparison, Policy, Stability
-from pipelines.evaluation.statistics.weighted import Metric, is_recall
+from pipelines.evaluation.statistics.weighted import Metric, is_known_after_training
 
 DEFAULTS: Mapping[Task, Mapping[str, Any]] = {
     "binary": {},
@@ -37,7 +37,7 @@ def complete_policy(
         policy: policy to complete.
         task: what the models predict.
         metrics: all metrics of the models, by name.
-        are_classes_known: whether `metrics` has the recall of each class. If not, every recall is allowed in a bound.
+        are_classes_known: whether `metrics` has those of each class and quantile. If not, all of these are allowed.
 
     Raises:
         SpecError: the policy names a metric that is not among these, compares models by a metric without direction, or
@@ -46,14 +46,17 @@ def complete_policy(
     defaults = {name: value for name, value in DEFAULTS[task].items() if name not in policy.model_fields_set}
     complete = policy.model_copy(update=defaults)
     compared_names = [*complete.baseline, *(comparison.metric for comparison in complete.champion)]
-    # The classes, each of which has a recall, are not known before `preprocess`.
-    recalls = {name for name in complete.bounds if task == "multiclass" and not are_classes_known and is_recall(name)}
-    for name in (*complete.bounds, *compared_names):
-        if name not in metrics.keys() | recalls:
-            message = f"the gate's policy names the metric {name!r}, which models of the task {task} do not have."
-            raise SpecError(message, f"They have {', '.join(metrics)}.")
+    names = [name for name in (*complete.bounds, *compared_names) if name not in metrics]
+    if not are_classes_known:
+        names = [name for name in names if not is_known_after_training(name, task)]
+    if names:
+        message = f"the gate's policy names the metric {names[0]!r}, which models of the task {task} do not have."
+        raise SpecError(message, f"They have {', '.join(metrics)}.")
+    if quantile_names := [name for name in complete.baseline if is_known_after_training(name, task)]:
+        message = f"the gate's policy compares with trivial models by {quantile_names[0]}, and these have none."
+        raise SpecError(message, "Name another metric in `baseline`.")
     for name in compared_names:
-        if metrics[name].greater_is_better is None:
+        if name in metrics and metrics[name].greater_is_better is None:
             raise SpecError(f"the gate's policy compares models by {name}, which has no direction.", "Give it a bound.")
     if complete.threshold is not None and task != "binary":
         message = f"the gate's policy has a threshold, but models of the task {task} have none."

@@ -16,15 +16,19 @@ from pipelines.evaluation.gates.part_metrics import choose_part_metric
 from pipelines.evaluation.metrics import compute_calibration
 from pipelines.evaluation.report.curves import GRID, Band, Curves
 from pipelines.evaluation.report.multiclass_figures import (
+    draw_class_reliability,
     draw_classes,
     draw_recalls,
     draw_top_reliability_of_models,
 )
+from pipelines.evaluation.report.own_metrics import MetricParts, draw_own_metrics
+from pipelines.evaluation.report.quantiles import draw_quantiles
 from pipelines.evaluation.report.regression_figures import (
     draw_errors_by_week,
     draw_predictions,
     draw_reliability_of_models,
 )
+from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, Axes, plt, save_figure
 
 TOP_SLICES = 25
@@ -51,6 +55,10 @@ class Content:
     """Feature to its share of the gain, largest first."""
     threshold: float = math.nan
     """Score from which a row is predicted positive; NaN for models that are not binary."""
+    shares_below: Mapping[float, Estimate] = field(default_factory=dict)
+    """Quantile of the candidate to the share of labels below it; empty where it predicts no quantiles."""
+    own_metrics: Mapping[str, MetricParts] = field(default_factory=dict)
+    """The dataset's own metrics, by name; empty where it has none."""
     confusion: Mapping[str, int] = field(default_factory=dict)
     """Confusion matrix at the threshold; empty for models that are not binary."""
 
@@ -59,11 +67,13 @@ def draw_figures(folder: Path, content: Content) -> list[Path]:
     """Draw the pictures to `folder`; return their paths, in the order of the page."""
     first: dict[Task, dict[str, Callable[[Content], Any]]] = {
         "binary": {"curves": _draw_curves},
-        "multiclass": {"classes": _draw_classes},
+        "multiclass": {"classes": _draw_classes, "class_reliability": _draw_class_reliability},
         "regression": {"predictions": _draw_predictions},
     }
     drawings: dict[str, Callable[[Content], Any]] = {
         **first[content.holdout.task],
+        **({"quantiles": _draw_quantiles} if content.shares_below else {}),
+        **({"metrics": _draw_own_metrics} if content.own_metrics else {}),
         "reliability": _draw_reliability,
         "parts": _draw_parts,
     }
@@ -74,8 +84,20 @@ def _draw_predictions(content: Content) -> Any:
     return draw_predictions(content.holdout)
 
 
+def _draw_own_metrics(content: Content) -> Any:
+    return draw_own_metrics(content.own_metrics)
+
+
+def _draw_quantiles(content: Content) -> Any:
+    return draw_quantiles(content.holdout, content.shares_below)
+
+
 def _draw_classes(content: Content) -> Any:
     return draw_classes(content.holdout)
+
+
+def _draw_class_reliability(content: Content) -> Any:
+    return draw_class_reliability(content.holdout)
 
 
 def _draw_curves(content: Content) -> Any:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import roc_curve
 
 from pipelines.evaluation.gates.holdout import Array, Holdout
+from pipelines.evaluation.metrics import compute_calibration
 from pipelines.evaluation.multiclass import count_confusion, draw_confusion, draw_top_reliability, tabulate_top_class
 from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, Axes, plt
 
+COLUMNS = 4
+"""Number of classes that are drawn side by side."""
 MAX_CURVES = 8
 """Largest number of classes whose curve is drawn: those with the most rows."""
 Models = list[tuple[Array, str, str]]
@@ -33,6 +37,27 @@ def draw_classes(holdout: Holdout) -> Any:
         xlabel="false positive rate", ylabel="true positive rate", title="ROC of each class against all others"
     )
     roc_axis.legend(loc="lower right", frameon=False, fontsize=8)
+    return figure
+
+
+def draw_class_reliability(holdout: Holdout) -> Any:
+    """Draw for each class how often a row has it by the probability of the class, for both models."""
+    rows = np.bincount(holdout.label, minlength=len(holdout.classes))
+    numbers = [int(number) for number in np.argsort(-rows, kind="stable")[:MAX_CURVES] if rows[number]]
+    lines = math.ceil(len(numbers) / COLUMNS)
+    figure, axes = plt.subplots(lines, COLUMNS, figsize=(11, 2.9 * lines), layout="constrained", squeeze=False)
+    for axis in axes.flat[len(numbers) :]:
+        axis.set_axis_off()
+    for axis, number in zip(axes.flat, numbers, strict=False):
+        is_member, largest = (holdout.label == number).astype(np.float64), 0.0
+        for score, name, color in _list_models(holdout):
+            bins = compute_calibration(is_member, score[:, number])
+            axis.plot(bins["predicted"], bins["observed"], color=color, marker="o", markersize=3, label=name)
+            largest = max(largest, *bins["predicted"], *bins["observed"])
+        axis.plot([0, largest], [0, largest], color=REFERENCE_COLOR, linestyle="--", linewidth=1)
+        axis.set_title(f"{holdout.classes[number][:28]}: {rows[number]:,} rows", fontsize=9)
+    axes[0, 0].set(xlabel="mean probability of a tenth of the rows", ylabel="share of the class")
+    axes[0, 0].legend(loc="upper left", frameon=False, fontsize=8)
     return figure
 
 

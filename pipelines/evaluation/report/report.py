@@ -16,6 +16,8 @@ from pipelines.evaluation.gates.judge import Judgement
 from pipelines.evaluation.gates.policy import Policy
 from pipelines.evaluation.report.curves import compute_confusion, compute_curves
 from pipelines.evaluation.report.figures import Content, draw_figures
+from pipelines.evaluation.report.own_metrics import estimate_own_metrics
+from pipelines.evaluation.report.quantiles import estimate_shares_below
 from pipelines.pages.page import write_page
 from pipelines.system.files import replace_folder
 
@@ -45,6 +47,9 @@ def write_report(
     content = Content(holdout, None, None, judgement.slices, judgement.weeks, importance)
     if holdout.task == "binary":
         content = _add_curves(content, policy)
+    elif holdout.candidate_quantiles:
+        content = replace(content, shares_below=estimate_shares_below(holdout, policy))
+    content = replace(content, own_metrics=estimate_own_metrics(holdout, policy))
     with replace_folder(folder) as output:
         records = _list_records(_split_by_column(judgement.slices) | {"Weeks": judgement.weeks})
         values = {"verdict": verdict, "facts": verdict["facts"], "signs": SIGNS, "tables": records}

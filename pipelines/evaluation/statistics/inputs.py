@@ -52,7 +52,14 @@ def validate_labels(task: Task, label: Array, *scores: Array) -> tuple[Array, li
     values = validate_numbers(label, len(label), "label")
     if (values == values[0]).all():
         raise DataError(f"all {len(values)} rows have the label {values[0]:g}: nothing can be measured.")
-    return values, [validate_numbers(score, len(values), "score") for score in scores]
+    return values, [_validate_columns(score, len(values)) for score in scores]
+
+
+def _validate_columns(score: Array, rows: int) -> Array:
+    """Check the scores of a regression, shape (rows,), or its quantiles, shape (rows, quantiles)."""
+    if np.ndim(score) != 2:
+        return validate_numbers(score, rows, "score")
+    return np.column_stack([validate_numbers(column, rows, "score") for column in score.T])
 
 
 def _validate_classes(label: Array, scores: Sequence[Array]) -> tuple[Array, list[Array]]:

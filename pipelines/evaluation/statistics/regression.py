@@ -6,6 +6,8 @@ of 1, the metric equals scikit-learn's of the same meaning.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pipelines.evaluation.statistics.inputs import Array
@@ -58,6 +60,31 @@ def make_median_ae(label: Array, score: Array) -> WeightedMetric:
         return np.where(total[:, 0] > 0, (ordered_errors[lower] + ordered_errors[upper]) / 2, np.nan)
 
     return compute
+
+
+def make_pinball(label: Array, score: Array, quantiles: Sequence[float]) -> WeightedMetric:
+    """Make the mean pinball loss of quantiles (Koenker & Bassett 1978), in units of the label.
+
+    Args:
+        label: shape (rows,).
+        score: predicted quantiles, shape (rows, quantiles).
+        quantiles: the quantiles that the columns predict.
+    """
+    losses = [
+        np.maximum(quantile * errors, (quantile - 1) * errors)
+        for quantile, errors in zip(quantiles, (label[:, np.newaxis] - score).T, strict=True)
+    ]
+    return make_mean(np.mean(losses, axis=0))
+
+
+def make_coverage(label: Array, score: Array) -> WeightedMetric:
+    """Make the share of labels from the first predicted quantile to the second; `score` has the shape (rows, 2)."""
+    return make_mean(((score[:, 0] <= label) & (label <= score[:, 1])).astype(np.float64))
+
+
+def make_share_below(label: Array, score: Array) -> WeightedMetric:
+    """Make the share of labels that are not above the predicted quantile; `score` has the shape (rows, 1)."""
+    return make_mean((label <= score[:, 0]).astype(np.float64))
 
 
 def _combine_r2(error: Array, square: Array, total: Array, rows: Array) -> Array:

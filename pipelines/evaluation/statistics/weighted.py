@@ -8,6 +8,7 @@ a metric that needs both is NaN.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +30,8 @@ from pipelines.evaluation.statistics.sums import (
     make_mean,
 )
 
+PINBALL, COVERAGE = "pinball", "coverage"
+"""Beginnings of the names of the metrics of quantiles."""
 BINS = 10
 """Number of bins of the calibration error, as in `pipelines.evaluation.metrics`."""
 
@@ -125,6 +128,8 @@ class Metric:
     """Task of the models that it measures."""
     is_share: bool = False
     """Whether it is between 0 and 1, and both ends are possible. Its interval then has the same limits."""
+    quantiles: Sequence[str] = ()
+    """Names of the quantiles that it measures, in place of the score. Scores then have the shape (rows, quantiles)."""
 
 
 BINARY_METRICS: Mapping[str, Metric] = {
@@ -161,18 +166,46 @@ METRICS: Mapping[Task, Mapping[str, Metric]] = {
 """Task to its metrics, by name."""
 
 
-def list_metrics(task: Task, classes: Sequence[str] = ()) -> dict[str, Metric]:
+def list_metrics(task: Task, classes: Sequence[str] = (), quantiles: Sequence[str] = ()) -> dict[str, Metric]:
     """Return the metrics of a task, by name.
 
     Args:
         task: what the models predict.
         classes: classes of a multiclass model. Each has a metric, its recall: `name_recall` gives its name.
+        quantiles: names of the quantiles of a regression, such as 0.1, ascending. Each has a pinball loss, and each
+            pair as far from 0 as from 1 has a coverage: pinball/0.1, coverage/0.1-0.9. `pinball` is the mean loss.
     """
     recalls = {
         name_recall(name): Metric(partial(multiclass.make_recall, number=number), True, "multiclass", is_share=True)
         for number, name in enumerate(classes)
     }
-    return {**METRICS[task], **recalls}
+    return {**METRICS[task], **recalls, **_list_quantile_metrics(quantiles)}
+
+
+def _list_quantile_metrics(names: Sequence[str]) -> dict[str, Metric]:
+    sets = {PINBALL: tuple(names), **{f"{PINBALL}/{name}": (name,) for name in names}} if names else {}
+    metrics = {
+        metric: Metric(
+            partial(regression.make_pinball, quantiles=[float(name) for name in members]),
+            greater_is_better=False,
+            task="regression",
+            quantiles=members,
+        )
+        for metric, members in sets.items()
+    }
+    pairs = [(low, high) for low in names for high in names if float(low) < 0.5 and is_opposite(low, high)]
+    coverages = {
+        f"{COVERAGE}/{low}-{high}": Metric(
+            regression.make_coverage, None, "regression", is_share=True, quantiles=(low, high)
+        )
+        for low, high in pairs
+    }
+    return {**metrics, **coverages}
+
+
+def is_opposite(low: str, high: str) -> bool:
+    """Return whether a quantile is as far from 0 as another one from 1."""
+    return math.isclose(float(low) + float(high), 1.0)
 
 
 def name_recall(class_name: str) -> str:
@@ -180,9 +213,10 @@ def name_recall(class_name: str) -> str:
     return f"recall/{class_name}"
 
 
-def is_recall(metric: str) -> bool:
-    """Return whether this is the name of the recall of a class."""
-    return metric.startswith(name_recall(""))
+def is_known_after_training(metric: str, task: Task) -> bool:
+    """Return whether this may be a metric of a class or of a quantile, which are not known before the training."""
+    prefixes = {"multiclass": (name_recall(""),), "regression": (f"{PINBALL}/", f"{COVERAGE}/")}.get(task, ())
+    return metric.startswith(prefixes) or (task == "regression" and metric == PINBALL)
 
 
 def find_metric(metric: str | MetricMaker | Metric) -> Metric:

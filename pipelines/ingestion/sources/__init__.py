@@ -13,6 +13,7 @@ from pipelines.source import ChangingSource, Description, Source
 if TYPE_CHECKING:
     from pipelines.ingestion.sources.database.sql_source import SqlChanges, SqlSource
     from pipelines.ingestion.sources.files.file_source import FileSource
+    from pipelines.ingestion.sources.true_false import TrueFalse
     from pipelines.ingestion.sources.web.api import HttpChanges, HttpSource
     from pipelines.ingestion.sources.web.pages import CursorToken, LinkHeader, Offset, OnePage, PageNumber
 
@@ -30,10 +31,12 @@ __all__ = [
     "Source",
     "SqlChanges",
     "SqlSource",
+    "TrueFalse",
 ]
 
 _MODULES = {
     "FileSource": "files.file_source",
+    "TrueFalse": "true_false",
     **dict.fromkeys(("SqlSource", "SqlChanges"), "database.sql_source"),
     **dict.fromkeys(("HttpSource", "HttpChanges"), "web.api"),
     **dict.fromkeys(("OnePage", "PageNumber", "Offset", "CursorToken", "LinkHeader"), "web.pages"),

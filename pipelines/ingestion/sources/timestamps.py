@@ -1,8 +1,9 @@
-"""Convert timestamps and ISO 8601 texts to UTC."""
+"""Convert timestamps, ISO 8601 texts and texts in declared formats to UTC."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 from zoneinfo import ZoneInfo
 
@@ -19,11 +20,12 @@ Ambiguous = Literal["refuse", "earliest", "latest"]
 
 @dataclass(frozen=True)
 class Zone:
-    """The time zone of timestamps without an offset.
+    """How texts become times: the time zone of those without an offset, and the formats of those that are not ISO 8601.
 
     Args:
         name: of the IANA database; empty where every timestamp must have an offset.
         ambiguous: how to read times of the hour that occurs twice in autumn.
+        formats: of texts, as `strptime` takes them. A text in none of them must be ISO 8601.
 
     Raises:
         SpecError: there is no such zone, or `ambiguous` is unknown. A retry cannot help.
@@ -31,6 +33,7 @@ class Zone:
 
     name: str = ""
     ambiguous: Ambiguous = "refuse"
+    formats: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """Refuse an unknown zone, and an unknown value of `ambiguous`."""
@@ -64,10 +67,20 @@ def to_utc(array: pa.Array, zone: Zone) -> pa.Array:
     if not (pa.types.is_string(array.type) or pa.types.is_null(array.type)):
         raise pa.ArrowInvalid("neither text nor a timestamp")
     text = array.cast(pa.string())
+    if zone.formats:
+        times = parse_texts(text, zone.formats)
+        others = pc.if_else(times.is_valid(), pa.scalar(None, pa.string()), text)
+        return pc.coalesce(_localize(times, zone), to_utc(others, replace(zone, formats=())))
     has_offset = pc.fill_null(pc.match_substring_regex(text, OFFSET_PATTERN), False)
     missing = pa.scalar(None, pa.string())
     with_offset = pc.if_else(has_offset, text, missing).cast(UTC)
     return pc.coalesce(with_offset, _localize(pc.if_else(has_offset, missing, text).cast(pa.timestamp("us")), zone))
+
+
+def parse_texts(text: pa.Array, formats: Sequence[str]) -> pa.Array:
+    """Return the times of the texts, without a zone; null where a text has none of the formats."""
+    times = [pc.strptime(text, format=format, unit="us", error_is_null=True) for format in formats]
+    return pc.coalesce(*times)
 
 
 def _localize(naive: pa.Array, zone: Zone) -> pa.Array:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pipelines.dataset import Dataset
 from pipelines.lake.check.findings import Finding
+from pipelines.lake.partitions import parse_values
 
 REPAIR = "Run `python -m pipelines lake check --repair`, or restore a backup: `make restore`."
 BACKUP = "restore it from a backup: `python -m pipelines lake check --repair --backup FILE`, or `make restore`"
@@ -31,9 +32,12 @@ def advise(finding: Finding, datasets: Sequence[Dataset]) -> str:
 
 def _find_step(finding: Finding, datasets: Sequence[Dataset]) -> str:
     """Return what writes the rows again; empty where nothing else has them."""
-    day, *model = finding.partition.split("/")
     for dataset in datasets:
-        options = f"--dataset {dataset.name} --partition {day}"
+        tables = (dataset.staging, dataset.published, dataset.quarantine, dataset.predictions, dataset.outcomes)
+        if finding.table not in tables:
+            continue
+        partition, model = parse_values(finding.partition, dataset.partition)
+        options = f"--dataset {dataset.name} --partition {partition}"
         if finding.table == dataset.staging:
             return f"write the source's present rows: `python -m pipelines ingest {options}`, or `sync --watermark ''`"
         if finding.table in (dataset.published, dataset.quarantine):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,8 @@ from pathlib import Path
 from pipelines.dataset import Dataset
 from pipelines.errors import StorageError
 from pipelines.lake.check.findings import Finding
+from pipelines.lake.partitions import parse_values
+from pipelines.partitions import Partition
 from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log
 
@@ -27,7 +28,7 @@ class DatasetDonor(ABC):
         self._datasets = datasets
 
     def offer_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
-        """Write the rows of the lost day as the step that wrote them would; none where they cannot be made.
+        """Write the rows of the lost partition as the step that wrote them would; none where they cannot be made.
 
         Raises:
             StorageError: the disk is full or fails. A retry can help.
@@ -36,7 +37,8 @@ class DatasetDonor(ABC):
         if dataset is None or not finding.digest:
             return []
         try:
-            return self._write_rows(dataset, finding.table, dt.date.fromisoformat(finding.partition), folder)
+            partition = parse_values(finding.partition, dataset.partition)[0]
+            return self._write_rows(dataset, finding.table, partition, folder)
         except Exception as error:  # a source of a dataset may raise any error
             translation = translate_error(error)
             if isinstance(translation, StorageError):
@@ -45,5 +47,5 @@ class DatasetDonor(ABC):
             return []
 
     @abstractmethod
-    def _write_rows(self, dataset: Dataset, table: str, day: dt.date, folder: Path) -> Sequence[Path]:
-        """Write the rows of a day of a table to files in the folder; none where the day has no rows."""
+    def _write_rows(self, dataset: Dataset, table: str, day: Partition, folder: Path) -> Sequence[Path]:
+        """Write the rows of a partition of a table to files in the folder; none where it has no rows."""

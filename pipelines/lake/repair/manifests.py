@@ -37,6 +37,7 @@ from pipelines.lake.check.findings import Finding
 from pipelines.lake.check.table_files import TableFiles, describe_read_error, read_summary
 from pipelines.lake.commits import DIGEST_PROPERTY, PARTITION, PARTITION_PROPERTY
 from pipelines.lake.named_file import read_digest_of_name
+from pipelines.partitions import get_date, parse_partition
 from pipelines.system.duckdb_session import make_spill_folder
 from pipelines.system.log import log
 
@@ -196,8 +197,8 @@ def _find_row_file(files: TableFiles, manifest: ManifestFile) -> str:
     table = files.table
     summary = read_summary(table.snapshot_by_id(manifest.added_snapshot_id))
     folder = f"{table.location()}/data/"
-    if day := summary.get(PARTITION_PROPERTY):
-        folder = f"{folder}{PARTITION}={day}"
+    if partition := summary.get(PARTITION_PROPERTY):
+        folder = f"{folder}{PARTITION}={get_date(parse_partition(partition))}"
     unused = [name for name in storage.list_files(table.io, folder) if name not in files.row_files]
     if digest := summary.get(DIGEST_PROPERTY):
         matching = [name for name in unused if storage.compute_digest(table.io, [name]) == digest]

@@ -26,14 +26,17 @@ from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate, upda
 
 from pipelines.lake import storage
 from pipelines.lake.check.findings import Finding
-from pipelines.lake.check.table_files import describe_read_error, format_partition, list_table_files
+from pipelines.lake.check.table_files import describe_read_error, list_table_files
 from pipelines.lake.commits import DIGEST_PROPERTY, PARTITION_PROPERTY
 from pipelines.lake.history import MAX_SNAPSHOTS
+from pipelines.lake.partitions import find_partition
 from pipelines.lake.repair.versions import find_last_version
 from pipelines.lake.views import build_sort_key
 from pipelines.lake.warehouse import METADATA_SUFFIX, get_version
+from pipelines.partitions import HOUR_COLUMN
 from pipelines.system.duckdb_session import make_spill_folder
 from pipelines.system.log import log
+from pipelines.window import Unit
 
 SOURCE = "the version before it"
 
@@ -229,9 +232,10 @@ def _summarize(base: Table, own: Sequence[ManifestEntry], live: Sequence[Manifes
     }
     properties = {name: str(value) for name, value in values.items() if value}
     properties |= {name: str(values[name]) for name in ("total-data-files", "total-records", "total-files-size")}
-    days = {format_partition(base, file).partition("/")[0] for file in [*added, *deleted]}
-    if len(days) == 1:
-        properties[PARTITION_PROPERTY] = days.pop()
+    unit: Unit = "hour" if any(field.name == HOUR_COLUMN for field in base.spec().fields) else "day"
+    partitions = {find_partition(base, file, unit) for file in [*added, *deleted]}
+    if len(partitions) == 1:
+        properties[PARTITION_PROPERTY] = partitions.pop().isoformat()
     if added:
         locations = sorted((file.file_path for file in added), key=build_sort_key)
         properties[DIGEST_PROPERTY] = storage.compute_digest(base.io, locations)

@@ -19,10 +19,17 @@ Decisive = Literal[
     "ece",
     "estimated_auc",
     "mae",
+    "estimated_mae",
+    "estimated_rmse",
+    "estimated_accuracy",
+    "estimated_macro_auc",
+    "recall",
+    "estimated_recall",
+    "estimated_precision",
 ]
 """Measures for which a policy can set a bound. Wasserstein has no p-value, so it is reported and decides nothing."""
 PERFORMANCE = "performance"
-"""The `column` of findings about the model's performance."""
+"""The `column` of findings about the model's performance; followed by /CLASS, of those about one class."""
 Measure = Literal[Decisive, "wasserstein", "vanished"]
 
 

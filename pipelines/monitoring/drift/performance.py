@@ -65,6 +65,14 @@ METRICS: Mapping[Measure, Metric] = {
 }
 
 
+HIGHER_IS_BETTER = {
+    *("auc", "estimated_auc", "estimated_accuracy", "estimated_macro_auc"),
+    *("recall", "estimated_recall", "estimated_precision"),
+}
+RELATIVE = {"mae", "estimated_mae", "estimated_rmse"}
+"""Measures whose effect is a share of the value on the holdout."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Performance(Estimate):
     """A metric of a sample of days, with its interval, and with the values of its days for `find_losses`."""
@@ -144,30 +152,6 @@ def estimate_performance(histogram: Array, probabilities: Array, alpha: float) -
     return {"estimated_auc": _build_performance(total, probabilities, compute_auc, error, alpha, values, row_se)}
 
 
-def measure_errors(rows: Array, absolute: Array, squared: Array, alpha: float) -> dict[Measure, Performance]:
-    """Measure the mean absolute error of a regression with its interval. Empty where there are less than two rows.
-
-    The standard error is that of `measure_performance`.
-
-    Args:
-        rows: rows with score and label of each day, oldest day first; shape (days,), each 1 or more.
-        absolute: sum of the absolute errors of each day; shape (days,).
-        squared: sum of the squared errors of each day; shape (days,).
-        alpha: probability beyond each end of the interval.
-    """
-    total, days = float(rows.sum()), len(rows)
-    if total < 2:
-        return {}
-    value = float(absolute.sum() / total)
-    row_se = float(np.sqrt(max(squared.sum() / total - value**2, 0.0) / total))
-    leave_one_out = (absolute.sum() - absolute) / (total - rows) if days > 1 else np.zeros(1)
-    values = _build_day_values(leave_one_out, row_se)
-    error = estimate_error([values])
-    half_width = error.se * float(stats.t.isf(alpha, error.degrees_of_freedom))
-    low, high = max(value - half_width, 0.0), value + half_width
-    return {"mae": Performance(value, low, high, error.se, round(total), days=values, row_se=row_se)}
-
-
 def find_losses(window: Mapping[Measure, Performance], holdout: Mapping[Measure, Performance]) -> tuple[Finding, ...]:
     """Compare the performance with the champion's on its holdout: one finding, with a one-sided p-value, per metric.
 
@@ -180,18 +164,18 @@ def find_losses(window: Mapping[Measure, Performance], holdout: Mapping[Measure,
             estimated AUC, that is an estimate by the same calibrated probabilities: a measured AUC has the chance of
             the labels, too.
     """
-    return tuple(_build_loss_finding(name, estimate, holdout[name]) for name, estimate in window.items())
+    return tuple(build_loss_finding(PERFORMANCE, name, estimate, holdout[name]) for name, estimate in window.items())
 
 
-def _build_loss_finding(name: Measure, window: Performance, holdout: Performance) -> Finding:
-    higher_is_better = name in {"auc", "estimated_auc"}
+def build_loss_finding(column: str, name: Measure, window: Performance, holdout: Performance) -> Finding:
+    """Compare one metric of the window with that of the holdout; see `find_losses`."""
     value, reference = _match_days(window, holdout)
-    loss = reference - value if higher_is_better else value - reference
+    loss = reference - value if name in HIGHER_IS_BETTER else value - reference
     error = _estimate_error_of_difference(window, holdout)
     p_value = float(stats.t.sf(loss / error.se, error.degrees_of_freedom)) if error.se else float(loss <= 0)
-    # The mean absolute error has the unit of the label, so its effect is relative.
-    effect = loss / reference if name == "mae" and reference else loss
-    return Finding(PERFORMANCE, name, max(effect, 0.0), p_value)
+    # An error of a regression has the unit of the label, so its effect is relative.
+    effect = loss / reference if name in RELATIVE and reference else loss
+    return Finding(column, name, max(effect, 0.0), p_value)
 
 
 def _match_days(window: Performance, holdout: Performance) -> tuple[float, float]:
@@ -240,10 +224,10 @@ def _build_performance(
 def _compute_day_values(days: Array, scores: Array, metric: Metric, row_se: float) -> DayValues | None:
     """Compute the jackknife's pseudo-values of the days; None where the metric is NaN without one of the days."""
     leave_one_out = metric(days.sum(axis=0) - days, scores) if len(days) > 1 else np.zeros(1)
-    return _build_day_values(leave_one_out, row_se) if np.isfinite(leave_one_out).all() else None
+    return build_day_values(leave_one_out, row_se) if np.isfinite(leave_one_out).all() else None
 
 
-def _build_day_values(leave_one_out: Array, row_se: float) -> DayValues:
+def build_day_values(leave_one_out: Array, row_se: float) -> DayValues:
     """Build the pseudo-values of the days from the metric without each day; of one day, the deviation is 0."""
     days = len(leave_one_out)
     return DayValues((days - 1) * (leave_one_out.mean() - leave_one_out), days * row_se**2)

@@ -21,9 +21,14 @@ BOUNDS: dict[Decisive, float] = {
     "auc": 0.03,
     "estimated_auc": 0.03,
     "mae": 0.10,
+    "estimated_mae": 0.10,
+    "estimated_accuracy": 0.05,
+    "estimated_macro_auc": 0.03,
+    "recall": 0.10,
+    "estimated_recall": 0.10,
 }
 """Default of `Policy.bounds`."""
-UNBOUNDED = ("psi", "log_loss", "mae")
+UNBOUNDED = ("psi", "log_loss", "mae", "estimated_mae", "estimated_rmse")
 """Measures that may exceed 1; all others are shares or differences of shares."""
 
 

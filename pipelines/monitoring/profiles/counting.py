@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,10 @@ import pyarrow.parquet as pq
 from pipelines.errors import DataError
 from pipelines.features import engines
 from pipelines.monitoring.profiles import queries
+from pipelines.monitoring.profiles.category_bins import MISSING, build_bin_finder
 from pipelines.monitoring.profiles.profile import Column, Profile
 from pipelines.monitoring.profiles.reference import Category, Number, Reference
 from pipelines.monitoring.profiles.slots import SCORE_BINS, Slot, list_slots
-from pipelines.monitoring.profiles.texts import select_normalizer
 
 Query = Callable[[ibis.Table], ibis.Table]
 Execute = Callable[[Query], Iterator[pa.RecordBatch]]
@@ -30,8 +31,6 @@ Day = dt.date | None
 """The day that counts are of; None: all days together."""
 CountedColumns = Iterator[tuple[Day, Slot, Column]]
 """The counts of columns, each with its day and its slot."""
-REST, UNSEEN, MISSING = -3, -2, -1
-"""Positions of the last counts of a category: other values of training, values that training never saw, and missing."""
 
 
 def count_file(reference: Reference, path: Path, engine: engines.EngineName = "duckdb") -> Profile:
@@ -46,14 +45,24 @@ def count_file(reference: Reference, path: Path, engine: engines.EngineName = "d
         DataError: the file does not exist, is not a Parquet file, or has columns of equal names. A retry cannot help.
         SpecError: the engine is not installed. A retry cannot help.
     """
-    schema, rows = _read_metadata(reference, path)
+    return count_files(reference, [path], engine)
+
+
+def count_files(reference: Reference, paths: Sequence[Path], engine: engines.EngineName = "duckdb") -> Profile:
+    """Count all rows of several Parquet files together, with the columns of the last file. See `count_file`."""
+    metadata = [_read_metadata(reference, path) for path in paths]
+    schema, rows = metadata[-1][0], sum(count for _, count in metadata)
     slots = list_slots(reference, schema)
     readable_slots = [slot for slot in slots if slot.is_readable] if rows else []
     columns: dict[Slot, Column] = {}
     if readable_slots:
-        with engines.open_engine(engine, [str(path)], _select_schema(readable_slots, schema), with_nan=True) as run:
+        locations, selected_schema = [str(path) for path in paths], _select_schema(readable_slots, schema)
+        with engines.open_engine(engine, locations, selected_schema, with_nan=True) as run:
             execute = partial(run, days=None)
-            columns = {slot: column for _, slot, column in _count_columns(execute, reference, readable_slots)}
+            counts = chain(
+                _count_columns(execute, reference, readable_slots), _estimate(reference, paths, readable_slots)
+            )
+            columns = {slot: column for _, slot, column in counts}
     return _build_profile(reference, slots, rows, columns)
 
 
@@ -86,7 +95,10 @@ def count_days(
         execute = partial(run, days=None)
         batches = execute(partial(queries.count_rows, day_column=day_column))
         rows_by_day = {row[queries.DAY]: int(row["rows"]) for row in _list_rows(batches)}
-        for date, slot, column in _count_columns(execute, reference, readable_slots, day_column):
+        for date, slot, column in chain(
+            _count_columns(execute, reference, readable_slots, day_column),
+            _estimate(reference, [path], readable_slots, day_column),
+        ):
             columns.setdefault(date, {})[slot] = column
     return {
         date: _build_profile(reference, slots, rows_by_day[date], columns.get(date, {})) for date in sorted(rows_by_day)
@@ -191,7 +203,7 @@ def _build_number_column(slot: Slot, number: Number, rows: int, values: Mapping[
 def _count_categories(execute: Execute, columns: Sequence[tuple[Slot, Category]], day_column: str) -> CountedColumns:
     if not columns:
         return
-    find_bins = [_build_bin_finder(category) for _, category in columns]
+    find_bins = [build_bin_finder(category) for _, category in columns]
     counts_by_day: dict[Day, list[list[int]]] = {}
     batches = execute(
         partial(queries.count_categories, columns=[category for _, category in columns], day_column=day_column)
@@ -203,21 +215,6 @@ def _count_categories(execute: Execute, columns: Sequence[tuple[Slot, Category]]
         for (slot, _), counts_of_column in zip(columns, counts_of_day, strict=True):
             column = replace(slot.build_empty(0), counts=tuple(counts_of_column[:MISSING]))
             yield day, slot, replace(column, missing=counts_of_column[MISSING])
-
-
-def _build_bin_finder(category: Category) -> Callable[[str | None], int]:
-    """Build the function that returns the position in the counts for a value."""
-    normalize = select_normalizer(category.family)
-    positions = {value: position for position, value in enumerate(category.values)}
-    rest_values = None if category.rest is None else set(category.rest)
-
-    def find_bin(text: str | None) -> int:
-        value = None if text is None else normalize(text)
-        if value is None:
-            return MISSING
-        return positions.get(value, REST if rest_values is None or value in rest_values else UNSEEN)
-
-    return find_bin
 
 
 def _count_labels(execute: Execute, readable_slots: Sequence[Slot], day_column: str) -> CountedColumns:
@@ -250,6 +247,21 @@ def _count_errors(execute: Execute, readable_slots: Sequence[Slot], day_column: 
         sums, rows = (row["absolute"] or 0.0, row["squared"] or 0.0), int(row["judged"])
         column = replace(error.build_empty(0), counts=(rows,), sums=sums, missing=int(row["rows"]) - rows)
         yield row.get(queries.DAY), error, column
+
+
+def _estimate(
+    reference: Reference, paths: Sequence[Path], readable_slots: Sequence[Slot], day_column: str = ""
+) -> CountedColumns:
+    """Add up what the models of the reference estimate without labels; nothing where it has no models."""
+    loss_slots, class_slots = ([slot for slot in readable_slots if slot.kind == kind] for kind in ("loss", "class"))
+    if loss_slots:
+        from pipelines.monitoring.profiles.losses import estimate_losses  # loads xgboost
+
+        yield from estimate_losses(reference, paths, loss_slots[0], day_column)
+    if class_slots:
+        from pipelines.monitoring.profiles.class_scores import count_classes  # loads scikit-learn
+
+        yield from count_classes(reference, paths, class_slots, day_column)
 
 
 def _build_joint_column(joint: Slot, cells: Sequence[Mapping[str, Any]], rows: int) -> Column:

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 
 from pipelines.errors import DataError
 
-Kind = Literal["number", "category", "score", "label", "joint", "error"]
+Kind = Literal["number", "category", "score", "label", "joint", "error", "loss", "class"]
 RELATIVE_TOLERANCE = 1e-9
 """Relative difference up to which sums count as equal: the sum of floats depends on their order."""
 
@@ -28,7 +28,9 @@ class Column:
     counts: tuple[int, ...]
     """Rows in each bin. number, score: below the edges (with -inf), the bins, above (with +inf). category: the values,
     other values, unseen values. label: false, true; in a regression, as a number. joint: the score's bins
-    with label false, then with label true. error: rows with a finite score and a finite label."""
+    with label false, then with label true. error: rows with a finite score and a finite label.
+    loss: rows with a finite score. class: rows that are predicted as it, rows of this label, rows of both, and the rows
+    in each bin of its probability."""
     missing: int = 0
     """Rows with null or NaN."""
     absent: int = 0
@@ -46,7 +48,10 @@ class Column:
     minimum: float | None = None
     maximum: float | None = None
     sums: tuple[float, ...] = ()
-    """joint: sum of the scores in each bin of `counts`. error: sum of |score - label|, and of its square."""
+    """joint: sum of the scores in each bin of `counts`. error: sum of |score - label|, and of its square.
+    loss: sums of the estimated absolute errors, of the estimated squared errors, and of the squares of both.
+    class: sum of the calibrated probabilities, the same of the rows that are predicted as it, the squares of both, and
+    the sum in each bin."""
 
     def __add__(self, other: Column) -> Column:
         """Add the counts of two partitions."""
@@ -130,6 +135,16 @@ class Profile:
     def errors(self) -> Column | None:
         """The errors of the scores of a regression; None for binary models."""
         return next((column for column in self.columns if column.kind == "error"), None)
+
+    @property
+    def losses(self) -> Column | None:
+        """The estimated errors of the scores of a regression; None for other models."""
+        return next((column for column in self.columns if column.kind == "loss"), None)
+
+    @property
+    def classes(self) -> tuple[Column, ...]:
+        """The classes of a multiclass model; empty for other models."""
+        return tuple(column for column in self.columns if column.kind == "class")
 
     @property
     def judged_rows(self) -> int:

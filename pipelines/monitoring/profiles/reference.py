@@ -63,6 +63,35 @@ class Category(_FrozenModel):
     """Other values in training; None where there are more than `MAX_REST`: then no value counts as unseen."""
 
 
+class LossModels(_FrozenModel):
+    """Two boosters that estimate the errors of a row from its features and its score, each as xgboost's JSON."""
+
+    absolute: str
+    """Estimates |score - label|."""
+    squared: str
+    """Estimates (score - label)^2."""
+
+
+class ClassCurve(_FrozenModel):
+    """How often the rows with a certain probability of a class have this class, by isotonic regression."""
+
+    name: str
+    scores: tuple[float, ...]
+    """Ascending probabilities, as the model returns them. Between two of them, the chance is interpolated."""
+    chances: tuple[float, ...]
+    """Share of the rows of the class at each of the probabilities."""
+    edges: tuple[float, ...]
+    """Edges of the bins in which the probabilities are counted, ascending."""
+
+
+class Classes(_FrozenModel):
+    """The classes of a multiclass model."""
+
+    label: str
+    """Column of the label."""
+    curves: tuple[ClassCurve, ...]
+
+
 class Reference(_FrozenModel):
     """The columns of a partition that are counted, and their bins."""
 
@@ -71,12 +100,16 @@ class Reference(_FrozenModel):
     categories: tuple[Category, ...]
     target: Number | None = None
     """Bins of the label and of the score in a regression; None for binary models."""
+    losses: LossModels | None = None
+    """Models of the errors of a regression; None for other models, and where the holdout had too few rows."""
+    classes: Classes | None = None
+    """Classes of a multiclass model; None for other models."""
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the reference. Profiles over references with equal digests can be added."""
-        # Without `target`, the digest equals that of references from before the field existed.
-        unset_fields = {"target"} if self.target is None else set()
+        # Without these, the digest equals that of references from before the fields existed.
+        unset_fields = {name for name in ("target", "losses", "classes") if getattr(self, name) is None}
         return hashlib.sha256(self.model_dump_json(exclude=unset_fields).encode()).hexdigest()
 
     @property
@@ -173,7 +206,7 @@ def _fit_column(path: Path, name: str, kind: str, policy: Policy) -> Number | Ca
 
 def _fit_category(name: str, family: Family, values: pa.ChunkedArray, max_values: int) -> Category:
     normalize, frequency = select_normalizer(family), Counter[str]()
-    for row in _convert_to_utc(values).cast(pa.string()).drop_null().value_counts().to_pylist():
+    for row in convert_to_utc(values).cast(pa.string()).drop_null().value_counts().to_pylist():
         if (value := normalize(row["values"])) is not None:
             frequency[value] += row["counts"]
     sorted_values = sorted(frequency, key=lambda value: (-frequency[value], value))
@@ -183,7 +216,7 @@ def _fit_category(name: str, family: Family, values: pa.ChunkedArray, max_values
     )
 
 
-def _convert_to_utc(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def convert_to_utc(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Convert timestamps to UTC, as the engines write them; Arrow writes them in their own time zone."""
     has_zone = pa.types.is_timestamp(values.type) and values.type.tz
     return values.cast(pa.timestamp(values.type.unit, "UTC")) if has_zone else values

@@ -17,6 +17,7 @@ from pipelines.monitoring.profiles.reference import (
     get_family,
     is_countable,
 )
+from pipelines.score_columns import SCORES
 
 JOINT = "score x label"
 """Name of the column that counts score bins by label."""
@@ -24,6 +25,12 @@ SCORE_BINS = len(SCORE_EDGES) + 1
 """Bins of the score, with one below and one above the edges."""
 ERROR = "score - label"
 """Name of the column with the errors of a regression."""
+LOSS = "estimated |score - label|"
+"""Name of the column with the estimated errors of a regression."""
+CLASS_COUNTS = 3
+"""Counts of a class before those of its bins: rows that are predicted as it, rows of this label, and right rows."""
+CLASS_SUMS = 4
+"""Sums of a class before those of its bins; see `profile.Column.sums`."""
 NOTHING = "nothing"
 """Recorded where a file lacks a column, in place of the type that it has."""
 COMPATIBLE_FAMILIES: Mapping[Family, set[Family]] = {
@@ -56,7 +63,8 @@ class Slot:
 
     def build_empty(self, rows: int) -> Column:
         """Build the column's counts for `rows` rows without a value."""
-        sums = {"joint": (0.0,) * self.bins, "error": (0.0, 0.0)}.get(self.kind, ())
+        lengths = {"joint": self.bins, "error": 2, "loss": 4, "class": self.bins - CLASS_COUNTS + CLASS_SUMS}
+        sums = (0.0,) * lengths.get(self.kind, 0)
         missing, absent = (0, rows) if self.mismatch else (rows, 0)
         other_types = (self.mismatch,) if self.mismatch else ()
         return Column(
@@ -71,12 +79,14 @@ def list_slots(reference: Reference, schema: pa.Schema) -> list[Slot]:
     if reference.target:
         label = _build_slot("label", reference.target, len(reference.target.edges) + 1, schema)
         is_readable = score.is_readable and label.is_readable
-        return [*features, score, label, Slot("error", ERROR, 1, 0.0, score.mismatch or label.mismatch, is_readable)]
+        error = Slot("error", ERROR, 1, 0.0, score.mismatch or label.mismatch, is_readable)
+        losses = [Slot("loss", LOSS, 1, 0.0, score.mismatch, score.is_readable)] if reference.losses else []
+        return [*features, score, label, error, *losses]
     mismatch = _find_mismatch(reference.label, "bool", schema)
     label = Slot("label", reference.label, 2, 0.0, mismatch, _is_readable(reference.label, mismatch, schema))
     is_readable = score.is_readable and label.is_readable
     joint = Slot("joint", JOINT, 2 * SCORE_BINS, 0.0, score.mismatch or mismatch, is_readable)
-    return [*features, score, label, joint]
+    return [*features, score, label, joint, *_list_class_slots(reference, schema)]
 
 
 def _list_number_slots(reference: Reference, schema: pa.Schema) -> Iterator[Slot]:
@@ -87,6 +97,13 @@ def _list_number_slots(reference: Reference, schema: pa.Schema) -> Iterator[Slot
 def _list_category_slots(reference: Reference, schema: pa.Schema) -> Iterator[Slot]:
     for column in reference.categories:
         yield _build_slot("category", column, len(column.values) + 2, schema)
+
+
+def _list_class_slots(reference: Reference, schema: pa.Schema) -> Iterator[Slot]:
+    has_scores = SCORES in schema.names and pa.types.is_map(schema.field(SCORES).type)
+    for curve in reference.classes.curves if reference.classes else ():
+        bins = CLASS_COUNTS + len(curve.edges) + 1
+        yield Slot("class", f"class {curve.name}", bins, 0.0, "" if has_scores else NOTHING, has_scores)
 
 
 def _build_slot(kind: Kind, column: Number | Category, bins: int, schema: pa.Schema) -> Slot:

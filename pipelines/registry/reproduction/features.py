@@ -16,7 +16,7 @@ from pipelines.versioning.workspaces import Workspace
 
 FEATURES = "data/features"
 STORED_FEATURES = "data/kept"
-"""Folder of the workspace for the copy of the features that DVC stored."""
+"""Folder, beside the features, for the copy of the features that DVC stored."""
 
 
 def restore_stored_features(comparison: Comparison, record: Record, workspace: Workspace) -> Path | None:
@@ -36,11 +36,11 @@ def restore_stored_features(comparison: Comparison, record: Record, workspace: W
             dvc_calls.pull(workspace, stages)
     except InvalidError as error:
         log.info("%s", error)
-    if not (workspace.folder / FEATURES).is_dir():
+    if not (workspace.model_folder / FEATURES).is_dir():
         comparison.notes.append("DVC has no copy of the features any more")
         return None
     # Move the copy: `preprocess` writes to the folder of the features next.
-    stored_folder = (workspace.folder / FEATURES).replace(workspace.folder / STORED_FEATURES)
+    stored_folder = (workspace.model_folder / FEATURES).replace(workspace.model_folder / STORED_FEATURES)
     comparison.compare_all("stored features", record.provenance["features"], digest_files(stored_folder))
     return stored_folder
 
@@ -51,7 +51,7 @@ def compare_features(comparison: Comparison, record: Record, folder: Path, store
     Args:
         comparison: gets the checks.
         record: record of the version.
-        folder: folder of the workspace.
+        folder: folder of the model in the workspace.
         stored_folder: folder of the copy of the features that DVC stored; None where there is none.
     """
     recorded_digests, rebuilt_digests = record.provenance["features"], digest_files(folder / FEATURES)

@@ -10,11 +10,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pipelines.code_files import PARAMS_FILE
 from pipelines.registry.reproduction.comparison import Comparison
 from pipelines.registry.reproduction.features import compare_features, restore_stored_features
 from pipelines.registry.reproduction.record import Record
 from pipelines.registry.versions import Registry
-from pipelines.settings import PARAMS_FILE, settings
+from pipelines.settings import settings
 from pipelines.system.files import read_json, sha256
 from pipelines.system.log import log
 from pipelines.versioning import dvc_calls, workspaces
@@ -44,8 +45,10 @@ def rebuild_version(name: str, selector: str, *, retrain: bool) -> Comparison:
     with tempfile.TemporaryDirectory(prefix="reproduce-", dir=parent) as folder:
         record = Record.download(version, Path(folder))
         # If no commit contains the code, the project may still contain it: `_compare_code` compares the digests.
-        with workspaces.open_workspace(f"reproduce.{name}.{version.version}", None, record.commit) as workspace:
-            comparison.workspace, comparison.git_commit = workspace.folder, record.git_commit
+        with workspaces.open_workspace(
+            f"reproduce.{name}.{version.version}", None, record.commit, model=name
+        ) as workspace:
+            comparison.workspace, comparison.git_commit = workspace.model_folder, record.git_commit
             _rebuild(comparison, record, workspace, retrain=retrain)
     return comparison
 
@@ -56,14 +59,14 @@ def _rebuild(comparison: Comparison, record: Record, workspace: Workspace, *, re
     )
     if not _compare_code(comparison, record, workspace):
         return
-    _restore_inputs(record, workspace.folder)
+    _restore_inputs(record, workspace)
     stored_folder = restore_stored_features(comparison, record, workspace)
     log.info("building the features of %s version %s again", comparison.name, comparison.version)
-    dvc_calls.run_module(workspace, "pipelines", "preprocess")
-    compare_features(comparison, record, workspace.folder, stored_folder)
+    dvc_calls.run_step(workspace, "preprocess")
+    compare_features(comparison, record, workspace.model_folder, stored_folder)
     comparison.compare("the registered model", record.provenance["model_digest"], sha256(record.model))
-    dvc_calls.run_module(workspace, "pipelines", "evaluate", "--model", str(record.model))
-    _compare_metrics(comparison, record, workspace.folder)
+    dvc_calls.run_step(workspace, "evaluate", "--model", str(record.model))
+    _compare_metrics(comparison, record, workspace.model_folder)
     if retrain:
         _compare_retrained_model(comparison, record, workspace)
 
@@ -86,12 +89,13 @@ def _compare_code(comparison: Comparison, record: Record, workspace: Workspace) 
     return comparison.compare("the code", code["digest"], workspace.code.digest, note)
 
 
-def _restore_inputs(record: Record, folder: Path) -> None:
+def _restore_inputs(record: Record, workspace: Workspace) -> None:
     """Remove all data from the workspace, and copy the recorded parameters, dvc.lock and snapshot into it."""
-    shutil.rmtree(folder / "data", ignore_errors=True)
-    (folder / "data").mkdir()
-    for name, target in ((PARAMS_FILE, "."), ("dvc.lock", "."), ("snapshot.json", "data")):
-        shutil.copy2(record.folder / name, folder / target / name)
+    data = workspace.model_folder / "data"
+    shutil.rmtree(data, ignore_errors=True)
+    data.mkdir()
+    for name, folder in ((PARAMS_FILE, data.parent), ("dvc.lock", workspace.folder), ("snapshot.json", data)):
+        shutil.copy2(record.folder / name, folder / name)
 
 
 def _compare_metrics(comparison: Comparison, record: Record, folder: Path) -> None:
@@ -108,6 +112,6 @@ def _compare_retrained_model(comparison: Comparison, record: Record, workspace: 
     """
     params = read_json(record.folder / "training" / "params.json", "the training script writes it")
     hyperparameters = json.dumps({name: value for name, value in params.items() if value is not None})
-    dvc_calls.run_module(workspace, "pipelines", "train", "--hyperparameters", hyperparameters, MLFLOW_TRACKING_URI="")
-    digest = sha256(workspace.folder / "data" / "model")
+    dvc_calls.run_step(workspace, "train", "--hyperparameters", hyperparameters, MLFLOW_TRACKING_URI="")
+    digest = sha256(workspace.model_folder / "data" / "model")
     comparison.compare("the retrained model", record.provenance["model_digest"], digest)

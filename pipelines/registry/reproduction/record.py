@@ -10,9 +10,9 @@ from typing import Any
 
 from mlflow.entities.model_registry import ModelVersion
 
+from pipelines.code_files import PARAMS_FILE
 from pipelines.errors import DataError
 from pipelines.registry.artifacts import PROVENANCE, download_package, download_run, find_model_files
-from pipelines.settings import PARAMS_FILE
 from pipelines.system.files import read_json
 from pipelines.versioning.git import DIRTY
 

@@ -6,6 +6,6 @@ evidence that the step `validate` writes. Pages of earlier runs are kept. Great 
 (see docs/explanation/adr/0009-our-own-data-docs.md).
 """
 
-from pipelines.validation.datadocs.site import add_run, build_site
+from pipelines.validation.datadocs.site import add_run, build_site, update_indexes
 
-__all__ = ["add_run", "build_site"]
+__all__ = ["add_run", "build_site", "update_indexes"]

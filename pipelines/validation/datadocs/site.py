@@ -18,13 +18,14 @@ MAX_EARLIER_RUNS = 20
 """Largest number of earlier pages that are kept for each partition."""
 
 
-def add_run(evidence: Path) -> Path:
+def add_run(evidence: Path, *, updates_indexes: bool = True) -> Path:
     """Write the page of one validation run, and update the indexes. Idempotent; safe while other processes write.
 
     The page of an earlier run of the partition is kept, and the new page links to it.
 
     Args:
         evidence: file LEEWAY_HOME/validation/DATASET/PARTITION.json.
+        updates_indexes: whether to update the indexes. Without, the caller updates them after its last run.
 
     Returns:
         Path of the partition's page.
@@ -35,8 +36,15 @@ def add_run(evidence: Path) -> Path:
     run = read_run(evidence)
     with _lock_site():
         page = _write_run(run)
-        _write_indexes([run.dataset])
+        if updates_indexes:
+            _write_indexes([run.dataset])
     return page
+
+
+def update_indexes(dataset: str) -> None:
+    """Write the page that lists a dataset's partitions, and the index of all datasets. Idempotent."""
+    with _lock_site():
+        _write_indexes([dataset])
 
 
 def build_site() -> int:

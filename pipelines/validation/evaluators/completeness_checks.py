@@ -13,6 +13,7 @@ import numpy as np
 
 from pipelines.dataset import Dataset
 from pipelines.lake import PARTITION
+from pipelines.partitions import get_date, get_unit
 from pipelines.system.duckdb_session import quote_identifier, quote_text
 from pipelines.validation.evaluators import arguments
 from pipelines.validation.evaluators.checks import CheckResult, TableCheck
@@ -43,7 +44,7 @@ def make_shrink_check(args: arguments.Shrink, rows: Rows) -> TableCheck:
             return True, {"observed_value": f"{rows.count} rows; they are the published version"}
         published = rows.count_published_rows().get(rows.day, 0)
         if not published:
-            return True, {"observed_value": f"{rows.count} rows; the day is not published yet"}
+            return True, {"observed_value": f"{rows.count} rows; the {get_unit(rows.day)} is not published yet"}
         quarantined = _count_quarantined_rows(rows, published, args)
         row_counts = {"details": {"published": published, "quarantined": quarantined}}
         quarantine_text = f" and {quarantined} in quarantine" if quarantined else ""
@@ -75,16 +76,18 @@ def make_early_end_check(args: arguments.EarlyEnd, rows: Rows) -> TableCheck:
     """Make the check that the end of the day has about as many rows as the end of the published days around it."""
 
     def compute_result(rows: Rows, _: Any) -> CheckResult:
-        if dt.datetime.now(dt.UTC) < _find_end_of_day(rows.day, args.timezone or "UTC"):
+        if (unit := get_unit(rows.day)) != "day":
+            return True, {"observed_value": f"{rows.count} rows; only the ends of days are compared, not of {unit}s"}
+        if dt.datetime.now(dt.UTC) < _find_end_of_day(get_date(rows.day), args.timezone or "UTC"):
             return True, {"observed_value": f"{rows.count} rows; the day is not over yet"}
         days = _choose_days(rows)
         if not days:
             return True, {"observed_value": f"{rows.count} rows; no day around it is published to compare with"}
         compared_with = {"details": {"compared_with": [str(day) for day in days]}}
-        counts = _count_by_time(rows, VIEW, args).get(rows.day, {})
+        counts = _count_by_time(rows, VIEW, args).get(get_date(rows.day), {})
         history = _count_history(rows, args, days)
         # The same rows may be published, on request or as the first day.
-        if _are_equal(counts, history.get(rows.day, {})):
+        if _are_equal(counts, history.get(get_date(rows.day), {})):
             return True, {"observed_value": f"{rows.count} rows, spread as in the published version"} | compared_with
         early_ends = _find_early_ends(counts, [history.get(day, {}) for day in days], args)
         observed = next((_describe_early_end(key, end, rows.count, len(days), args) for key, end in early_ends), "")
@@ -99,9 +102,10 @@ def _find_end_of_day(day: dt.date, timezone: str) -> dt.datetime:
 
 def _choose_days(rows: Rows) -> list[dt.date]:
     """Choose the published days that are nearest to the partition and not lost, at most `MAX_DAYS`, in order."""
-    excluded_days = {rows.day, *rows.find_lost_days()}
-    row_counts = {day: count for day, count in rows.count_published_rows().items() if day not in excluded_days}
-    nearest_days = sorted(row_counts, key=lambda day: (abs(day - rows.day), day))[:MAX_DAYS]
+    judged_day, lost_days = get_date(rows.day), rows.find_lost_days()
+    published = {get_date(day): count for day, count in rows.count_published_rows().items() if day not in lost_days}
+    row_counts = {day: count for day, count in published.items() if day != judged_day}
+    nearest_days = sorted(row_counts, key=lambda day: (abs(day - judged_day), day))[:MAX_DAYS]
     totals = accumulate(row_counts[day] for day in nearest_days)
     chosen = [day for day, total in zip(nearest_days, totals, strict=True) if total <= MAX_HISTORY_ROWS]
     return sorted(chosen or nearest_days[:1])
@@ -109,7 +113,7 @@ def _choose_days(rows: Rows) -> list[dt.date]:
 
 def _count_history(rows: Rows, args: arguments.EarlyEnd, days: Sequence[dt.date]) -> dict[dt.date, Counts]:
     """Count the rows of published days, and of the published version of the partition, by the time of day."""
-    all_days = [*days, rows.day]
+    all_days = [*days, get_date(rows.day)]
     first, last, lost_days = min(all_days), max(all_days), rows.find_lost_days()
     with rows.lake.create_view(rows.connection, _HISTORY, rows.published, first, last, excluded_days=lost_days):
         return _count_by_time(rows, _HISTORY, args, all_days)

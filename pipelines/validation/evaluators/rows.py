@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from pipelines.lake import Lake, connect
+from pipelines.partitions import Partition, shift
 from pipelines.system.duckdb_session import (
     LOW_MEMORY_MIB,
     make_spill_folder,
@@ -49,7 +49,7 @@ class Rows:
     connection: duckdb.DuckDBPyConnection
     schema: pa.Schema
     lake: Lake
-    day: dt.date
+    day: Partition
     published: str
     """Table whose partitions near the day serve as history."""
     folder: Path
@@ -64,18 +64,20 @@ class Rows:
     """Numbers for the names of temporary tables; shared with the rows that `select` returns."""
     readers: list[pa.RecordBatchReader] = field(default_factory=list)
     """Open readers: a connection cannot run another query while one of its readers is open."""
-    _published_counts: dict[dt.date, int] | None = None
-    _lost_days: set[dt.date] | None = None
+    _published_counts: dict[Partition, int] | None = None
+    _lost_days: set[Partition] | None = None
 
-    def count_published_rows(self) -> dict[dt.date, int]:
-        """Return the row count of the day's published version, and of each published day near it. Read once."""
+    def count_published_rows(self) -> dict[Partition, int]:
+        """Return the row count of the partition's published version, and of each published one near it. Read once.
+
+        Near an hour are the same hours of the days around, and near a month the months around.
+        """
         if self._published_counts is None:
-            distances = range(-HISTORY_DAYS, HISTORY_DAYS + 1)
-            days = [self.day + dt.timedelta(distance) for distance in distances]
+            days = [shift(self.day, distance) for distance in range(-HISTORY_DAYS, HISTORY_DAYS + 1)]
             self._published_counts = self.lake.count_rows_of_days(self.published, days)
         return self._published_counts
 
-    def find_lost_days(self) -> set[dt.date]:
+    def find_lost_days(self) -> set[Partition]:
         """Return those of the days of `count_published_rows` of which a file is lost. Read once."""
         if self._lost_days is None:
             self._lost_days = self.lake.find_lost_days(self.published, self.count_published_rows())
@@ -133,13 +135,13 @@ class Rows:
 
 
 @contextmanager
-def open_rows(lake: Lake, table: str, day: dt.date, published: str) -> Iterator[Rows]:
+def open_rows(lake: Lake, table: str, day: Partition, published: str) -> Iterator[Rows]:
     """Open one partition of a table; close it after the block.
 
     Args:
         lake: lake with the table.
         table: table whose rows are judged.
-        day: day of the partition.
+        day: the partition.
         published: table whose partitions near the day serve as history.
 
     Raises:

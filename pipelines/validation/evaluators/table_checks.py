@@ -7,6 +7,7 @@ from itertools import zip_longest
 from statistics import median
 from typing import Any
 
+from pipelines.partitions import Month, get_date, get_end, shift
 from pipelines.validation.evaluators import arguments
 from pipelines.validation.evaluators.checks import CheckResult, TableCheck
 from pipelines.validation.evaluators.column_checks import check_bounds
@@ -70,22 +71,25 @@ def make_column_list_check(args: arguments.ColumnList, rows: Rows) -> TableCheck
 
 
 def make_volume_check(args: arguments.Volume, rows: Rows) -> TableCheck:
-    """Make the check that the number of rows is in line with earlier weeks.
+    """Make the check that the number of rows is in line with earlier weeks; that of a month, with earlier months.
 
     It passes where fewer than `min_history` of these weeks are published.
     """
-    days = [rows.day - dt.timedelta(weeks=number) for number in range(1, args.weeks + 1)]
+    is_month = isinstance(rows.day, Month)
+    days = [shift(rows.day, -number if is_month else -7 * number) for number in range(1, args.weeks + 1)]
 
     def compute_result(rows: Rows, _: Any) -> CheckResult:
         row_counts = rows.lake.count_rows_of_days(rows.published, days)
         history = {"history": {str(day): row_counts[day] for day in sorted(row_counts)}}
         if len(row_counts) < args.min_history:
-            published = f"{len(row_counts)} of the last {args.weeks} weeks are published"
+            unit = "months" if is_month else "weeks"
+            published = f"{len(row_counts)} of the last {args.weeks} {unit} are published"
             observed = f"{rows.count} rows; {published}: too few to judge by"
             return True, {"observed_value": observed, "details": history}
         typical_count = median(row_counts.values())
+        usual = "month" if is_month else f"{get_date(rows.day):%A}"
         ratio = rows.count / typical_count
-        observed = f"{rows.count} rows, {ratio:.2f} of the {typical_count:g} that a {rows.day:%A} has"
+        observed = f"{rows.count} rows, {ratio:.2f} of the {typical_count:g} that a {usual} has"
         details = history | {"typical": typical_count, "ratio": round(ratio, 4)}
         return args.min_ratio <= ratio <= args.max_ratio, {"observed_value": observed, "details": details}
 
@@ -93,10 +97,10 @@ def make_volume_check(args: arguments.Volume, rows: Rows) -> TableCheck:
 
 
 def make_freshness_check(args: arguments.Freshness, rows: Rows) -> TableCheck | None:
-    """Make the check that the newest value is at most `max_age_hours` old at the partition's end, midnight UTC."""
+    """Make the check that the newest value is at most `max_age_hours` old at the partition's end, in UTC."""
     if rows.get_kind(args.column) != "moment":
         return None
-    partition_end = dt.datetime.combine(rows.day + dt.timedelta(1), dt.time(), dt.UTC)
+    partition_end = get_end(rows.day)
 
     def compute_result(rows: Rows, values: Any) -> CheckResult:
         if values[0] is None:

@@ -5,18 +5,20 @@
   means, freshness, and the number of rows compared with earlier weeks.
 - Severity info, which is only reported: values that were sometimes missing, and a key that several rows share.
 
-Limits on numbers have a margin.
+Limits on numbers have a margin. A draft from less than a year has not seen every season: in it, only what does not
+depend on the season is critical, namely the columns, the key, and that the key's columns are never missing. Everything
+else is reported, and neither blocks a day nor quarantines rows.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any
 
 from pipelines.lake import PARTITION
+from pipelines.partitions import get_date, get_last_day, get_unit, shift
 from pipelines.validation.suggesting.summary import ColumnSummary, TableSummary
 
 MARGIN = 0.25
@@ -27,6 +29,10 @@ WEEKS, MIN_HISTORY = 8, 3
 """Number of earlier weeks with which the number of rows is compared, and smallest number of them that must exist."""
 MAX_AGE_H = 72
 """Hours from the newest timestamp to the partition's end, above which a column gets no expectation of freshness."""
+YEAR_DAYS = 365
+"""Days from the first to the last partition from which a draft has seen every season."""
+ABOUT_ROWS = ("column_values_", "column_value_lengths_")
+"""Beginnings of the types of expectations that quarantine rows if they are warnings."""
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 Expectation = dict[str, Any]
@@ -48,7 +54,25 @@ def draft_suite(summary: TableSummary, name: str) -> dict[str, Any]:
             *means,
             *_draft_freshness(column),
         ]
+    if (days := _count_days(summary)) < YEAR_DAYS:
+        about += f" They cover {days} days, less than a year: what may depend on the season is only reported."
+        expectations = [_relax(expectation, summary.key) for expectation in expectations]
     return {"name": name, "expectations": expectations, "meta": {"about": about}}
+
+
+def _count_days(summary: TableSummary) -> int:
+    """Return the number of days from the first to the last partition, both included."""
+    last = max(get_last_day(partition) for partition in summary.days)
+    return (last - min(get_date(partition) for partition in summary.days)).days + 1
+
+
+def _relax(expectation: Expectation, key: Sequence[str]) -> Expectation:
+    """Return the expectation with a severity by which another season blocks no day and quarantines no row."""
+    kind, column = expectation["type"].removeprefix("expect_"), expectation["kwargs"].get("column")
+    is_about_key = "unique" in kind or column in key
+    if kind == "table_columns_to_match_set" or (is_about_key and expectation["severity"] == "critical"):
+        return expectation
+    return {**expectation, "severity": "info" if kind.startswith(ABOUT_ROWS) else "warning"}
 
 
 def _build_expectation(kind: str, severity: str, why: str, **kwargs: Any) -> Expectation:
@@ -62,15 +86,19 @@ def _draft_table(summary: TableSummary) -> Iterator[Expectation]:
     minimum, maximum = min(summary.days.values()), max(summary.days.values())
     bounds = {"min_value": minimum // 2, "max_value": 2 * maximum}
     span = _format_span(f"{minimum:,}", f"{maximum:,}")
-    why = f"{span} rows a day ({_describe_weekdays(summary)}); half of the minimum and twice the maximum are allowed."
+    unit = get_unit(next(iter(summary.days)))
+    weekdays = "" if unit == "month" else f" ({_describe_weekdays(summary)})"
+    article = "an" if unit == "hour" else "a"
+    why = f"{span} rows {article} {unit}{weekdays}; half of the minimum and twice the maximum are allowed."
     yield _build_expectation("table_row_count_to_be_between", "critical", why, **bounds)
 
 
 def _draft_volume(summary: TableSummary) -> Iterator[Expectation]:
     """Expect about as many rows as on the same weekday of earlier weeks; nothing where the window is too short."""
-    ratios = []
+    unit, ratios = get_unit(next(iter(summary.days))), []
+    days_back = 1 if unit == "month" else 7  # of months, `shift` counts months
     for day, rows in summary.days.items():
-        earlier_counts = [summary.days.get(day - dt.timedelta(weeks=back)) for back in range(1, WEEKS + 1)]
+        earlier_counts = [summary.days.get(shift(day, -days_back * back)) for back in range(1, WEEKS + 1)]
         history = [count for count in earlier_counts if count]
         if len(history) >= MIN_HISTORY:
             ratios.append(rows / median(history))
@@ -80,13 +108,16 @@ def _draft_volume(summary: TableSummary) -> Iterator[Expectation]:
         kwargs |= {"min_ratio": round(min(0.5, 0.8 * minimum), 2), "max_ratio": round(max(2.0, 1.25 * maximum), 2)}
         span = _format_span(f"{minimum:.2f}", f"{maximum:.2f}")
         why = f"A day had {span} times the median rows of its weekday in the {WEEKS} weeks before."
+        if unit != "day":
+            before = "months before" if unit == "month" else "weeks before, at this hour of its weekday"
+            why = f"A partition had {span} times the median rows of the {WEEKS} {before}."
         yield _build_expectation("partition_volume_to_be_in_line", "warning", why, **kwargs)
 
 
 def _describe_weekdays(summary: TableSummary) -> str:
     by_weekday: dict[int, list[int]] = {}
     for day, rows in summary.days.items():
-        by_weekday.setdefault(day.weekday(), []).append(rows)
+        by_weekday.setdefault(get_date(day).weekday(), []).append(rows)
     spans = {weekday: _format_span(f"{min(rows):,}", f"{max(rows):,}") for weekday, rows in sorted(by_weekday.items())}
     return ", ".join(f"{WEEKDAYS[weekday]} {span}" for weekday, span in spans.items())
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pipelines.errors import DataError
 from pipelines.lake import PARTITION, Lake, connect
-from pipelines.system.duckdb_session import quote_identifier, quote_text
+from pipelines.lake.partitions import make_partition
+from pipelines.partitions import HOUR_COLUMN, Partition, get_end
+from pipelines.system.duckdb_session import create_view, quote_identifier, quote_text
+from pipelines.window import Unit
 
 Kind = Literal["number", "integer", "text", "moment", "other"]
 SHAPES = ("[0-9]", "[A-Z]", "[a-z]", "[A-Z0-9]", "[A-Za-z]", "[A-Za-z0-9]", "[A-Za-z0-9_.-]")
@@ -21,6 +26,8 @@ SHAPES = ("[0-9]", "[A-Z]", "[a-z]", "[A-Z0-9]", "[A-Za-z]", "[A-Za-z0-9]", "[A-
 MAX_VALUES = 40
 """Largest number of distinct values that a summary lists."""
 _VIEW = "rows"
+_KEY = "leeway partition"
+"""Name of a partition's key in the rows of the query by partition."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,7 @@ class TableSummary:
     table: str
     first: dt.date
     last: dt.date
-    days: Mapping[dt.date, int]
+    days: Mapping[Partition, int]
     """Number of rows of each partition that has rows."""
     columns: Sequence[ColumnSummary]
     key: Sequence[str] = ()
@@ -73,8 +80,10 @@ class TableSummary:
         return sum(self.days.values())
 
 
-def summarize_table(table: str, first: dt.date, last: dt.date, key: Sequence[str] = ()) -> TableSummary:
-    """Summarize the partitions `first`..`last` of a table of the lake.
+def summarize_table(
+    table: str, first: dt.date, last: dt.date, key: Sequence[str] = (), unit: Unit = "day"
+) -> TableSummary:
+    """Summarize the partitions of a table of the lake, of the given unit, with a `date` in `first`..`last`.
 
     Raises:
         DataError: there is no such table, the window has no rows, or a key column is missing. A retry cannot help.
@@ -85,17 +94,44 @@ def summarize_table(table: str, first: dt.date, last: dt.date, key: Sequence[str
     if missing:
         raise DataError(f"table {table} lacks the column(s) {', '.join(missing)} of its key.")
     with connect() as connection, lake.create_view(connection, _VIEW, table, first, last):
-        days = _query_by_day(connection, schema)
-        if not days:
-            raise DataError(f"table {table} has no rows from {first} to {last}.", "Ingest and validate them first.")
-        window_numbers = _query_window(connection, schema)
-        columns = [
-            _build_column(connection, field, days, window_numbers) for field in schema if field.name != PARTITION
-        ]
-        repeated_key_rows = _count_rows_with_repeated_key(connection, key)
-    row_counts = {day[PARTITION]: day["n"] for day in days}
+        summary = _summarize_view(connection, schema, table, key, unit)
+    if not summary:
+        raise DataError(f"table {table} has no rows from {first} to {last}.", "Ingest and validate them first.")
+    return replace(summary, first=first, last=last)
+
+
+def summarize_file(path: Path, name: str, key: Sequence[str] = ()) -> TableSummary:
+    """Summarize the days of a Parquet file, with a column `date`, as if they were the table `name`.
+
+    Raises:
+        DataError: the file has no rows. A retry cannot help.
+    """
+    schema = pq.read_schema(path)
+    with connect() as connection, create_view(connection, _VIEW, [str(path)], schema):
+        summary = _summarize_view(connection, schema, name, key, "day")
+    if not summary:
+        raise DataError(f"{path} has no rows.")
+    days = [day for day in summary.days if isinstance(day, dt.date)]
+    return replace(summary, first=min(days), last=max(days))
+
+
+def _summarize_view(
+    connection: duckdb.DuckDBPyConnection, schema: pa.Schema, table: str, key: Sequence[str], unit: Unit
+) -> TableSummary | None:
+    """Summarize all partitions of the view, without first and last day; None where it has no rows."""
+    days = _query_by_partition(connection, schema, unit)
+    if not days:
+        return None
+    window_numbers = _query_window(connection, schema)
+    columns = [_build_column(connection, field, days, window_numbers) for field in schema if field.name != PARTITION]
     return TableSummary(
-        table, first, last, row_counts, columns, [name for name in key if name != PARTITION], repeated_key_rows
+        table=table,
+        first=dt.date.min,
+        last=dt.date.max,
+        days={day[_KEY]: day["n"] for day in days},
+        columns=columns,
+        key=[name for name in key if name != PARTITION],
+        repeated_key_rows=_count_rows_with_repeated_key(connection, key),
     )
 
 
@@ -110,7 +146,7 @@ def classify_type(data_type: pa.DataType) -> Kind:
     return "text" if pa.types.is_string(data_type) or pa.types.is_large_string(data_type) else "other"
 
 
-def _query_by_day(connection: duckdb.DuckDBPyConnection, schema: pa.Schema) -> list[dict[str, Any]]:
+def _query_by_partition(connection: duckdb.DuckDBPyConnection, schema: pa.Schema, unit: Unit) -> list[dict[str, Any]]:
     """Query one row for each partition: counts, minima, maxima, means and lengths (first pass)."""
     expressions = {"n": "count(*)"}
     for field in schema:
@@ -128,8 +164,9 @@ def _query_by_day(connection: duckdb.DuckDBPyConnection, schema: pa.Schema) -> l
             expressions |= {f"{name} shortest": f"min(length({value}))", f"{name} longest": f"max(length({value}))"}
             expressions |= {f"{name} {shape}": _build_mismatch_count_sql(value, shape) for shape in SHAPES}
     selection = ", ".join(f"{sql} AS {quote_identifier(name)}" for name, sql in expressions.items())
-    day = quote_identifier(PARTITION)
-    return _query_rows(connection, f"SELECT {day}, {selection} FROM {_VIEW} GROUP BY {day} ORDER BY {day}")  # noqa: S608
+    columns = ", ".join(map(quote_identifier, [PARTITION, HOUR_COLUMN] if unit == "hour" else [PARTITION]))
+    query = f"SELECT {columns}, {selection} FROM {_VIEW} GROUP BY {columns} ORDER BY {columns}"  # noqa: S608
+    return [{**row, _KEY: make_partition(row, unit)} for row in _query_rows(connection, query)]
 
 
 def _query_window(connection: duckdb.DuckDBPyConnection, schema: pa.Schema) -> dict[str, Any]:
@@ -184,8 +221,7 @@ def _compute_max_age_h(days: list[dict[str, Any]], name: str) -> float | None:
     for day in days:
         if day[f"{name} newest"] is None:
             return None
-        partition_end = dt.datetime.combine(day[PARTITION] + dt.timedelta(1), dt.time(), dt.UTC)
-        hours.append((partition_end.timestamp() - float(day[f"{name} newest"])) / 3600)
+        hours.append((get_end(day[_KEY]).timestamp() - float(day[f"{name} newest"])) / 3600)
     return max(hours)
 
 

@@ -18,8 +18,8 @@ class BackfillOperator(StepOperator):
 
     Args:
         dataset: dataset of the days (templated).
-        first: first day, YYYY-MM-DD (templated).
-        last: last day, included (templated).
+        first: first day, hour (YYYY-MM-DDTHH) or month (YYYY-MM), as the dataset has (templated).
+        last: last one, included (templated).
         include_published: whether to ingest published days again (templated).
         allow_shrink: whether days may be published that have fewer rows than their published version, or that end
             earlier than the published days around them (templated); by default params.yaml decides.

@@ -8,6 +8,10 @@ from leeway.operators.step import StepOperator
 
 PARTITION = "{{ partition_key or (ds | default('')) }}"
 """Template of the run's day: its partition key, else its logical date; else empty, and steps refuse an empty day."""
+HOUR = "{{ (partition_key or (ts | default('')))[:13] }}"
+"""Template of the run's hour, for `partition=` where a dataset's partitions are hours: YYYY-MM-DDTHH."""
+MONTH = "{{ (partition_key or (ds | default('')))[:7] }}"
+"""Template of the run's month, for `partition=` where a dataset's partitions are months: YYYY-MM."""
 
 
 class IngestOperator(StepOperator):
@@ -15,7 +19,8 @@ class IngestOperator(StepOperator):
 
     Args:
         dataset: dataset to ingest (templated).
-        partition: day to stage, YYYY-MM-DD (templated); by default the run's partition.
+        partition: day, hour (YYYY-MM-DDTHH) or month (YYYY-MM) to stage (templated); by default the run's partition
+            key, or the day of its logical date. `HOUR` and `MONTH` of this module also work for a run by hand.
         folder: folder of the source's files (templated); by default the source's default folder.
         source_conn_id: Airflow connection whose credentials the step gets in its environment
             (docs/how-to/ingestion.md).

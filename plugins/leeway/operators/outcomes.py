@@ -18,7 +18,8 @@ class OutcomesOperator(StepOperator):
     Args:
         dataset: dataset whose published partition has the labels (templated).
         model_name: registered model whose predictions get the labels (templated).
-        partition: day of the labels and the predictions, YYYY-MM-DD (templated); by default the run's partition.
+        partition: day, hour or month of the labels and the predictions (templated), as for `IngestOperator`; by default
+            the run's partition.
 
     Returns:
         `OutcomesResult`: table, partition, model_name, outcomes, unlabelled, changed, reason.

@@ -15,7 +15,7 @@ class ProfileOperator(StepOperator):
         model_name: registered model (templated).
         version: version that scored the rows (templated).
         rows: Parquet file of the rows, as `ScoreOperator` returns it (templated).
-        partition: day of the rows, YYYY-MM-DD (templated); by default the run's partition.
+        partition: day, hour or month of the rows (templated), as for `IngestOperator`; by default the run's partition.
 
     Returns:
         `ProfileResult`: partition, model_name, version, reference, rows, labelled, vanished, retyped, empty, changed.

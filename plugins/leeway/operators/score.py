@@ -18,7 +18,7 @@ class ScoreOperator(StepOperator):
     Args:
         dataset: dataset whose published partition is scored (templated).
         model_name: registered model (templated).
-        partition: day to score, YYYY-MM-DD (templated); by default the run's partition.
+        partition: day, hour or month to score (templated), as for `IngestOperator`; by default the run's partition.
         version: version to score with (templated); by default the champion.
 
     Returns:

@@ -22,7 +22,7 @@ class ValidateOperator(StepOperator):
 
     Args:
         dataset: dataset whose partition is validated (templated).
-        partition: day to validate, YYYY-MM-DD (templated); by default the run's partition.
+        partition: day, hour or month to validate (templated), as for `IngestOperator`; by default the run's partition.
         suite: suite in expectations/ (templated); by default the one with the dataset's name.
         max_quarantined_fraction: largest share of the rows that may be quarantined, 0 to 1 (templated); by default
             params.yaml decides.

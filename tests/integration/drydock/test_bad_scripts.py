@@ -530,7 +530,7 @@ with open(os.environ["RUNS"], "a") as runs:
 """
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(200, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [40, pytest.param(200, marks=pytest.mark.soak)])
 def test_many_concurrent_creates_stops_and_interruptions_leave_a_correct_state(
     tmp_path: Path, run_drydock: Any, count: int
 ) -> None:

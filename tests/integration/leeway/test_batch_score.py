@@ -158,15 +158,19 @@ def test_retry_attaches_to_the_running_job(drydock, project, make_task, context,
 
 def test_changed_rows_or_image_start_another_job(drydock, project, make_task, context, start, finish):
     first = finish(make_task(), start(make_task(), context))["transform_job"]
-    earlier_uploads = list_feature_uploads(drydock)
+    earlier_uploads, model = list_feature_uploads(drydock), describe_job(drydock, first)["ModelName"]
+    assert model.startswith("boats-7-")
+    drydock.client("sagemaker").delete_model(ModelName=model)  # the next job creates it again
     (project / "rows").write_text("corrected\nrow\nrow\n")
     result = finish(make_task(), start(make_task(), context))
     assert result["transform_job"] == first.removesuffix("-1") + "-2"
     assert result["responses"] == ["CORRECTED\nROW\nROW\n"]
     new_uploads = list_feature_uploads(drydock) - earlier_uploads
     assert not [key for key in new_uploads if "model" in key], "the model is in S3 already"
+    assert describe_job(drydock, result["transform_job"])["ModelName"] == model
     result = finish(make_task(image_uri="other"), start(make_task(image_uri="other"), context))
     assert result["transform_job"].endswith("-3")
+    assert describe_job(drydock, result["transform_job"])["ModelName"] != model
     other = start(make_task(), {"ti": SimpleNamespace(run_id="run", map_index=0, try_number=1)})
     assert other.trigger.wait.job_name.rpartition("-")[0] != first.rpartition("-")[0]
 
@@ -179,20 +183,6 @@ def test_another_run_of_the_day_with_the_same_rows_starts_no_job(drydock, projec
     assert len(list_jobs(drydock, first["transform_job"])) == 1
     other = start(make_task(partition="2026-01-02"), context)
     assert other.trigger.wait.job_name.rpartition("-")[0] != first["transform_job"].rpartition("-")[0]
-
-
-def test_jobs_of_a_version_share_one_model(drydock, project, make_task, context, start, finish):
-    names = set()
-    for run in ("one", "two"):
-        context["ti"].run_id = run
-        (project / "rows").write_text(f"{run}\nrow\nrow\n")
-        result = finish(make_task(image_uri="shared"), start(make_task(image_uri="shared"), context))
-        names.add(describe_job(drydock, result["transform_job"])["ModelName"])
-    (name,) = names
-    assert name.startswith("boats-7-")
-    drydock.client("sagemaker").delete_model(ModelName=name)
-    (project / "rows").write_text("again\nrow\nrow\n")
-    assert finish(make_task(image_uri="shared"), start(make_task(image_uri="shared"), context))["status"] == "Completed"
 
 
 class RacingTransformJobs(TransformJobs):
@@ -289,6 +279,8 @@ def test_retry_starts_another_job_when_the_output_was_deleted(drydock, project, 
     delete_output(drydock, first["transform_job"])
     result = finish(make_task(), start(make_task(), context))
     assert (result["attempts"], result["responses"]) == (2, first["responses"])
+    models = {describe_job(drydock, job["transform_job"])["ModelName"] for job in (first, result)}
+    assert len(models) == 1, "jobs of a version share one model"
     assert make_task().execute(context)["transform_job"] == result["transform_job"]
 
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import psycopg
 import pytest
-import yaml
 
 from tests.tools import forking
 from tests.tools.airflow_runs import AirflowRuns
+from tests.tools.parameters import copy_models, update_params
 from tests.tools.policies import EASY_POLICY, HARD_POLICY
 from tests.tools.postgres import find_programs, run_postgres
 
@@ -49,12 +49,8 @@ class Airflow:
         return self.runs.run(self.dags, dag_id, logical, conf)
 
     def set_params(self, **sections: dict[str, Any]) -> None:
-        """Change values in sections of the project's params.yaml."""
-        path = self.project / "params.yaml"
-        params = yaml.safe_load(path.read_text())
-        for name, values in sections.items():
-            params[name].update(values)
-        path.write_text(yaml.safe_dump(params))
+        """Change values in sections of the project's parameters."""
+        update_params(self.project, **sections)
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +78,7 @@ def airflow(
         (project / name).symlink_to(ROOT / name)
     for name in ("params.yaml", "dvc.yaml"):
         shutil.copy2(ROOT / name, project)
+    copy_models(ROOT, project)
     env = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -136,6 +133,50 @@ def test_day_is_ingested_validated_and_published(airflow):
     assert run.xcoms["ingest"]["rows"] == run.xcoms["validate"]["rows"] > 500
     assert run.xcoms["ingest"]["changed"] is run.xcoms["validate"]["changed"] is True
     assert Path(run.xcoms["validate"]["evidence"]).exists()
+
+
+HOURS_DAG = """
+import datetime as dt
+from airflow.sdk import DAG, Asset, CronPartitionTimetable
+from leeway.operators.ingest import HOUR, IngestOperator
+from leeway.operators.validate import ValidateOperator
+
+timetable = CronPartitionTimetable("0 * * * *", timezone="UTC", run_offset=-1, key_format="%Y-%m-%dT%H")
+with DAG("hours_ingest", schedule=timetable, start_date=dt.datetime(2013, 1, 1, tzinfo=dt.UTC), catchup=False):
+    ingest = IngestOperator(task_id="ingest", dataset="hours", partition=HOUR)
+    asset = Asset(name="hours", uri="x-leeway://lake/hours")
+    ingest >> ValidateOperator(task_id="validate", dataset="hours", partition=HOUR, asset=asset)
+"""
+HOURS_DATASET = """
+from pipelines.dataset import Dataset
+
+DATASET = Dataset(name="hours", key=("origin", "time_hour"), partition="hour")
+"""
+HOURS_SOURCE = """
+from dataclasses import replace
+from pipelines.datasets.weather import source
+
+def open_source(folder=None):
+    return replace(source.open_source(folder), partition="hour")
+"""
+HOURS_SUITE = {"name": "hours", "expectations": [{"type": "expect_column_to_exist", "kwargs": {"column": "temp"}}]}
+
+
+def test_an_hour_is_ingested_validated_and_published(airflow, tmp_path):
+    (tmp_path / "hours").mkdir()
+    (tmp_path / "hours/__init__.py").write_text(HOURS_DATASET)
+    (tmp_path / "hours/source.py").write_text(HOURS_SOURCE)
+    (tmp_path / "expectations").mkdir()
+    (tmp_path / "expectations/hours.json").write_text(json.dumps(HOURS_SUITE))
+    shutil.copy2(airflow.project / "params.yaml", tmp_path)
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags/hours.py").write_text(HOURS_DAG)
+    variables = {"LEEWAY_PROJECT": str(tmp_path), "LEEWAY_DATASETS": str(tmp_path)}
+    run = airflow.runs.run(tmp_path / "dags", "hours_ingest", "2013-01-30T05:00:00", {}, variables)
+    assert run.states == {"ingest": "success", "validate": "success"}, run.log[-4_000:]
+    assert (run.xcoms["ingest"]["partition"], run.xcoms["ingest"]["rows"]) == ("2013-01-30T05", 3)
+    assert run.xcoms["validate"]["partition"] == "2013-01-30T05"
+    assert Path(run.xcoms["validate"]["evidence"]).name == "2013-01-30T05.json"
 
 
 def test_published_day_is_not_scored_without_a_champion(airflow):

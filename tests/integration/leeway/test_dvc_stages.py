@@ -15,6 +15,7 @@ from leeway.dvc_stages import create_dvc_tasks
 
 from pipelines.errors import SpecError
 from tests.tools import forking
+from tests.tools.parameters import copy_models
 
 ROOT = Path(__file__).parents[3]
 STAGES = """
@@ -98,6 +99,7 @@ def test_tasks_have_the_edges_of_dvc_dag(stages: str, project: Path) -> None:
     if stages == "flights":
         for name in ("dvc.yaml", "params.yaml"):
             (project / name).write_text((ROOT / name).read_text())
+        copy_models(ROOT, project)
     for command in (["init", "--no-scm", "-q"], ["dag", "--dot"]):
         output = forking.run(
             [sys.executable, "-m", "dvc", *command], cwd=project, capture_output=True, text=True, check=True

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -29,6 +28,14 @@ PARTS = {
     "dag-processor": ["dag-processor"],
     "api-server": ["api-server"],
 }
+MONITOR = """
+import datetime as dt
+from airflow.sdk import DAG
+from leeway.lifecycle.monitoring_dag import create_monitoring_dag
+
+start = dt.datetime(2013, 1, 1, tzinfo=dt.UTC)
+create_monitoring_dag(model="flights", dataset="flights", start=start, end=None, schedule="0 0 * * *")
+"""
 DAGS = """
 import datetime as dt, json, os, pathlib
 from airflow.sdk import DAG, Asset, CronPartitionTimetable, IdentityMapper, PartitionedAssetTimetable, task
@@ -97,7 +104,8 @@ FILES = {
     "flights.csv": "year,month,day,dep_time,sched_dep_time,dep_delay,arr_time,sched_arr_time,arr_delay,carrier,flight,"
     "tailnum,origin,dest,air_time,distance,hour,minute,time_hour\n"
     "2013,3,1,800,755,5,1010,1000,10,UA,1,N1,JFK,BOS,60,187,7,55,2013-03-01T11:00:00Z\n"
-    "2013,3,2,800,755,5,1010,1000,10,UA,1,N1,JFK,BOS,60,187,7,55,2013-03-02T11:00:00Z\n",
+    "2013,3,2,800,755,5,1010,1000,10,UA,1,N1,JFK,BOS,60,187,7,55,2013-03-02T11:00:00Z\n"
+    "2013,3,3,800,755,5,1010,1000,10,UA,1,N1,JFK,BOS,60,187,7,55,2013-03-03T11:00:00Z\n",
     "weather.csv": "origin,time_hour,temp,dewp,humid,wind_dir,wind_speed,wind_gust,precip,pressure,visib\n",
     "planes.csv": "tailnum,year,manufacturer,seats\nN1,1999,BOEING,150\n",
 }
@@ -212,7 +220,7 @@ def airflow(
     for name in ("dags", "project/pipelines/datasets", "project/expectations", "received"):
         (folder / name).mkdir(parents=True)
     (folder / "dags/all.py").write_text(DAGS)
-    shutil.copy(ROOT / "dags/flights_monitor.py", folder / "dags")
+    (folder / "dags/flights_monitor.py").write_text(MONITOR)
     (folder / "python").write_text(DRIFT_STEP % (sys.executable, forking.ensure_stand_in()))
     (folder / "python").chmod(0o755)
     for path in (ROOT / "pipelines").iterdir():
@@ -256,44 +264,36 @@ def wait_for_success(airflow: Airflow, until: Callable[..., Any]) -> Callable[..
 
 
 def test_event_of_a_published_day_reaches_the_consumers_of_its_partition(airflow, wait_for_success, until):
-    airflow.backfill("2013-03-01", "2013-03-02")
-    wait_for_success("flights", "validate", [1, 1])
-    until(lambda: len(airflow.read_received("flights")) == 2, 300)
-    assert sorted(event["partition_key"] for event in airflow.list_events("flights")) == ["2013-03-01", "2013-03-02"]
+    airflow.backfill("2013-03-01", "2013-03-03")
+    wait_for_success("flights", "validate", [1, 1, 1])
+    until(lambda: len(airflow.read_received("flights")) == 3, 300)
+    days = sorted(event["partition_key"] for event in airflow.list_events("flights"))
+    assert days == ["2013-03-01", "2013-03-02", "2013-03-03"]
     for key, (extra,) in airflow.read_received("flights"):
         assert extra["partition"] == key
         assert extra["changes"] == {"added": 1, "removed": 0, "changed": 0}
         assert extra["snapshot_id"] > 0
 
 
-def test_unchanged_days_succeed_and_emit_no_event(airflow, wait_for_success):
-    airflow.rerun_days()
-    wait_for_success("flights", "validate", [2, 2])
-    assert len(airflow.list_events("flights")) == 2
+def test_only_days_that_changed_since_their_event_emit_one(airflow, wait_for_success, until):
+    """One day is unchanged, and one has late data. A process outside Airflow publishes the third one.
 
-
-def test_event_of_late_data_counts_the_changed_rows(airflow, wait_for_success, until):
+    The latter is as after a task that is killed after its commit: the next try has to emit the event.
+    """
     airflow.set_delay("2013-03-02", 31)
-    airflow.rerun_days()
-    wait_for_success("flights", "validate", [3, 3])
-    until(lambda: len(airflow.read_received("flights")) == 3, 300)
-    key, (extra,) = airflow.read_received("flights")[-1]
-    assert (key, extra["changes"]) == ("2013-03-02", {"added": 0, "removed": 0, "changed": 1})
-    assert len(airflow.list_events("flights")) == 3
-
-
-def test_next_try_emits_the_event_of_a_day_whose_task_died_after_publishing(airflow, wait_for_success, until):
-    """A process outside Airflow publishes the day, as a task does that is killed after its commit."""
-    airflow.set_delay("2013-03-01", 47)
+    airflow.set_delay("2013-03-03", 47)
     airflow.run_step(
-        "ingest", "--dataset", "flights", "--partition", "2013-03-01", "--folder", str(airflow.orders.folder)
+        "ingest", "--dataset", "flights", "--partition", "2013-03-03", "--folder", str(airflow.orders.folder)
     )
-    assert airflow.run_step("validate", "--dataset", "flights", "--partition", "2013-03-01")["changed"] is True
+    assert airflow.run_step("validate", "--dataset", "flights", "--partition", "2013-03-03")["changed"] is True
     airflow.rerun_days()
-    wait_for_success("flights", "validate", [4, 4])
-    until(lambda: len(airflow.read_received("flights")) == 4, 300)
-    key, (extra,) = airflow.read_received("flights")[-1]
-    assert (key, extra["changed"]) == ("2013-03-01", False)
+    wait_for_success("flights", "validate", [2, 2, 2])
+    until(lambda: len(airflow.read_received("flights")) == 5, 300)
+    late, published = sorted(airflow.read_received("flights")[-2:])
+    assert (late[0], late[1][0]["changes"]) == ("2013-03-02", {"added": 0, "removed": 0, "changed": 1})
+    assert (published[0], published[1][0]["changed"]) == ("2013-03-03", False)
+    days = sorted(event["partition_key"] for event in airflow.list_events("flights"))
+    assert days == ["2013-03-01", "2013-03-02", "2013-03-02", "2013-03-03", "2013-03-03"]
 
 
 def test_airflow_stores_the_watermark(airflow, wait_for_success, until):

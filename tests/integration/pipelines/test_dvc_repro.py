@@ -13,13 +13,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 
 from pipelines.errors import ConflictError, DataError, SpecError
 from pipelines.steps.repro import ReproSpec
 from pipelines.steps.repro import run as repro
 from tests.tools import forking
 from tests.tools.groups import end_group
+from tests.tools.parameters import copy_models, read_hyperparameters, update_params
 from tests.tools.policies import EASY_POLICY
 
 ROOT = Path(__file__).parents[3]
@@ -28,15 +28,22 @@ PARAMS = {"snapshot": SMALL_SNAPSHOT, "preprocess": {"validation_days": 2}}
 
 
 @pytest.fixture
-def shared_home(quarter_home: Path) -> Iterator[Path]:
-    """Return the LEEWAY_HOME with three published months. Its DVC files and workspaces are removed after the test."""
+def shared_home(
+    quarter_home: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
+) -> Iterator[Path]:
+    """Return the LEEWAY_HOME with three published months, and set the project to this checkout.
+
+    DVC's files and workspaces are removed after the test.
+    """
+    monkeypatch.setenv("LEEWAY_PROJECT", str(ROOT))
+    fresh_settings()
     yield quarter_home
     for name in ("dvc", "workspaces"):
         shutil.rmtree(quarter_home / name, ignore_errors=True)
 
 
 def run_repro(workspace: str, *targets: str, **fields: Any) -> Any:
-    fields = {"params": PARAMS, **fields}
+    fields = {"params": PARAMS, "model_name": "flights", **fields}
     return repro(ReproSpec(workspace=workspace, targets=targets or ("preprocess",), **fields))
 
 
@@ -93,7 +100,8 @@ INVALID: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("case", INVALID)
 def test_an_invalid_request_gives_a_short_message(case: str, shared_home: Path) -> None:
-    fields: dict[str, Any] = {"workspace": "bad", "targets": ["preprocess"], "params": PARAMS, **INVALID[case]}
+    fields: dict[str, Any] = {"workspace": "bad", "targets": ["preprocess"], "model_name": "flights", "params": PARAMS}
+    fields |= INVALID[case]
     with pytest.raises(SpecError) as error:
         repro(ReproSpec(**fields))
     assert error.value.exit_code == 2
@@ -149,6 +157,8 @@ def test_a_stopped_run_leaves_no_process(
             "repro",
             "--workspace",
             "stopped",
+            "--model-name",
+            "flights",
             "--targets",
             '["train"]',
             "--params",
@@ -163,7 +173,7 @@ def test_a_stopped_run_leaves_no_process(
     child.terminate()
     child.communicate(timeout=60)
     until(lambda: not commands.list_members(child.pid))
-    assert not (shared_home / "workspaces/stopped/data/model").exists()
+    assert not (shared_home / "workspaces/stopped/models/flights/data/model").exists()
     shutil.rmtree(shared_home / "training", ignore_errors=True)
     assert run_repro("stopped").ran == [], "the workspace is usable again"
 
@@ -179,14 +189,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("pipelines", "expectations", ".dvc"):
         ignore = shutil.ignore_patterns("__pycache__", "tmp", "cache")
         shutil.copytree(ROOT / name, folder / name, ignore=ignore)
-    for name in ("dvc.yaml", ".dvcignore", ".gitignore"):
+    for name in ("dvc.yaml", "params.yaml", ".dvcignore", ".gitignore"):
         shutil.copy2(ROOT / name, folder / name)
-    params = yaml.safe_load((ROOT / "params.yaml").read_text())
-    params["snapshot"] |= {"as_of": "2013-01-15", "train_days": 8, "holdout_days": 4, "min_train_days": 4}
-    params["preprocess"]["validation_days"] = 1
-    params["train"]["hyperparameters"] |= {"num_round": 30}
-    params["gate"]["policy"] = EASY_POLICY
-    (folder / "params.yaml").write_text(yaml.safe_dump(params))
+    copy_models(ROOT, folder)
+    update_params(
+        folder,
+        snapshot={"as_of": "2013-01-15", "train_days": 8, "holdout_days": 4, "min_train_days": 4},
+        preprocess={"validation_days": 1},
+        train={"hyperparameters": {**read_hyperparameters(folder), "num_round": 30}},
+        gate={"policy": EASY_POLICY},
+    )
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org"]
     subprocess.run([*git, "init", "-q"], cwd=folder, check=True)
     subprocess.run([*git, "add", "-A"], cwd=folder, check=True)
@@ -222,9 +234,9 @@ def dvc(project: Path) -> Iterator[Callable[..., SimpleNamespace]]:
 def test_dvc_repro_trains_from_an_empty_lake_and_then_has_nothing_to_do(project: Path, dvc: Callable[..., Any]) -> None:
     first = dvc("repro")
     assert first.code == 0, first.out
-    verdict = json.loads((project / "data/verdict.json").read_text())
+    verdict = json.loads((project / "models/flights/data/verdict.json").read_text())
     assert verdict["passed"] is True, verdict["reason"]
-    assert (project / "data/model/model.ubj").exists()
+    assert (project / "models/flights/data/model/model.ubj").exists()
     second = dvc("repro")
     assert second.code == 0
     assert "Data and pipelines are up to date." in second.out
@@ -240,11 +252,11 @@ def test_dvc_repro_trains_from_an_empty_lake_and_then_has_nothing_to_do(project:
 def test_experiments_run_in_folders_of_their_own_with_the_project_lake(
     project: Path, dvc: Callable[..., Any], until: Callable[..., Any]
 ) -> None:
-    model = (project / "data/model/model.ubj").read_bytes()
+    model = (project / "models/flights/data/model/model.ubj").read_bytes()
 
-    def run_experiment(where: str, rounds: int) -> None:
-        parameter = f"train.hyperparameters.num_round={rounds}"
-        result = dvc("exp", "run", where, "--name", f"rounds-{rounds}", "--set-param", parameter)
+    def run_experiment(where: str, rounds: int, *targets: str) -> None:
+        parameter = f"models/flights/params.yaml:train.hyperparameters.num_round={rounds}"
+        result = dvc("exp", "run", where, "--name", f"rounds-{rounds}", "--set-param", parameter, *targets)
         assert result.code == 0, result.out
 
     def count_ended_tasks() -> int:
@@ -252,8 +264,9 @@ def test_experiments_run_in_folders_of_their_own_with_the_project_lake(
         return statuses.count("Success") + statuses.count("Failed")
 
     run_experiment("--temp", 10)
-    run_experiment("--queue", 11)
-    run_experiment("--queue", 12)
+    # Without the gate, which takes longer than the other stages together.
+    run_experiment("--queue", 11, "evaluate@flights")
+    run_experiment("--queue", 12, "evaluate@flights")
     # The workers of the queue outlive this command, so it is started as users do.
     assert dvc("queue", "start", "--jobs", "2", start=subprocess.Popen).code == 0
     until(lambda: count_ended_tasks() == 2, 120, 2.0)
@@ -264,12 +277,12 @@ def test_experiments_run_in_folders_of_their_own_with_the_project_lake(
         experiment = experiments[f"rounds-{rounds}"]
         assert experiment["train.hyperparameters.num_round"] == str(rounds)
         assert 0.5 < float(experiment["auc"]) < 1
-    assert (project / "data/model/model.ubj").read_bytes() == model, "the workspace is as it was"
+    assert (project / "models/flights/data/model/model.ubj").read_bytes() == model, "the workspace is as it was"
     assert not (project.parent / ".leeway").exists(), "nothing is written beside the project"
 
 
 def test_dvc_repro_names_an_unknown_parameter_in_one_line(project: Path, dvc: Callable[..., Any]) -> None:
-    params = project / "params.yaml"
+    params = project / "models/flights/params.yaml"
     text = params.read_text()
     params.write_text(text.replace("min_rows", "min_rowz"))
     result = dvc("repro")

@@ -15,9 +15,9 @@ from pipelines.system.files import sha256
 from tests.tools.evaluations import write_evaluation
 
 
-def build_soak_case(left_kib: int) -> Any:
-    """Return a case that only `make soak` runs."""
-    return pytest.param(left_kib, marks=pytest.mark.soak)
+def parametrize_levels(levels: list[int], more_levels: list[int]) -> Any:
+    """Return the decorator that gives a test the KiB that are left: the first list, and in `make soak` the second."""
+    return pytest.mark.parametrize("levels", [levels, pytest.param(more_levels, marks=pytest.mark.soak)], ids=str)
 
 
 @pytest.fixture
@@ -58,33 +58,33 @@ def check_no_space(result: SimpleNamespace) -> None:
     assert result.out == ""
 
 
-@pytest.mark.parametrize("left_kib", [0, build_soak_case(8), 40, build_soak_case(120)])
+@parametrize_levels([0, 40], [0, 8, 40, 120])
 def test_ingest_fails_with_75_in_a_full_home(
-    disk: Path, fill_disk: Callable[[int], None], commands: Any, left_kib: int
+    disk: Path, fill_disk: Callable[[int], None], commands: Any, levels: list[int]
 ) -> None:
     env = {"LEEWAY_HOME": str(disk / "home")}
-    first = commands.run_step("ingest", "--dataset", "flights", "--partition", "2013-01-01", env=env)
+    ingest = ("ingest", "--dataset", "flights", "--partition")
+    first = commands.run_step(*ingest, "2013-01-01", env=env)
     assert first.code == 0, first.err
-    fill_disk(left_kib)
-    result = commands.run_step(
-        "ingest", "--dataset", "flights", "--partition", "2013-01-02", "--out", "result.json", env=env
-    )
-    if result.code == 0:
-        assert left_kib >= 120, "120 KiB are enough"
-        return
-    check_no_space(result)
-    assert Report.model_validate_json(Path("result.json").read_text()).error == "StorageError"
+    for left_kib in levels:
+        fill_disk(left_kib)
+        result = commands.run_step(*ingest, "2013-01-02", "--out", "result.json", env=env)
+        if result.code == 0:
+            assert left_kib >= 120, "120 KiB are enough"
+            return
+        check_no_space(result)
+        assert Report.model_validate_json(Path("result.json").read_text()).error == "StorageError"
     (disk / "filler").unlink()
-    unchanged_day = commands.run_step("ingest", "--dataset", "flights", "--partition", "2013-01-01", env=env)
+    unchanged_day = commands.run_step(*ingest, "2013-01-01", env=env)
     assert json.loads(unchanged_day.out)["changed"] is False, "the day that was ingested before is unchanged"
-    after = commands.run_step("ingest", "--dataset", "flights", "--partition", "2013-01-02", env=env)
+    after = commands.run_step(*ingest, "2013-01-02", env=env)
     assert json.loads(after.out)["changed"] is True
     assert json.loads(after.out)["rows"] == 943
 
 
-@pytest.mark.parametrize("left_kib", [0, build_soak_case(8), 40])
+@parametrize_levels([0, 40], [0, 8, 40])
 def test_validate_fails_with_75_in_a_full_home(
-    disk: Path, fill_disk: Callable[[int], None], commands: Any, left_kib: int
+    disk: Path, fill_disk: Callable[[int], None], commands: Any, levels: list[int]
 ) -> None:
     env = {"LEEWAY_HOME": str(disk / "home")}
     backfill = commands.run_step(
@@ -92,12 +92,14 @@ def test_validate_fails_with_75_in_a_full_home(
     )
     assert backfill.code == 0, backfill.err
     assert commands.run_step("ingest", "--dataset", "flights", "--partition", "2013-01-02", env=env).code == 0
-    fill_disk(left_kib)
-    check_no_space(commands.run_step("validate", "--dataset", "flights", "--partition", "2013-01-02", env=env))
+    validate = ("validate", "--dataset", "flights", "--partition")
+    for left_kib in levels:
+        fill_disk(left_kib)
+        check_no_space(commands.run_step(*validate, "2013-01-02", env=env))
     (disk / "filler").unlink()
-    unchanged_day = commands.run_step("validate", "--dataset", "flights", "--partition", "2013-01-01", env=env)
+    unchanged_day = commands.run_step(*validate, "2013-01-01", env=env)
     assert json.loads(unchanged_day.out)["changed"] is False, "the day that was published before is unchanged"
-    after = commands.run_step("validate", "--dataset", "flights", "--partition", "2013-01-02", env=env)
+    after = commands.run_step(*validate, "2013-01-02", env=env)
     assert (json.loads(after.out)["changed"], json.loads(after.out)["rows"]) == (True, 943)
 
 
@@ -109,16 +111,17 @@ def test_a_new_home_on_a_full_disk_fails_with_75(disk: Path, fill_disk: Callable
     assert commands.run_step("ingest", "--dataset", "flights", "--partition", "2013-01-01", env=env).code == 0
 
 
-@pytest.mark.parametrize("left_kib", [0, build_soak_case(60), 300])
+@parametrize_levels([0, 300], [0, 60, 300])
 def test_train_fails_with_75_in_a_full_home(
-    disk: Path, fill_disk: Callable[[int], None], commands: Any, trained: SimpleNamespace, left_kib: int
+    disk: Path, fill_disk: Callable[[int], None], commands: Any, trained: SimpleNamespace, levels: list[int]
 ) -> None:
     shutil.copytree(trained.data / "features", "data/features")
     env = {"LEEWAY_HOME": str(disk / "home")}
     hyperparameters = '{"num_round": 60, "early_stopping_rounds": 60, "checkpoint_rounds": 5}'
-    fill_disk(left_kib)
-    check_no_space(commands.run_step("train", "--hyperparameters", hyperparameters, env=env))
-    assert not Path("data/model").exists()
+    for left_kib in levels:
+        fill_disk(left_kib)
+        check_no_space(commands.run_step("train", "--hyperparameters", hyperparameters, env=env))
+        assert not Path("data/model").exists()
     (disk / "filler").unlink()
     result = commands.run_step("train", "--hyperparameters", hyperparameters, env=env)
     assert result.code == 0, result.err

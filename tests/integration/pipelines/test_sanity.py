@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 
 def test_a_model_of_january_and_february_has_plausible_metrics_on_march(quarter_home: Path) -> None:
     """The measured AUC is 0.69. Above 0.75 a feature contains the label; below 0.64 information is lost."""
-    params: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text())
+    params: dict[str, Any] = yaml.safe_load((ROOT / "models/flights/params.yaml").read_text())
     window = snapshot.run(snapshot.SnapshotSpec(**{**params["snapshot"], "as_of": "2013-04-01", "missing": "fail"}))
     assert (str(window.train_first), str(window.holdout_last)) == ("2013-01-01", "2013-03-30")
     features = preprocess.run(preprocess.PreprocessSpec(**params["preprocess"]))

@@ -14,7 +14,7 @@ import yaml
 from tests.tools import forking
 
 ROOT = Path(__file__).parents[3]
-FILES = ["pipelines", "expectations", "tools", "dvc.yaml", "params.yaml", ".dvc", ".dvcignore", ".gitignore"]
+FILES = ["pipelines", "expectations", "tools", "dvc.yaml", "params.yaml", "models", ".dvc", ".dvcignore", ".gitignore"]
 SAMPLE = 'SAMPLE = {"snapshot": {"train_days": 3, "holdout_days": 1, "min_train_days": 2}, "preprocess": {}}'
 
 
@@ -30,17 +30,18 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     tool = folder / "tools" / "metrics_diff.py"
     tool.write_text(re.sub(r"(?m)^SAMPLE = .+$", SAMPLE, tool.read_text()))
     run_git(folder, "init", "--quiet")
-    params = yaml.safe_load((folder / "params.yaml").read_text())
+    params_file = folder / "models" / "flights" / "params.yaml"
+    params = yaml.safe_load(params_file.read_text())
     params["preprocess"]["validation_days"] = 1
     for name, depth in (("base", 2), ("same", 2), ("deeper", 4)):
         params["train"]["hyperparameters"] = {"num_round": 15, "max_depth": depth, "seed": 13}
-        (folder / "params.yaml").write_text(yaml.safe_dump(params))
+        params_file.write_text(yaml.safe_dump(params))
         run_git(folder, "add", "--all")
         run_git(folder, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--allow-empty", "-m", name)
         setattr(commits, name, run_git(folder, "rev-parse", "HEAD").strip())
     for name, file, change in (
         ("without_stage", "dvc.yaml", {"evaluate": "evaluated"}),
-        ("failing", "params.yaml", {"train_days": "unknown_field"}),
+        ("failing", "models/flights/params.yaml", {"train_days": "unknown_field"}),
     ):
         run_git(folder, "checkout", "--quiet", commits.base)
         for old_text, new_text in change.items():

@@ -113,7 +113,14 @@ def test_project_of_the_steps_is_complete(dist: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO((dist / "first" / "pipelines.tar.gz").read_bytes())) as tar:
         names = set(tar.getnames())
         requirements = tar.extractfile("requirements.txt").read().decode()  # type: ignore[union-attr]
-    expected = {"params.yaml", "dvc.yaml", "commit", "pipelines/__main__.py", "expectations/flights.json"}
+    expected = {
+        "params.yaml",
+        "models/flights/params.yaml",
+        "dvc.yaml",
+        "commit",
+        "pipelines/__main__.py",
+        "expectations/flights.json",
+    }
     assert expected <= names and "pipelines/costs/prices.json" in names
     assert "mlflow==" in requirements and "pyiceberg==" in requirements and "apache-airflow==" not in requirements
 

@@ -43,6 +43,9 @@ PRELOADED = (
     *("moto.moto_server.werkzeug_app", "moto.backends", "moto.s3.models", "moto.s3.responses", "moto.sts.models"),
     *("moto.sagemaker.models", "moto.sagemaker.responses", "moto.logs.models", "moto.logs.responses"),
     *("dvc.cli.parser", "dvc.repo", "dvc.commands.repro", "dvc.stage.run"),
+    # What Airflow and MLflow's server import, but nothing of Airflow: it reads its configuration when it is imported.
+    *("libcst", "aiohttp", "fastapi", "httpx", "jsonschema", "upath", "structlog", "flask", "alembic.command"),
+    *("opentelemetry.sdk.trace", "opentelemetry.sdk.metrics", "sqlalchemy.ext.asyncio"),
 )
 """Libraries that the server imports. No import may start a thread or a pool: `main` checks Python's threads."""
 
@@ -313,10 +316,22 @@ def preload() -> list[tuple[Any, ...]]:
                 importlib.import_module(name)
         _cache_aws_models()
     atexit.register = register
-    # Pydantic calls `getmodule` for each model with documented fields. Only the first call is slow: it resolves
-    # the path of every module.
-    inspect.getmodule(sys._getframe())
+    inspect.getmodule(sys._getframe())  # the first call resolves the path of every module
+    inspect.getmodule = get_module
     return exit_calls
+
+
+def get_module(object: Any, _filename: str | None = None, _get_module: Any = inspect.getmodule) -> Any:
+    """Return what `inspect.getmodule` returns. For a frame of a module of sys.modules, do not search all modules.
+
+    Pydantic asks for the module of a frame for each model with documented fields. For each module that was just
+    imported, the search goes through the 4,000 modules of the server.
+    """
+    if isinstance(object, types.FrameType):
+        module = sys.modules.get(object.f_globals.get("__name__", ""))
+        if module is not None and getattr(module, "__file__", None) == object.f_code.co_filename:
+            return module
+    return _get_module(object, _filename)
 
 
 def _cache_aws_models() -> None:

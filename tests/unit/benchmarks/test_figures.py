@@ -62,6 +62,19 @@ FIGURES = [
            ("facts", "independent days, 28 days: candidate 0.01 R2 below the champion: verdicts", "2")),
     Figure(GATES, "passes the default policy in 2.0 to {3.7} %", "regression",
            ("facts", "independent days, 14 days: candidate 0.01 R2 below the champion: verdicts", "2")),
+    *(
+        Figure(DRIFT, text, "unlabelled", ("facts", f"{measure}: p-values up to 0.05"))
+        for text, measure in (
+            ("`estimated_mae` {4.3} %", "estimated_mae"),
+            ("`estimated_rmse` {4.0} %", "estimated_rmse"),
+            ("`estimated_accuracy` {2.7} %", "estimated_accuracy"),
+            ("`estimated_macro_auc` {4.0} %", "estimated_macro_auc"),
+            ("of a class {2.0} to 7.7 %", "estimated_recall of class c"),
+            ("of a class 2.0 to {7.7} %", "estimated_recall of class b"),
+            ("from labels {3.7} to 8.7 %", "recall of class c"),
+            ("from labels 3.7 to {8.7} %", "recall of class b"),
+        )
+    ),
     Figure(GATES, "{39} and 5 minutes", "gates",
            ("facts", "1,000,000 rows, auc, scipy, 20 draws: scaled to 5,000"), 60),
     Figure(GATES, "39 and {5} minutes", "gates",

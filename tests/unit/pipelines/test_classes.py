@@ -13,13 +13,13 @@ from pipelines import classes
 from pipelines.container import inference
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
-from pipelines.score_columns import IS_RIGHT, PREDICTED, SCORE
+from pipelines.score_columns import IS_RIGHT, PREDICTED, SCORE, SCORES
 from pipelines.scored_rows import append_scores, list_score_fields
 from pipelines.scoring import batch
 
 LABELS = pd.Series(["on time", "late", None, "early", "late"])
 NAMES = ["early", "late", "on time"]
-SCORES = pd.DataFrame([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3]], columns=NAMES)
+PROBABILITIES = pd.DataFrame([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3]], columns=NAMES)
 DATASET = Dataset(name="x", key=("k",), label="y", task="multiclass")
 
 
@@ -36,15 +36,15 @@ def test_labels_have_the_number_of_their_class() -> None:
 
 
 def test_scores_are_read_as_they_were_tabulated() -> None:
-    table = classes.tabulate_scores(SCORES)
+    table = classes.tabulate_scores(PROBABILITIES)
     assert list(table) == ["score_early", "score_late", "score_on time"]
-    assert np.array_equal(classes.read_scores(table, NAMES), SCORES)
+    assert np.array_equal(classes.read_scores(table, NAMES), PROBABILITIES)
     numbers = classes.tabulate_scores(np.array([0.5, 0.25]))
     assert classes.read_scores(numbers, []).tolist() == [0.5, 0.25]
 
 
 def test_a_class_that_the_champion_does_not_know_has_the_probability_zero() -> None:
-    scores = classes.select_scores(SCORES.drop(columns="late"), NAMES)
+    scores = classes.select_scores(PROBABILITIES.drop(columns="late"), NAMES)
     assert scores.tolist() == [[0.2, 0.0, 0.3], [0.6, 0.0, 0.3]]
     assert classes.select_scores(np.array([0.5, 0.25]), []).tolist() == [0.5, 0.25]
     with pytest.raises(ValueError, match="no column for each class"):
@@ -52,13 +52,14 @@ def test_a_class_that_the_champion_does_not_know_has_the_probability_zero() -> N
 
 
 def test_rows_have_the_predicted_class_and_whether_it_is_right() -> None:
-    rows = append_scores(DATASET, pd.DataFrame({"y": ["late", None]}, index=[7, 3]), SCORES)
+    rows = append_scores(DATASET, pd.DataFrame({"y": ["late", None]}, index=[7, 3]), PROBABILITIES)
     assert rows[PREDICTED].tolist() == ["late", "early"]
     assert rows[SCORE].tolist() == [0.5, 0.6]
     assert rows[IS_RIGHT].isna().tolist() == [False, True]
     assert rows[IS_RIGHT].iloc[0]
-    assert [field.name for field in list_score_fields(DATASET)] == [PREDICTED, SCORE, IS_RIGHT]
-    wrong = append_scores(DATASET, pd.DataFrame({"y": ["early", "late"]}), SCORES)
+    assert [field.name for field in list_score_fields(DATASET)] == [PREDICTED, SCORE, SCORES, IS_RIGHT]
+    assert [dict(row) for row in rows[SCORES]] == PROBABILITIES.to_dict("records")
+    wrong = append_scores(DATASET, pd.DataFrame({"y": ["early", "late"]}), PROBABILITIES)
     assert not wrong[IS_RIGHT].any()
 
 
@@ -67,9 +68,9 @@ def test_a_job_returns_a_probability_for_each_class(tmp_path: Path) -> None:
     request = batch.write_request([rows], ["x"], tmp_path / "rows")
     (tmp_path / "out").mkdir()
     output = tmp_path / "out/part-00000.jsonl.out"
-    output.write_text(inference.output_fn(SCORES, inference.LINES) + "\n")
+    output.write_text(inference.output_fn(PROBABILITIES, inference.LINES) + "\n")
     scores = batch.Response(tmp_path / "out", request, ["x"], NAMES)(rows)
-    pd.testing.assert_frame_equal(scores, SCORES)
+    pd.testing.assert_frame_equal(scores, PROBABILITIES)
     output.write_text("".join(json.dumps(line) + "\n" for line in ([0.5], [0.5])))
     with pytest.raises(DataError, match="is not a number"):
         batch.Response(tmp_path / "out", request, ["x"], NAMES)(rows)

@@ -69,7 +69,7 @@ def test_a_typo_in_the_last_section_is_an_error_in_the_first_step(tmp_path: Path
 
 
 def test_the_parameters_of_this_project_are_valid() -> None:
-    assert params.load_section(ROOT, "snapshot")["dataset"] == "flights"
+    assert params.load_section(ROOT, "snapshot", "flights")["dataset"] == "flights"
     assert params.load_section(ROOT, "ingest") == {}
 
 
@@ -87,16 +87,17 @@ def test_values_that_the_command_line_gives_may_be_missing(tmp_path: Path) -> No
 
 def write_models(folder: Path, **files: str) -> Path:
     """Write params.yaml, and a file of parameters for each model; return the folder."""
-    (folder / "params.yaml").write_text("snapshot: {train_days: 60, holdout_days: 28}\nbudget: {project: all}\n")
-    (folder / "models").mkdir()
+    (folder / "params.yaml").write_text("drift: {window_days: 14, label_delay_days: 2}\nbudget: {project: all}\n")
     for name, text in files.items():
-        (folder / "models" / f"{name}.yaml").write_text(text)
+        (folder / "models" / name).mkdir(parents=True)
+        (folder / "models" / name / "params.yaml").write_text(text)
     return folder
 
 
 def test_the_file_of_a_model_replaces_single_keys(tmp_path: Path) -> None:
     folder = write_models(tmp_path, late="snapshot: {train_days: 30}\ndrift: {window_days: 7}\n", delay="")
-    assert params.load_section(folder, "snapshot", "late") == {"train_days": 30, "holdout_days": 28}
+    assert params.load_section(folder, "snapshot", "late") == {"train_days": 30}
+    assert params.load_section(folder, "drift", "late") == {"window_days": 7, "label_delay_days": 2}
     assert params.load_value(folder, "drift", "window_days", "late") == 7
     assert params.load_section(folder, "budget", "late") == {"project": "all"}
     assert params.load(folder, "delay") == params.load(folder), "another model's file does not count"
@@ -116,6 +117,23 @@ def test_refuses_a_model_without_a_file_and_lists_the_models(tmp_path: Path, nam
 
 def test_an_error_in_the_file_of_a_model_names_this_file(tmp_path: Path) -> None:
     folder = write_models(tmp_path, late="snapshot: {trian_days: 3}\n")
-    with pytest.raises(SpecError, match=r"models/late\.yaml, section 'snapshot': unknown key trian_days"):
+    with pytest.raises(SpecError, match=r"models/late/params\.yaml, section 'snapshot': unknown key trian_days"):
         params.load(folder, "late")
     assert params.load(folder)
+
+
+def test_refuses_a_section_of_a_stage_beside_models(tmp_path: Path) -> None:
+    """DVC would not see that the stage depends on it."""
+    folder = write_models(tmp_path, late="", delay="")
+    with (folder / "params.yaml").open("a") as file:
+        file.write("train: {hyperparameters: {seed: 1}}\n")
+    with pytest.raises(SpecError, match=r"section 'train' belongs to a model.*models/delay/params.yaml, models/late/"):
+        params.load(folder)
+
+
+def test_the_folder_of_a_model_has_its_parameters_and_data(tmp_path: Path) -> None:
+    assert params.find_model_folder(tmp_path, "any") == tmp_path, "a project without models"
+    folder = write_models(tmp_path, late="", delay="")
+    assert params.find_model_folder(folder, "late") == folder / "models/late"
+    with pytest.raises(SpecError, match=r"no model is named.*delay, late"):
+        params.find_model_folder(folder, "")

@@ -69,9 +69,10 @@ def locate(path: str) -> Path:
 def is_outside_repository(path: str) -> bool:
     """Return whether a path is no file of the repository.
 
-    Such paths are a file in LEEWAY_HOME/docs, the file of Terraform's plan, or the name of a secret on AWS.
+    Such paths are a file in LEEWAY_HOME/docs, the file of Terraform's plan, the name of a secret on AWS, or a file of
+    the project that the tutorial makes.
     """
-    at_run_time = ("infra/terraform/plan", "leeway/connections")
+    at_run_time = ("infra/terraform/plan", "leeway/connections", "dags/rain", "expectations/rain", "tests/test_rain")
     return (path.startswith("docs/") and not path.endswith(".md")) or path.startswith(at_run_time)
 
 

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +19,7 @@ from pipelines.ingestion.sources.database import sql_session
 from pipelines.ingestion.sources.database.sql_session import SQLITE
 from pipelines.lake import PARTITION
 from pipelines.source import Description
-from pipelines.window import DAY, Days
+from pipelines.window import DAY, Days, Unit
 
 Types = dict[str, pa.DataType]
 
@@ -120,6 +120,8 @@ class _SqlRows:
 @dataclass(frozen=True)
 class SqlSource(_SqlRows):
     """The rows of a table or query, by day. For the fields see `_SqlRows`."""
+
+    partition: ClassVar[Unit] = "day"
 
     def list_partitions(self, days: Days) -> list[dt.date]:
         """List the days within `days` that have rows.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -17,18 +16,24 @@ from pipelines.ingestion.sources.convert import (
     Ambiguous,
     Position,
     Zone,
-    add_day_column,
     convert_batch,
     convert_column,
-    to_days,
 )
-from pipelines.ingestion.sources.dates import DATE_PLACEHOLDER, fill_date
+from pipelines.ingestion.sources.dates import DATE_PLACEHOLDER, FORMATS, fill_date
 from pipelines.ingestion.sources.files import csv_file, json_file, parquet_file
-from pipelines.ingestion.sources.files.storage import find_days, list_files, open_file, translate_errors, unpack
+from pipelines.ingestion.sources.files.storage import find_partitions, list_files, open_file, translate_errors, unpack
 from pipelines.ingestion.sources.layouts import Extra, Layout
+from pipelines.ingestion.sources.partition_columns import (
+    add_partition_columns,
+    compute_columns,
+    describe_partition,
+    list_found_partitions,
+    match_partition,
+)
 from pipelines.lake import PARTITION
+from pipelines.partitions import Partition, get_date, list_partitions
 from pipelines.source import Description
-from pipelines.window import Days
+from pipelines.window import Days, Unit
 
 READERS = {"csv": csv_file.read_batches, "json": json_file.read_batches, "parquet": parquet_file.read_batches}
 
@@ -40,19 +45,25 @@ class FileSource:
     Args:
         url: a path, file://, s3://, http:// or https://, with {date} or {date:%Y/%m/%d} for the day, and * where a day
             has several files. Without {date}, one file holds many days. A file that ends in .gz, .zst or .zip is
-            unpacked.
+            unpacked. For an hour, {date} is YYYY-MM-DDTHH; for a month, YYYY-MM.
         format: format of the content. JSON must have one object on each line.
         columns: required column to its type. Every value must fit its type. Timestamps are converted to UTC.
-        day: column that gives the day of a row (a date, or a timestamp: its day in UTC). Required without {date}; with
-            {date}, every row must be of the day. Where `day` is not given, a column `date` is used.
+        day: column that gives the day of a row (a date, or a timestamp: its day in UTC), or its hour or month. Required
+            without {date}; with {date}, every row must be of the day. Where `day` is not given, a column `date` is
+            used.
         extra: whether other columns are read too, in types inferred from the first rows, or ignored.
         timezone: time zone of timestamps without an offset, by its name in the IANA database.
         ambiguous: how to read times of the hour that occurs twice in autumn.
+        time_formats: formats of dates and timestamps that are not ISO 8601, as `strptime` takes them: "%d.%m.%Y". The
+            first format that a text has counts.
         encoding: encoding of CSV or JSON.
         delimiter: character between the values of a CSV.
         nulls: texts in a CSV that mean that a value is missing.
         final_newline: whether a CSV must end with a newline. Without one, the file may be truncated. Set it to False
             for a source whose complete files have no newline at the end.
+        partition: unit of the partitions: hour, day or month, as in the dataset.
+        day_timezone: time zone whose days and months are counted, where `day` is a timestamp; UTC by default. Hours are
+            always those of UTC.
     """
 
     url: str = field(repr=False)
@@ -62,10 +73,13 @@ class FileSource:
     extra: Extra = "take"
     timezone: str = ""
     ambiguous: Ambiguous = "refuse"
+    time_formats: Sequence[str] = ()
     encoding: str = "utf-8"
     delimiter: str = ","
     nulls: Sequence[str] = ("",)
     final_newline: bool = True
+    partition: Unit = "day"
+    day_timezone: str = ""
 
     def __post_init__(self) -> None:
         """Refuse fields that contradict each other.
@@ -83,29 +97,47 @@ class FileSource:
         if self.day and self.extra == "ignore" and self.day not in self.columns:
             raise SpecError(f"{redact(self.url)}: day={self.day!r} is not in columns=, and other columns are ignored.")
         Zone(self.timezone, self.ambiguous)
+        Zone(self.day_timezone)
+        self._check_unit()
+
+    def _check_unit(self) -> None:
+        """Refuse an unknown unit, and a placeholder or a time zone that does not fit it."""
+        place = redact(self.url)
+        if self.partition not in FORMATS:
+            raise SpecError(f"{place}: unknown partition {self.partition!r}.", f"Known: {', '.join(FORMATS)}.")
+        if self.partition == "hour" and self.day_timezone not in ("", "UTC"):
+            raise SpecError(f"{place}: day_timezone={self.day_timezone!r}, but hours are those of UTC.")
+        if self.day_timezone and not self.day:
+            raise SpecError(f"{place}: day_timezone has no effect without day=.")
+        formats = [match[1] for match in DATE_PLACEHOLDER.finditer(self.url) if match[1]]
+        is_hourly, is_daily = (any(f"%{letter}" in text for text in formats) for letter in "Hd")
+        if (formats and (self.partition == "hour") != is_hourly) or (self.partition == "month" and is_daily):
+            message = f"{place}: {{date:{formats[0]}}} does not fit partitions by {self.partition}."
+            raise SpecError(message, f"Use {{date:{FORMATS[self.partition]}}}.")
 
     def describe(self) -> Description:
         """Return the address, without secrets, and the declared columns."""
         return Description("files", redact(self.url), self.columns)
 
-    def list_partitions(self, days: Days) -> list[dt.date]:
-        """List the days within `days` that have a file; where one file holds many days, those that have rows.
+    def list_partitions(self, days: Days) -> list[Partition]:
+        """List the partitions within `days` that have a file; where one file holds many days, those that have rows.
 
         Raises:
             DataError: a file that holds many days does not exist, or cannot be read. A retry cannot help.
             ServiceError: the store does not answer. A retry can help.
         """
         if self._has_files_by_day:
-            return find_days(self.url, days)
-        return sorted({day for day in self._read_days() if days.first <= day <= days.last})
+            return find_partitions(self.url, list_partitions(days, self.partition))
+        found = {key for key in self._read_partitions() if days.first <= get_date(key) <= days.last}
+        return sorted(found)
 
     def find_day_range(self) -> Days | None:
         """Return the first and the last day of a file that holds many days; None for files by day, or without rows."""
-        days = set() if self._has_files_by_day else set(self._read_days())
+        days = set() if self._has_files_by_day else {get_date(key) for key in self._read_partitions()}
         return Days(min(days), max(days)) if days else None
 
-    def read(self, partition: dt.date) -> pa.RecordBatchReader:
-        """Read the rows of one day.
+    def read(self, partition: Partition) -> pa.RecordBatchReader:
+        """Read the rows of one partition.
 
         Raises:
             DataError: there is no file, or its content does not fit; the reader raises it, too. A retry cannot help.
@@ -116,7 +148,7 @@ class FileSource:
         if first_batch is None:
             empty_batch = convert_batch(_build_empty_batch(self.columns), self.columns, self._zone, Position(""))
             has_date = PARTITION in self.columns
-            first_batch = empty_batch if has_date else add_day_column(empty_batch, partition, "", Position(""))
+            first_batch = empty_batch if has_date else add_partition_columns(empty_batch, partition, "", Position(""))
         matching_batches = (
             _match_schema(batch, first_batch.schema, redact(self.url)) for batch in chain([first_batch], batches)
         )
@@ -130,30 +162,30 @@ class FileSource:
 
     @property
     def _zone(self) -> Zone:
-        return Zone(self.timezone, self.ambiguous)
+        return Zone(self.timezone, self.ambiguous, self.time_formats)
 
-    def _read_partition(self, partition: dt.date) -> Iterator[pa.RecordBatch]:
+    def _read_partition(self, partition: Partition) -> Iterator[pa.RecordBatch]:
         layout = self._build_layout(self.columns, self.extra)
         for address in list_files(fill_date(self.url, partition)):
             for position, raw_batch in self._read_file(address, layout):
                 batch = convert_batch(raw_batch, self.columns, self._zone, position)
                 name = self.day or (PARTITION if PARTITION in batch.schema.names else "")
-                batch = add_day_column(batch, partition, name, position)
-                is_of_day = pc.equal(batch[PARTITION], pa.scalar(partition))
-                index = pc.index(is_of_day, False).as_py()  # of the first row of another day
+                batch = add_partition_columns(batch, partition, name, position, self.partition, self.day_timezone)
+                is_of_partition = match_partition(batch, partition)
+                index = pc.index(is_of_partition, False).as_py()  # of the first row of another partition
                 if index >= 0 and self._has_files_by_day:
                     raise DataError(
                         f"{position.place}: row {position.row + index}, column {name}: {raw_batch[name][index]} is of "
-                        f"the day {batch[PARTITION][index]}.",
-                        "The file may only have rows of the day in its name. Is timezone= right?",
+                        f"the {describe_partition(batch, index, self.partition)}.",
+                        f"The file may only have rows of the {self.partition} in its name. Is timezone= right?",
                     )
-                yield batch if index < 0 else batch.filter(is_of_day)
+                yield batch if index < 0 else batch.filter(is_of_partition)
 
     def _build_layout(self, columns: Mapping[str, pa.DataType], extra: Extra) -> Layout:
         return Layout(columns, extra, self.delimiter, self.encoding, self.nulls, self.final_newline)
 
-    def _read_days(self) -> Iterator[dt.date]:
-        """Yield the days of the rows of a file that holds many days. Of declared columns, only `day` is read."""
+    def _read_partitions(self) -> Iterator[Partition]:
+        """Yield the partitions of the rows of a file that holds many. Of declared columns, only `day` is read."""
         assert self.day
         types = {self.day: self.columns[self.day]} if self.day in self.columns else {}
         layout = self._build_layout(types, "ignore" if types else "take")
@@ -161,7 +193,8 @@ class FileSource:
             for position, batch in self._read_file(address, layout):
                 array = batch[self.day]
                 array = convert_column(array, types.get(self.day, array.type), self._zone, self.day, position)
-                yield from pc.unique(to_days(array, self.day, position)).to_pylist()
+                columns = compute_columns(array, self.day, position, self.partition, self.day_timezone)
+                yield from list_found_partitions(columns, self.partition)
 
     def _read_file(self, address: str, layout: Layout) -> Iterator[tuple[Position, pa.RecordBatch]]:
         place = redact(address)

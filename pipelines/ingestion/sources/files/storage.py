@@ -1,14 +1,13 @@
-"""Find the files of a day by their address, open files on any store, and unpack them while they are read."""
+"""Find the files of a partition by their address, open files on any store, and unpack them while they are read."""
 
 from __future__ import annotations
 
-import datetime as dt
 import fnmatch
 import re
 import shutil
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,9 @@ from fsspec.implementations.local import LocalFileSystem
 from pipelines.errors import DataError, LeewayError, ServiceError, SpecError
 from pipelines.ingestion.sources.addresses import is_http, redact
 from pipelines.ingestion.sources.dates import DATE_PLACEHOLDER, fill_date
+from pipelines.partitions import PartitionT
 from pipelines.system.duckdb_session import make_spill_folder
 from pipelines.system.error_translation import is_disk_full
-from pipelines.window import Days
 
 BLOCK_BYTES = 8 * 1024 * 1024
 """Size of a request to an object store."""
@@ -30,8 +29,8 @@ CODECS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 """End of a file's name to pyarrow's name of the compression."""
 
 
-def find_days(pattern: str, days: Days) -> list[dt.date]:
-    """Return the days within `days` that have a file.
+def find_partitions(pattern: str, partitions: Iterable[PartitionT]) -> list[PartitionT]:
+    """Return those of the partitions that have a file.
 
     Raises:
         ServiceError: the store does not answer. A retry can help.
@@ -39,10 +38,11 @@ def find_days(pattern: str, days: Days) -> list[dt.date]:
     if is_http(pattern):
         from pipelines.ingestion.sources.web.http_client import HttpClient
 
-        return [day for day in days if HttpClient().exists(fill_date(pattern, day))]
-    pattern_of_any_day = DATE_PLACEHOLDER.sub(lambda match: re.sub(r"%-?[a-zA-Z]", "*", match[1] or "*"), pattern)
-    names = _glob(pattern_of_any_day)
-    return [day for day in days if fnmatch.filter(names, _strip_protocol(fill_date(pattern, day)))]
+        return [key for key in partitions if HttpClient().exists(fill_date(pattern, key))]
+    any_day = DATE_PLACEHOLDER.sub(lambda match: re.sub(r"%-?[a-zA-Z]", "*", match[1] or "*"), pattern)
+    # `**` is only allowed as a whole name of a folder, and %Y%m%d becomes ***.
+    names = _glob(re.sub(r"(?<=[^/*])\*{2,}|\*{2,}(?=[^/*])", "*", any_day))
+    return [key for key in partitions if fnmatch.filter(names, _strip_protocol(fill_date(pattern, key)))]
 
 
 def list_files(address: str) -> list[str]:

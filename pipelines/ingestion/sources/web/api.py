@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +20,7 @@ from pipelines.ingestion.sources.web.pages import OnePage, Pages
 from pipelines.ingestion.sources.web.records import MAX_BYTES, RecordReader, Records
 from pipelines.lake import PARTITION
 from pipelines.source import Description
-from pipelines.window import Days
+from pipelines.window import Days, Unit
 
 Types = dict[str, pa.DataType]
 
@@ -129,6 +130,8 @@ class _HttpRows:
 @dataclass(frozen=True)
 class HttpSource(_HttpRows):
     """The rows of an HTTP JSON API by day: {date} is in its address or parameters. For the fields see `_HttpRows`."""
+
+    partition: ClassVar[Unit] = "day"
 
     def __post_init__(self) -> None:
         """Refuse a source without {date}.

@@ -22,6 +22,7 @@ from leeway.hooks.training.attempts import RequestTemplate, TrainingAttempts
 from leeway.hooks.training.fields import TrainingFields
 from leeway.hooks.training.inputs import TrainingJobs
 from pipelines import params
+from pipelines.code_files import find_project
 from pipelines.errors import LeewayError
 from pipelines.versioning.git import describe_commit, read_workspace_commit
 
@@ -101,6 +102,7 @@ class TrainingTask(JobTask):
 
     def _load_hyperparameters(self) -> dict[str, Any]:
         try:
+            params.find_model_folder(self.project_folder, self.fields.model)  # refuses a task that names no model
             return dict(params.load_section(self.project_folder, "train", self.fields.model).get("hyperparameters", {}))
         except LeewayError as error:
             raise AirflowFailException(str(error)) from None
@@ -116,7 +118,7 @@ class TrainingTask(JobTask):
     @property
     def project_folder(self) -> Path:
         """Folder of the script and of params.yaml."""
-        return Path(self.fields.code) if self.fields.code else super().project_folder
+        return find_project(Path(self.fields.code)) if self.fields.code else super().project_folder
 
     def _get_image(self) -> str:
         if self.fields.image_uri:

@@ -14,13 +14,13 @@ def test_run_succeeds_and_a_training_reads_its_channels(start_run, until):
     assert result["attempts"] == 1
     assert result["processing_job"] == f"{run.job_base_name}-1"
     # The end of the log appears after the end of the task.
-    until(lambda: "building window --engine spark" in run.read_log(1), 60)
+    until(lambda: "building window --engine spark" in run.read_logs(), 60)
     train = run.select_task("train")
     until(lambda: train.get_state() == "success", 120)
     inputs = train.get_job(1)["InputDataConfig"]
     uris = {channel["ChannelName"]: channel["DataSource"]["S3DataSource"]["S3Uri"] for channel in inputs}
     assert result["channels"].items() <= uris.items()
-    until(lambda: "trained on window train" in train.read_log(1), 60)
+    until(lambda: "trained on window train" in train.read_logs(), 60)
 
 
 @pytest.mark.soak
@@ -28,7 +28,7 @@ def test_kills_leave_one_job_and_lose_no_result(airflow, start_run, check_one_jo
     """SIGKILL ends the triggerer, the scheduler and its workers while each task has a running job."""
     runs = [start_run(dag_id, "preprocess", wait_for_job=False) for dag_id in STATE]
     until(lambda: [run.get_state() for run in runs] == list(STATE.values()), 60)
-    until(lambda: all("building window" in run.read_log(1) for run in runs), 60)
+    until(lambda: all("building window" in run.read_logs() for run in runs), 60)
     with check_one_job_at_a_time(runs[0]), check_one_job_at_a_time(runs[1]):
         airflow.kill("triggerer")
         airflow.kill_tasks()
@@ -49,7 +49,7 @@ def test_clear_stops_the_job_and_the_next_try_starts_another(start_run, check_on
     runs = [start_run(dag_id, "preprocess", wait_for_job=False) for dag_id in STATE]
     until(lambda: [run.get_state() for run in runs] == list(STATE.values()), 60)
     # The log shows the job's lines while it runs.
-    until(lambda: all("building window" in run.read_log(1) for run in runs), 60)
+    until(lambda: all("building window" in run.read_logs() for run in runs), 60)
     with check_one_job_at_a_time(runs[0]), check_one_job_at_a_time(runs[1]):
         for run in runs:
             run.clear_task()
@@ -57,8 +57,8 @@ def test_clear_stops_the_job_and_the_next_try_starts_another(start_run, check_on
         until(lambda: all(run.has_started(2) for run in runs), 120)
         runs[0].release_file.touch()
         until(lambda: [run.get_state() for run in runs] == ["success"] * 2, 120)
-    until(lambda: "the task was cleared or marked: stopping processing job" in runs[0].read_log(1), 60)
-    until(lambda: "the task was killed: stopping processing job" in runs[1].read_log(1), 60)
+    until(lambda: "the task was cleared or marked: stopping processing job" in runs[0].read_logs(), 60)
+    until(lambda: "the task was killed: stopping processing job" in runs[1].read_logs(), 60)
     for run in runs:
         assert run.get_result()["processing_job"] == f"{run.job_base_name}-2"
         assert run.get_result()["attempts"] == 2

@@ -61,22 +61,26 @@ def test_the_report_has_the_right_numbers_and_uses_no_later_model(model: str, co
         (first, True), (failed_version, False), (second, True), (third, True),
     ]  # fmt: skip
     # The lake has no day of April, so the model of April scores nothing. The model of March does not score February.
-    assert [(str(month.days), set(month.auc)) for month in result.months] == [
+    assert [(str(month.days), set(month.values)) for month in result.months] == [
         ("2013-02-01..2013-02-28", {first}),
         ("2013-03-01..2013-03-31", {first, failed_version, second}),
     ]
     monthly, never, _ = result.strategies
     assert [champion.version for champion in monthly.serving_models] == [first, second]
     assert [champion.version for champion in never.serving_models] == [first, first]
-    assert result.months[0].auc[first] == pytest.approx(compute_auc(model, first, "2013-02-01", "2013-02-28"), abs=1e-9)
+    assert result.months[0].values[first] == pytest.approx(
+        compute_auc(model, first, "2013-02-01", "2013-02-28"), abs=1e-9
+    )
 
     process = commands.run_step(
         "backtest", "report", "--model", model, "--dataset", "flights", "--out", "report", env=env
     )
     assert process.code == 0, process.err
-    assert f"mean AUC {np.mean(monthly.list_monthly_auc(result.months)):.4f}, 3 trainings, cost unknown" in process.out
+    assert (
+        f"mean AUC {np.mean(monthly.list_monthly_values(result.months)):.4f}, 3 trainings, cost unknown" in process.out
+    )
     page = (commands.cwd / "report" / "backtest.html").read_text()
-    assert f"{result.months[1].auc[second]:.4f}" in page
+    assert f"{result.months[1].values[second]:.4f}" in page
     assert (commands.cwd / "report" / "backtest.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -133,7 +137,9 @@ def test_a_loop_is_measured_by_the_scores_of_its_champions(model: str, commands:
     assert [str(week.days) for week in (result.weeks[0], result.weeks[-1])] == [
         "2013-02-01..2013-02-07", "2013-03-29..2013-03-31",
     ]  # fmt: skip
-    assert result.weeks[0].auc[NEVER] == pytest.approx(compute_auc(model, first, "2013-02-01", "2013-02-07"), abs=1e-9)
+    assert result.weeks[0].values[NEVER] == pytest.approx(
+        compute_auc(model, first, "2013-02-01", "2013-02-07"), abs=1e-9
+    )
     assert [(str(event.day), event.kind) for event in result.timeline if event.kind != "started"] == [
         ("2013-02-01", "promoted"), ("2013-02-03", "held_back"), ("2013-02-20", "passed"), ("2013-02-20", "promoted"),
         ("2013-03-10", "not_passed"),
@@ -141,7 +147,7 @@ def test_a_loop_is_measured_by_the_scores_of_its_champions(model: str, commands:
     command = ("loop", "report", model, "--dataset", "flights", "--from", "2013-02-01", "--out", "loop")
     process = commands.run_step(*command, env={"MLFLOW_TRACKING_URI": mlflow_uri})
     assert process.code == 0, process.err
-    assert f"{result.weeks[0].auc[NEVER]:.4f}" in (commands.cwd / "loop" / "loop.html").read_text()
+    assert f"{result.weeks[0].values[NEVER]:.4f}" in (commands.cwd / "loop" / "loop.html").read_text()
 
 
 def test_refuses_days_in_which_no_month_can_be_scored(model: str) -> None:

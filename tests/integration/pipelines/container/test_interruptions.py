@@ -177,23 +177,32 @@ def test_kills_during_timed_checkpoints_change_no_byte(make_job: Callable[[str],
     assert job.compute_digests() == uninterrupted_job.compute_digests()
 
 
-def make_regression(features: Path) -> None:
-    """Replace the labels of the channels by numbers, and name the task in their description."""
+def change_task(features: Path, task: str) -> None:
+    """Replace the labels of the channels by numbers or by texts, and name the task in their description."""
     for path in features.glob("*/data.parquet"):
         table = pq.read_table(path)
         description = json.loads(table.schema.metadata[METADATA_KEY])
         label = description["label"]
-        minutes = pc.add(pc.multiply(pc.cast(table[label], pa.float64()), 30.0), table["distance"])
-        table = table.set_column(table.schema.get_field_index(label), label, minutes)
-        metadata = {METADATA_KEY: json.dumps({**description, "task": "regression"}).encode()}
+        labels = pc.add(pc.multiply(pc.cast(table[label], pa.float64()), 30.0), table["distance"])
+        if task == "multiclass":
+            late = pc.if_else(pc.less(table["distance"], 800), "late, near", "late, far")
+            labels = pc.if_else(table[label], late, "on time")
+        table = table.set_column(table.schema.get_field_index(label), label, labels)
+        metadata = {METADATA_KEY: json.dumps({**description, "task": task}).encode()}
         pq.write_table(table.replace_schema_metadata(metadata), path)
 
 
-def test_kills_of_a_regression_change_no_byte(make_job: Callable[[str], Job]) -> None:
+@pytest.mark.parametrize(
+    ("task", "more_hyperparameters", "metric"),
+    [("regression", {"quantiles": [0.1, 0.5, 0.9]}, "quantile"), ("multiclass", {}, "mlogloss")],
+)
+def test_kills_of_other_tasks_change_no_byte(
+    make_job: Callable[[str], Job], task: str, more_hyperparameters: dict[str, Any], metric: str
+) -> None:
     job, straight_job = make_job("killed"), make_job("straight")
     for each_job in (job, straight_job):
-        make_regression(each_job.features)
-    hyperparameters = {**HYPERPARAMETERS, "num_round": 60}
+        change_task(each_job.features, task)
+    hyperparameters = {**HYPERPARAMETERS, "num_round": 60, **more_hyperparameters}
     straight_job.run(hyperparameters)
     random_rounds = random.Random(4)
     for _ in range(3):
@@ -205,7 +214,7 @@ def test_kills_of_a_regression_change_no_byte(make_job: Callable[[str], Job]) ->
         process.communicate()
     log = job.run(hyperparameters)
     assert read_restored_round(log) > 0
-    assert "validation-rmse" in log
+    assert f"validation-{metric}" in log
     assert job.compute_digests() == straight_job.compute_digests()
 
 

@@ -197,9 +197,13 @@ def test_the_spark_engine_names_missing_java_or_pyspark(commands: Any, quarter_h
     assert not Path("data/features").exists()
 
 
-@pytest.mark.usefixtures("java")
-def test_the_processing_container_needs_no_lake(commands: Any, quarter_home: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["duckdb", pytest.param("spark", marks=pytest.mark.soak)])
+def test_the_processing_container_needs_no_lake(
+    commands: Any, quarter_home: Path, tmp_path: Path, engine: str, request: pytest.FixtureRequest
+) -> None:
     """docs/how-to/processing-job.md lists the container's libraries. Those that read the lake are not among them."""
+    if engine == "spark":
+        request.getfixturevalue("java")
     commands.env["LEEWAY_HOME"] = str(quarter_home)
     snapshot(SnapshotSpec(dataset="flights", as_of="2013-01-25", train_days=12, holdout_days=6, min_train_days=4))
     base = tmp_path / "ml"
@@ -210,12 +214,12 @@ def test_the_processing_container_needs_no_lake(commands: Any, quarter_home: Pat
         "sys.argv = ['x', *sys.argv[1:]]\nfrom pipelines.container.processing import main\nmain()"
     )
     env = {"SAGEMAKER_BASE_DIR": str(base)}
-    process = commands.run(sys.executable, "-c", code, "--engine", "spark", "--validation-days", "2", env=env)
+    process = commands.run(sys.executable, "-c", code, "--engine", engine, "--validation-days", "2", env=env)
     assert process.code == 0, process.err[-2_000:]
     result = json.loads((base / "processing/output/result.json").read_text())
     assert result["digest"] == sha256(base / "processing/output/features")
     next((window / "rows").glob("*.parquet")).unlink()
-    failure = commands.run(sys.executable, "-c", code, "--engine", "spark", env=env)
+    failure = commands.run(sys.executable, "-c", code, "--engine", engine, env=env)
     assert failure.code == 2
     assert (base / "output/message").read_text().startswith("[exit 2] ")
     assert "Pack it again" in (base / "output/message").read_text()

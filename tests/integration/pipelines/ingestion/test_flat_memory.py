@@ -23,6 +23,7 @@ import datetime as dt, json, sys
 from benchmarks.sources import read_peak_mb
 from pipelines.dataset import Dataset
 from pipelines.ingestion.sources import FileSource
+from pipelines.lake import Lake
 from pipelines.steps.ingest import stage_partition
 
 class ReadInOnePiece(FileSource):
@@ -33,7 +34,7 @@ folder = sys.argv[1]
 measurements = []
 for name in {names}:
     source = {source}(folder + "/" + name + "-{{date}}.parquet", "parquet")
-    result = stage_partition(Dataset(name="words", key=("id",)), source, dt.date.fromisoformat("{day}"))
+    result = stage_partition(Dataset(name="words", key=("id",)), source, dt.date.fromisoformat("{day}"), Lake.open())
     measurements.append([result.changes.added, result.changes.changed, read_peak_mb()])
 print(json.dumps(measurements))
 """

@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-import yaml
 from typer.testing import CliRunner
 
+from pipelines import params
 from pipelines.cli import loop
 from pipelines.errors import DataError, SpecError, ValidationError
 from pipelines.lake import Lake
@@ -189,7 +189,7 @@ def test_another_as_of_is_not_the_same_data() -> None:
 
 # The quality of the data.
 
-SHIPPED_PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text())
+SHIPPED_PARAMS = params.load(ROOT, "flights")
 
 
 def validate_day(lake: Lake, rows: pa.Table, **columns: Any) -> None:
@@ -343,19 +343,21 @@ def test_a_worst_case_above_the_monthly_budget_is_held_back(
 
 
 def test_the_parameters_of_the_model_count(tmp_path: Path, monkeypatch: Any, fresh_settings: Any) -> None:
-    """By params.yaml alone, the budget would hold the training back, and the gate's policy would be an error."""
+    """By params.yaml alone, the budget would hold the training back."""
     machine = "region: us-east-1, instance_types: [ml.m5.large], max_run_s: 3600"
-    shared = f"budget: {{{machine}, month_usd: 0.1}}\ngate: {{policy: {{bounds: {{acu: {{at_least: 0.1}}}}}}}}\n"
+    shared = f"budget: {{{machine}, month_usd: 0.1}}\n"
     own = "budget: {month_usd: 0.2}\ngate: {policy: {}}\nsnapshot: {train_days: 3}\n"
-    (tmp_path / "models").mkdir()
     (tmp_path / "params.yaml").write_text(shared)
-    (tmp_path / "models" / "m.yaml").write_text(own)
-    (tmp_path / "models" / "strict.yaml").write_text("gate: {policy: {}}\nsnapshot: {train_days: 3}\n")
+    typo = "gate: {policy: {bounds: {acu: {at_least: 0.1}}}}\n"
+    models = {"m": own, "strict": "gate: {policy: {}}\nsnapshot: {train_days: 3}\n", "typo": typo}
+    for name, text in models.items():
+        (tmp_path / "models" / name).mkdir(parents=True)
+        (tmp_path / "models" / name / "params.yaml").write_text(text)
     monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
     fresh_settings()
     assert run_guard("d/1").outcome == "started"
     assert run_guard("d/1", model_name="strict").guard == "budget"
-    with pytest.raises(SpecError, match=r"there is no model 'n'.*The models are m, strict"):
+    with pytest.raises(SpecError, match=r"there is no model 'n'.*The models are m, strict, typo"):
         run_guard("d/2", model_name="n")
 
 

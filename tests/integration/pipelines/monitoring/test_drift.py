@@ -2,7 +2,7 @@
 
 import datetime as dt
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,11 +28,19 @@ from pipelines.steps import drift
 from pipelines.validation.results_table import SCHEMA, ResultsTable
 from tests.tools.candidates import register
 from tests.tools.names import name_for_test
+from tests.tools.short_gate import shorten_drift_report
 
 LAST = 9
 """Number of days with a profile after the first day."""
 profile_cache: dict[tuple[int, float], Profile] = {}
 """Profiles by day and shift. The versions of all tests have the same model, and so the same reference."""
+
+
+@pytest.fixture(autouse=True)
+def short_report() -> Iterator[None]:
+    """Do not draw the pictures of the reports."""
+    with shorten_drift_report():
+        yield
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
 from pipelines.lake.month_table import MonthTable
 from pipelines.monitoring.profiles import Policy, counting
-from pipelines.monitoring.profiles.counting import count_file
+from pipelines.monitoring.profiles.counting import count_file, count_files
 from pipelines.monitoring.profiles.profile import Profile, sum_profiles
 from pipelines.monitoring.profiles.record import ReferenceRecord
 from pipelines.monitoring.profiles.reference import Reference, fit_reference
@@ -171,13 +171,13 @@ def test_rows_that_are_scored_again_during_the_count_are_counted_again(
     pd.read_parquet(rows)[:100].to_parquet(newer)
 
     def count_and_replace(*arguments: Any) -> Profile:
-        counts = count_file(*arguments)
+        counts = count_files(*arguments)
         if newer.exists():
             newer.replace(rows)
             run_profile(rows, version="2", reference=record)
         return counts
 
-    monkeypatch.setattr(counting, "count_file", count_and_replace)
+    monkeypatch.setattr(counting, "count_files", count_and_replace)
     assert run_profile(rows, version="2", reference=record).rows == 100
     assert Profiles.open().read_window(DAY, DAY, "flights", "2")[DAY].rows == 100
 

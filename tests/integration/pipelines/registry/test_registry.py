@@ -132,6 +132,7 @@ def test_the_package_has_signature_example_and_requirements(data: Path, model: s
     result = evaluate(model)
     mlflow.set_tracking_uri(with_mlflow)
     folder = Path(mlflow.artifacts.download_artifacts(f"models:/{model}/{result.version}"))
+    assert not list(folder.rglob("*.pyc")), "bytecode differs between two packages of the same files"
     info = mlflow.models.get_model_info(str(folder))
     assert info.signature.inputs.input_names() == list(load_dataset("flights").features)
     assert info.signature.outputs is not None
@@ -432,13 +433,14 @@ def test_a_killed_gate_leaves_nothing_to_promote_and_can_be_run_again(data: Path
 
 def test_measured_times_do_not_change_the_digest_of_the_verdict(data: Path, model: str) -> None:
     version = register(model)
-    results = [run_gate(model, version, serving={}) for _ in range(2)]
+    results, digests = [], set()
+    for _ in range(2):
+        results.append(run_gate(model, version, serving={}))
+        digests.add(sha256(data / "verdict.json"))
     first, second = ([check.value for check in result.checks if check.timed] for result in results)
     assert len(first) == 2 and first != second
     assert results[0].checks != results[1].checks
-    digest = sha256(data / "verdict.json")
-    run_gate(model, version, serving={})
-    assert sha256(data / "verdict.json") == digest
+    assert len(digests) == 1
     assert "time for" in (data / "report/report.html").read_text()
 
 

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,13 @@ def week(stage: Stage) -> list[dt.date]:
     return [stage(FIRST + dt.timedelta(number)) for number in range(7)]
 
 
-def draft_flights_suite(first: dt.date = FIRST, last: dt.date = LAST) -> suites.Suite:
-    """Draft a suite from staged days of flights."""
-    return suites.parse_suite("draft", draft_suite(summarize_table("flights_raw", first, last, KEY), "draft"), "draft")
+def draft_flights_suite(first: dt.date = FIRST, last: dt.date = LAST, *, is_of_a_year: bool = True) -> suites.Suite:
+    """Draft a suite from staged days of flights, as from days of a whole year if `is_of_a_year` is set."""
+    summary = summarize_table("flights_raw", first, last, KEY)
+    if is_of_a_year:
+        rows = summary.days[first]
+        summary = replace(summary, days={first - dt.timedelta(365): rows, **summary.days})
+    return suites.parse_suite("draft", draft_suite(summary, "draft"), "draft")
 
 
 def replay_suite(suite: suites.Suite, *days: dt.date, max_quarantined_fraction: float = 0.1) -> list[ReplayedPartition]:
@@ -102,6 +107,29 @@ def test_a_draft_quarantines_bad_values(case: str, week: list[dt.date], stage: S
     day_result = replay_suite(suite, LAST)[0]
     assert (day_result.verdict, day_result.quarantined) == ("quarantined", 3)
     assert replay_suite(suite, LAST, max_quarantined_fraction=0.001)[0].verdict == "blocked"
+
+
+SEASONS = [dt.date(2013, month, 1 + 3 * month // 2) for month in range(1, 13)]
+
+
+def test_a_draft_of_three_months_blocks_no_other_season_and_says_so(home: Path, stage: Stage) -> None:
+    """The negative control, the same draft as if it were of a year, blocks days of other seasons."""
+    winter = [stage(dt.date(2013, 1, 1) + dt.timedelta(number)) for number in range(0, 90, 6)]
+    for day in SEASONS:
+        stage(day)
+    draft = draft_suite(summarize_table("flights_raw", winter[0], winter[-1], KEY), "draft")
+    assert "85 days, less than a year" in draft["meta"]["about"]
+    suite = draft_flights_suite(winter[0], winter[-1], is_of_a_year=False)
+    assert {day_result.verdict for day_result in replay_suite(suite, *SEASONS)} <= {"passed", "warned"}
+    strict_suite = draft_flights_suite(winter[0], winter[-1])
+    assert "blocked" in {day_result.verdict for day_result in replay_suite(strict_suite, *SEASONS)}
+
+
+@pytest.mark.parametrize("case", ["a duplicate key", "a null carrier"])
+def test_a_draft_of_a_week_blocks_structural_faults(case: str, week: list[dt.date], stage: Stage) -> None:
+    suite = draft_flights_suite(is_of_a_year=False)
+    stage(LAST, CRITICAL_FAULTS[case])
+    assert replay_suite(suite, LAST)[0].verdict == "blocked"
 
 
 def test_a_repeated_key_is_reported_in_the_draft(week: list[dt.date], stage: Stage) -> None:

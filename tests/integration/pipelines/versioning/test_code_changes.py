@@ -13,10 +13,13 @@ from pipelines.steps.repro import run as repro
 from pipelines.versioning.runcache import digest_inputs
 from pipelines.versioning.stages import Stage, load_stages
 from tests.tools.imports import ROOT
+from tests.tools.parameters import copy_models
 
+MODEL = "flights"
 STAGES = load_stages(ROOT / "dvc.yaml")
+STAGES = {name: stage for name, stage in STAGES.items() if name.endswith(f"@{MODEL}")}
 CODE = sorted({dep for stage in STAGES.values() for dep in stage.deps if dep.startswith("pipelines")})
-DATA = {path for stage in STAGES.values() for path in (*stage.deps, *stage.outs) if path.startswith("data/")}
+DATA = {path for stage in STAGES.values() for path in (*stage.deps, *stage.outs) if path.startswith("models/")}
 
 
 @pytest.fixture
@@ -27,10 +30,11 @@ def project(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, fresh_s
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("params.yaml", ".dvcignore"):
         shutil.copy2(ROOT / name, folder)
-    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
-    for name, stage in stages.items():
-        stage["cmd"] = build_command(STAGES[name])
-    (folder / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}))
+    copy_models(ROOT, folder)
+    content = yaml.safe_load((ROOT / "dvc.yaml").read_text())
+    for name, stage in content["stages"].items():
+        stage["cmd"] = build_command(STAGES[f"{name}@{MODEL}"])
+    (folder / "dvc.yaml").write_text(yaml.safe_dump({"vars": [{"models": [MODEL]}], "stages": content["stages"]}))
     monkeypatch.setenv("LEEWAY_PROJECT", str(folder))
     fresh_settings()
     return folder
@@ -39,7 +43,7 @@ def project(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, fresh_s
 def build_command(stage: Stage) -> str:
     """Return a command that writes the stage's outputs, with all files in them that any stage names."""
     paths = [path for path in DATA if any(PurePosixPath(path).is_relative_to(out) for out in stage.outs)]
-    files = [path if PurePosixPath(path).suffix else f"{path}/file" for path in sorted(paths)]
+    files = [stage.make_relative(path if PurePosixPath(path).suffix else f"{path}/file") for path in sorted(paths)]
     return " && ".join(f"mkdir -p {PurePosixPath(file).parent} && echo {file} > {file}" for file in files)
 
 
@@ -107,7 +111,8 @@ def test_dvc_on_a_laptop_sees_a_change_in_each_folder(project: Path, monkeypatch
 
 def test_a_run_takes_no_result_of_other_code_from_the_run_cache(project: Path) -> None:
     def list_stages_run(workspace: str) -> list[str]:
-        return repro(ReproSpec(workspace=workspace, targets=["gate"])).ran
+        ran = repro(ReproSpec(workspace=workspace, targets=["gate"], model_name=MODEL)).ran
+        return [f"{name}@{MODEL}" for name in ran]
 
     assert list_stages_run("one") == list(STAGES)
     assert list_stages_run("two") == [], "the same code: all outputs come from the run cache"

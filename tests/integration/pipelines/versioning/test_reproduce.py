@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,9 @@ PARAMS = {
 FEATURES_FILE = "pipelines/datasets/flights/features.py"
 
 
+MODELS = ["flights-a", "flights-dirty"]
+
+
 @dataclass
 class Project:
     """A project with its lake, its registry and its commands."""
@@ -49,14 +53,14 @@ class Project:
     def register(self, name: str) -> Path:
         """Train and register version 1 of model `name`; return its workspace."""
         result = self.run_step(
-            "repro", "--workspace", name, "--targets", '["train"]', "--refresh", '["snapshot"]',
+            "repro", "--workspace", name, "--model-name", name, "--targets", '["train"]', "--refresh", '["snapshot"]',
             "--params", json.dumps(PARAMS),
         )  # fmt: skip
         assert result.code == 0, result.err[-3_000:]
         folder = Path(json.loads(result.out)["workspace"])
         paths = {option: folder / "data" / option for option in ("features", "model", "evaluation")}
         paths |= {"record": folder / "data/training", "snapshot": folder / "data/snapshot.json"}
-        paths |= {"lock": folder / "dvc.lock"}
+        paths |= {"lock": self.home / "workspaces" / name / "dvc.lock"}
         options = [str(text) for option, value in paths.items() for text in (f"--{option}", value)]
         result = self.run_step("evaluate", "--register-as", name, *options)
         assert result.code == 0, result.err[-3_000:]
@@ -82,6 +86,11 @@ def project(tmp_path_factory: pytest.TempPathFactory, source: Any, mlflow_uri: s
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("dvc.yaml", "params.yaml", "uv.lock", ".gitignore", ".dvcignore"):
         shutil.copy2(ROOT / name, folder / name)
+    for name in MODELS:
+        (folder / "models" / name).mkdir(parents=True)
+        shutil.copy2(ROOT / "models/flights/params.yaml", folder / "models" / name)
+    dvc_yaml = (folder / "dvc.yaml").read_text()
+    (folder / "dvc.yaml").write_text(re.sub("models: .*", f"models: {json.dumps(MODELS)}", dvc_yaml, count=1))
     env = {
         **os.environ,
         "PYTHONPATH": str(folder),
@@ -106,8 +115,8 @@ def project(tmp_path_factory: pytest.TempPathFactory, source: Any, mlflow_uri: s
 @pytest.fixture(scope="module")
 def model(project: Project) -> str:
     """Register a model; return its name."""
-    project.register("flights-a")
-    return "flights-a"
+    project.register(MODELS[0])
+    return MODELS[0]
 
 
 @pytest.fixture
@@ -188,7 +197,7 @@ def test_changed_features_in_the_cache_are_reported(
     project: Project, model: str, restore_after_test: Callable[[Path], Path]
 ) -> None:
     lock = yaml.safe_load((project.home / "workspaces" / model / "dvc.lock").read_text())
-    digest = lock["stages"]["preprocess"]["outs"][0]["md5"]
+    digest = lock["stages"][f"preprocess@{model}"]["outs"][0]["md5"]
     cache = project.home / "dvc/cache/files/md5"
     entries = json.loads((cache / digest[:2] / digest[2:]).read_text())
     md5 = next(entry["md5"] for entry in entries if entry["relpath"] == "train/data.parquet")
@@ -250,7 +259,7 @@ def test_a_model_that_is_not_the_registered_one_is_not_loaded(
 def test_uncommitted_code_is_reproduced_while_it_exists(project: Project) -> None:
     text = (ROOT / FEATURES_FILE).read_text()
     (project.folder / FEATURES_FILE).write_text(f"{text}# not committed\n")
-    project.register("flights-dirty")
+    project.register(MODELS[1])
     assert project.run_step("reproduce", "flights-dirty@1").code == 0
     (project.folder / FEATURES_FILE).write_text(text)
     result = project.run_step("reproduce", "flights-dirty@1")

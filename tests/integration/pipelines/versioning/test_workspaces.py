@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from pipelines import params
 from pipelines.errors import SpecError
@@ -40,9 +41,9 @@ def count_worktrees(project: Path) -> int:
     return len(process.stdout.splitlines()) - 1
 
 
-def read_code(name: str = "one", commit: str = "", bundle_version: str = "") -> tuple[str, str]:
+def read_code(name: str = "one", commit: str = "", bundle_version: str = "", model: str = "") -> tuple[str, str]:
     """Open a workspace at a commit; return its commit and the code of its stage."""
-    with workspaces.open_workspace(name, {}, commit, bundle_version) as workspace:
+    with workspaces.open_workspace(name, {}, commit, bundle_version, model=model) as workspace:
         return workspace.code.git_commit, (workspace.folder / "pipelines/work.py").read_text()
 
 
@@ -213,15 +214,21 @@ def test_only_old_workspaces_that_no_process_uses_are_removed(project: Path) -> 
 
 def write_model(project: Path, name: str, as_of: str, rounds: int) -> None:
     """Write the file of a model's parameters."""
-    (project / "models").mkdir(exist_ok=True)
+    folder = project / "models" / name
+    folder.mkdir(parents=True, exist_ok=True)
     text = f'snapshot: {{as_of: "{as_of}"}}\ntrain: {{hyperparameters: {{num_round: {rounds}}}}}\n'
-    (project / "models" / f"{name}.yaml").write_text(text)
+    (folder / "params.yaml").write_text(text)
 
 
 def test_models_with_equal_parameters_of_a_stage_share_its_result(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The stage depends on the section `snapshot`; the third model has another one."""
+    (project / "params.yaml").write_text("{}")
+    stage = {"matrix": {"model": ["late", "delay", "status"]}, "wdir": "models/${item.model}"}
+    stage |= {"cmd": "python ../../pipelines/work.py", "deps": ["../../pipelines/work.py"]}
+    stage |= {"params": ["snapshot.as_of"], "outs": ["data/features"]}
+    (project / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"features": stage}}))
     run_log = tmp_path / "runs"
     run_log.touch()
     monkeypatch.setenv("RUN_LOG", str(run_log))
@@ -236,16 +243,20 @@ def test_models_with_equal_parameters_of_a_stage_share_its_result(
     assert [reproduce(name).ran for name in ("late", "delay", "status")] == [["features"], [], ["features"]]
     assert run_log.read_text().split() == ["2013-03-01", "2013-04-01"]
     folder = reproduce("delay", snapshot={"as_of": "2013-05-01"}).workspace
-    assert params.load(folder, "delay")["snapshot"]["as_of"] == "2013-05-01", "an override has precedence"
+    assert params.load(folder)["snapshot"]["as_of"] == "2013-05-01", "an override has precedence"
+    assert folder == home / "workspaces/delay/models/delay"
     assert params.load_section(folder, "train")["hyperparameters"] == {"num_round": 20}
     with pytest.raises(SpecError, match=r"there is no model 'dealy'.*The models are delay, late, status"):
         reproduce("dealy")
 
 
 def test_a_changed_file_of_a_model_makes_the_code_dirty_and_keeps_its_digest(project: Path) -> None:
+    (project / "params.yaml").write_text("{}")
+    commit_code(project, "models")
+    assert not read_code()[0].endswith("-dirty")
     digest = digest_code(project)
     write_model(project, "late", "2013-03-01", 10)
-    assert read_code()[0].endswith("-dirty")
+    assert read_code(model="late")[0].endswith("-dirty")
     assert digest_code(project) == digest
 
 

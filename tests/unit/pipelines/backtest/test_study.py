@@ -70,16 +70,16 @@ def test_drift_depends_on_the_drop(drop: float, expected: list[str]) -> None:
 
 def test_drift_is_detected_only_from_labels_known_at_the_end_of_the_month() -> None:
     """Labels of the last days come later and must not count."""
-    months = [Month(month.days, month.rows, month.auc, {**month.known_auc, "2": 0.69}) for month in MONTHS]
+    months = [Month(month.days, month.rows, month.values, {**month.known_values, "2": 0.69}) for month in MONTHS]
     assert list_trained(MODELS, months)["on drift"] == ["2"]
-    unknown = [Month(month.days, month.rows, month.auc, {}) for month in MONTHS]
+    unknown = [Month(month.days, month.rows, month.values, {}) for month in MONTHS]
     assert list_trained(MODELS, unknown)["on drift"] == ["2"], "without known labels there is no drift"
 
 
 def test_a_model_that_failed_the_gate_costs_and_never_serves() -> None:
     models = [MODELS[0], MODELS[1], build_model(4, passed=False), MODELS[3]]
     months = [
-        Month(month.days, month.rows, {k: v for k, v in month.auc.items() if k != "4"}, month.known_auc)
+        Month(month.days, month.rows, {k: v for k, v in month.values.items() if k != "4"}, month.known_values)
         for month in MONTHS
     ]
     assert list_served(models, months)["retrain monthly"] == ["2", "3", "3", "5"]
@@ -140,10 +140,10 @@ def test_labels_that_come_after_the_end_of_the_month_are_not_known_then() -> Non
     days, rows = Days(dt.date(2013, 2, 1), dt.date(2013, 2, 28)), build_rows(*([False] * 26), True, False)
     score = {"1": lambda rows: np.arange(len(rows)) * 1.0}
     assert (month := backtest._score_month(DATASET, rows, days, score, 1)) is not None
-    assert month.auc == {"1": pytest.approx(26 / 27)}
-    assert month.known_auc == {"1": 1.0}
+    assert month.values == {"1": pytest.approx(26 / 27)}
+    assert month.known_values == {"1": 1.0}
     assert (month_with_later_labels := backtest._score_month(DATASET, rows, days, score, 2)) is not None
-    assert month_with_later_labels.known_auc == {}, "without February 27 all known labels are equal"
+    assert month_with_later_labels.known_values == {}, "without February 27 all known labels are equal"
 
 
 def test_a_month_with_equal_labels_is_left_out() -> None:
@@ -163,12 +163,12 @@ def test_the_page_shows_every_auc_needs_no_other_file_and_is_reproducible(
     text = page.read_text()
     assert (tmp_path / "backtest.png").read_bytes().startswith(b"\x89PNG")
     for month in finished_backtest.months:
-        for auc in month.auc.values():
+        for auc in month.values.values():
             assert f"{auc:.4f}" in text
     assert "<m>" not in text and "&lt;m&gt;" in text
     links = re.findall(r"""(?:src|href)=["'](?!data:)|https?://|<script|@import|url\(""", text)
     assert links == []
-    assert "more than 0.02 below that of its holdout" in text
+    assert "more than 0.02 worse than that of its holdout" in text
     contents = page.read_bytes(), (tmp_path / "backtest.png").read_bytes()
     backtest_page.write_report(tmp_path, finished_backtest)
     assert (page.read_bytes(), (tmp_path / "backtest.png").read_bytes()) == contents

@@ -38,6 +38,18 @@ def test_a_wrong_hyperparameter_is_named(name: str, value: str, capsys: pytest.C
     assert capsys.readouterr() == ("", ""), "argparse prints its usage"
 
 
+@pytest.mark.parametrize("text", ["0.1", "0.1,0.9", "0,0.5", "0.5,1", "0.5,0.5", "x,0.5", "nan,0.5", "[0.1, 0.9]"])
+def test_wrong_quantiles_are_named(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"^hyperparameter quantiles: it must be different numbers between 0 and 1"):
+        parse_arguments(["--quantiles", text])
+
+
+@pytest.mark.parametrize("text", ["0.9,0.1,0.5", "[0.1, 0.5, 0.9]"])
+def test_quantiles_are_a_list_as_text_or_as_json(text: str) -> None:
+    assert parse_arguments(["--quantiles", text]).quantiles == [0.1, 0.5, 0.9]
+    assert parse_arguments(["--quantiles", "[]"]).quantiles == []
+
+
 @pytest.mark.parametrize("arguments", [["--nonsense", "3"], ["--num_rou", "3"], ["word"]])
 def test_an_unknown_hyperparameter_is_refused(arguments: list[str]) -> None:
     with pytest.raises(InvalidInput, match=f"^unknown hyperparameters: {' '.join(arguments)}. Known: num_round, "):

@@ -57,8 +57,8 @@ def test_each_day_is_scored_by_the_version_that_served_on_it() -> None:
     week = score_week(days, frame, "late", STRATEGIES, scorers)
     assert week is not None
     # Never: the score is wrong on all 6 days. Monthly: it is right on 2 of 6 days. On drift: on 4 of 6.
-    assert (week.rows, week.auc[NEVER]) == (60, 0.0)
-    assert week.auc[MONTHLY] == pytest.approx(1 / 3) and week.auc[DRIFT] == pytest.approx(2 / 3)
+    assert (week.rows, week.values[NEVER]) == (60, 0.0)
+    assert week.values[MONTHLY] == pytest.approx(1 / 3) and week.values[DRIFT] == pytest.approx(2 / 3)
     assert score_week(days, frame.assign(late=True), "late", STRATEGIES, scorers) is None
 
 

@@ -22,6 +22,8 @@ FIRST = dt.date(2013, 1, 7)
 WEIGHTS = {"x": 0.6, "g": 0.3, "idle": 0.1}
 POLICY = drift.Policy(min_rows=500)
 Days = dict[dt.date, monitoring.Profile]
+RECORDS: dict[str, ReferenceRecord] = {}
+"""Records of the fixtures. Each is built for the first test that needs it, and no test changes it."""
 
 
 def build_frame(
@@ -43,11 +45,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def record(folder: Path) -> ReferenceRecord:
-    train, holdout = folder / "train.parquet", folder / "holdout.parquet"
-    build_frame(FIRST, 28, 1).drop(columns="score").to_parquet(train)
-    build_frame(FIRST + dt.timedelta(28), 28, 2).to_parquet(holdout)
-    reference = fit_reference(train, {"x": "number", "idle": "number", "g": "category"}, "late", Policy())
-    return ReferenceRecord(reference, count_days(reference, train, "date"), count_days(reference, holdout, "date"))
+    """Return the record of 28 days of training and 28 of holdout."""
+    if "binary" not in RECORDS:
+        train, holdout = folder / "train.parquet", folder / "holdout.parquet"
+        build_frame(FIRST, 28, 1).drop(columns="score").to_parquet(train)
+        build_frame(FIRST + dt.timedelta(28), 28, 2).to_parquet(holdout)
+        reference = fit_reference(train, {"x": "number", "idle": "number", "g": "category"}, "late", Policy())
+        days = [count_days(reference, path, "date") for path in (train, holdout)]
+        RECORDS["binary"] = ReferenceRecord(reference, *days)
+    return RECORDS["binary"]
 
 
 @pytest.fixture
@@ -314,11 +320,14 @@ def shuffle_errors(frame: pd.DataFrame) -> pd.Series:
 
 @pytest.fixture
 def numeric_record(folder: Path) -> ReferenceRecord:
-    train, holdout = folder / "numeric_train.parquet", folder / "numeric_holdout.parquet"
-    build_frame(FIRST, 28, 1, make_numeric).drop(columns="score").to_parquet(train)
-    build_frame(FIRST + dt.timedelta(28), 28, 2, make_numeric).to_parquet(holdout)
-    reference = fit_reference(train, {"x": "number", "g": "category"}, "late", Policy(), "regression")
-    return ReferenceRecord(reference, count_days(reference, train, "date"), count_days(reference, holdout, "date"))
+    if "numeric" not in RECORDS:
+        train, holdout = folder / "numeric_train.parquet", folder / "numeric_holdout.parquet"
+        build_frame(FIRST, 28, 1, make_numeric).drop(columns="score").to_parquet(train)
+        build_frame(FIRST + dt.timedelta(28), 28, 2, make_numeric).to_parquet(holdout)
+        reference = fit_reference(train, {"x": "number", "g": "category"}, "late", Policy(), "regression")
+        days = [count_days(reference, path, "date") for path in (train, holdout)]
+        RECORDS["numeric"] = ReferenceRecord(reference, *days)
+    return RECORDS["numeric"]
 
 
 @pytest.mark.parametrize(

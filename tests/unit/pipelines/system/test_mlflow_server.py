@@ -19,19 +19,21 @@ class Finder:
         self.names.append(name)
 
 
-def test_no_request_searches_for_databricks(monkeypatch: pytest.MonkeyPatch) -> None:
-    finder = Finder()
-    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
-    monkeypatch.setitem(sys.modules, "dbruntime", None)  # restored after the test
-    del sys.modules["dbruntime"]
+@pytest.mark.parametrize("name", ["dbruntime.databricks_repl_context", "IPython"])
+def test_no_request_searches_for_databricks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    finder, package = Finder(), name.partition(".")[0]
+    monkeypatch.setattr(sys, "meta_path", [finder])
+    for module in ("dbruntime", "IPython"):
+        monkeypatch.setitem(sys.modules, module, None)  # restored after the test
+        del sys.modules[module]
 
     def import_databricks() -> list[str]:
         finder.names.clear()
         with pytest.raises(ModuleNotFoundError):
-            importlib.import_module("dbruntime.databricks_repl_context")
+            importlib.import_module(name)
         return list(finder.names)
 
-    assert import_databricks() == import_databricks() == ["dbruntime"], "Python searches again each time"
+    assert import_databricks() == import_databricks() == [package], "Python searches again each time"
     prepare_client()
     assert import_databricks() == []
     prepare_client()

@@ -4,12 +4,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 
-from pipelines.versioning.stages import Stage, load_stages
+from pipelines import params
+from pipelines.versioning.stages import Stage, load_stages, remove_model
 from tests.tools.imports import ROOT, list_imported_files, read_sections
 
-STAGES = load_stages(ROOT / "dvc.yaml")
+STAGES = {
+    remove_model(name, "flights"): stage
+    for name, stage in load_stages(ROOT / "dvc.yaml").items()
+    if name.endswith("@flights")
+}
 SOURCE = {"pipelines.datasets.flights.source": "the source is read when days are ingested"}
 REGISTRY = {"pipelines.registry": "`dvc repro` has no registry"}
 INGESTION = {"pipelines.steps.backfill": "a published day stays as it is until it is ingested again"}
@@ -32,12 +36,12 @@ SUBPROCESSES = {"train": ("pipelines.defaults.training",)}
 def find_unnamed(stage: Stage) -> set[str]:
     """List the files, and the sections of params.yaml, that the stage uses and does not name."""
     step = stage.cmd.split()[-1]
-    starts = (f"pipelines.steps.{step}", *SUBPROCESSES.get(stage.name, ()))
-    excluded_modules = frozenset(NOT_REACHED[stage.name])
+    starts = (f"pipelines.steps.{step}", *SUBPROCESSES.get(step, ()))
+    excluded_modules = frozenset(NOT_REACHED[step])
     files = {file for start in starts for file in list_imported_files(start, "flights", excluded_modules)}
     deps = [Path(dep) for dep in stage.deps]
     unnamed_files = {str(file) for file in files if not any(file.is_relative_to(dep) for dep in deps)}
-    sections = ({step} & yaml.safe_load((ROOT / "params.yaml").read_text()).keys()) | read_sections(files)
+    sections = ({step} & params.load(ROOT, "flights").keys()) | read_sections(files)
     return unnamed_files | (sections - {key for _, key in stage.params})
 
 
@@ -51,7 +55,7 @@ def test_each_entry_of_a_stage_is_needed(stage: Stage) -> None:
     """Negative control: without any one entry, the test above would fail."""
     for dep in (dep for dep in stage.deps if dep.startswith("pipelines")):
         assert find_unnamed(replace(stage, deps=tuple(other for other in stage.deps if other != dep))), dep
-    assert find_unnamed(replace(stage, params=())) == {stage.name}
+    assert find_unnamed(replace(stage, params=())) == {remove_model(stage.name, "flights")}
 
 
 def test_naming_single_files_of_a_package_is_not_enough() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from pipelines.errors import SpecError
 from pipelines.versioning import stages
+from tests.tools.parameters import copy_models
 
 ROOT = Path(__file__).parents[4]
 TEMPLATES = """
@@ -88,6 +89,7 @@ def test_edges_are_those_of_dvc_dag(file: str, dvc_yaml: Path) -> None:
     if file == "project":
         dvc_yaml.write_text((ROOT / "dvc.yaml").read_text())
         (dvc_yaml.parent / "params.yaml").write_text((ROOT / "params.yaml").read_text())
+        copy_models(ROOT, dvc_yaml.parent)
     nodes, expected = list_dvc_nodes_and_edges(dvc_yaml.parent)
     assert len(expected) >= 5
     assert list_edges(dvc_yaml) == expected
@@ -100,7 +102,7 @@ def test_edges_are_those_of_dvc_dag(file: str, dvc_yaml: Path) -> None:
 
 def test_a_changed_path_gives_another_edge(dvc_yaml: Path) -> None:
     dvc_yaml.write_text((ROOT / "dvc.yaml").read_text().replace("- data/verdict.json", "- data/model/verdict.json"))
-    assert ("gate", "evaluate") in list_edges(dvc_yaml)
+    assert ("gate@flights", "evaluate@flights") in list_edges(dvc_yaml)
 
 
 def test_templates_give_names_commands_and_parameters(dvc_yaml: Path) -> None:
@@ -114,14 +116,23 @@ def test_templates_give_names_commands_and_parameters(dvc_yaml: Path) -> None:
 
 def test_selects_a_stage_with_its_dependencies_and_lists_their_inputs() -> None:
     all_stages = stages.load_stages(ROOT / "dvc.yaml")
-    chosen_stages = stages.select_with_dependencies(all_stages, ["train", "no such stage"])
-    assert [stage.name for stage in chosen_stages] == ["snapshot", "preprocess", "train"]
-    inputs = stages.list_source_inputs(chosen_stages)
+    chosen_stages = stages.select_with_dependencies(all_stages, ["train@flights", "no such stage"])
+    assert [stage.name for stage in chosen_stages] == ["snapshot@flights", "preprocess@flights", "train@flights"]
+    preprocess = chosen_stages[1]
+    inputs = stages.list_source_inputs(preprocess, chosen_stages)
     assert "pipelines/features" in inputs
-    assert not [path for path in inputs if path.startswith("data/")]
-    assert "data/snapshot.json" in stages.list_source_inputs(chosen_stages[1:]), (
-        "the output of an earlier stage is an input"
-    )
+    assert not [path for path in inputs if "data/" in path]
+    snapshot = "models/flights/data/snapshot.json"
+    assert snapshot in stages.list_source_inputs(preprocess, chosen_stages[1:]), "the output of an earlier stage"
+    assert preprocess.make_relative(snapshot) == "data/snapshot.json"
+
+
+def test_a_stage_of_a_model_is_named_without_the_model() -> None:
+    all_stages = stages.load_stages(ROOT / "dvc.yaml")
+    assert stages.name_stages_of_model(["train", "nope"], "flights", all_stages) == ["train@flights", "nope"]
+    assert stages.name_stages_of_model(["train"], "", all_stages) == ["train"], "DVC refuses it"
+    assert stages.remove_model("train@flights", "flights") == "train"
+    assert stages.remove_model("part@a", "") == "part@a"
 
 
 INVALID = {

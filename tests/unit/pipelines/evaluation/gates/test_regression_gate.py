@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.backtest import study as backtest_study
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError, SpecError
-from pipelines.evaluation.gates import FAILED, PASSED, UNDECIDED, Policy, combine_outcomes
+from pipelines.evaluation.gates import FAILED, PASSED, REPORTED, UNDECIDED, Policy, combine_outcomes
 from pipelines.evaluation.gates.holdout import Holdout
 from pipelines.evaluation.gates.judge import Evidence, judge
 from pipelines.evaluation.own_metrics import make_metric
+from pipelines.evaluation.report.own_metrics import estimate_own_metrics
 from pipelines.evaluation.report.report import write_report
-from pipelines.loop import study as loop_study
 
 DAYS = 60
 ROWS_PER_DAY = 120
@@ -172,15 +170,48 @@ def test_the_report_has_the_pictures_of_a_regression(tmp_path: Path) -> None:
             "reliability.png",
             "parts.png",
         }
+        assert page.read_text().count("data:image/png;base64,") == 3, "the page shows each picture"
 
 
-def test_what_compares_aucs_refuses_a_regression() -> None:
-    dataset = Dataset(name="delays", key=("date",), label="delay", task="regression")
-    first = dt.date(2013, 1, 1)
-    with pytest.raises(SpecError, match="the backtest needs a binary label, and the task of delays is regression"):
-        backtest_study.run_backtest("delays", dataset, first, None, label_delay_days=1, drop=0.02)
-    with pytest.raises(SpecError, match="the study of the loop needs a binary label"):
-        loop_study.run_study("delays", dataset, first, None)
+def test_metrics_of_the_user_are_reported_and_drawn_by_week_and_slice(tmp_path: Path) -> None:
+    def compute_share(label: np.ndarray, score: np.ndarray, sample_weight: np.ndarray) -> float:
+        return float(np.average(np.abs(score - label) <= 10, weights=sample_weight))
+
+    def fail_on_parts(label: np.ndarray, score: np.ndarray, sample_weight: np.ndarray) -> float:
+        if len(label) < 5_000:
+            raise ValueError("too few rows")
+        return compute_share(label, score, sample_weight)
+
+    metrics = {
+        name: make_metric(function, greater_is_better=True, task="regression")
+        for name, function in {"within_10": compute_share, "whole": fail_on_parts}.items()
+    }
+    holdout = replace(build_holdout(noise=5.0), own_metrics=metrics)
+    policy = POLICY.model_copy(update={"min_rows": 1_000})
+    judgement = judge(Evidence(holdout, ("airport",)), policy)
+    (check,) = [check for check in judgement.checks if check.name == "within_10"]
+    assert check.outcome == REPORTED and check.low < check.value < check.high, "it has no bound"
+    parts = estimate_own_metrics(holdout, policy)
+    assert list(parts["within_10"].slices) == ["airport=EWR", "airport=JFK", "airport=LGA"]
+    assert len(parts["within_10"].weeks) == 9
+    is_jfk = (holdout.features["airport"] == "JFK").to_numpy()
+    errors = np.abs(holdout.candidate_score - holdout.label)
+    jfk = parts["within_10"].slices["airport=JFK"]
+    assert jfk.value == pytest.approx((errors[is_jfk] <= 10).mean())
+    assert jfk.low < jfk.value < jfk.high
+    assert (parts["whole"].weeks, parts["whole"].slices) == ({}, {}), "the function refuses the parts"
+    verdict = {
+        "outcome": PASSED,
+        "reason": "",
+        "checks": [],
+        "facts": {},
+        "model_name": "",
+        "version": "",
+        "next_steps": [],
+    }
+    page = write_report(tmp_path / "report", verdict, holdout, judgement, policy, {"airport": 1.0})
+    assert (tmp_path / "report/metrics.png").exists()
+    assert "Metrics of the dataset" in page.read_text()
 
 
 def test_refuses_an_unknown_task() -> None:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import DataError, SpecError
-from pipelines.ingestion.sources import FileSource
+from pipelines.ingestion.sources import FileSource, TrueFalse
 from pipelines.window import Days
 
 DAY = dt.date(2013, 1, 2)
@@ -367,3 +367,24 @@ def test_a_description_does_not_contain_the_secrets_of_an_address() -> None:
     source = FileSource("https://me:secret@host:1/{date}.csv?token=secret#secret", "csv")
     assert source.describe().location == "https://host:1/{date}.csv?..."
     assert "secret" not in repr(source) + repr(source.describe())
+
+
+def test_dates_in_declared_formats_are_read_beside_iso_dates(write_day: Callable[..., str]) -> None:
+    url = write_day("at,id\n2013-01-02,1\n02.01.2013,2\n2.1.2013 10:30,3\n,4\n")
+    formats = ("%d.%m.%Y", "%d.%m.%Y %H:%M")
+    columns = {"at": pa.timestamp("us", tz="UTC"), "id": pa.int64()}
+    rows = read_rows(url, columns=columns, timezone="UTC", time_formats=formats)
+    midnight = dt.datetime(2013, 1, 2, tzinfo=dt.UTC)
+    assert [row["at"] for row in rows] == [midnight, midnight, midnight.replace(hour=10, minute=30), None]
+    with pytest.raises(DataError, match=r"column at: '02\.01\.2013' is not of type timestamp"):
+        read_rows(url, columns=columns, timezone="UTC", time_formats=("%m/%d/%Y",))
+
+
+def test_two_texts_become_true_and_false_and_a_third_is_refused(write_day: Callable[..., str]) -> None:
+    def read_truths(content: str) -> list[dict[str, Any]]:
+        source = FileSource(write_day(content), "csv", columns={"late": pa.string()})
+        return TrueFalse(source, "late", true="yes", false="no").read(DAY).read_all().to_pylist()
+
+    assert [row["late"] for row in read_truths('late\nyes\nno\n""\n')] == [True, False, None]
+    with pytest.raises(DataError, match="column late: 'perhaps' is neither 'yes' nor 'no'"):
+        read_truths("late\nyes\nperhaps\n")

@@ -3,19 +3,34 @@
 Some rows were generated, the others are flights of January and March 2013. Where definitions differ, the test says how.
 """
 
+import datetime as dt
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from pipelines.monitoring.drift import measures, performance
+from benchmarks.decisions import drift_tool_numbers
+from pipelines.dataset import Dataset
+from pipelines.monitoring import drift
+from pipelines.monitoring.class_windows import estimate_class_days
+from pipelines.monitoring.drift import measures, numbers, performance
 from pipelines.monitoring.drift.counts import Array
+from pipelines.monitoring.profiles import Policy
+from pipelines.monitoring.profiles.class_scores import fit_classes
+from pipelines.monitoring.profiles.counting import count_file
+from pipelines.monitoring.profiles.losses import fit_losses
+from pipelines.monitoring.profiles.profile import Profile
+from pipelines.monitoring.profiles.reference import Reference, fit_reference
+from pipelines.scored_rows import append_scores
 
 NUMBERS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("drift_tools.json").read_text())
 EVIDENTLY, NANNYML = NUMBERS["Evidently 0.7.23"], NUMBERS["NannyML 0.13.1"]
+ORDERS = Dataset(name="orders", key=("id",), label="label", task="multiclass", features={"x": "number"})
 CATEGORY_CASES = ["letters", "new letter", "carrier", "origin"]
 NUMERIC_CASES = ["points", "normal", "hour", "distance", "dep_delay"]
 
@@ -105,3 +120,73 @@ def test_the_estimated_auc_equals_that_of_nannyml() -> None:
     # Negative control: other probabilities give another AUC.
     other_estimate = performance.estimate_performance(histogram, probabilities**2, 0.05)["estimated_auc"]
     assert abs(other_estimate.value - NANNYML["scores"]["estimated_auc"]) > 0.01
+
+
+@pytest.fixture
+def count_window(tmp_path: Path, home: Path) -> Callable[..., Profile]:
+    """Return the function that fits a reference to the first rows, and counts the others without their labels."""
+
+    def count(reference: Reference, complete: Callable[[Reference, Path], Reference], *sides: pd.DataFrame) -> Profile:
+        paths = [tmp_path / f"{name}.parquet" for name in ("reference", "window")]
+        for path, rows in zip(paths, sides, strict=True):
+            rows.to_parquet(path)
+        return count_file(complete(reference, paths[0]), paths[1])
+
+    return count
+
+
+def test_the_estimated_errors_are_near_those_of_nannyml(count_window: Callable[..., Profile], tmp_path: Path) -> None:
+    """Both learn the errors from the same rows: NannyML with LightGBM, and Leeway with smaller boosters."""
+    first, window = (drift_tool_numbers.build_losses(side) for side in ("reference", "window"))
+    first.to_parquet(tmp_path / "train.parquet")
+    kinds = {"x": "number", "g": "category"}
+    reference = fit_reference(tmp_path / "train.parquet", kinds, "label", Policy(), "regression")
+    profile = count_window(
+        reference,
+        lambda reference, path: reference.model_copy(update={"losses": fit_losses(reference, path)}),
+        first,
+        window.drop(columns="label"),
+    )
+    assert profile.losses
+    estimates = numbers.estimate_errors(
+        np.array(profile.losses.counts, dtype=float), np.array([profile.losses.sums]), 0.05
+    )
+    errors = (window["score"] - window["label"]).abs()
+    unchanged = (first["score"] - first["label"]).abs().mean()
+    for name, value in {"mae": errors.mean(), "rmse": (errors**2).mean() ** 0.5}.items():
+        estimate = estimates[f"estimated_{name}"].value
+        assert estimate == pytest.approx(NANNYML["losses"][name], rel=0.03)
+        # Not farther from the truth than NannyML by more than chance.
+        assert abs(estimate - value) < abs(NANNYML["losses"][name] - value) + 0.05
+    assert unchanged < 0.75 * errors.mean(), "the window's errors are larger"
+
+
+def test_the_estimated_performance_of_classes_equals_that_of_nannyml(
+    count_window: Callable[..., Profile], tmp_path: Path
+) -> None:
+    """NannyML's accuracy, recall and precision are exact sums over rows; only the AUC depends on our bins."""
+
+    def build(side: str) -> pd.DataFrame:
+        rows = drift_tool_numbers.build_classes(side)
+        scores = rows[[f"score_{name}" for name in "abc"]].set_axis(list("abc"), axis=1)
+        return append_scores(ORDERS, rows[["label"]], scores)
+
+    first, window = build("reference"), build("window")
+    first.assign(x=0.0).to_parquet(tmp_path / "train.parquet")
+    reference = fit_reference(tmp_path / "train.parquet", {"x": "number"}, "is_right", Policy())
+    profile = count_window(
+        reference,
+        lambda reference, path: reference.model_copy(update={"classes": fit_classes(path, "label")}),
+        first,
+        window.drop(columns=["label", "is_right"]),
+    )
+    performances = estimate_class_days({dt.date(2013, 1, 1): profile}, drift.Policy())
+    accuracy = performances["performance", "estimated_accuracy"].value
+    assert accuracy == pytest.approx(NANNYML["classes"]["accuracy"], abs=1e-4)
+    for name in ("recall", "precision"):
+        values = [performances[f"performance/{letter}", f"estimated_{name}"].value for letter in "abc"]
+        assert np.mean(values) == pytest.approx(NANNYML["classes"][name], abs=1e-4)
+    auc = performances["performance", "estimated_macro_auc"].value
+    assert auc == pytest.approx(NANNYML["classes"]["roc_auc"], abs=2e-3)
+    # Negative control: without calibration, the accuracy would be the mean probability of the predicted class.
+    assert window["score"].mean() > accuracy + 0.05

@@ -1,0 +1,20 @@
+"""The DAGs of the model flights: will a flight arrive more than 15 minutes late?
+
+Each DAG is in `leeway.lifecycle`. Airflow runs them: flights_ingest, flights_train, flights_score, flights_monitor and
+flights_rollback.
+"""
+
+import datetime as dt
+
+from leeway.lifecycle import lifecycle_dags
+
+lifecycle_dags(
+    model="flights",
+    dataset="flights",
+    start=dt.datetime(2013, 1, 1, tzinfo=dt.UTC),
+    end=dt.datetime(2013, 12, 31, tzinfo=dt.UTC),
+    instance_type="ml.m5.large",
+    max_run_s=3_600,
+    max_wait_s=7_200,
+    check_interval_s=5,
+)

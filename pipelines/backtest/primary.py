@@ -1,0 +1,111 @@
+"""The metric by which strategies of retraining are compared: the AUC, the accuracy, or the mean absolute error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from sklearn.metrics import roc_auc_score
+
+from pipelines.classes import predict_classes, split_quantiles
+from pipelines.dataset import Task
+from pipelines.score_columns import PREDICTED
+
+Array = np.ndarray[Any, Any]
+ALPHA = 0.05
+"""Probability that an interval does not contain the true difference."""
+
+
+@dataclass(frozen=True)
+class PrimaryMetric:
+    """The metric of a task."""
+
+    task: Task
+    name: str
+    """Name among the metrics of an evaluation."""
+    title: str
+    greater_is_better: bool
+    default_drop: float
+    """Loss after which a model is trained again, if no other is given."""
+    is_relative: bool = False
+    """Whether a loss is a share of the value before: an error has the unit of the label."""
+
+    def measure_rows(self, labels: pd.Series[Any], scores: Any) -> Array:
+        """Return a number of each row, from which `combine` computes the metric.
+
+        That is the score, whether the predicted class is right, or the absolute error.
+
+        Args:
+            labels: labels of the rows, all known.
+            scores: what a model returned for the rows.
+        """
+        if self.task == "multiclass":
+            predicted = predict_classes(scores)[PREDICTED].to_numpy(dtype=object)
+            return np.asarray(labels.astype(str).to_numpy(dtype=object) == predicted, dtype=np.float64)
+        if self.task == "regression":
+            return np.asarray(np.abs(split_quantiles(scores)[0] - labels.to_numpy(dtype=np.float64)))
+        return np.asarray(scores, dtype=np.float64)
+
+    def combine(self, labels: pd.Series[Any], values: Array) -> float | None:
+        """Compute the metric; None where it cannot be: without rows, or the AUC where all labels are the same."""
+        if self.task != "binary":
+            return float(np.mean(values)) if len(values) else None
+        is_one = labels.to_numpy(dtype=bool)
+        return None if is_one.all() or not is_one.any() else float(roc_auc_score(is_one, values))
+
+    def compute_loss(self, value: float, before: float) -> float:
+        """Return by how much the value is worse than the one before, below 0 where it is better."""
+        loss = before - value if self.greater_is_better else value - before
+        return loss / before if self.is_relative and before else loss
+
+    def find_best(self, values: Sequence[float]) -> float:
+        """Return the best of the values."""
+        return max(values) if self.greater_is_better else min(values)
+
+    def find_worst(self, values: Sequence[float]) -> int:
+        """Return the position of the worst value, the first of several."""
+        worst = min(values) if self.greater_is_better else max(values)
+        return list(values).index(worst)
+
+
+AUC = PrimaryMetric("binary", "auc", "AUC", greater_is_better=True, default_drop=0.02)
+PRIMARY_METRICS: Mapping[Task, PrimaryMetric] = {
+    "binary": AUC,
+    "multiclass": PrimaryMetric("multiclass", "accuracy", "accuracy", greater_is_better=True, default_drop=0.02),
+    "regression": PrimaryMetric("regression", "mae", "MAE", False, default_drop=0.10, is_relative=True),
+}
+"""Task to its metric."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Mean difference of the values of two strategies, positive where the first is better, with a 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def direction(self) -> str:
+        """The direction of the difference: better, worse, or no clear difference."""
+        if self.low > 0:
+            return "better"
+        return "worse" if self.high < 0 else "no clear difference"
+
+
+def compare_values(metric: PrimaryMetric, values: Sequence[float], others: Sequence[float]) -> Gain | None:
+    """Compare the values of two strategies by a paired t-test (Student 1908); None for fewer than two pairs.
+
+    The test takes the pairs, of a week or a month, as independent. Weather makes them slightly dependent: the interval
+    is a little too narrow.
+    """
+    differences = np.subtract(values, others) * (1 if metric.greater_is_better else -1)
+    if len(differences) < 2:
+        return None
+    half_width = float(stats.t.isf(ALPHA / 2, len(differences) - 1) * stats.sem(differences))
+    mean = float(differences.mean())
+    return Gain(mean, mean - half_width, mean + half_width)

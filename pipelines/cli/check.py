@@ -1,0 +1,42 @@
+"""`python -m pipelines check NAME`: one page of yes and no about a model."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pipelines.cli.options import JsonOption, ModelArgument
+from pipelines.cli.terminal import make_console, write_json
+
+COLORS = {"yes": "green", "no": "red", "not yet": "yellow"}
+
+
+def run_command(
+    model: ModelArgument,
+    as_json: JsonOption = False,
+    known: Annotated[
+        str, typer.Option(help="Features that may tell the label by themselves, separated by commas.")
+    ] = "",
+) -> None:
+    """Answer questions about a model: label, leaks, expectations, quarantine, package, policies. Exit code 0 or 2.
+
+    It is 2 where an answer is "no". What cannot be answered before the first training is "not yet".
+    """
+    from pipelines.dataset_checks.page import answer_questions
+
+    answers = answer_questions(model, [name.strip() for name in known.split(",") if name.strip()])
+    if as_json:
+        write_json([vars(answer) for answer in answers])
+    else:
+        from rich.table import Table
+        from rich.text import Text
+
+        page = Table(title=f"Is {model} ready?")
+        for title in ("question", "answer", "because"):
+            page.add_column(title)
+        for answer in answers:
+            page.add_row(answer.question, Text(answer.outcome, style=COLORS[answer.outcome]), answer.text)
+        make_console().print(page)
+    if any(answer.outcome == "no" for answer in answers):
+        raise SystemExit(2)

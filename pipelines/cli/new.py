@@ -1,0 +1,158 @@
+"""`python -m pipelines new NAME`: make a model of a sample of its data, and a project where there is none."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipelines.cli.options import JsonOption, parse_days
+from pipelines.cli.terminal import make_console, write_json, write_line
+from pipelines.errors import SpecError
+from pipelines.settings import settings
+
+if TYPE_CHECKING:
+    from pipelines.scaffold.creation import Creation
+    from pipelines.scaffold.request import Option
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the model and of its dataset: orders.")]
+SourceOption = Annotated[
+    str, typer.Option(metavar="PATH|URL", help="File (CSV, JSON lines, Parquet), folder, database or API.")
+]
+TableOption = Annotated[str, typer.Option(help="Table of the database.")]
+QueryOption = Annotated[str, typer.Option(help="Query of the database, in place of a table.")]
+RowsOption = Annotated[str, typer.Option(help="Dotted path to the list of rows in a page of an HTTP API.")]
+TaskOption = Annotated[str, typer.Option(help="binary, multiclass or regression (default: by the label).")]
+LabelOption = Annotated[str, typer.Option(help="Column to predict.")]
+PositiveOption = Annotated[str, typer.Option(help="Value of a binary label that is true.")]
+TimeOption = Annotated[str, typer.Option(help="Column with the time of a row.")]
+FormatsOption = Annotated[list[str] | None, typer.Option(help="Format of the times, such as %d.%m.%Y; once for each.")]
+ZoneOption = Annotated[str, typer.Option(help="Time zone of times without an offset.")]
+KeyOption = Annotated[str, typer.Option(help="Columns that identify a row of a day, separated by commas.")]
+LaterOption = Annotated[str, typer.Option(help="Columns that are not known when the prediction is made, by commas.")]
+KnownOption = Annotated[str, typer.Option(help="Columns that are known then, although they tell the label, by commas.")]
+DelayOption = Annotated[int, typer.Option(help="Days until the label of a day is known.", min=0, max=366)]
+ScheduleOption = Annotated[str, typer.Option(metavar="HH:MM", help="When days are ingested, UTC.")]
+FirstDayOption = Annotated[str, typer.Option("--first", metavar="YYYY-MM-DD", help="First day of an HTTP API.")]
+LastDayOption = Annotated[str, typer.Option("--last", metavar="YYYY-MM-DD", help="Last day of an HTTP API.")]
+
+
+def run_command(
+    name: NameArgument,
+    source: SourceOption = "",
+    table: TableOption = "",
+    query: QueryOption = "",
+    rows: RowsOption = "",
+    task: TaskOption = "",
+    label: LabelOption = "",
+    positive: PositiveOption = "",
+    time: TimeOption = "",
+    time_format: FormatsOption = None,
+    timezone: ZoneOption = "UTC",
+    key: KeyOption = "",
+    later: LaterOption = "",
+    known: KnownOption = "",
+    label_delay_days: DelayOption = 1,
+    schedule: ScheduleOption = "00:00",
+    first: FirstDayOption = "",
+    last: LastDayOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Make a model of a sample of its data; in a folder without params.yaml, make a project first.
+
+    Columns, key, time, label and task are inferred. What cannot be inferred is asked for, or named in one line where
+    there is no terminal.
+    """
+    from pipelines.scaffold.creation import create
+    from pipelines.scaffold.request import Request, refuse_to_ask
+
+    source_options = (name, source, table, query, rows, task)
+    column_options = (_split(key), time, label, positive, _split(later), _split(known))
+    time_options = (time_format or [], timezone, _parse_time(schedule), label_delay_days)
+    request = Request(*source_options, *column_options, *time_options, *parse_days(first, last))
+    ask = _ask_person if sys.stdin.isatty() and sys.stdout.isatty() else refuse_to_ask
+    creation = create(request, settings().project, ask)
+    _write_json(creation) if as_json else _write_page(creation)
+
+
+def _parse_time(text: str) -> str:
+    """Return the schedule of a time of day, as cron writes it.
+
+    Raises:
+        SpecError: it is no time of day. A retry cannot help.
+    """
+    hour, _, minute = text.partition(":")
+    if not (hour.isdigit() and minute.isdigit() and int(hour) < 24 and int(minute) < 60):
+        raise SpecError(f"--schedule {text!r} is not a time of day.", "Write it as HH:MM, in UTC: 03:30.")
+    return f"{int(minute)} {int(hour)} * * *"
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _ask_person(option: Option, reason: str, choices: Sequence[str]) -> str:
+    """Ask a person at the terminal until the answer is one of the choices; any text where there are none."""
+    write_line(reason)
+    if choices:
+        write_line(f"One of: {', '.join(choices)}")
+    while True:
+        answer = str(typer.prompt(f"--{option.replace('_', '-')}")).strip()
+        if not choices or set(_split(answer)) <= set(choices):
+            return answer
+        write_line(f"{answer!r} is none of these.")
+
+
+def _write_json(creation: Creation) -> None:
+    plan, sizes = creation.plan, creation.sizes
+    write_json(
+        {
+            "name": plan.request.name,
+            "task": plan.label.task,
+            "label": plan.label.name,
+            "time": plan.time,
+            "key": list(plan.key),
+            "features": dict(plan.features),
+            "later_known": dict(plan.later),
+            "dropped": dict(plan.dropped),
+            "rows": sizes.rows,
+            "first": str(sizes.first),
+            "last": str(sizes.last),
+            "as_of": str(sizes.as_of),
+            "expectations": creation.expectations,
+            "files": creation.files,
+            "is_new_project": creation.is_new_project,
+        }
+    )
+
+
+def _write_page(creation: Creation) -> None:
+    from rich.table import Table
+
+    plan, sizes = creation.plan, creation.sizes
+    page = Table(title=f"{plan.request.name}: predicts {plan.label.name} ({plan.label.task})", show_header=False)
+    rows = {
+        "rows": f"{sizes.rows:,} with a label, {sizes.first} to {sizes.last}, {sizes.rows_per_day:.1f} a day",
+        "time, key": f"{plan.time or 'in the name of the file'}; {', '.join(plan.key) or 'one row a day'}",
+        "features": ", ".join(plan.features),
+        "known later": "\n".join(f"{name}: {reason}" for name, reason in plan.later.items()),
+        "not read": "\n".join(f"{name}: {reason}" for name, reason in plan.dropped.items()),
+        "windows": f"{sizes.train_days} days of training, {sizes.holdout_days} of holdout, as of {sizes.as_of}",
+        "expectations": _describe_expectations(creation),
+        "files": f"{len(creation.files)}, such as models/{plan.request.name}/params.yaml",
+    }
+    for title, text in rows.items():
+        if text:
+            page.add_row(title, text)
+    make_console().print(page)
+    write_line(f"Next: python -m pipelines check {plan.request.name}, then dvc repro gate@{plan.request.name}")
+
+
+def _describe_expectations(creation: Creation) -> str:
+    text = f"{creation.expectations} drafted; review expectations/{creation.plan.request.name}.json"
+    is_short = (creation.sizes.last - creation.sizes.first).days + 1 < 365
+    return (
+        f"{text}. They are from less than a year, so what depends on the season blocks nothing." if is_short else text
+    )

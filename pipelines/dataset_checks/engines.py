@@ -1,0 +1,48 @@
+"""Compare the features that DuckDB and Spark build."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.dataset import Dataset
+from pipelines.errors import SpecError
+from pipelines.feature_files import FILE_NAME
+from pipelines.features import building, engines
+from pipelines.features.engines import EngineName
+from pipelines.system.files import sha256
+
+
+def find_missing_engine() -> str:
+    """Return what is missing for Spark here; empty where it can run."""
+    try:
+        import pyspark  # noqa: F401
+
+        from pipelines.features.engines.spark import check_java
+
+        check_java()
+    except (ImportError, SpecError) as error:
+        return str(error)
+    return ""
+
+
+def find_differences(dataset: Dataset, rows: pa.Table, folder: Path) -> list[str]:
+    """Build the features of the rows on both engines in `folder`; return a line where their bytes differ."""
+    digests = {engine: _build(dataset, rows, engine, folder / engine) for engine in ("duckdb", "spark")}
+    if digests["duckdb"] == digests["spark"]:
+        return []
+    tables = [pq.read_table(folder / engine / FILE_NAME) for engine in digests]
+    names = [name for name in tables[0].column_names if not tables[0][name].equals(tables[1][name])]
+    return [f"DuckDB and Spark give different values of {', '.join(names) or 'the file itself'}"]
+
+
+def _build(dataset: Dataset, rows: pa.Table, engine: EngineName, folder: Path) -> str:
+    folder.mkdir(parents=True)
+    pq.write_table(rows, folder / "rows.parquet")
+    with engines.open_engine(engine, [str(folder / "rows.parquet")], rows.schema) as run:
+        batches = run(partial(building.build_labelled_features, dataset), None)
+        building.write_features(batches, building.build_feature_schema(dataset, rows.schema), folder)
+    return sha256(folder / FILE_NAME)

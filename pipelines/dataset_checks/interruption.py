@@ -1,0 +1,83 @@
+"""Interrupt a training, let it resume, and compare its model with that of a training without an interruption."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import ibis
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.code_files import CODE
+from pipelines.dataset import Dataset
+from pipelines.errors import DataError, TrainingError
+from pipelines.features import building
+from pipelines.lake import PARTITION
+from pipelines.system.files import sha256
+
+STOPPED = 128 + signal.SIGTERM
+HYPERPARAMETERS = {"num_round": 300, "early_stopping_rounds": 300, "eta": 0.01, "max_depth": 3, "nthread": 1}
+"""Of the default script: the training lasts long enough to be interrupted."""
+LINES_BEFORE = 5
+"""Lines of output after which the training is interrupted."""
+
+
+def find_problem(dataset: Dataset, rows: pa.Table, folder: Path) -> str:
+    """Train twice in `folder`, once interrupted; return what is wrong in one line, empty where nothing is.
+
+    Raises:
+        DataError: the rows are of one day only, or the channels have no labels. A retry cannot help.
+        TrainingError: the script crashed. A retry cannot help.
+    """
+    _write_channels(dataset, rows, folder / "features")
+    if code := _train(dataset, folder, "whole"):
+        raise TrainingError(f"the training of {dataset.name} ended with exit code {code}.")
+    code = _train(dataset, folder, "interrupted", is_interrupted=True)
+    if code not in (0, STOPPED):
+        return f"after SIGTERM, the script ended with exit code {code}, not {STOPPED}"
+    if code := _train(dataset, folder, "interrupted"):
+        return f"the script does not resume: it ended with exit code {code}"
+    digests = {sha256(folder / name / "model") for name in ("whole", "interrupted")}
+    return "" if len(digests) == 1 else "the model of the interrupted training differs"
+
+
+def _write_channels(dataset: Dataset, rows: pa.Table, folder: Path) -> None:
+    """Write the features of all days but the last ones as `train`, and those of the last ones as `validation`."""
+    days = sorted(set(rows[PARTITION].to_pylist()))
+    if len(days) < 2:
+        raise DataError(f"the rows of {dataset.name} are of one day: a training needs two.")
+    split = pa.scalar(days[-max(1, len(days) // 5)], pa.date32())
+    schema = building.build_feature_schema(dataset, rows.schema)
+    for name, is_in in (("train", pc.less), ("validation", pc.greater_equal)):
+        features = building.build_labelled_features(dataset, ibis.memtable(rows.filter(is_in(rows[PARTITION], split))))
+        building.write_features(features.to_pyarrow().to_batches(), schema, folder / name)
+
+
+def _train(dataset: Dataset, folder: Path, run: str, *, is_interrupted: bool = False) -> int:
+    """Run the training script, and send SIGTERM after some lines if it is to be interrupted; return its exit code."""
+    path = dataset.find_file("training.py")
+    values = HYPERPARAMETERS if path.parent.name == "defaults" else {}
+    arguments = [part for name, value in values.items() for part in (f"--{name}", str(value))]
+    base = folder / run
+    folders = {"MODEL_DIR": "model", "OUTPUT_DATA_DIR": "output/data", "CHECKPOINT_DIR": "checkpoints"}
+    for name in folders.values():
+        (base / name).mkdir(parents=True, exist_ok=True)
+    environment = {
+        **{name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"},
+        **{f"SM_{name}": str(base / value) for name, value in folders.items()},
+        **{f"SM_CHANNEL_{name.upper()}": str(folder / "features" / name) for name in ("train", "validation")},
+        "SAGEMAKER_BASE_DIR": str(base),
+        "PYTHONPATH": str(CODE),
+    }
+    command = [sys.executable, "-u", str(path), *arguments]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as child:
+        for number, _ in enumerate(child.stdout or ()):
+            if is_interrupted and number == LINES_BEFORE:
+                child.terminate()
+    return child.returncode

@@ -1,0 +1,85 @@
+"""Find features that use what is not known yet when the prediction is made."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+import ibis
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from pipelines.dataset import Dataset
+from pipelines.evaluation.gates.leakage import compute_concordance_alone
+from pipelines.features import building
+
+MAX_SOLO = 0.99
+"""Largest AUC (in a regression, concordance) of one feature with the label: with more, it contains the label. In a
+few days with few rows of one label, a good feature may have 0.98."""
+LEAK = "leak"
+
+
+def find_leaks(dataset: Dataset, rows: pa.Table, known: Collection[str] = ()) -> list[str]:
+    """Return a line for each leak; none where there is none.
+
+    Each column of `later_known` gets its values in another order: features that change were computed from it. And no
+    feature may tell the label by itself.
+
+    Args:
+        dataset: dataset of the rows.
+        rows: rows of its source, best of several days.
+        known: features that may tell the label by themselves, since they are known when the prediction is made.
+    """
+    try:
+        features = _build_features(dataset, rows)
+    except AttributeError as error:  # so ibis says that there is no such column
+        names = [name for name in dataset.later_known if repr(name) in str(error)]
+        return [f"the features cannot be built without the columns of later_known: {', '.join(names) or error}"]
+    lines = []
+    for column in dict.fromkeys((*dataset.later_known, dataset.label)):
+        if column in rows.column_names and not _build_features(dataset, _permute(rows, column)).equals(features):
+            lines.append(f"a feature is computed from {column}, which is known later")
+    labels = building.build_features(dataset, ibis.memtable(rows)).order_by(*dataset.key).to_pandas()
+    for name in dataset.features:
+        value = max(
+            (_compute_solo(labels[name], target, known_rows) for target, known_rows in _list_targets(dataset, labels))
+        )
+        if value > MAX_SOLO and name not in known:
+            lines.append(f"{name} alone tells the label: {value:.3f}, at most {MAX_SOLO} is plausible")
+    return lines
+
+
+def add_leak(dataset: Dataset, rows: pa.Table) -> tuple[Dataset, pa.Table]:
+    """Return the dataset and the rows with a feature that is the label: the negative control of `find_leaks`."""
+    label = rows[dataset.label]
+    is_text = pa.types.is_string(label.type)
+    values = label if is_text else label.cast(pa.float64())
+    features = {**dataset.features, LEAK: "category" if is_text else "number"}
+    return replace(dataset, features=features), rows.append_column(LEAK, values)
+
+
+def _build_features(dataset: Dataset, rows: pa.Table) -> pa.Table:
+    features = building.build_features(dataset, ibis.memtable(rows)).order_by(*dataset.key)
+    return features.drop(dataset.label).to_pyarrow()
+
+
+def _permute(rows: pa.Table, column: str) -> pa.Table:
+    index = rows.schema.get_field_index(column)
+    order = np.random.default_rng(5).permutation(rows.num_rows)
+    return rows.set_column(index, rows.schema.field(index), rows[column].take(pa.array(order)))
+
+
+def _list_targets(dataset: Dataset, frame: pd.DataFrame) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the label as a number, and which rows have one; of several classes, one target for each class."""
+    label = frame[dataset.label]
+    known = label.notna().to_numpy()
+    if dataset.task != "multiclass":
+        yield label.fillna(0).astype(float).to_numpy(), known
+        return
+    for value in label.dropna().unique():
+        yield (label == value).fillna(False).astype(float).to_numpy(), known
+
+
+def _compute_solo(values: pd.Series, target: np.ndarray, known: np.ndarray) -> float:
+    return compute_concordance_alone(target[known], values[known].reset_index(drop=True))

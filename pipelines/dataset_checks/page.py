@@ -1,0 +1,160 @@
+"""The page of `python -m pipelines check`: yes and no about a model, from its dataset to its package."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines import params
+from pipelines.dataset import Dataset, load_dataset
+from pipelines.dataset_checks import leaks, policies
+from pipelines.dataset_checks.rows import read_last_days
+from pipelines.errors import DataError, LeewayError
+from pipelines.feature_files import FILE_NAME
+from pipelines.features import labels
+from pipelines.lake import Lake
+from pipelines.settings import settings
+
+Outcome = Literal["yes", "no", "not yet"]
+EXAMPLE_ROWS = 100
+"""Feature rows that the packaged model scores."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to one question."""
+
+    question: str
+    outcome: Outcome
+    text: str
+    """What was found, and for a "no" what to do."""
+
+
+class NotYet(Exception):
+    """The question cannot be answered yet; the text says what has to be run first."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model and its dataset."""
+
+    name: str
+    dataset: Dataset
+    folder: Path
+    """Folder of the model in the project."""
+    sections: Mapping[str, Mapping[str, Any]]
+    """Parameters of the model."""
+    known: Collection[str] = ()
+    """Features that may tell the label by themselves."""
+
+    @cached_property
+    def rows(self) -> pa.Table:
+        """Rows of the last days of the source."""
+        return read_last_days(self.dataset)
+
+
+def answer_questions(name: str, known: Collection[str] = ()) -> list[Answer]:
+    """Answer all questions about a model of the project.
+
+    Args:
+        name: name of the model.
+        known: features that may tell the label by themselves, since they are known when the prediction is made.
+
+    Raises:
+        SpecError: there is no such model, or its dataset cannot be loaded. A retry cannot help.
+    """
+    sections = params.load(settings().project, name)
+    dataset = load_dataset(str(sections.get("snapshot", {}).get("dataset") or name))
+    subject = Subject(name, dataset, settings().project / "models" / name, sections, known)
+    return [_answer(question, check, subject) for question, check in QUESTIONS.items()]
+
+
+def _answer(question: str, check: Callable[[Subject], str], subject: Subject) -> Answer:
+    try:
+        return Answer(question, "yes", check(subject))
+    except NotYet as error:
+        return Answer(question, "not yet", str(error))
+    except LeewayError as error:
+        return Answer(question, "no", str(error))
+
+
+def _check_label(subject: Subject) -> str:
+    dataset, rows = subject.dataset, subject.rows
+    labels.check_label_type(dataset, rows.schema)
+    known = rows[dataset.label].drop_null()
+    if len(known.unique()) < 2:
+        raise DataError(f"the last {len(known)} rows have one label: nothing can be learned from them.")
+    return f"{dataset.task}: {dataset.label} is {known.type}, known in {len(known):,} of {len(rows):,} rows"
+
+
+def _check_leaks(subject: Subject) -> str:
+    lines = leaks.find_leaks(subject.dataset, subject.rows, subject.known)
+    if lines:
+        raise DataError(f"{'; '.join(lines)}.", "Name the column in `later_known` of the dataset.")
+    return f"{len(subject.dataset.features)} features, none from {', '.join(subject.dataset.later_known)}"
+
+
+def _check_suite(subject: Subject) -> str:
+    from pipelines.validation import suites
+
+    suite = suites.load_suite(settings().project / "expectations", subject.dataset.name)
+    critical = sum(expectation.severity == "critical" for expectation in suite.expectations)
+    if not critical:
+        raise DataError(f"none of the {len(suite.expectations)} expectations is critical.", "Nothing blocks a bad day.")
+    return f"{len(suite.expectations)} expectations, {critical} of them critical"
+
+
+def _check_quarantine(subject: Subject) -> str:
+    lake, dataset = Lake.open(), subject.dataset
+    published = sum(lake.count_rows_by_day(dataset.published).values())
+    quarantined = sum(lake.count_rows_by_day(dataset.quarantine).values())
+    staged = lake.count_rows_by_day(dataset.staging).keys() - lake.count_rows_by_day(dataset.published).keys()
+    if not published and not staged:
+        raise NotYet(f"no day is published: run `dvc repro snapshot@{subject.name}`")
+    text = f"{quarantined:,} of {published + quarantined:,} rows are quarantined, {len(staged)} days are refused"
+    if quarantined or staged:
+        raise DataError(f"{text}.", f"See `python -m pipelines quarantine list --dataset {dataset.name}`.")
+    return text
+
+
+def _check_package(subject: Subject) -> str:
+    from pipelines.registry.clean_load import find_load_problem
+    from pipelines.registry.packaging import save_package
+
+    model, holdout = subject.folder / "data/model", subject.folder / "data/features/holdout" / FILE_NAME
+    if not model.is_dir() or not holdout.is_file():
+        raise NotYet(f"no model is trained: run `dvc repro gate@{subject.name}`")
+    rows = pq.read_table(holdout, columns=list(subject.dataset.features)).slice(0, EXAMPLE_ROWS).to_pandas()
+    with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
+        save_package(subject.dataset, model, rows.head(5), Path(folder) / "package")
+        problem = find_load_problem(Path(folder) / "package", rows)
+    if problem:
+        raise DataError(f"{problem}.", "List the files that it needs in bundle.txt of the dataset.")
+    return f"it scored {len(rows)} rows in a process without the project's code"
+
+
+def _check_policies(subject: Subject) -> str:
+    rows_by_day = Lake.open().count_rows_by_day(subject.dataset.published)
+    if not rows_by_day:
+        raise NotYet(f"no day is published: run `dvc repro snapshot@{subject.name}`")
+    problems = policies.find_problems(subject.sections, rows_by_day)
+    if problems:
+        raise DataError(f"{'; '.join(problems)}.", f"Correct models/{subject.name}/params.yaml.")
+    return f"{len(rows_by_day)} days, {sum(rows_by_day.values()) / len(rows_by_day):.1f} rows a day"
+
+
+QUESTIONS: Mapping[str, Callable[[Subject], str]] = {
+    "does the label fit the task?": _check_label,
+    "are the features free of leaks?": _check_leaks,
+    "is there a suite of expectations?": _check_suite,
+    "are all rows published, none quarantined?": _check_quarantine,
+    "does the model load in a clean process?": _check_package,
+    "do the policies fit the size of the data?": _check_policies,
+}

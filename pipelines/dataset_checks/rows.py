@@ -1,0 +1,51 @@
+"""Read some rows of a dataset's source."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines.dataset import Dataset
+from pipelines.errors import DataError
+from pipelines.source import Source
+from pipelines.window import Days
+
+EPOCH = dt.date(2000, 1, 1)
+"""First day of a source that does not know its days."""
+MAX_DAYS_READ = 60
+
+
+def read_last_days(dataset: Dataset, min_rows: int = 1_000) -> pa.Table:
+    """Read the last days of the source: at least two, and as many as have `min_rows` rows with a label.
+
+    Raises:
+        DataError: the source has no rows. A retry cannot help.
+        ServiceError: the source does not answer. A retry can help.
+    """
+    source = dataset.open_source()
+    tables: list[pa.Table] = []
+    labelled = 0
+    for day in reversed(_list_days(source, dataset)[-MAX_DAYS_READ:]):
+        if labelled >= min_rows and len(tables) >= 2:
+            break
+        rows = source.read(day).read_all()
+        if rows.num_rows:
+            tables.insert(0, rows)
+            labelled += rows.num_rows - (rows[dataset.label].null_count if dataset.label in rows.column_names else 0)
+    if not tables:
+        raise DataError(f"the source of {dataset.name} has no rows.", "Correct its source.py.")
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _list_days(source: Source, dataset: Dataset) -> Sequence[Any]:
+    """Return the partitions of the source; of one that does not know them, those that are published."""
+    from pipelines.lake import Lake
+
+    if source.describe().kind == "API":
+        return sorted(Lake.open().count_rows_by_partition(dataset.published, dataset.partition))
+    find_day_range = getattr(source, "find_day_range", None)
+    days = find_day_range() if find_day_range else None
+    return source.list_partitions(days or Days(EPOCH, dt.datetime.now(dt.UTC).date()))

@@ -1,0 +1,107 @@
+"""Parse the hyperparameters and folders of the training script, as SageMaker's script mode passes them."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+MAX_NUMBER = 2**31 - 1
+"""Largest value of a hyperparameter."""
+FOLDERS = (
+    ("train", "SM_CHANNEL_TRAIN", "input/data/train"),
+    ("validation", "SM_CHANNEL_VALIDATION", "input/data/validation"),
+    ("model_dir", "SM_MODEL_DIR", "model"),
+    ("output_data_dir", "SM_OUTPUT_DATA_DIR", "output/data"),
+    ("checkpoint_dir", "SM_CHECKPOINT_DIR", "checkpoints"),
+)
+"""For each folder: the argument, the variable of SageMaker's script mode that holds its default, and the path below
+SAGEMAKER_BASE_DIR (/opt/ml) where the variable is not set."""
+
+
+class InvalidInput(Exception):
+    """A hyperparameter or a channel is wrong; the text says which, and what to do."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Raise an error of one line, instead of printing the usage and exiting."""
+        raise InvalidInput(f"{message.replace('argument --', 'hyperparameter ')}.")
+
+
+def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
+    """Parse hyperparameters and folders, as SageMaker's script mode passes them.
+
+    Raises:
+        InvalidInput: a hyperparameter is unknown, or its value is wrong.
+    """
+    parser = _Parser(description="Trains gradient-boosted trees.", allow_abbrev=False)
+    parse_count, parse_amount = _make_number_parser(int, 0), _make_number_parser(float, 0)
+    parser.add_argument("--num_round", type=_make_number_parser(int, 1), default=400, help="largest number of rounds")
+    parser.add_argument(
+        "--early_stopping_rounds",
+        type=parse_count,
+        default=30,
+        help="training stops after more than this many rounds without a lower loss on validation",
+    )
+    parser.add_argument("--max_depth", type=parse_count, default=6)
+    parser.add_argument("--eta", type=parse_amount, default=0.05, help="learning rate")
+    parser.add_argument("--min_child_weight", type=parse_amount, default=20.0)
+    parser.add_argument("--reg_lambda", type=parse_amount, default=1.0)
+    parser.add_argument("--seed", type=parse_count, default=13)
+    parser.add_argument(
+        "--quantiles",
+        type=_parse_quantiles,
+        default=[],
+        help="quantiles that a regression predicts in place of the mean, with 0.5: 0.1,0.5,0.9",
+    )
+    parser.add_argument("--nthread", type=parse_count, default=0, help="threads of xgboost; 0: one for each core")
+    parser.add_argument(
+        "--checkpoint_s", type=parse_amount, default=30.0, help="seconds between checkpoints; 0: each round"
+    )
+    parser.add_argument("--checkpoint_rounds", type=parse_count, default=0, help="rounds between them; 0: by time only")
+    parser.add_argument("--keep_checkpoints", type=_make_number_parser(int, 1), default=2)
+    for name, variable, default in FOLDERS:
+        parser.add_argument(f"--{name}", type=Path, default=get_folder(variable, default))
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        raise InvalidInput(f"unknown hyperparameters: {' '.join(unknown)[:200]}. Known: {', '.join(vars(arguments))}.")
+    return arguments
+
+
+def _make_number_parser(kind: type[int] | type[float], minimum: int) -> Callable[[str], float]:
+    """Return a function that parses a number from `minimum` to `MAX_NUMBER`."""
+
+    def parse(text: str) -> float:
+        value: float = math.nan
+        with suppress(ValueError):
+            value = kind(text)
+        if not minimum <= value <= MAX_NUMBER:
+            name = "whole number" if kind is int else "number"
+            raise argparse.ArgumentTypeError(f"it must be a {name} from {minimum} to {MAX_NUMBER}, and is {text!r}")
+        return value
+
+    return parse
+
+
+def _parse_quantiles(text: str) -> list[float]:
+    """Parse different quantiles between 0 and 1, with the median among them; return them in ascending order."""
+    quantiles: list[float] = []
+    with suppress(ValueError):
+        quantiles = sorted(float(part) for part in text.strip("[]").split(",") if part.strip())
+    is_valid = all(0 < quantile < 1 for quantile in quantiles) and len(set(quantiles)) == len(quantiles)
+    if not is_valid or (0.5 not in quantiles and text.strip() not in {"", "[]"}):
+        message = (
+            f"it must be different numbers between 0 and 1 with 0.5 among them, such as 0.1,0.5,0.9, and is {text!r}"
+        )
+        raise argparse.ArgumentTypeError(message)
+    return quantiles
+
+
+def get_folder(variable: str, default: str) -> Path:
+    """Return the folder that the variable names; if it is empty or not set, `default` below SAGEMAKER_BASE_DIR."""
+    return Path(os.environ.get(variable) or Path(os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml")) / default)

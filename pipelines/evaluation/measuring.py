@@ -1,0 +1,87 @@
+"""Measure a model of any task on the holdout: metrics, tables of curves, and the function that draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from pipelines.dataset import Task
+from pipelines.evaluation import figure, metrics, multiclass, regression
+from pipelines.evaluation.gates.inputs import read_quantiles
+from pipelines.evaluation.statistics.inputs import Array
+from pipelines.evaluation.tables import Table
+from pipelines.lake import PARTITION
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The rows of a holdout, with the scores of a model."""
+
+    label: Array
+    """Labels as numbers; of a multiclass model, the numbers of the classes."""
+    score: Array
+    """Scores; of a multiclass model, shape (rows, classes)."""
+    rate: float | Array
+    """Mean label of the training rows; of a multiclass model, the share of each class."""
+    rows: pd.DataFrame
+    """The scored rows."""
+    classes: Sequence[str]
+    """Names of the classes; empty for other models."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a model's evaluation writes."""
+
+    metrics: dict[str, float]
+    tables: dict[str, Table]
+    draw: Callable[..., None]
+    """Takes a path, the tables, the metrics and a title; draws the figure."""
+
+
+def measure(task: Task, sample: Sample) -> Measurement:
+    """Measure the model.
+
+    Raises:
+        DataError: all labels are equal, or a label or a score is not a finite number. A retry cannot help.
+    """
+    measures = {"binary": _measure_binary, "multiclass": _measure_multiclass, "regression": _measure_regression}
+    return measures[task](sample)
+
+
+def _measure_binary(sample: Sample) -> Measurement:
+    label, score, rate = sample.label, sample.score, sample.rate
+    assert isinstance(rate, float)
+    values = metrics.compute_metrics(label, score, rate)  # first, because it refuses rows of one label
+    tables = {
+        "pr_curve": metrics.compute_precision_recall(label, score),
+        "calibration": metrics.compute_calibration(label, score),
+    }
+    return Measurement(values, tables, figure.draw_evaluation)
+
+
+def _measure_multiclass(sample: Sample) -> Measurement:
+    label, score, classes = sample.label, sample.score, sample.classes
+    shares: Any = sample.rate
+    values = multiclass.compute_multiclass_metrics(label, score, shares, classes)
+    tables = {
+        "confusion": multiclass.tabulate_confusion(label, score, classes),
+        "calibration": multiclass.tabulate_top_class(label, score),
+    }
+    return Measurement(values, tables, multiclass.draw_multiclass)
+
+
+def _measure_regression(sample: Sample) -> Measurement:
+    label, score, rate = sample.label, sample.score, sample.rate
+    assert isinstance(rate, float)
+    quantiles = read_quantiles(sample.rows)
+    values = regression.compute_regression_metrics(label, score, rate, quantiles)
+    tables = {"residuals": regression.tabulate_residuals(label, score)}
+    if quantiles:
+        tables["quantiles"] = regression.tabulate_quantiles(label, quantiles)
+    if PARTITION in sample.rows:
+        tables["weeks"] = regression.tabulate_weeks(label, score, sample.rows[PARTITION])
+    return Measurement(values, tables, regression.draw_regression)

@@ -1,0 +1,116 @@
+"""Draw the metrics of a dataset's metrics.py: by week, and by the slices of the policy, each with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pipelines.errors import DataError
+from pipelines.evaluation.gates.estimates import estimate_metric
+from pipelines.evaluation.gates.holdout import Array, Holdout
+from pipelines.evaluation.gates.parts import MIN_WEEK_GROUPS
+from pipelines.evaluation.gates.policy import Policy
+from pipelines.evaluation.statistics.estimate import Estimate
+from pipelines.evaluation.weeks import find_weeks
+from pipelines.pages.drawing import CANDIDATE_COLOR, REFERENCE_COLOR, Axes, plt
+
+MAX_METRICS, MAX_SLICES = 6, 12
+"""Largest numbers of metrics that are drawn, and of slices: those with the most rows."""
+Parts = dict[str, Estimate]
+"""Name of a part to its estimate."""
+
+
+@dataclass(frozen=True)
+class MetricParts:
+    """A metric of the candidate on the whole holdout and on its parts. Parts where it has no value are left out."""
+
+    whole: Estimate
+    weeks: Parts
+    slices: Parts
+
+
+def estimate_own_metrics(holdout: Holdout, policy: Policy) -> dict[str, MetricParts]:
+    """Estimate each metric of the dataset on the holdout, on its weeks, and on the slices of the policy."""
+    # A week has seven days. Its interval is wide, and not judged.
+    part_policy = policy.model_copy(update={"min_groups": min(policy.min_groups, MIN_WEEK_GROUPS)})
+    weeks = _split(find_weeks(holdout.get_column("date")).to_numpy()) if "date" in holdout.features else {}
+    slices = dict(_list_slices(holdout, policy))
+    return {
+        name: MetricParts(
+            estimate_metric(holdout, name, policy),
+            dict(_estimate_parts(holdout, name, weeks, part_policy)),
+            dict(_estimate_parts(holdout, name, slices, part_policy)),
+        )
+        for name in list(holdout.own_metrics)[:MAX_METRICS]
+    }
+
+
+def draw_own_metrics(metrics: Mapping[str, MetricParts]) -> Any:
+    """Draw each metric in a row: its weeks to the left, its slices to the right; the band is the whole holdout."""
+    figure, axes = plt.subplots(
+        len(metrics), 2, figsize=(11, 0.6 + 3.2 * len(metrics)), layout="constrained", squeeze=False
+    )
+    for (week_axis, slice_axis), (name, parts) in zip(axes, metrics.items(), strict=True):
+        _draw_parts(week_axis, parts.weeks, parts.whole, f"{name} by week")
+        _draw_parts(slice_axis, parts.slices, parts.whole, f"{name} by slice")
+    return figure
+
+
+def _split(values: Array) -> dict[str, Array]:
+    return {str(value): values == value for value in np.unique(values)}
+
+
+def _list_slices(holdout: Holdout, policy: Policy) -> Iterator[tuple[str, Array]]:
+    """Yield name and rows of the largest slices."""
+    columns = policy.slices.columns if policy.slices else []
+    masks = {
+        f"{column}={value}": (holdout.get_column(column) == value).to_numpy(dtype=bool)
+        for column in columns
+        for value in holdout.get_column(column).dropna().unique()
+    }
+    largest = sorted(masks, key=lambda name: (-masks[name].sum(), name))[:MAX_SLICES]
+    yield from ((name, masks[name]) for name in sorted(largest))
+
+
+def _estimate_parts(
+    holdout: Holdout, metric: str, masks: Mapping[str, Array], policy: Policy
+) -> Iterator[tuple[str, Estimate]]:
+    for name, mask in masks.items():
+        try:
+            part = replace(
+                holdout,
+                label=holdout.label[mask],
+                candidate_score=holdout.candidate_score[mask],
+                champion_score=None,
+                features=holdout.features[mask],
+                candidate_quantiles={},
+                champion_quantiles={},
+            )
+            estimate = estimate_metric(part, metric, policy)
+        except (DataError, ValueError, ArithmeticError):  # such as one label in all rows; the function is the user's
+            continue
+        if np.isfinite(estimate.value):
+            yield name, estimate
+
+
+def _draw_parts(axis: Axes, parts: Parts, whole: Estimate, title: str) -> None:
+    axis.set_title(title)
+    if np.isfinite([whole.low, whole.high]).all():
+        axis.axhspan(whole.low, whole.high, color=REFERENCE_COLOR, alpha=0.18, linewidth=0)
+    axis.axhline(whole.value, color=REFERENCE_COLOR, linestyle="--", linewidth=1)
+    for position, estimate in enumerate(parts.values()):
+        ends = [[estimate.value - estimate.low], [estimate.high - estimate.value]]
+        has_interval = np.isfinite(ends).all()
+        axis.errorbar(
+            [position],
+            [estimate.value],
+            yerr=ends if has_interval else None,
+            fmt="o",
+            color=CANDIDATE_COLOR,
+            markersize=4,
+        )
+    axis.set_xticks(range(len(parts)), [name[:24] for name in parts], rotation=45, ha="right", fontsize=8)
+    axis.grid(axis="y", color="#eeeeee")

@@ -1,0 +1,106 @@
+"""The columns of a partition: add `date` and `hour` to the rows of a source, and find the partitions of its rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.errors import DataError
+from pipelines.ingestion.sources.convert import Position, convert_column, to_days
+from pipelines.ingestion.sources.timestamps import UTC, Zone
+from pipelines.lake import PARTITION
+from pipelines.partitions import HOUR_COLUMN, Hour, Month, Partition, get_date
+from pipelines.window import Unit
+
+
+def add_partition_columns(
+    batch: pa.RecordBatch, partition: Partition, name: str, position: Position, unit: Unit = "day", timezone: str = ""
+) -> pa.RecordBatch:
+    """Return the batch with the column `date`, and where partitions are hours with the column `hour`.
+
+    Args:
+        batch: rows of a source.
+        partition: partition of all rows; used only where `name` is empty.
+        name: column that gives the partition of each row; empty where `partition` is that of all rows.
+        position: of the batch.
+        unit: unit of the partitions.
+        timezone: whose days the timestamps of the column are counted in; empty: UTC.
+
+    Raises:
+        DataError: a row has no day, hour or month, or the batch has another column of the same name. A retry cannot
+            help.
+    """
+    if name:
+        columns = compute_columns(batch[name], name, position, unit, timezone)
+    else:
+        columns = {PARTITION: pa.repeat(pa.scalar(get_date(partition), pa.date32()), batch.num_rows)}
+        if isinstance(partition, Hour):
+            columns[HOUR_COLUMN] = pa.repeat(pa.scalar(partition.hour, pa.int32()), batch.num_rows)
+    for column, values in columns.items():
+        if column == name:
+            batch = batch.set_column(batch.schema.names.index(name), column, _keep_day(batch[name], values, position))
+        elif column in batch.schema.names:
+            raise DataError(
+                f"{position.place} has a column {column}, but the {column if column == HOUR_COLUMN else 'day'} is to "
+                f"come from {f'the column {name}' if name else 'the name of the file'}.",
+                f'Rename it, or set day="{PARTITION}".' if column == PARTITION and unit == "day" else "Rename it.",
+            )
+        else:
+            batch = batch.append_column(column, values)
+    return batch
+
+
+def compute_columns(array: pa.Array, name: str, position: Position, unit: Unit, timezone: str) -> dict[str, pa.Array]:
+    """Compute the columns `date` and `hour` from dates, or from timestamps."""
+    is_time = pa.types.is_timestamp(array.type)
+    if unit == "hour" and not is_time:
+        hint = 'Declare it as a timestamp in columns=, or set partition="day".'
+        raise DataError(f"{position.place}: column {name} holds {array.type}, which has no hour.", hint)
+    if is_time and timezone:
+        array = pc.local_timestamp(
+            convert_column(array, UTC, Zone("UTC"), name, position).cast(pa.timestamp("us", timezone))
+        )
+    days = to_days(array, name, position)
+    if unit == "month":
+        return {PARTITION: pc.floor_temporal(days, unit="month").cast(pa.date32())}
+    hours = {HOUR_COLUMN: pc.hour(array.cast(pa.timestamp("us"))).cast(pa.int32())} if unit == "hour" else {}
+    return {PARTITION: days, **hours}
+
+
+def list_found_partitions(columns: dict[str, pa.Array], unit: Unit) -> set[Partition]:
+    """List the partitions of rows, by the columns that `compute_columns` returned."""
+    if unit == "hour":
+        pairs = pa.table(columns).group_by(list(columns)).aggregate([]).to_pylist()
+        return {Hour(pair[PARTITION], pair[HOUR_COLUMN]) for pair in pairs}
+    days: list[dt.date] = pc.unique(columns[PARTITION]).to_pylist()
+    return {Month(day) for day in days} if unit == "month" else set(days)
+
+
+def match_partition(batch: pa.RecordBatch, partition: Partition) -> pa.Array:
+    """Return for each row whether it is of the partition."""
+    is_of_day = pc.equal(batch[PARTITION], pa.scalar(get_date(partition)))
+    if isinstance(partition, Hour):
+        return pc.and_(is_of_day, pc.equal(batch[HOUR_COLUMN], pa.scalar(partition.hour, pa.int32())))
+    return is_of_day
+
+
+def describe_partition(batch: pa.RecordBatch, index: int, unit: Unit) -> str:
+    """Describe the partition of a row, such as "day 2013-01-01"."""
+    day = batch[PARTITION][index].as_py()
+    key = Hour(day, batch[HOUR_COLUMN][index].as_py()) if unit == "hour" else Month(day) if unit == "month" else day
+    return f"{unit} {key}"
+
+
+def _keep_day(array: pa.Array, days: pa.Array, position: Position) -> pa.Array:
+    """Return the new column `date`; refuse to replace days within a month by its first day, which would lose them."""
+    old_days = array.cast(pa.date32(), safe=False) if pa.types.is_temporal(array.type) else days
+    index = pc.index(pc.equal(old_days, days), False).as_py()
+    if index >= 0:
+        raise DataError(
+            f"{position.place}: row {position.row + index}, column {PARTITION}: {old_days[index]} is not the first day "
+            "of a month, as it must be where partitions are months.",
+            "Rename the column, and name it in day=.",
+        )
+    return days

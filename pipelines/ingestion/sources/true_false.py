@@ -1,0 +1,72 @@
+"""TrueFalse: the rows of another source, with a column of two values as true and false."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.errors import DataError
+from pipelines.source import Description, Source
+from pipelines.window import Days, Unit
+
+
+@dataclass(frozen=True)
+class TrueFalse:
+    """Rows of another source, with a column of two texts as true and false, for example the label of a binary model.
+
+    Args:
+        source: source by the day that has the column as text.
+        column: name of the column.
+        true: text that becomes true.
+        false: text that becomes false. A missing value stays missing; any other text is refused.
+    """
+
+    source: Source
+    column: str
+    true: str
+    false: str
+
+    def describe(self) -> Description:
+        """Return what the other source reads."""
+        return self.source.describe()
+
+    def list_partitions(self, days: Days) -> Sequence[Any]:
+        """List the partitions of the other source."""
+        return self.source.list_partitions(days)
+
+    @property
+    def partition(self) -> Unit:
+        """Unit of the partitions of the other source."""
+        return getattr(self.source, "partition", "day")
+
+    def find_day_range(self) -> Days | None:
+        """Return the first and the last day of the other source; None where it does not know them."""
+        find_day_range: Any = getattr(self.source, "find_day_range", None)
+        return find_day_range() if find_day_range else None
+
+    def read(self, partition: Any) -> pa.RecordBatchReader:
+        """Read the rows of one partition. Raises as the other source does.
+
+        Raises:
+            DataError: the column has a third text; the reader raises it, too. A retry cannot help.
+        """
+        reader = self.source.read(partition)
+        index = reader.schema.get_field_index(self.column)
+        if index < 0:
+            raise DataError(f"{self.source.describe().location} lacks the column {self.column}.")
+        schema = reader.schema.set(index, pa.field(self.column, pa.bool_()))
+        return pa.RecordBatchReader.from_batches(schema, self._convert_batches(reader, index))
+
+    def _convert_batches(self, reader: pa.RecordBatchReader, index: int) -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            values = batch.column(index)
+            is_known = pc.fill_null(pc.is_in(values, value_set=pa.array([self.true, self.false])), False)
+            bad = pc.index(pc.or_(is_known, pc.is_null(values)), False).as_py()
+            if bad >= 0:
+                message = f"{self.source.describe().location}: column {self.column}: {values[bad].as_py()!r}"
+                raise DataError(f"{message} is neither {self.true!r} nor {self.false!r}.", "Correct the source.")
+            yield batch.set_column(index, self.column, pc.equal(values, self.true))

@@ -1,0 +1,114 @@
+"""Filters that select partitions of a table, and the partition of a data file.
+
+Every table is partitioned by `date`. A table with partitions by hour is also partitioned by `hour`; a partition by
+month has the first day of the month as its `date`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import reduce
+from typing import Any
+
+from pyiceberg.expressions import (
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    Or,
+)
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import FileScanTask, Table
+
+from pipelines.lake.commits import PARTITION
+from pipelines.partitions import HOUR_COLUMN, Hour, Month, Partition, PartitionT, get_date, get_unit
+from pipelines.window import Unit
+
+WHOLE_PARTITION: Mapping[str, str] = {}
+_EPOCH = dt.date(1970, 1, 1)
+
+
+def list_columns(partition: Partition, part: Mapping[str, str]) -> list[str]:
+    """List the columns besides `date` by which the table of a partition is partitioned."""
+    return [*([HOUR_COLUMN] if isinstance(partition, Hour) else []), *part]
+
+
+def build_filter(partition: Partition, part: Mapping[str, str] = WHOLE_PARTITION) -> BooleanExpression:
+    """Build the filter of one partition, or of its rows with the values of `part`."""
+    conditions: list[BooleanExpression] = [EqualTo(name, value) for name, value in part.items()]
+    if isinstance(partition, Hour):
+        conditions.insert(0, EqualTo(HOUR_COLUMN, partition.hour))
+    return reduce(And, conditions, EqualTo(PARTITION, get_date(partition).isoformat()))
+
+
+def build_range_filter(first: Partition, last: Partition) -> BooleanExpression:
+    """Build the filter of the partitions `first` to `last`, both included and of one unit."""
+    first_day, last_day = get_date(first).isoformat(), get_date(last).isoformat()
+    if first == last:
+        return build_filter(first)
+    between: BooleanExpression = And(GreaterThanOrEqual(PARTITION, first_day), LessThanOrEqual(PARTITION, last_day))
+    if isinstance(first, Hour) and isinstance(last, Hour):
+        after_first = Or(GreaterThan(PARTITION, first_day), GreaterThanOrEqual(HOUR_COLUMN, first.hour))
+        before_last = Or(LessThan(PARTITION, last_day), LessThanOrEqual(HOUR_COLUMN, last.hour))
+        return And(between, after_first, before_last)
+    return between
+
+
+def build_days_filter(partitions: Iterable[Partition]) -> BooleanExpression:
+    """Build the filter of all partitions that have the same `date` as one of `partitions`."""
+    return In(PARTITION, sorted({get_date(partition).isoformat() for partition in partitions}))
+
+
+def exclude(partitions: Collection[Partition]) -> BooleanExpression:
+    """Build the filter of all partitions but these."""
+    return Not(reduce(Or, (build_filter(partition) for partition in partitions)))
+
+
+def find_partition(table: Table, file: DataFile, unit: Unit) -> Partition:
+    """Return the partition of a data file of a table: its hour or month, or its day, whatever the table's unit."""
+    names = [field.name for field in table.metadata.specs()[file.spec_id].fields]
+    values = {name: file.partition[index] for index, name in enumerate(names)}
+    return make_partition(values | {PARTITION: _EPOCH + dt.timedelta(values[PARTITION])}, unit)
+
+
+def make_partition(values: Mapping[str, Any], unit: Unit) -> Partition:
+    """Make a key from the values of the columns by which a table is partitioned."""
+    day: dt.date = values[PARTITION]
+    return Hour(day, values[HOUR_COLUMN]) if unit == "hour" else Month(day) if unit == "month" else day
+
+
+def count_rows(table: Table, unit: Unit) -> dict[Partition, int]:
+    """Return the row count of every partition that has rows."""
+    if table.current_snapshot() is None:
+        return {}
+    counts: dict[Partition, int] = {}
+    for row in table.inspect.partitions().select(["partition", "record_count"]).to_pylist():
+        if row["record_count"]:
+            partition = make_partition(row["partition"], unit)
+            counts[partition] = counts.get(partition, 0) + row["record_count"]
+    return counts
+
+
+def list_files(
+    table: Table, partitions: Collection[PartitionT], part: Mapping[str, str] = WHOLE_PARTITION
+) -> Iterator[tuple[PartitionT, FileScanTask]]:
+    """Yield the data files of partitions of one unit, or of their `part`, each with its partition."""
+    unit, wanted = get_unit(next(iter(partitions))), set(partitions)
+    row_filter = reduce(And, (EqualTo(name, value) for name, value in part.items()), build_days_filter(partitions))
+    for task in table.scan(row_filter=row_filter).plan_files():
+        partition = find_partition(table, task.file, unit)
+        if partition in wanted:
+            yield partition, task  # type: ignore[misc]
+
+
+def parse_values(text: str, unit: Unit) -> tuple[Partition, list[str]]:
+    """Parse the values of a data file's partition, such as 2013-01-01/5/flights/3: its key, and the other values."""
+    day, *values = text.split("/")
+    hours = [int(values.pop(0))] if unit == "hour" else [None]
+    return make_partition({PARTITION: dt.date.fromisoformat(day), HOUR_COLUMN: hours[0]}, unit), values

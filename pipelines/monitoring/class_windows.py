@@ -1,0 +1,71 @@
+"""Compare how well a multiclass model predicts each class in a window with its holdout, by labels and without them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pipelines.monitoring.drift import Finding, Policy
+from pipelines.monitoring.drift.classes import ClassDays, Key, estimate_classes, measure_classes
+from pipelines.monitoring.drift.counts import Array
+from pipelines.monitoring.drift.performance import Performance, build_loss_finding
+from pipelines.monitoring.profiles.profile import Profile
+from pipelines.monitoring.profiles.slots import CLASS_COUNTS, CLASS_SUMS
+
+Performances = Mapping[Key, Performance]
+
+
+def measure_class_days(days: Mapping[dt.date, Profile], policy: Policy) -> Performances:
+    """Measure the recall of each class over the days with labels; empty for other models."""
+    classes = _collect_classes([profile for profile in days.values() if profile.judged_rows])
+    return measure_classes(classes, policy.alpha) if classes else {}
+
+
+def estimate_class_days(days: Mapping[dt.date, Profile], policy: Policy) -> Performances:
+    """Estimate the performance of each class from the scores of all days; empty for other models."""
+    classes = _collect_classes(list(days.values()))
+    return estimate_classes(classes, policy.alpha) if classes else {}
+
+
+def find_class_losses(window: Performances, holdout: Performances) -> list[Finding]:
+    """Compare with the holdout. A metric that the holdout has too few rows for is left out."""
+    return [
+        build_loss_finding(column, measure, performance, holdout[column, measure])
+        for (column, measure), performance in window.items()
+        if (column, measure) in holdout
+    ]
+
+
+def _collect_classes(profiles: Sequence[Profile]) -> list[ClassDays]:
+    """Collect the sums of each class by day; empty where no profile has classes or scores of them."""
+    profiles = [profile for profile in profiles if profile.classes and sum(profile.classes[0].counts[CLASS_COUNTS:])]
+    if not profiles:
+        return []
+    classes = zip(*(profile.classes for profile in profiles), strict=True)
+    return [
+        _build_class_days(
+            columns[0].name.removeprefix("class "),
+            np.asarray([column.counts for column in columns], dtype=np.float64),
+            np.asarray([column.sums for column in columns]),
+        )
+        for columns in classes
+    ]
+
+
+def _build_class_days(name: str, counts: Array, sums: Array) -> ClassDays:
+    predicted, labelled, hits = counts[:, :CLASS_COUNTS].T
+    expected, expected_hits, squares, hit_squares = sums[:, :CLASS_SUMS].T
+    return ClassDays(
+        name=name,
+        predicted=predicted,
+        labelled=labelled,
+        hits=hits,
+        bins=counts[:, CLASS_COUNTS:],
+        expected=expected,
+        expected_hits=expected_hits,
+        squares=squares,
+        hit_squares=hit_squares,
+        expected_bins=sums[:, CLASS_SUMS:],
+    )

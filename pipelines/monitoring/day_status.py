@@ -1,0 +1,56 @@
+"""Which days have all the profiles that they will get: their hours are scored, or refused by validation."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+
+from pipelines.dataset import Dataset
+from pipelines.lake import PARTITION, Lake
+from pipelines.monitoring.profiles.profile import Profile
+from pipelines.partitions import HOUR_COLUMN, Hour, Partition, list_partitions
+from pipelines.validation.results_table import ResultsTable
+from pipelines.window import Days
+
+
+def list_refused_days(lake: Lake, dataset: Dataset, days: Days) -> set[dt.date]:
+    """List the days that failed validation and are not published: they will not be scored until their data change.
+
+    A day that passed its validation is not in the list, even if it is not published yet. Where partitions are hours, a
+    day is refused if all its hours are.
+    """
+    refused = _list_refused_partitions(lake, dataset, days)
+    return {day for day in days if refused.issuperset(list_partitions(Days(day, day), dataset.partition))}
+
+
+def select_complete_days(
+    lake: Lake, dataset: Dataset, profiles: Mapping[dt.date, Profile], model_name: str, version: str
+) -> dict[dt.date, Profile]:
+    """Select the days whose profile has all rows; where partitions are days, these are all.
+
+    Where partitions are hours, the version must have scored each hour that validation did not refuse, and the profile
+    must count all rows that it scored.
+    """
+    if dataset.partition != "hour" or not profiles:
+        return dict(profiles)
+    days = Days(min(profiles), max(profiles))
+    refused = _list_refused_partitions(lake, dataset, days)
+    part = {"model_name": model_name, "model_version": version}
+    scored = lake.count_rows_of_days(dataset.predictions, list(list_partitions(days, "hour")), part)
+    complete_profiles = {}
+    for day, profile in profiles.items():
+        hours = [*list_partitions(Days(day, day), "hour")]
+        is_scored = all(hour in scored or hour in refused for hour in hours)
+        if is_scored and profile.rows == sum(scored.get(hour, 0) for hour in hours):
+            complete_profiles[day] = profile
+    return complete_profiles
+
+
+def _list_refused_partitions(lake: Lake, dataset: Dataset, days: Days) -> set[Partition]:
+    """List the partitions that failed validation and are not published."""
+    rows = ResultsTable(lake).read_newest(dataset.name, days.first, days.last)
+    failed_rows = [row for row in rows if not row["success"] and row["severity"] != "info"]
+    failed: set[Partition] = {
+        Hour(row[PARTITION], row[HOUR_COLUMN]) if dataset.partition == "hour" else row[PARTITION] for row in failed_rows
+    }
+    return failed - lake.count_rows_of_days(dataset.published, failed).keys()

@@ -1,0 +1,140 @@
+"""Measure how well a multiclass model predicts each class, and estimate it for days without labels.
+
+The estimates are those of confidence-based performance estimation (CBPE, NannyML): a row belongs to each class with its
+calibrated probability. Each metric is a ratio of sums over rows, whose error is over days (`day_values`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from pipelines.monitoring.drift.counts import Array
+from pipelines.monitoring.drift.day_values import estimate_error
+from pipelines.monitoring.drift.finding import PERFORMANCE, Measure
+from pipelines.monitoring.drift.performance import Performance, build_day_values, compute_auc, estimate_performance
+
+LEAST_ROWS = 100
+"""Smallest number of rows of a class, measured or expected, from which its performance is computed."""
+
+
+@dataclass(frozen=True)
+class ClassDays:
+    """The sums of a class by day, oldest day first; shape (days,), or (days, bins)."""
+
+    name: str
+    predicted: Array
+    """Rows that are predicted as the class."""
+    labelled: Array
+    """Rows of this label."""
+    hits: Array
+    """Rows of this label that are predicted as the class."""
+    bins: Array
+    """Rows in each bin of the probability of the class."""
+    expected: Array
+    """Sum of the calibrated probabilities: expected rows of this label."""
+    expected_hits: Array
+    """The same of the rows that are predicted as the class."""
+    squares: Array
+    """Sum of the squares of the calibrated probabilities."""
+    hit_squares: Array
+    """The same of the rows that are predicted as the class."""
+    expected_bins: Array
+    """Expected rows of this label in each bin."""
+
+
+Key = tuple[str, Measure]
+"""Column of a finding, and its measure: `performance` of the model, or `performance/CLASS` of one class."""
+
+
+def measure_classes(classes: Sequence[ClassDays], alpha: float) -> dict[Key, Performance]:
+    """Measure the recall of each class from labels. Classes with few rows are left out."""
+    recalls = {
+        _name_column(days): _build_mean(days.hits, days.labelled, float(days.hits.sum()), alpha) for days in classes
+    }
+    return {(column, "recall"): recall for column, recall in recalls.items() if recall}
+
+
+def estimate_classes(classes: Sequence[ClassDays], alpha: float) -> dict[Key, Performance]:
+    """Estimate accuracy and macro AUC of the model, and recall and precision of each class, without labels.
+
+    The standard errors are those of the metrics that will be measured once the labels are known. The values of the days
+    are those of the estimates alone. Classes with few rows are left out.
+    """
+    hits, predicted, squares = (
+        np.sum([getattr(days, name) for days in classes], axis=0)
+        for name in ("expected_hits", "predicted", "hit_squares")
+    )
+    estimates: dict[Key, Performance | None] = {
+        (PERFORMANCE, "estimated_accuracy"): _build_mean(hits, predicted, float(squares.sum()), alpha),
+        (PERFORMANCE, "estimated_macro_auc"): _estimate_macro_auc(classes, alpha),
+    }
+    for days in classes:
+        column, hit_squares = _name_column(days), float(days.hit_squares.sum())
+        estimates[column, "estimated_recall"] = _estimate_recall(days, alpha)
+        estimates[column, "estimated_precision"] = _build_mean(days.expected_hits, days.predicted, hit_squares, alpha)
+    return {key: estimate for key, estimate in estimates.items() if estimate}
+
+
+def _name_column(days: ClassDays) -> str:
+    return f"{PERFORMANCE}/{days.name}"
+
+
+def _build_mean(part: Array, rows: Array, squares: float, alpha: float) -> Performance | None:
+    """Build the estimate of a mean over rows; `squares` is the sum of the squared values of the rows."""
+    total = float(rows.sum())
+    if total < LEAST_ROWS:
+        return None
+    variance = max(squares / total - (float(part.sum()) / total) ** 2, 0.0)
+    return _build_ratio(part, rows, float(np.sqrt(variance / total)), alpha)
+
+
+def _estimate_recall(days: ClassDays, alpha: float) -> Performance | None:
+    total = float(days.expected.sum())
+    if total < LEAST_ROWS:
+        return None
+    recall, squares = float(days.expected_hits.sum()) / total, float(days.hit_squares.sum())
+    # The error of a ratio by the delta method: a row in the numerator counts 1 - recall, any other one - recall.
+    variance = squares * (1 - recall) ** 2 + (float(days.squares.sum()) - squares) * recall**2
+    return _build_ratio(days.expected_hits, days.expected, float(np.sqrt(variance)) / total, alpha)
+
+
+def _estimate_macro_auc(classes: Sequence[ClassDays], alpha: float) -> Performance | None:
+    """Estimate the mean of the AUCs of each class against all others; None where a class has too few rows."""
+    if any(not LEAST_ROWS <= days.expected.sum() <= days.bins.sum() - LEAST_ROWS for days in classes):
+        return None
+    counts = np.stack([np.stack([days.bins - days.expected_bins, days.expected_bins], axis=-1) for days in classes])
+    total, scores = counts.sum(axis=1), np.empty(0)
+    without_day = compute_auc(total[:, np.newaxis] - counts, scores).mean(axis=0)
+    if not np.isfinite(without_day).all():
+        without_day = np.zeros(1)
+    # The error of a mean is at most the mean of the errors.
+    aucs = [estimate_performance(days.bins, _compute_chances(days), alpha)["estimated_auc"] for days in classes]
+    row_se, least_se = (float(np.mean([getattr(auc, name) for auc in aucs])) for name in ("row_se", "se"))
+    value, rows = float(compute_auc(total, scores).mean()), round(float(total[0].sum()))
+    return _build(value, without_day, row_se, least_se, rows, alpha)
+
+
+def _compute_chances(days: ClassDays) -> Array:
+    rows = days.bins.sum(axis=0)
+    return np.asarray(np.divide(days.expected_bins.sum(axis=0), rows, out=np.zeros(len(rows)), where=rows > 0))
+
+
+def _build_ratio(part: Array, rows: Array, row_se: float, alpha: float) -> Performance:
+    total = float(rows.sum())
+    value, others = float(part.sum()) / total, total - rows
+    without_day = np.divide(part.sum() - part, others, out=np.full(len(part), value), where=others > 0)
+    label_se = float(np.sqrt(max(value * (1 - value), 0.0) / total))
+    return _build(value, without_day, row_se, label_se, round(total), alpha)
+
+
+def _build(value: float, without_day: Array, row_se: float, least_se: float, rows: int, alpha: float) -> Performance:
+    values = build_day_values(without_day, row_se)
+    error = estimate_error([values])
+    se = max(error.se, least_se)
+    half_width = se * float(stats.t.isf(alpha, error.degrees_of_freedom))
+    low, high = max(value - half_width, 0.0), min(value + half_width, 1.0)
+    return Performance(value, low, high, se, rows, days=values, row_se=row_se)

@@ -1,0 +1,89 @@
+"""Measure the errors of a regression from sums by day, and estimate them for days without labels."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+from pipelines.monitoring.drift.counts import Array
+from pipelines.monitoring.drift.day_values import DayValues, MeanError, estimate_error
+from pipelines.monitoring.drift.finding import Measure
+from pipelines.monitoring.drift.performance import Performance, build_day_values
+
+NAMES: tuple[Measure, Measure] = ("estimated_mae", "estimated_rmse")
+
+
+def measure_errors(rows: Array, absolute: Array, squared: Array, alpha: float) -> dict[Measure, Performance]:
+    """Measure the mean absolute error of a regression with its interval. Empty where there are less than two rows.
+
+    The standard error is that of `measure_performance`.
+
+    Args:
+        rows: rows with score and label of each day, oldest day first; shape (days,), each 1 or more.
+        absolute: sum of the absolute errors of each day; shape (days,).
+        squared: sum of the squared errors of each day; shape (days,).
+        alpha: probability beyond each end of the interval.
+    """
+    total, days = float(rows.sum()), len(rows)
+    if total < 2:
+        return {}
+    value = float(absolute.sum() / total)
+    row_se = float(np.sqrt(max(squared.sum() / total - value**2, 0.0) / total))
+    leave_one_out = (absolute.sum() - absolute) / (total - rows) if days > 1 else np.zeros(1)
+    values = build_day_values(leave_one_out, row_se)
+    return {"mae": _build_performance(value, estimate_error([values]), round(total), values, row_se, alpha)}
+
+
+def estimate_errors(rows: Array, losses: Array, alpha: float) -> dict[Measure, Performance]:
+    """Estimate the mean absolute error and the RMSE from estimated errors of the rows, without labels.
+
+    This is direct loss estimation (DLE, NannyML). The values of the days are those of the estimates alone:
+    `find_losses` compares two estimates by the same models, in which labels have no part. Empty where there are less
+    than two rows.
+
+    Args:
+        rows: rows with a score of each day, oldest day first; shape (days,), each 1 or more.
+        losses: for each day, the sums of the estimated absolute errors, of the estimated squared errors, and of the
+            squares of both; shape (days, 4).
+        alpha: probability beyond each end of the interval.
+
+    Returns:
+        The standard error of `estimated_mae` is that of the error that will be measured once the labels are known. That
+        of `estimated_rmse` is that of the estimate: the squares of single errors vary more than the models can tell.
+    """
+    total, (absolute, squared, *squares) = float(rows.sum()), losses.sum(axis=0)
+    if total < 2 or not squared > 0:
+        return {}
+    mae, rmse = absolute / total, np.sqrt(squared / total)
+    others = total - rows
+    without_day = (
+        [(absolute - losses[:, 0]) / others, np.sqrt((squared - losses[:, 1]) / others)]
+        if len(rows) > 1
+        else [np.zeros(1)] * 2
+    )
+    variances = np.maximum(np.array(squares) / total - np.array([mae, rmse**2]) ** 2, 0.0)
+    row_ses = np.sqrt(variances / total) / (1.0, 2 * rmse)  # of the root by the delta method
+    label_ses = np.sqrt(max(squared / total - mae**2, 0.0) / total), 0.0
+    return {
+        name: _estimate(float(value), values, float(row_se), float(label_se), round(total), alpha)
+        for name, value, values, row_se, label_se in zip(
+            NAMES, (mae, rmse), without_day, row_ses, label_ses, strict=True
+        )
+    }
+
+
+def _estimate(value: float, without_day: Array, row_se: float, label_se: float, rows: int, alpha: float) -> Performance:
+    """Build an estimate from the values without each day; `label_se` is the least standard error."""
+    values = build_day_values(without_day, row_se)
+    error = estimate_error([values])
+    error = MeanError(max(error.se, label_se), error.degrees_of_freedom)
+    return _build_performance(value, error, rows, values, row_se, alpha)
+
+
+def _build_performance(
+    value: float, error: MeanError, rows: int, days: DayValues, row_se: float, alpha: float
+) -> Performance:
+    half_width = error.se * float(stats.t.isf(alpha, error.degrees_of_freedom))
+    return Performance(
+        value, max(value - half_width, 0.0), value + half_width, error.se, rows, days=days, row_se=row_se
+    )

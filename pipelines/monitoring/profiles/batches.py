@@ -1,0 +1,52 @@
+"""Read scored rows in batches, and add up numbers of their rows by day. Memory does not grow with the rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+Array = np.ndarray[Any, Any]
+Day = dt.date | None
+"""The day that numbers are of; None: all days together."""
+BATCH_ROWS = 65_536
+
+
+def read_batches(paths: Iterable[Path], names: Collection[str], day_column: str) -> Iterator[pa.Table]:
+    """Read the columns that the files have of `names`, and the column with the date, if one is named."""
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            columns = [name for name in file.schema_arrow.names if name in {*names, day_column}]
+            for batch in file.iter_batches(BATCH_ROWS, columns=columns):
+                yield pa.table(batch)
+
+
+def add_by_day(batches: Iterable[pa.Table], measure: Callable[[pa.Table], Array], day_column: str) -> dict[Day, Array]:
+    """Add up the numbers of the rows of each day.
+
+    Args:
+        batches: the rows.
+        measure: returns the numbers of each row of a batch, shape (rows, numbers).
+        day_column: column with the date; empty: all rows together.
+    """
+    sums: dict[Day, Array] = {}
+    for batch in batches:
+        numbers = measure(batch)
+        for day, members in _group_by_day(batch, day_column):
+            sums[day] = sums.get(day, 0.0) + numbers[members].sum(axis=0)
+    return sums
+
+
+def _group_by_day(rows: pa.Table, day_column: str) -> Iterator[tuple[Day, Any]]:
+    if not day_column:
+        yield None, slice(None)
+        return
+    days = rows[day_column].cast(pa.date32()).combine_chunks()
+    for day in pc.unique(days).to_pylist():
+        yield day, np.asarray(pc.equal(days, pa.scalar(day, pa.date32())))

@@ -1,0 +1,119 @@
+"""Count the rows of each class, and estimate how many of them the model gets right, without labels.
+
+This is confidence-based performance estimation (CBPE) of several classes, as NannyML does it. The probabilities of each
+class are calibrated against all other classes by isotonic regression on the holdout, and divided by their sum. A row
+then belongs to each class with its calibrated probability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from sklearn.isotonic import IsotonicRegression
+
+from pipelines.monitoring.profiles.batches import Day, add_by_day, read_batches
+from pipelines.monitoring.profiles.profile import Column
+from pipelines.monitoring.profiles.reference import ClassCurve, Classes, Reference, compute_edges
+from pipelines.monitoring.profiles.slots import CLASS_COUNTS, Slot
+from pipelines.score_columns import SCORES
+
+Array = np.ndarray[Any, Any]
+SCORE_BINS = 20
+"""Number of bins of a class's probability, of equal mass on the holdout."""
+DIGITS = 9
+"""Significant digits of the stored curves."""
+
+
+def fit_classes(path: Path, label: str) -> Classes:
+    """Fit the calibration of each class on a Parquet file with the probabilities and the labels of the holdout.
+
+    Args:
+        path: file with the columns `scores` and `label`, without nulls.
+        label: column of the label.
+    """
+    rows = pq.read_table(path, columns=[SCORES, label])
+    names = sorted(set(rows[SCORES].combine_chunks().keys.to_pylist()))
+    scores, labels = _read_scores(rows, names), rows[label].cast(pa.string())
+    curves = [_fit_curve(name, scores[:, at], np.asarray(pc.equal(labels, name))) for at, name in enumerate(names)]
+    return Classes(label=label, curves=tuple(curves))
+
+
+def count_classes(
+    reference: Reference, paths: Iterable[Path], slots: Sequence[Slot], day_column: str = ""
+) -> Iterator[tuple[Day, Slot, Column]]:
+    """Count the rows of each class, and add up their calibrated probabilities; by day, where `day_column` is given.
+
+    Args:
+        reference: reference with the curves of the classes.
+        paths: Parquet files with the column `scores`, and the label where it is known.
+        slots: slots of the columns to build, one for each class.
+        day_column: column with the date; empty: all rows together.
+    """
+    classes = reference.classes
+    assert classes is not None
+    batches = read_batches(paths, {SCORES, classes.label}, day_column)
+    sums_by_day = add_by_day(batches, lambda batch: _measure_rows(classes, batch), day_column)
+    ends = np.cumsum([2 * slot.bins + 1 for slot in slots])
+    for day, (rows, *numbers) in sums_by_day.items():
+        for slot, values in zip(slots, np.split(numbers, ends[:-1]), strict=True):
+            counts = tuple(int(value) for value in values[: slot.bins])
+            missing = int(rows) - sum(counts[CLASS_COUNTS:])
+            yield day, slot, Column(slot.name, slot.kind, counts, missing, sums=tuple(map(float, values[slot.bins :])))
+
+
+def calibrate(classes: Classes, scores: Array) -> Array:
+    """Return the calibrated probability of each class; shape (rows, classes). Each row adds up to 1."""
+    curves = classes.curves
+    chances = np.column_stack(
+        [np.interp(scores[:, at], curve.scores, curve.chances) for at, curve in enumerate(curves)]
+    )
+    totals = chances.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(chances, totals, out=np.full_like(chances, 1 / len(curves)), where=totals > 0))
+
+
+def _measure_rows(classes: Classes, rows: pa.Table) -> Array:
+    """Return for each row 1, and for each class its part of the counts and of the sums; shape (rows, numbers)."""
+    scores = _read_scores(rows, [curve.name for curve in classes.curves])
+    is_scored = np.asarray(np.isfinite(scores).all(axis=1))
+    scores = np.where(is_scored[:, np.newaxis], scores, 0.0)
+    chances = np.where(is_scored[:, np.newaxis], calibrate(classes, scores), 0.0)
+    predicted = np.where(is_scored, scores.argmax(axis=1), -1)
+    numbers: list[Array] = [np.ones(len(rows))]
+    for at, curve in enumerate(classes.curves):
+        is_label, is_predicted = _find_rows(rows, classes.label, curve.name) & is_scored, predicted == at
+        bins = np.searchsorted(np.asarray(curve.edges), scores[:, at], side="right")
+        members = np.eye(len(curve.edges) + 1)[bins] * is_scored[:, np.newaxis]
+        chance = chances[:, at]
+        numbers += [is_predicted, is_label, is_label & is_predicted, *members.T]
+        numbers += [chance, chance * is_predicted, chance**2, chance**2 * is_predicted]
+        numbers += [*(members * chance[:, np.newaxis]).T]
+    return np.column_stack(numbers).astype(np.float64)
+
+
+def _find_rows(rows: pa.Table, column: str, value: str) -> Array:
+    """Return whether the column has the value in each row; false where there is no such column."""
+    if column not in rows.column_names:
+        return np.zeros(len(rows), dtype=bool)
+    return np.asarray(pc.equal(rows[column].cast(pa.string()), value).fill_null(False))
+
+
+def _fit_curve(name: str, scores: Array, is_class: Array) -> ClassCurve:
+    model = IsotonicRegression(out_of_bounds="clip").fit(scores, is_class.astype(np.float64))
+    knots, chances = (
+        tuple(float(f"{number:.{DIGITS}g}") for number in values)
+        for values in (model.X_thresholds_, model.y_thresholds_)
+    )
+    return ClassCurve(name=name, scores=knots, chances=chances, edges=compute_edges(scores, SCORE_BINS))
+
+
+def _read_scores(rows: pa.Table, names: Sequence[str]) -> Array:
+    """Return the probability of each class, NaN where it is missing; shape (rows, classes)."""
+    maps = rows[SCORES].combine_chunks()
+    columns = [pc.map_lookup(maps, pa.scalar(name, maps.type.key_type), "first") for name in names]
+    return np.column_stack([np.asarray(column.fill_null(np.nan), dtype=np.float64) for column in columns])

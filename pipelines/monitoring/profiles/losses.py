@@ -1,0 +1,142 @@
+"""Estimate the errors of a regression for rows without labels, by direct loss estimation (DLE, as NannyML does).
+
+Two small boosters learn, from the rows of the holdout, which absolute and which squared error a row will have. They see
+the features and the score. They are part of the reference, as xgboost's JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import xgboost as xgb
+
+from pipelines.monitoring.profiles.batches import Day, add_by_day, read_batches
+from pipelines.monitoring.profiles.category_bins import REST, build_bin_finder
+from pipelines.monitoring.profiles.profile import Column
+from pipelines.monitoring.profiles.reference import Category, LossModels, Reference, convert_to_utc
+from pipelines.monitoring.profiles.slots import Slot, list_slots
+
+Array = np.ndarray[Any, Any]
+ROUNDS = 60
+PARAMETERS = {
+    "objective": "reg:squarederror",
+    "tree_method": "hist",
+    "max_depth": 3,
+    "eta": 0.1,
+    "min_child_weight": 50,
+    "nthread": 1,
+    "seed": 13,
+}
+"""Parameters of the boosters. Leaves of 50 rows keep the noise of single errors out; one thread gives equal bytes."""
+LEAST_ROWS = 200
+"""Smallest number of holdout rows from which the errors can be learned."""
+
+
+def fit_losses(reference: Reference, path: Path) -> LossModels | None:
+    """Fit the models of the errors on a Parquet file with the features, the score and the label of the holdout.
+
+    Returns:
+        The models; None where the file has fewer than `LEAST_ROWS` rows with score and label.
+    """
+    rows = pq.read_table(path)
+    labels, scores = (
+        np.asarray(rows[name].cast(pa.float64(), safe=False)) for name in (reference.label, reference.score.name)
+    )
+    errors = np.abs(scores - labels)
+    is_known = np.isfinite(errors)
+    if is_known.sum() < LEAST_ROWS:
+        return None
+    inputs = _build_inputs(reference, rows)[is_known]
+    targets = (errors[is_known], errors[is_known] ** 2)
+    return LossModels(**dict(zip(("absolute", "squared"), (_fit(inputs, target) for target in targets), strict=True)))
+
+
+def estimate_losses(
+    reference: Reference, paths: Iterable[Path], slot: Slot, day_column: str = ""
+) -> Iterator[tuple[Day, Slot, Column]]:
+    """Add up the estimated errors of the rows with a finite score; by day, where `day_column` names the date.
+
+    Args:
+        reference: reference with models of the errors.
+        paths: Parquet files of features and scores.
+        slot: slot of the column to build.
+        day_column: column with the date; empty: all rows together.
+    """
+    batches = read_batches(paths, reference.names, day_column)
+    sums_by_day = add_by_day(batches, lambda batch: _measure_losses(reference, batch), day_column)
+    for day, (rows, count, *sums) in sums_by_day.items():
+        missing = int(rows - count)
+        yield day, slot, Column(slot.name, slot.kind, (int(count),), missing, sums=tuple(map(float, sums)))
+
+
+def _measure_losses(reference: Reference, rows: pa.Table) -> Array:
+    """Return for each row 1, whether it has a score, its two estimated errors, and their squares; shape (rows, 6)."""
+    models = reference.losses
+    assert models is not None
+    inputs = _build_inputs(reference, rows)
+    has_score = np.isfinite(inputs[:, -1])
+    matrix = _build_matrix(inputs)
+    losses = np.stack([np.maximum(_load(text).predict(matrix), 0.0) for text in (models.absolute, models.squared)], 1)
+    losses = np.where(has_score[:, np.newaxis], losses.astype(np.float64), 0.0)
+    return np.column_stack([np.ones(len(losses)), has_score, losses, losses**2])
+
+
+def _fit(inputs: Array, target: Array) -> str:
+    parameters = {**PARAMETERS, "base_score": float(target.mean())}
+    booster = xgb.train(parameters, _build_matrix(inputs, target), ROUNDS)
+    return bytes(booster.save_raw("json")).decode()
+
+
+@lru_cache(maxsize=4)
+def _load(text: str) -> xgb.Booster:
+    booster = xgb.Booster(model_file=bytearray(text.encode()))
+    booster.set_param({"nthread": 1})
+    return booster
+
+
+def _build_matrix(inputs: Array, target: Array | None = None) -> Any:
+    return xgb.DMatrix(inputs, label=target, nthread=1)
+
+
+def _build_inputs(reference: Reference, rows: pa.Table) -> Array:
+    """Build the inputs: the numbers, the bins of the categories, and the score; shape (rows, inputs).
+
+    A column that is missing or has another type is NaN, as is a value that training never saw.
+    """
+    slots = list_slots(reference, rows.schema)
+    columns = [_build_number(slot, rows) for slot in slots if slot.kind == "number"]
+    pairs = zip(reference.categories, [slot for slot in slots if slot.kind == "category"], strict=True)
+    columns += [_build_category(category, slot, rows) for category, slot in pairs]
+    columns += [_build_number(slot, rows) for slot in slots if slot.kind == "score"]  # the last one
+    return np.column_stack(columns)
+
+
+def _build_number(slot: Slot, rows: pa.Table) -> Array:
+    if not slot.is_readable:
+        return np.full(len(rows), np.nan)
+    numbers = np.asarray(rows[slot.name].cast(pa.float64(), safe=False), dtype=np.float64)
+    return np.where(np.isfinite(numbers), numbers, np.nan)
+
+
+def _build_category(category: Category, slot: Slot, rows: pa.Table) -> Array:
+    if not slot.is_readable:
+        return np.full(len(rows), np.nan)
+    texts = convert_to_utc(rows[slot.name]).cast(pa.string()).combine_chunks().dictionary_encode()
+    codes = _encode(texts.dictionary.to_pylist(), category)
+    indexes = np.asarray(texts.indices.fill_null(len(codes) - 1))
+    return np.asarray(codes[indexes])
+
+
+def _encode(values: Sequence[str | None], category: Category) -> Array:
+    """Return the code of each value, and NaN for a missing one at the end."""
+    find_bin = build_bin_finder(category)
+    bins = np.array([*(find_bin(value) for value in values), -1], dtype=np.float64)
+    bins[bins == REST] = len(category.values)
+    bins[bins < 0] = np.nan
+    return bins

@@ -1,0 +1,33 @@
+"""Partitions, the unit in which rows arrive, are validated, published and scored: hours, days or months."""
+
+from pipelines.partitions.keys import (
+    HOUR_COLUMN,
+    Hour,
+    Month,
+    Partition,
+    PartitionKey,
+    PartitionT,
+    check_partition,
+    get_date,
+    get_unit,
+    parse_partition,
+)
+from pipelines.partitions.ranges import get_end, get_last_day, list_partitions, list_range, shift
+
+__all__ = [
+    "HOUR_COLUMN",
+    "Hour",
+    "Month",
+    "Partition",
+    "PartitionKey",
+    "PartitionT",
+    "check_partition",
+    "get_date",
+    "get_end",
+    "get_last_day",
+    "get_unit",
+    "list_partitions",
+    "list_range",
+    "parse_partition",
+    "shift",
+]

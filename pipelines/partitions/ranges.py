@@ -1,0 +1,49 @@
+"""The ranges of partitions, and their places in time."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+
+from pipelines.partitions.keys import Hour, Month, Partition, PartitionT, get_date, get_unit
+from pipelines.window import DAY, Days, Unit, get_month_start, subtract_months
+
+
+def get_end(partition: Partition) -> dt.datetime:
+    """Return the moment at which a partition ends, in UTC. Before it, not all of its rows can be known."""
+    if isinstance(partition, Hour):
+        return dt.datetime.combine(partition.day, dt.time(partition.hour), dt.UTC) + dt.timedelta(hours=1)
+    return dt.datetime.combine(get_last_day(partition) + DAY, dt.time(), dt.UTC)
+
+
+def shift(partition: PartitionT, count: int) -> PartitionT:
+    """Return the partition `count` months after a month, or `count` days after a day or after the same hour."""
+    if isinstance(partition, Hour):
+        return Hour(partition.day + count * DAY, partition.hour)  # type: ignore[return-value]
+    if isinstance(partition, Month):
+        return Month(subtract_months(partition.first, -count))  # type: ignore[return-value]
+    return partition + count * DAY
+
+
+def get_last_day(partition: Partition) -> dt.date:
+    """Return the day during which a partition ends."""
+    if isinstance(partition, Month):
+        return get_month_start(partition.first + 31 * DAY) - DAY
+    return get_date(partition)
+
+
+def list_partitions(days: Days, unit: Unit) -> Iterator[Partition]:
+    """Yield the partitions with a `date` within `days`, in order. A month that begins before `days` is left out."""
+    for day in days:
+        if unit == "day":
+            yield day
+        elif unit == "hour":
+            yield from (Hour(day, hour) for hour in range(24))
+        elif day.day == 1:
+            yield Month(day)
+
+
+def list_range(first: Partition, last: Partition) -> list[Partition]:
+    """List the partitions from `first` to `last`, both included and of one unit; empty where `last` is before it."""
+    partitions = list_partitions(Days(get_date(first), get_date(last)), get_unit(first))
+    return [partition for partition in partitions if first <= partition <= last]  # type: ignore[operator]

@@ -1,0 +1,139 @@
+"""Choose the label and the task, and say how the label is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.dataset import Task
+from pipelines.errors import DataError, SpecError
+from pipelines.scaffold.columns import Column
+from pipelines.scaffold.request import Ask, Request
+
+NAMES = ("label", "target", "outcome", "churn", "churned", "returned", "fraud", "is_fraud", "converted", "late", "y")
+TRUE_TEXTS = ("true", "yes", "y", "t", "1", "1.0", "positive", "on")
+FALSE_TEXTS = ("false", "no", "n", "f", "0", "0.0", "negative", "off")
+MAX_CLASSES = 20
+MIN_ROWS_OF_CLASS = 30
+"""A class with fewer rows is too rare: it would be missing in training or in the holdout."""
+
+
+@dataclass(frozen=True)
+class Label:
+    """The column to predict."""
+
+    name: str
+    task: Task
+    values: pa.Array
+    """Values in the sample: booleans, texts or numbers; null where the label is not known."""
+    type: pa.DataType
+    """Type to read it in."""
+    texts: tuple[str, str] | None = None
+    """Texts that mean true and false; None where the source has a type that converts."""
+
+    def list_targets(self) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+        """Yield the label as a number, and which rows have one; of several classes, one target for each class."""
+        known = self.values.is_valid().to_numpy(zero_copy_only=False)
+        if self.task != "multiclass":
+            numbers = pc.fill_null(self.values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+            yield numbers, known
+            return
+        for value in pc.unique(self.values.drop_null()):
+            member = pc.fill_null(pc.equal(self.values, value), False).cast(pa.float64())
+            yield member.to_numpy(zero_copy_only=False), known
+
+
+def choose_label(request: Request, columns: Mapping[str, Column], used: set[str], ask: Ask) -> Label:
+    """Choose the label and the task; ask for what cannot be inferred.
+
+    Raises:
+        DataError: the label has one value only, or does not fit the task. A retry cannot help.
+        SpecError: an option is missing or wrong. A retry cannot help.
+    """
+    if request.task and request.task not in get_args(Task):
+        raise SpecError(f"--task {request.task!r} is unknown.", f"Known: {', '.join(get_args(Task))}.")
+    candidates = [name for name in columns if name not in used]
+    named = [name for name in candidates if name.lower() in NAMES]
+    name = request.label or (named[0] if len(named) == 1 else "")
+    column = columns[name or ask("label", "the column to predict is not given.", candidates)]
+    if column.distinct < 2:
+        value = column.values.drop_null()[0] if column.distinct else None
+        problem = f"each row has the label {value}" if column.distinct else "no row has a label"
+        raise DataError(f"{column.name}: {problem}: nothing can be learned from it.", "Give another --label.")
+    task = request.task or _infer_task(column, ask)
+    if task == "regression":
+        return _make_regression_label(column)
+    return _make_multiclass_label(column) if task == "multiclass" else _make_binary_label(column, request, ask)
+
+
+def _infer_task(column: Column, ask: Ask) -> str:
+    if column.distinct == 2:
+        return "binary"
+    if column.kind == "number" and (column.distinct > MAX_CLASSES or not column.is_integer):
+        return "regression"
+    if column.kind in ("category", "text", "id") and column.distinct <= MAX_CLASSES:
+        return "multiclass"
+    reason = f"the label {column.name} has {column.distinct} different values, so its task cannot be inferred."
+    return ask("task", reason, ("multiclass", "regression"))
+
+
+def _make_regression_label(column: Column) -> Label:
+    if column.kind not in ("number", "id"):
+        message = f"the label {column.name} is not a number, such as {column.values.drop_null()[0]}."
+        raise DataError(message, "Give --task binary or multiclass, or another label.")
+    return Label(column.name, "regression", column.values.cast(pa.float64()), pa.float64())
+
+
+def _make_multiclass_label(column: Column) -> Label:
+    texts = _to_text(column)
+    counts = sorted(pc.value_counts(texts.drop_null()).to_pylist(), key=lambda count: count["counts"])
+    if column.distinct > MAX_CLASSES:
+        raise DataError(f"the label {column.name} has {column.distinct} classes: at most {MAX_CLASSES} can be learned.")
+    if counts[0]["counts"] < MIN_ROWS_OF_CLASS:
+        message = f"only {counts[0]['counts']} rows have the label {counts[0]['values']!r}, too few to be learned."
+        raise DataError(message, "Put rare classes together in the source.")
+    return Label(column.name, "multiclass", texts, pa.string())
+
+
+def _make_binary_label(column: Column, request: Request, ask: Ask) -> Label:
+    if column.distinct != 2:
+        message = f"the label {column.name} has {column.distinct} different values: a binary one has two."
+        raise DataError(message, "Give --task multiclass or regression, or another label.")
+    if pa.types.is_boolean(column.values.type):
+        return Label(column.name, "binary", column.values, pa.bool_())
+    texts = _to_text(column)
+    values = sorted(str(value) for value in pc.unique(texts.drop_null()))
+    positive = request.positive or _guess_positive(values)
+    positive = positive or ask("positive", f"the label {column.name} is {' or '.join(values)}: which is true?", values)
+    if positive not in values:
+        raise SpecError(f"--positive {positive!r} is no value of {column.name}.", f"Give {' or '.join(values)}.")
+    negative = values[1 - values.index(positive)]
+    is_converted_by_source = (positive, negative) == ("1", "0")
+    truths = pc.equal(texts, positive)
+    if is_converted_by_source:
+        return Label(column.name, "binary", truths, pa.bool_())
+    return Label(column.name, "binary", truths, pa.string(), (positive, negative))
+
+
+def _guess_positive(values: list[str]) -> str:
+    """Return the value that means true; empty where this cannot be known."""
+    lower_values = [value.lower() for value in values]
+    for true, false in zip(TRUE_TEXTS, FALSE_TEXTS, strict=True):
+        if set(lower_values) == {true, false}:
+            return values[lower_values.index(true)]
+    return ""
+
+
+def _to_text(column: Column) -> pa.Array:
+    """Return the values as the source writes them: a whole number without a point."""
+    if column.texts is not None:
+        return pc.if_else(column.values.is_valid(), column.texts, pa.scalar(None, pa.string()))
+    values = column.values
+    if pa.types.is_floating(values.type) and column.is_integer:
+        values = values.cast(pa.int64())
+    return values if pa.types.is_string(values.type) else values.cast(pa.string())

@@ -1,0 +1,52 @@
+"""Read a sample of a source by its address: files, a database or an HTTP API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipelines.errors import DataError, SpecError
+from pipelines.ingestion.sources.addresses import is_http
+from pipelines.scaffold import sample_database, sample_files
+from pipelines.scaffold.request import Ask, Request
+from pipelines.scaffold.sample import Sample
+
+MIN_ROWS = 100
+"""Fewest rows from which anything is inferred."""
+
+
+def read_sample(request: Request, ask: Ask) -> Sample:
+    """Read a sample of the request's source.
+
+    Raises:
+        DataError: the source is not there, has too few rows, or two columns of one name. A retry cannot help.
+        SpecError: the source cannot be used, or an option is missing. A retry cannot help.
+        ServiceError: the source does not answer. A retry can help.
+    """
+    source = request.source or ask("source", "the source of the rows is not given.", ())
+    sample = _read(request, source, ask)
+    if sample.table.num_rows < MIN_ROWS:
+        message = f"{sample.place} has {sample.table.num_rows} rows: fewer than {MIN_ROWS} are too few for a model."
+        raise DataError(message, "Give a source with more rows.")
+    _check_names(sample.place, sample.table.column_names)
+    return sample
+
+
+def _read(request: Request, source: str, ask: Ask) -> Sample:
+    if sample_files.find_format(source) or Path(source).expanduser().is_dir():
+        return sample_files.read_files(source)
+    if is_http(source):
+        return sample_database.read_api(request, source)
+    if "://" in source:
+        return sample_database.read_database(request, source, ask)
+    path = Path(source).expanduser()
+    known = "Known: .csv, .parquet, .jsonl (also .gz, .zst, .zip), a folder of them, sqlite:// and postgresql:// URLs."
+    raise SpecError(f"{path} {'is of an unknown format' if path.exists() else 'does not exist'}.", known)
+
+
+def _check_names(place: str, names: Sequence[str]) -> None:
+    lower_names = [name.lower() for name in names]
+    repeated = sorted({name for name in names if lower_names.count(name.lower()) > 1})
+    if repeated:
+        problem = f"{place} has two columns {repeated[0]}; the case of the letters does not count."
+        raise DataError(problem, "Rename one of them in the source.")

@@ -1,0 +1,201 @@
+"""Render the files of a project and of a model from the templates beside this module."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pyarrow as pa
+
+from pipelines.dataset import Dataset
+from pipelines.errors import SpecError
+from pipelines.lake import PARTITION
+from pipelines.scaffold import sizes as size_rules
+from pipelines.scaffold.plan import Plan
+from pipelines.scaffold.sizes import CLOCK_ROWS, Sizes
+from pipelines.scaffold.source_code import assign, describe_source, format_texts, list_columns, list_items, quote
+
+PROJECT_FILES = {
+    "gitignore.j2": ".gitignore",
+    "dvcignore.j2": ".dvcignore",
+    "dvc_config.j2": ".dvc/config",
+    "dvc_gitignore.j2": ".dvc/.gitignore",
+    "ruff.toml.j2": "ruff.toml",
+    "README.md.j2": "README.md",
+    "dvc.yaml.j2": "dvc.yaml",
+    "params.yaml.j2": "params.yaml",
+}
+"""Template to the file of a project. params.yaml comes last: a folder that has it is a project."""
+MODEL_FILES = {
+    "dataset.py.j2": "datasets/{name}/__init__.py",
+    "source.py.j2": "datasets/{name}/source.py",
+    "features.py.j2": "datasets/{name}/features.py",
+    "params.yaml.j2": "models/{name}/params.yaml",
+    "dag.py.j2": "dags/{name}.py",
+    "test.py.j2": "tests/test_{name}.py",
+}
+TYPE_NAMES = {
+    pa.float64(): "pa.float64()",
+    pa.int64(): "pa.int64()",
+    pa.string(): "pa.string()",
+    pa.bool_(): "pa.bool_()",
+    pa.date32(): "pa.date32()",
+    pa.timestamp("us", "UTC"): "UTC",
+}
+MODELS_LINE = re.compile(r"^(\s*- models: \[)([^\]]*)\]", re.M)
+"""The line of dvc.yaml that lists the models."""
+
+
+def render_project(plan: Plan, sizes: Sizes, folder: Path) -> dict[str, str]:
+    """Return the path of each file of a new project to its text."""
+    values = {
+        "name": plan.request.name,
+        "project": folder.name,
+        "as_of": sizes.as_of,
+        "command": _find_command(),
+        "has_code_lock": _has_code_lock(),
+    }
+    return {path: _render(f"project/{template}", values) for template, path in PROJECT_FILES.items()}
+
+
+def render_model(plan: Plan, sizes: Sizes) -> dict[str, str]:
+    """Return the path of each file of a model to its text."""
+    values = _list_values(plan, sizes)
+    templates = [name for name in MODEL_FILES if name != "features.py.j2" or values["expressions"]]
+    return {MODEL_FILES[name].format(name=plan.request.name): _render(f"model/{name}", values) for name in templates}
+
+
+def add_model(dvc_yaml: str, name: str) -> str:
+    """Return the text of dvc.yaml with one more model in its list.
+
+    Raises:
+        SpecError: it has no list of models. A retry cannot help.
+    """
+    match = MODELS_LINE.search(dvc_yaml)
+    if not match:
+        raise SpecError(
+            "dvc.yaml has no line `- models: [...]` to which a model can be added.", "Add one below `vars`."
+        )
+    names = [part.strip() for part in match[2].split(",") if part.strip()]
+    return MODELS_LINE.sub(lambda found: f"{found[1]}{', '.join([*names, name])}]", dvc_yaml, count=1)
+
+
+def build_dataset(plan: Plan, sizes: Sizes) -> Dataset:
+    """Build the dataset as its file describes it.
+
+    Raises:
+        SpecError: a column has a name that cannot be used. A retry cannot help.
+    """
+    values = _list_values(plan, sizes)
+    return Dataset(
+        name=plan.request.name,
+        key=values["key"],
+        label=plan.label.name,
+        later_known=tuple(values["later"]),
+        features=values["features"],
+        event_time=values["event_time"],
+        timezone=values["timezone"],
+        task=plan.label.task,
+    )
+
+
+def _list_values(plan: Plan, sizes: Sizes) -> dict[str, Any]:
+    """Return the values of all templates of a model."""
+    label, request = plan.label, plan.request
+    expressions = _list_expressions(plan)
+    has_usable_clock = plan.has_clock and sizes.rows_per_day >= CLOCK_ROWS
+    later = {**dict.fromkeys([label.name], ""), **{name: _shorten(reason) for name, reason in plan.later.items()}}
+    what = {"binary": "whether {0}", "multiclass": "which {0}", "regression": "the number {0}"}[label.task]
+    source = describe_source(plan)
+    return {
+        **source,
+        "name": request.name,
+        "task": label.task,
+        "label": label.name,
+        "about": f"A model of {request.name} predicts {what.format(label.name)}.",
+        "rows": f"{plan.sample.table.num_rows:,}",
+        "key": tuple(dict.fromkeys((PARTITION, *plan.key))),
+        "later": later,
+        "known": tuple(request.known),
+        "features": {**dict.fromkeys(expressions, "number"), **plan.features},
+        "expressions": expressions,
+        "dropped": plan.dropped,
+        "event_time": plan.time if has_usable_clock else "",
+        "timezone": request.timezone if has_usable_clock else "",
+        "columns": {name: TYPE_NAMES[kind] for name, kind in list_columns(plan).items()},
+        "url": plan.sample.url,
+        "sizes": sizes,
+        "as_of": sizes.as_of,
+        "size": f"{sizes.rows:,} rows with a label in {sizes.days} days, {sizes.rows_per_day:.1f} a day",
+        "label_delay_days": request.label_delay_days,
+        "hyperparameters": size_rules.choose_hyperparameters(plan, sizes),
+        "gate": size_rules.choose_gate(plan, sizes),
+        "drift": size_rules.choose_drift(plan, sizes),
+        "start": sizes.first,
+        "schedule": request.schedule,
+    }
+
+
+def _shorten(reason: str) -> str:
+    return "" if reason.startswith("as the option") else reason
+
+
+def _list_expressions(plan: Plan) -> dict[str, str]:
+    """Return the features of the day and the hour, as ibis expressions; none whose name a column has."""
+    lower_names = {name.lower() for name in plan.sample.table.column_names}
+    expressions = {"weekday": f"rows[{quote(PARTITION)}].day_of_week.index()"}
+    if plan.has_clock:
+        expressions["hour"] = f"rows[{quote(plan.time)}].hour()"
+    return {name: expression for name, expression in expressions.items() if name not in lower_names}
+
+
+def _find_command() -> str:
+    """Return how a person calls Leeway here: `leeway` where its console script is installed."""
+    from importlib.metadata import entry_points
+
+    has_script = any(point.name == "leeway" for point in entry_points(group="console_scripts"))
+    return "leeway" if has_script else "python -m pipelines"
+
+
+def _has_code_lock() -> bool:
+    """Return whether stages can depend on the installed Leeway (`python -m pipelines code lock`)."""
+    from importlib.util import find_spec
+
+    return find_spec("pipelines.cli.code") is not None
+
+
+def _render(template: str, values: Mapping[str, Any]) -> str:
+    loader = jinja2.FileSystemLoader(Path(__file__).parent / "templates")
+    environment = jinja2.Environment(  # noqa: S701 - the files are no HTML
+        loader=loader, undefined=jinja2.StrictUndefined, keep_trailing_newline=True
+    )
+    environment.filters |= {
+        "py": _format_python,
+        "yaml": _format_yaml,
+        "assign": lambda literal, name: assign(name, literal),
+        "tuple": lambda items, beginning, indent: list_items(beginning, items, indent),
+    }
+    return environment.get_template(template).render(values)
+
+
+def _format_python(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return format_texts(value)
+    return quote(value) if isinstance(value, str) else repr(value)
+
+
+def _format_yaml(value: Any) -> str:
+    """Write a value on one line of YAML, where JSON is too long for people: {auc: {at_least: 0.5}}."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {_format_yaml(item)}' for key, item in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_format_yaml, value))}]"
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        return value
+    if isinstance(value, float) and value < 1e-4 and value:
+        return f"{value:.1e}".replace("e-0", "e-")
+    return json.dumps(value)

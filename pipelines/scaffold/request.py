@@ -1,0 +1,79 @@
+"""What a person asks for: the options of `python -m pipelines new`, and the questions about what is not given."""
+
+from __future__ import annotations
+
+import datetime as dt
+import keyword
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pipelines.errors import SpecError
+
+NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,39}")
+Option = Literal["source", "table", "key", "time", "label", "task", "positive", "time_format", "rows"]
+Ask = Callable[[Option, str, Sequence[str]], str]
+"""Ask for the value of an option: the option, why it is needed, and the values to choose from."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options. An empty one is inferred from the sample, or asked for."""
+
+    name: str
+    """Name of the model and of its dataset."""
+    source: str = ""
+    """Path of a file or a folder, URL of a database, or address of an HTTP API."""
+    table: str = ""
+    """Table of the database."""
+    query: str = ""
+    """Query of the database, in place of a table."""
+    rows: str = ""
+    """Dotted path to the list of rows in a page of the API."""
+    task: str = ""
+    """binary, multiclass or regression."""
+    key: Sequence[str] = ()
+    """Columns that identify a row within its day."""
+    time: str = ""
+    """Column with the time of a row."""
+    label: str = ""
+    """Column to predict."""
+    positive: str = ""
+    """Value of the label that is true."""
+    later: Sequence[str] = ()
+    """Columns that are not known yet when the prediction is made."""
+    known: Sequence[str] = ()
+    """Columns that are known then, although they tell the label."""
+    time_formats: Sequence[str] = ()
+    """Formats of the time column."""
+    timezone: str = "UTC"
+    """Time zone of times without an offset."""
+    schedule: str = "0 0 * * *"
+    """When the days are ingested, as cron writes it."""
+    label_delay_days: int = 1
+    """Days until the label of a day is known."""
+    first: dt.date | None = None
+    """First day to read of a source that does not say which days it has."""
+    last: dt.date | None = None
+    """Last day to read of such a source."""
+
+    def __post_init__(self) -> None:
+        """Refuse a name that cannot be that of a package, a table and a DAG.
+
+        Raises:
+            SpecError: a retry cannot help.
+        """
+        if not NAME_PATTERN.fullmatch(self.name) or keyword.iskeyword(self.name):
+            hint = "Use small letters, digits and underscores, beginning with a letter, at most 40: orders."
+            raise SpecError(f"{self.name[:60]!r} is not a name for a model.", hint)
+
+
+def refuse_to_ask(option: Option, reason: str, choices: Sequence[str]) -> str:
+    """Answer no question: for a run without a person.
+
+    Raises:
+        SpecError: names the option that answers the question. A retry cannot help.
+    """
+    listing = f" One of: {', '.join(choices[:20])}." if choices else ""
+    raise SpecError(f"{reason}", f"Give --{option.replace('_', '-')}.{listing}")

@@ -1,0 +1,36 @@
+"""A sample of a source whose columns and types are not known yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from pipelines.ingestion.sources.addresses import redact
+
+Kind = Literal["csv", "json", "parquet", "database", "api"]
+MAX_ROWS = 500_000
+"""Rows of a sample."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of the source, and how it is read. The columns of a CSV are texts."""
+
+    kind: Kind
+    url: str
+    """Address as the source takes it: for files with * and {date}."""
+    table: pa.Table
+    """The rows. Where the name of a file gives the day, they have a column `date`."""
+    has_files_by_day: bool = False
+    delimiter: str = ","
+    encoding: str = "utf-8"
+    has_final_newline: bool = True
+    is_complete: bool = True
+    """Whether the sample has all rows of the source."""
+
+    @property
+    def place(self) -> str:
+        """The source in a few words, without secrets."""
+        return redact(self.url)

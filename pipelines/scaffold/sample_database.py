@@ -1,0 +1,77 @@
+"""Read a sample of a database or of an HTTP API."""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from pipelines.errors import DataError, SpecError
+from pipelines.ingestion.sources.convert import Position, Zone, build_array
+from pipelines.ingestion.sources.database import sql_session
+from pipelines.scaffold.request import Ask, Request
+from pipelines.scaffold.sample import MAX_ROWS, Sample
+from pipelines.window import Days
+
+MAX_API_DAYS = 400
+"""Days of an API that a sample reads."""
+
+
+def read_database(request: Request, source: str, ask: Ask) -> Sample:
+    """Read the rows of a table or query.
+
+    Raises:
+        DataError: there is no such table. A retry cannot help.
+        SpecError: the URL cannot be used. A retry cannot help.
+        ServiceError: the database does not answer. A retry can help.
+    """
+    url = sql_session.parse_url(source, "")
+    place = sql_session.describe_url(url)
+    table = request.table if request.query else request.table or ask("table", f"{place}: no table is named.", ())
+    with sql_session.connect(url, place, request.timezone) as connection:
+        types = sql_session.find_types(connection, table, request.query, None, place)
+        selectable = sql_session.build_selectable(table, request.query, list(types))
+        statement = sa.select(*selectable.c).limit(MAX_ROWS)
+        rows = [row for batch in sql_session.stream_rows(connection, statement) for row in batch]
+    zone, position = Zone(request.timezone), Position(place)
+    columns = list(zip(*rows, strict=True)) or [()] * len(types)
+    arrays = {
+        name: build_array(list(values), kind, zone, name, position)
+        for (name, kind), values in zip(types.items(), columns, strict=True)
+    }
+    return Sample("database", source, pa.table(arrays), is_complete=len(rows) < MAX_ROWS)
+
+
+def read_api(request: Request, source: str) -> Sample:
+    """Read the days of an API whose address has {date}.
+
+    Raises:
+        SpecError: the address has no {date}, or the days to read are not given. A retry cannot help.
+        DataError: the API has no such page, or no list of rows. A retry cannot help.
+        ServiceError: the API does not answer. A retry can help.
+    """
+    from pipelines.ingestion.sources import HttpSource
+
+    if not request.first or not request.last:
+        raise SpecError("an HTTP API does not say which days it has.", "Give --first and --last, YYYY-MM-DD.")
+    api = HttpSource(source, rows=request.rows, timezone=request.timezone)
+    tables = []
+    for day in islice(Days(request.first, request.last), MAX_API_DAYS):
+        table = api.read(day).read_all()
+        if table.num_rows:
+            tables.append(table)
+    if not tables:
+        raise DataError(f"{source.partition('?')[0]} has no rows from {request.first} to {request.last}.")
+    rows = pa.concat_tables(tables, promote_options="permissive")
+    return Sample("api", source, rows, has_files_by_day=True)
+
+
+def find_url_variable(request: Request, url: str) -> str:
+    """Return the variable that holds the URL of a database with a password; empty for a URL without one."""
+    has_password = bool(sql_session.parse_url(url, "").password)
+    name = f"{request.name.upper()}_URL"
+    if has_password:
+        os.environ.setdefault(name, url)  # the source of this process reads it there
+    return name if has_password else ""

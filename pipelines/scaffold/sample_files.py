@@ -1,0 +1,176 @@
+"""Read a sample of files: their format, delimiter, encoding and days are found out."""
+
+from __future__ import annotations
+
+import csv as python_csv
+import datetime as dt
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.json as arrow_json
+import pyarrow.parquet as pq
+
+from pipelines.errors import DataError
+from pipelines.ingestion.sources.addresses import redact
+from pipelines.ingestion.sources.files.storage import list_files, open_file, translate_errors, unpack
+from pipelines.lake import PARTITION
+from pipelines.scaffold.sample import MAX_ROWS, Kind, Sample
+
+FORMATS: dict[str, Kind] = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+PACKED = (".gz", ".zst", ".zip")
+DAY_IN_NAME = ((re.compile(r"\d{4}-\d{2}-\d{2}"), "%Y-%m-%d"), (re.compile(r"(?<!\d)\d{8}(?!\d)"), "%Y%m%d"))
+"""How a day may be written in the name of a file."""
+MAX_BYTES = 100_000_000
+"""Bytes of CSV or JSON that a sample reads."""
+DELIMITERS = ",;\t|"
+
+
+def find_format(address: str) -> Kind | None:
+    """Return the format of the files by the end of their address; None where it is not that of a file."""
+    name = address.partition("?")[0].lower()
+    for suffix in PACKED:
+        name = name.removesuffix(suffix)
+    return FORMATS.get(Path(name).suffix) if "." in Path(name).name else None
+
+
+def read_files(source: str) -> Sample:
+    """Read a file, files that an address with * names, or the files of a folder.
+
+    Raises:
+        DataError: there is no file, or it cannot be read. A retry cannot help.
+    """
+    is_local = "://" not in source
+    path = Path(source).expanduser().resolve() if is_local else None
+    addresses = _list_folder(path) if path and path.is_dir() else list_files(str(path or source))
+    kind = find_format(addresses[0])
+    assert kind
+    days, pattern = _find_days(addresses)
+    url = pattern or _find_pattern(addresses, path)
+    tables, options, is_complete = [], dict[str, Any](), True
+    rows = 0
+    for address, day in zip(addresses, days, strict=True):
+        if rows >= MAX_ROWS:
+            is_complete = False
+            break
+        table, options, is_whole = _read_file(address, kind)
+        is_complete &= is_whole
+        rows += table.num_rows
+        if pattern and PARTITION not in table.column_names:
+            table = table.append_column(PARTITION, pa.array([day] * table.num_rows, pa.date32()))
+        tables.append(table)
+    try:
+        rows_of_all = pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise DataError(f"the files of {url} have different columns: {error}.", "Give files of one kind.") from None
+    return Sample(kind, url, rows_of_all, has_files_by_day=bool(pattern), is_complete=is_complete, **options)
+
+
+def _list_folder(folder: Path) -> list[str]:
+    paths = sorted(str(path) for path in folder.iterdir() if path.is_file() and find_format(path.name))
+    kinds = {find_format(path) for path in paths}
+    if len(kinds) != 1:
+        problem = "has no file" if not paths else f"has files of several formats ({', '.join(sorted(map(str, kinds)))})"
+        raise DataError(f"{folder} {problem}.", "Put files of one format there: CSV, JSON lines or Parquet.")
+    return paths
+
+
+def _find_days(addresses: Sequence[str]) -> tuple[list[dt.date | None], str]:
+    """Return the day in the name of each file, and the address with {date}; no days where a name has none."""
+    for pattern, format in DAY_IN_NAME:
+        matches = [pattern.search(Path(address).name) for address in addresses]
+        days = [_parse_day(match[0], format) if match else None for match in matches]
+        names = {
+            pattern.sub("{date}" if format == "%Y-%m-%d" else f"{{date:{format}}}", Path(address).name, count=1)
+            for address in addresses
+        }
+        if all(days) and len(names) == 1 and len(addresses) > 1:
+            folder = addresses[0].rpartition("/")[0]
+            return days, f"{folder}/{names.pop()}"
+    return [None] * len(addresses), ""
+
+
+def _parse_day(text: str, format: str) -> dt.date | None:
+    try:
+        return dt.datetime.strptime(text, format).replace(tzinfo=dt.UTC).date()
+    except ValueError:
+        return None
+
+
+def _find_pattern(addresses: Sequence[str], path: Path | None) -> str:
+    if len(addresses) == 1 or not path or not path.is_dir():
+        return str(path) if path and not path.is_dir() else addresses[0]
+    ends = {Path(address).name.partition(".")[2] for address in addresses}
+    if len(ends) > 1:
+        raise DataError(f"{path} has files with several endings: {', '.join(sorted(ends))}.", "Keep one.")
+    return f"{path}/*.{ends.pop()}"
+
+
+def _read_file(address: str, kind: Kind) -> tuple[pa.Table, dict[str, Any], bool]:
+    """Return the rows of a file, the options with which it is read, and whether it was read to its end."""
+    place = redact(address)
+    needs_seek = kind == "parquet" or address.lower().endswith(".zip")
+    with translate_errors(place), open_file(address, needs_seek) as file, unpack(file, address) as content:
+        if kind == "parquet":
+            return _read_parquet(content)
+        data = content.read(MAX_BYTES)
+        is_whole = not content.read(1)
+    if not data.strip():
+        raise DataError(f"{place} is empty.")
+    if not is_whole:
+        data = data[: data.rfind(b"\n") + 1]
+    try:
+        return (*(_read_csv(data) if kind == "csv" else _read_json(data)), is_whole)
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise DataError(f"{place}: {str(error)[:300]}.", "Is it a complete file with a header?") from None
+
+
+def _read_parquet(file: Any) -> tuple[pa.Table, dict[str, Any], bool]:
+    with pq.ParquetFile(file) as parquet:
+        batches, rows = [], 0
+        for batch in parquet.iter_batches():
+            batches.append(batch)
+            rows += batch.num_rows
+            if rows >= MAX_ROWS:
+                break
+        table = pa.Table.from_batches(batches, parquet.schema_arrow.remove_metadata())
+        return table, {}, rows >= parquet.metadata.num_rows
+
+
+def _read_csv(data: bytes) -> tuple[pa.Table, dict[str, Any]]:
+    encoding = _find_encoding(data)
+    text = data.decode(encoding)
+    header = text.lstrip("\ufeff\r\n").splitlines()[0]
+    delimiter = max(DELIMITERS, key=header.count)
+    names = next(python_csv.reader([header], delimiter=delimiter))
+    table = arrow_csv.read_csv(
+        io.BytesIO(text.lstrip("\ufeff\r\n").encode()),
+        parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+    )
+    return table, {"delimiter": delimiter, "encoding": encoding, "has_final_newline": data.endswith(b"\n")}
+
+
+def _find_encoding(data: bytes) -> str:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "utf-8"
+
+
+def _read_json(data: bytes) -> tuple[pa.Table, dict[str, Any]]:
+    data.decode("utf-8")
+    return arrow_json.read_json(io.BytesIO(data)), {}

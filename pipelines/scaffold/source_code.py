@@ -1,0 +1,149 @@
+"""Write the code of a source, and run it here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines.ingestion import sources
+from pipelines.ingestion.sources.layouts import Layout
+from pipelines.ingestion.sources.timestamps import Zone, to_utc
+from pipelines.lake import PARTITION
+from pipelines.scaffold.plan import Plan
+from pipelines.scaffold.sample_database import find_url_variable
+
+LINE_CHARS = 120
+"""Longest line of code."""
+
+
+def build_rows(plan: Plan) -> pa.Table:
+    """Return the rows of the sample in the types that the source gives them, sorted by day."""
+    arrays = dict[str, pa.Array]()
+    for name, kind in list_columns(plan).items():
+        if name == plan.label.name:
+            arrays[name] = plan.label.values
+        elif pa.types.is_timestamp(kind):
+            arrays[name] = to_utc(plan.columns[name].values, Zone(plan.request.timezone, "earliest"))
+        else:
+            arrays[name] = plan.columns[name].values.cast(kind)
+    return pa.table({**arrays, PARTITION: plan.days}).sort_by(PARTITION)
+
+
+def build_source(plan: Plan) -> Any:
+    """Build the source as its file describes it, in this process."""
+    names = {name: getattr(sources, name) for name in sources.__all__}
+    names |= {"COLUMNS": list_columns(plan), "URL": plan.sample.url}
+    return eval(describe_source(plan)["expression"], names)  # noqa: S307 - the expression is ours
+
+
+def describe_source(plan: Plan) -> dict[str, Any]:
+    """Return how the source is opened: as an expression, and as lines of code."""
+    sample, request = plan.sample, plan.request
+    kind = {"database": "SqlSource", "api": "HttpSource"}.get(sample.kind, "FileSource")
+    arguments = {"url": "URL", "columns": "COLUMNS"}
+    variable = f"{request.name.upper()}_SOURCE"
+    if kind == "FileSource":
+        arguments = {"url": "URL", "format": quote(sample.kind), "columns": "COLUMNS"}
+        arguments |= _list_file_arguments(plan)
+    if kind == "SqlSource":
+        variable = find_url_variable(request, sample.url)
+        arguments = _list_database_arguments(plan, variable)
+    if kind == "HttpSource" and request.rows:
+        arguments["rows"] = quote(request.rows)
+    if plan.time:
+        arguments["day"] = quote(plan.time)
+    if kind != "SqlSource":
+        arguments["extra"] = quote("ignore")
+    arguments["timezone"] = quote(request.timezone)
+    if kind == "FileSource" and plan.has_clock and request.timezone != "UTC":
+        arguments["day_timezone"] = quote(request.timezone)
+    expression = f"{kind}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
+    lines = "".join(f"        {name}={value},\n" for name, value in arguments.items())
+    opening, returns, imports = f"return {kind}(\n{lines}    )", kind, kind
+    if plan.label.texts:
+        true, false = map(quote, plan.label.texts)
+        parts = [quote(plan.label.name), f"true={true}", f"false={false}"]
+        expression = f"TrueFalse({', '.join([expression, *parts])})"
+        opening = f"source = {kind}(\n{lines}    )\n    return TrueFalse(\n"
+        opening += "".join(f"        {part},\n" for part in ["source", *parts]) + "    )"
+        returns, imports = "TrueFalse", f"{kind}, TrueFalse"
+    uses_url = "URL" in arguments.values()
+    return {
+        "expression": expression,
+        "opening": opening,
+        "returns": returns,
+        "imports": imports,
+        "variable": variable if uses_url else "",
+    }
+
+
+def list_columns(plan: Plan) -> dict[str, pa.DataType]:
+    """Return the columns that are read and their types, in the order of the source."""
+    used = {plan.time, plan.label.name, *plan.key, *plan.features, *plan.later} - {""}
+    columns = {}
+    for name in plan.sample.table.column_names:
+        if name not in used or name not in plan.columns:
+            continue
+        column = plan.columns[name]
+        columns[name] = plan.label.type if name == plan.label.name else column.type
+        if name in plan.key and name != plan.label.name and column.is_integer:
+            columns[name] = pa.int64()
+    return columns
+
+
+def _list_file_arguments(plan: Plan) -> dict[str, str]:
+    sample = plan.sample
+    arguments = dict[str, str]()
+    times = plan.columns[plan.time].time if plan.time else None
+    if times and times.formats:
+        arguments["time_formats"] = format_texts(times.formats)
+    if sample.kind != "csv":
+        return arguments
+    defaults = Layout()
+    if sample.delimiter != defaults.delimiter:
+        arguments["delimiter"] = quote(sample.delimiter)
+    if sample.encoding != defaults.encoding:
+        arguments["encoding"] = quote(sample.encoding)
+    if not sample.has_final_newline:
+        arguments["final_newline"] = "False"
+    used = list_columns(plan)
+    nulls = dict.fromkeys(text for name in used for text in plan.columns[name].nulls)
+    if nulls:
+        arguments["nulls"] = format_texts(["", *nulls])
+    return arguments
+
+
+def _list_database_arguments(plan: Plan, variable: str) -> dict[str, str]:
+    request = plan.request
+    what = {"query": quote(request.query)} if request.query else {"table": quote(request.table)}
+    where = {"url_env": quote(variable)} if variable else {"url": "URL"}
+    return {**what, **where, "columns": "COLUMNS", "order_by": format_texts(list(plan.key) or [plan.time])}
+
+
+def assign(name: str, literal: str) -> str:
+    """Write an assignment as `ruff format` does: a literal that fits on a line of its own gets parentheses."""
+    if len(name) + 3 + len(literal) <= LINE_CHARS or len(literal) + 4 > LINE_CHARS:
+        return f"{name} = {literal}"
+    return f"{name} = (\n    {literal}\n)"
+
+
+def list_items(beginning: str, items: Sequence[str], indent: int) -> str:
+    """Write texts as a tuple after `beginning`: on one line where they fit, else one on each line."""
+    line = f"{' ' * indent}{beginning}{format_texts(items)}"
+    if len(line) < LINE_CHARS:
+        return line
+    space = " " * (indent + 4)
+    return f"{' ' * indent}{beginning}(\n" + "".join(f"{space}{quote(item)},\n" for item in items) + " " * indent + ")"
+
+
+def quote(text: str) -> str:
+    """Write a text as a literal of Python, in double quotes."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def format_texts(texts: Sequence[str]) -> str:
+    """Write texts as a tuple of Python."""
+    return f"({', '.join(map(quote, texts))}{',' if len(texts) == 1 else ''})"

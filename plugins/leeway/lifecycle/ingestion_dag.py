@@ -1,0 +1,79 @@
+"""The DAG that ingests, validates and publishes the days of a dataset."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Literal
+
+from airflow.sdk import DAG, Asset, CronPartitionTimetable, Param
+
+from leeway.default_args import build_default_args
+from leeway.operators.ingest import HOUR, MONTH, PARTITION, IngestOperator
+from leeway.operators.validate import ValidateOperator
+
+DOC = """
+### Ingest, validate and publish a day of {dataset}
+
+`ingest` reads the rows of the run's day. `validate` checks the day against `expectations/{dataset}.json` and publishes
+it. After a critical failure the day is not published: its rows stay in `{dataset}_raw`, and the task's button
+*Data docs* (tab Details) opens the results.
+
+* **Backfill**: any range of days. They run in parallel. A second run of a day changes nothing if the source is equal.
+* **Late data**: if the source of a day changed, run the day again. If its rows changed, it is published again, and
+the asset `{dataset}` gets an event with the numbers of added, removed and changed rows.
+* **A day was refused**: correct the source, then clear the run.
+* **A day has fewer rows than before, or ends early**: it is refused, since its file may have been cut. If the day is
+complete, run the day again with the param `allow_shrink`.
+"""
+KEYS = {"hour": ("%Y-%m-%dT%H", HOUR), "day": ("%Y-%m-%d", PARTITION), "month": ("%Y-%m", MONTH)}
+"""Unit of the partitions to the form of a run's partition key, and to the template of the operators' partition."""
+
+
+def create_ingestion_dag(
+    *,
+    dataset: str,
+    start: dt.datetime,
+    end: dt.datetime | None = None,
+    schedule: str,
+    partition: Literal["hour", "day", "month"] = "day",
+) -> DAG:
+    """Create the DAG DATASET_ingest, whose asset DATASET gets an event for each published partition.
+
+    Args:
+        dataset: name of the dataset.
+        start: first day.
+        end: last day; None: without end.
+        schedule: cron expression, in UTC, of the time at which the rows of the day before are complete.
+        partition: unit of the dataset's partitions. A scheduled run ingests the hour or the month that just ended.
+    """
+    key_format, template = KEYS[partition]
+    run_offset = None if partition == "day" else -1
+    with DAG(
+        dag_id=f"{dataset}_ingest",
+        doc_md=DOC.format(dataset=dataset),
+        description=f"Ingests, validates and publishes a day of {dataset}.",
+        schedule=CronPartitionTimetable(schedule, timezone="UTC", run_offset=run_offset, key_format=key_format),
+        start_date=start,
+        end_date=end,
+        catchup=False,
+        max_active_runs=8,
+        tags=["leeway", dataset, "data"],
+        params={
+            "allow_shrink": Param(
+                None,
+                type=["null", "boolean"],
+                description="Publish days that shrink or end early. Null: params.yaml decides.",
+            )
+        },
+        default_args=build_default_args("data"),
+    ) as dag:
+        ingest = IngestOperator(task_id="ingest", dataset=dataset, partition=template)
+        validate = ValidateOperator(
+            task_id="validate",
+            dataset=dataset,
+            partition=template,
+            allow_shrink="{{ params.allow_shrink }}",
+            asset=Asset(name=dataset, uri=f"x-leeway://lake/{dataset}"),
+        )
+        ingest >> validate
+    return dag

@@ -1,0 +1,79 @@
+"""The DAG that decides whether the data that the champion scored have drifted, and starts a retraining if so."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from airflow.sdk import DAG, Asset, CronTriggerTimetable, Param
+
+from leeway.default_args import build_default_args
+from leeway.operators.drift import DriftSensor
+
+DOC = """
+### Detect drift, each day
+
+`drift` waits for the profiles that `{model}_score` writes. It adds the profiles of the window that ends with the run's
+day, compares the sum with the reference of that day's champion, and decides by `params.yaml`, section `drift`. On drift
+that requests a training (`retrain_on`), the asset `{model}_drift` gets an event with the `as_of` of the retraining, the
+reason and the drifted columns. The event starts `{model}_train`. Otherwise the task is skipped. The task's button
+*Drift* (tab Details) and the lake's table `drift_results` show the findings.
+
+* **Without drift** it requests a training, too, where the last one is older than `max_age_days` (params.yaml, guard).
+* **Paused** at first, like `{model}_score`: without profiles each run would wait six hours for them, and fail.
+* **By hand**: trigger the DAG with a day. Such a run may retrain, unlike a backfill.
+* **Backfill**: any range of days that were scored. It decides as the daily runs would have. It retrains only with the
+param `retrain_in_backfill`, or if params.yaml allows it.
+* **Drift lasts** until the data are like the reference again, or there is a new champion. Until then, each day emits an
+event. The guard of `{model}_train` limits the trainings.
+* **Profiles are missing** after six hours: the run fails, and its error names the days.
+"""
+
+PARAMS = {
+    "partition": Param(
+        None, type=["null", "string"], format="date", description="Last day of the window. Null: the run's day."
+    ),
+    "retrain_in_backfill": Param(
+        None,
+        type=["null", "boolean"],
+        description="Whether drift in a backfill retrains. Null: params.yaml decides.",
+    ),
+}
+
+
+def create_monitoring_dag(
+    *, model: str, dataset: str, start: dt.datetime, end: dt.datetime | None, schedule: str
+) -> DAG:
+    """Create the DAG MODEL_monitor. Its event of the asset MODEL_drift starts MODEL_train.
+
+    Args:
+        model: registered model.
+        dataset: dataset of the model.
+        start: first day.
+        end: last day; None: without end.
+        schedule: cron expression, in UTC, of the decisions.
+    """
+    with DAG(
+        dag_id=f"{model}_monitor",
+        doc_md=DOC.format(model=model),
+        description=f"Decides whether the data that the champion of {model} scored have drifted, and retrains if so.",
+        # Not a partition timetable: MODEL_train is a DAG without partitions. An event of a run with a partition key
+        # would not start it.
+        schedule=CronTriggerTimetable(schedule, timezone="UTC"),
+        start_date=start,
+        end_date=end,
+        catchup=False,
+        is_paused_upon_creation=True,
+        max_active_runs=4,
+        tags=["leeway", model, "drift"],
+        params=PARAMS,
+        default_args=build_default_args("ml"),
+    ) as dag:
+        DriftSensor(
+            task_id="drift",
+            dataset=dataset,
+            model_name=model,
+            partition="{{ params.partition or ds | default('') }}",
+            asset=Asset(name=f"{model}_drift", uri=f"x-leeway://drift/{model}"),
+            retrain_in_backfill="{{ params.retrain_in_backfill }}",
+        )
+    return dag

@@ -1,0 +1,60 @@
+"""The DAG that scores a published day with the champion, and joins its labels when they are known."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from airflow.sdk import DAG, Asset, IdentityMapper, PartitionedAssetTimetable
+
+from leeway.default_args import build_default_args
+from leeway.operators.batch_score import BatchScoreOperator
+from leeway.operators.outcomes import OutcomesOperator
+from leeway.operators.profile import ProfileOperator
+
+DOC = """
+### Score a published day
+
+Each event of the asset `{dataset}` starts a run: there is one when a day is published, and one each time it is
+published again. `score` builds the day's features as `preprocess` does, and writes the champion's predictions to the
+table `{dataset}_predictions`. `outcomes` joins the known labels to them, and writes the result to `{dataset}_outcomes`.
+`profile` counts the day's values by bins, and writes the counts to `profiles` for drift detection.
+
+* **Paused** at first: unpause it when there is a champion. Until then each run would be skipped.
+* **No champion that was trained as of the day or before**: `score` is skipped, and its log says so.
+* **A day of more than a million rows** is scored by SageMaker Batch Transform, with the same predictions.
+* **Labels** come a day later, when the day is published again: that run leaves the predictions as they are, and joins
+the labels to them.
+* **Days that were published before there was a champion, or while this DAG was paused**: trigger this DAG with the
+day as logical date, or run `python -m pipelines score --model-name {model}`. A schedule on assets has no backfill.
+"""
+
+
+def create_scoring_dag(*, model: str, dataset: str, start: dt.datetime) -> DAG:
+    """Create the DAG MODEL_score, which an event of the asset DATASET starts: a day was published.
+
+    Args:
+        model: registered model.
+        dataset: dataset of the model.
+        start: first day.
+    """
+    with DAG(
+        dag_id=f"{model}_score",
+        doc_md=DOC.format(model=model, dataset=dataset),
+        description=f"Scores a published day of {dataset} with the champion of {model}.",
+        schedule=PartitionedAssetTimetable(
+            assets=Asset(name=dataset, uri=f"x-leeway://lake/{dataset}"), default_partition_mapper=IdentityMapper()
+        ),
+        start_date=start,
+        catchup=False,
+        is_paused_upon_creation=True,  # without a model, each published day would start a run that does nothing
+        max_active_runs=4,
+        tags=["leeway", model, "scoring"],
+        default_args=build_default_args("ml"),
+    ) as dag:
+        score = BatchScoreOperator(task_id="score", dataset=dataset, model_name=model)
+        outcomes = OutcomesOperator(task_id="outcomes", dataset=dataset, model_name=model)
+        profile = ProfileOperator(
+            task_id="profile", model_name=model, version=score.output["version"], rows=score.output["rows"]
+        )
+        score >> [outcomes, profile]
+    return dag

@@ -1,0 +1,133 @@
+"""The DAG that trains a model, judges the candidate, and promotes it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, CronTriggerTimetable, Param, chain
+
+from leeway.default_args import build_default_args
+from leeway.operators.approval import PromotionApprovalOperator
+from leeway.operators.dvc_repro import DvcReproOperator
+from leeway.operators.evaluate import EvaluateOperator
+from leeway.operators.gate import GateOperator
+from leeway.operators.guard import GuardOperator
+from leeway.operators.promote import PromoteOperator
+from leeway.operators.record_outcome import RecordOutcomeOperator
+from leeway.operators.spot_training import SpotTrainingOperator
+
+DOC = """
+### Train, evaluate, judge and promote a model, as of a day
+
+A training as of day D sees only rows whose label was known before D, so a backfill over months is a walk-forward
+backtest.
+
+1. `guard` decides whether the training may start. It holds back trainings that drift starts too often.
+2. `preprocess` pins the window and builds its features with DVC.
+3. `train` runs on SageMaker managed spot (drydock on a laptop).
+4. `evaluate` measures the model on the holdout and registers it as a candidate.
+5. `gate` judges the candidate. If it does not pass, the tasks after it are skipped, unless a person has to decide.
+6. `approve` asks a person, if `params.yaml` says so.
+7. `promote` makes the candidate the champion. `record_outcome` records how the training ended, even if a task failed.
+
+**What starts a run**
+
+* A person: trigger the DAG with `as_of`.
+* Drift: an event of the asset `{model}_drift` with `extra={{"as_of": ..., "reason": ..., "drifted_columns": [...]}}`.
+* The calendar: the first day of each month, if the last training is as old as `max_age_days` (params.yaml, guard).
+* A backfill: it promotes nothing unless `promote_in_backfill` is set. Use `--max-active-runs 1` to keep the order.
+"""
+
+
+def create_training_dag(
+    *,
+    model: str,
+    dataset: str,
+    start: dt.datetime,
+    end: dt.datetime | None,
+    schedule: str,
+    training: Mapping[str, Any],
+) -> DAG:
+    """Create the DAG MODEL_train, which the calendar, a person, or an event of the asset MODEL_drift starts.
+
+    Args:
+        model: registered model.
+        dataset: dataset of the model.
+        start: first day of the schedule.
+        end: last day of the schedule; None: without end.
+        schedule: cron expression, in UTC, of the trainings that the calendar starts.
+        training: arguments of SpotTrainingOperator, such as instance_type and max_run_s.
+    """
+    with _create_empty_dag(model, start, end, schedule) as dag:
+        guard = GuardOperator(task_id="guard", dataset=dataset, model_name=model)
+        preprocess = DvcReproOperator(
+            task_id="preprocess",
+            model_name=model,
+            targets=["preprocess"],
+            refresh=["snapshot"],
+            overrides={"snapshot": {"missing": "fail"}},
+            window=guard.output["window"],
+        )
+        workspace = preprocess.output["workspace"]
+        train = SpotTrainingOperator(
+            task_id="train",
+            channels={name: f"{workspace}/data/features/{name}" for name in ("train", "validation")},
+            code=workspace,
+            model=model,
+            **training,
+        )
+        _judge_and_promote(model, dataset, guard, preprocess, train)
+    return dag
+
+
+def _judge_and_promote(
+    model: str, dataset: str, guard: GuardOperator, preprocess: DvcReproOperator, train: SpotTrainingOperator
+) -> None:
+    """Add the tasks after the training to the DAG, and the arrows between all tasks."""
+    workspace = preprocess.output["workspace"]
+    evaluate = EvaluateOperator(
+        task_id="evaluate", dataset=dataset, workspace=workspace, training=train.output, register_as=model
+    )
+    version = evaluate.output["version"]
+    gate = GateOperator(task_id="gate", dataset=dataset, workspace=workspace, model_name=model, version=version)
+    approve = PromotionApprovalOperator(task_id="approve", verdict=gate.output)
+    promote = PromoteOperator(
+        task_id="promote",
+        model_name=model,
+        version=version,
+        verdict=gate.output["verdict"],
+        promote_in_backfill="{{ params.promote_in_backfill }}",
+    )
+    record_outcome = RecordOutcomeOperator(
+        task_id="record_outcome", model_name=model, version=gate.output["version"]
+    ).as_teardown(setups=guard)
+    chain(guard, preprocess, train, evaluate, gate, approve, promote, record_outcome)
+
+
+def _create_empty_dag(model: str, start: dt.datetime, end: dt.datetime | None, schedule: str) -> DAG:
+    return DAG(
+        dag_id=f"{model}_train",
+        doc_md=DOC.format(model=model),
+        description=f"Trains, evaluates, judges and promotes the model {model} as of a day.",
+        schedule=AssetOrTimeSchedule(
+            timetable=CronTriggerTimetable(schedule, timezone="UTC"),
+            assets=Asset(name=f"{model}_drift", uri=f"x-leeway://drift/{model}"),
+        ),
+        start_date=start,
+        end_date=end,
+        catchup=False,
+        max_active_runs=2,
+        tags=["leeway", model, "training"],
+        params={
+            "as_of": Param(
+                None,
+                type=["null", "string"],
+                format="date",
+                description="Moment of the training. Null: as_of of the drift event, or else the run's logical date.",
+            ),
+            "promote_in_backfill": Param(None, type=["null", "boolean"], description="Null: params.yaml decides."),
+        },
+        default_args=build_default_args("ml", retries=2, execution_timeout=dt.timedelta(hours=1)),
+    )

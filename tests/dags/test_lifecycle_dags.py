@@ -1,0 +1,110 @@
+"""Test the DAGs that one call creates for a model."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pendulum
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.timetables.base import TimeRestriction
+from airflow.timetables.trigger import CronPartitionTimetable
+
+
+def create_timetable(schedule: Any) -> CronPartitionTimetable:
+    """Create the scheduler's timetable from that of a DAG's file."""
+    from airflow.serialization.decoders import decode_timetable
+    from airflow.serialization.encoders import encode_timetable
+
+    return decode_timetable(encode_timetable(schedule))
+
+
+START = """
+import datetime as dt
+from leeway.lifecycle import lifecycle_dags
+start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+"""
+KINDS = ("train", "score", "monitor", "rollback")
+
+
+@pytest.fixture
+def load_dags(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
+) -> Callable[..., DagBag]:
+    """Return the function that loads a file of DAGs in a project with the models `late` and `delay`."""
+    for model, text in {
+        "late": "snapshot: {dataset: trains}\n",
+        "delay": "snapshot: {dataset: trains}\n",
+        "new": "",
+    }.items():
+        (tmp_path / "models" / model).mkdir(parents=True)
+        (tmp_path / "models" / model / "params.yaml").write_text(text)
+    monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
+    fresh_settings()
+
+    def load(*calls: str) -> DagBag:
+        (tmp_path / "dags").mkdir()
+        # Airflow skips files in which the word airflow does not occur.
+        (tmp_path / "dags" / "all.py").write_text(f"# for airflow\n{START}" + "\n".join(calls))
+        return DagBag(str(tmp_path / "dags"))
+
+    return load
+
+
+def test_two_models_of_a_dataset_share_the_dag_of_its_days(load_dags: Callable[..., DagBag]) -> None:
+    bag = load_dags(
+        'lifecycle_dags(model="late", start=start, max_run_s=60)',
+        'lifecycle_dags(model="delay", start=start, with_ingestion=False, train_schedule="0 0 * * 1")',
+    )
+    assert bag.import_errors == {}
+    assert set(bag.dags) == {"trains_ingest", *(f"{model}_{kind}" for model in ("late", "delay") for kind in KINDS)}
+    train = bag.dags["late_train"].get_task("train")
+    assert (train.model, train.max_run_s, train.max_wait_s) == ("late", 60, 7_200)
+    for model in ("late", "delay"):
+        names = {getattr(task, "model_name", model) for kind in KINDS for task in bag.dags[f"{model}_{kind}"].tasks}
+        assert names == {model}
+        assert (
+            bag.dags[f"{model}_monitor"].get_task("drift").asset == bag.dags[f"{model}_train"].schedule.asset_condition
+        )
+        assert bag.dags[f"{model}_score"].schedule.asset_condition.name == "trains"
+
+
+def test_the_runs_of_an_hourly_or_monthly_dataset_have_keys_of_its_unit(load_dags: Callable[..., DagBag]) -> None:
+    bag = load_dags(
+        "from leeway.lifecycle import create_ingestion_dag",
+        'create_ingestion_dag(dataset="calls", start=start, schedule="0 * * * *", partition="hour")',
+        'create_ingestion_dag(dataset="bills", start=start, schedule="0 0 1 * *", partition="month")',
+    )
+    assert bag.import_errors == {}
+    for dag_id, (key, by_hand) in {
+        "calls_ingest": ("2026-01-31T23", "2026-02-01T07"),
+        "bills_ingest": ("2026-01", "2026-02"),
+    }.items():
+        dag = bag.dags[dag_id]
+        info = create_timetable(dag.schedule).next_dagrun_info_v2(
+            last_dagrun_info=None, restriction=TimeRestriction(pendulum.datetime(2026, 2, 1), None, catchup=True)
+        )
+        assert info
+        assert info.partition_key == key
+        for task_id in ("ingest", "validate"):
+            template = jinja2.Template(dag.get_task(task_id).partition)
+            assert template.render(partition_key=key) == key
+            assert template.render(partition_key=None, ds="2026-02-01", ts="2026-02-01T07:00:00+00:00") == by_hand
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        ("lat", "there is no model 'lat'.*The models are delay, late, new"),
+        ("new", "the parameters of model new name no dataset"),
+    ],
+)
+def test_a_model_without_parameters_or_dataset_is_one_line(
+    load_dags: Callable[..., DagBag], model: str, text: str
+) -> None:
+    bag = load_dags(f'lifecycle_dags(model="{model}", start=start)')
+    (error,) = bag.import_errors.values()
+    assert bag.dags == {}
+    assert re.search(text, error.replace("\n", " "))

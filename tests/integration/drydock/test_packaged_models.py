@@ -1,0 +1,115 @@
+"""Test transform jobs with real packages of models of several classes and of quantiles: rows in, scores out."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost as xgb
+
+from pipelines.container.inference import LINES
+from pipelines.datasets.flights import DATASET
+from pipelines.defaults.model import Model, Schema
+from pipelines.registry.candidate import Candidate
+from pipelines.registry.packaging import log_package
+from pipelines.scoring import batch
+
+FEATURES = {"distance": "number", "origin": "category"}
+ROLE = "arn:aws:iam::123456789012:role/drydock"
+ROWS = 500
+
+
+def train(task: str) -> tuple[Model, pd.DataFrame]:
+    """Train a small model of the task; return it with its rows."""
+    random = np.random.default_rng(3)
+    distance, origin = random.uniform(100, 2_500, ROWS), random.choice(["EWR", "JFK", "LGA"], ROWS)
+    noise = random.normal(0.0, 10.0, ROWS)
+    frame = pd.DataFrame({"distance": distance, "origin": origin})
+    delay = distance / 100 + np.where(origin == "EWR", 10, 0) + noise
+    frame["label"] = (
+        delay if task == "regression" else np.where(delay > 25, "late", np.where(delay < 12, "early", "on"))
+    )
+    quantiles = [0.1, 0.5, 0.9] if task == "regression" else []
+    schema = Schema.fit(frame, {"features": FEATURES, "label": "label", "task": task}, quantiles)
+    objectives: dict[str, dict[str, Any]] = {
+        "multiclass": {"objective": "multi:softprob", "num_class": 3},
+        "regression": {"objective": "reg:quantileerror", "quantile_alpha": quantiles},
+    }
+    booster = xgb.train({**objectives[task], "max_depth": 3, "nthread": 1}, schema.to_matrix(frame), 10)
+    return Model(booster, schema), frame.drop(columns="label")
+
+
+def package_model(model: Model, rows: pd.DataFrame, task: Any, folder: Path) -> Path:
+    """Package the model as `evaluate` does; return the folder of the package."""
+    model.save(folder / "model")
+    candidate = Candidate(
+        dataset=replace(DATASET, task=task, features=FEATURES),
+        folder=folder / "model",
+        model_digest="",
+        tags={},
+        digest="",
+        training_job="",
+        metrics={},
+        artifacts={},
+        provenance={},
+        example=rows.head(3),
+    )
+    with mlflow.start_run():
+        uri = log_package(candidate)
+    return Path(mlflow.artifacts.download_artifacts(uri, dst_path=str(folder / "package")))
+
+
+@pytest.mark.parametrize(
+    ("task", "names"), [("multiclass", ["early", "late", "on"]), ("regression", ["0.1", "0.5", "0.9"])]
+)
+def test_a_transform_job_returns_a_list_for_each_row(
+    drydock: Any, with_mlflow: str, tmp_path: Path, task: str, names: list[str]
+) -> None:
+    model, rows = train(task)
+    rows.loc[3, "distance"] = np.nan
+    package = package_model(model, rows, task, tmp_path)
+    features = batch.list_features(package)
+    assert batch.list_score_classes(package) == names
+    batch.pack_model(package, tmp_path / "model.tar.gz")
+    request = batch.write_request([rows], features, tmp_path / "rows")
+    job = f"packaged-{task}"
+    for path in (tmp_path / "rows").iterdir():
+        drydock.put(f"in/{job}/{path.name}", path.read_bytes())
+    container = {
+        "Image": "image",
+        "ModelDataUrl": drydock.put(f"models/{job}/model.tar.gz", (tmp_path / "model.tar.gz").read_bytes()),
+    }
+    client = drydock.client("sagemaker")
+    client.create_model(ModelName=job, PrimaryContainer=container, ExecutionRoleArn=ROLE)
+    source = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": f"s3://bucket/in/{job}/"}}
+    client.create_transform_job(
+        TransformJobName=job,
+        ModelName=job,
+        TransformInput={"DataSource": source, "ContentType": LINES, "SplitType": "Line"},
+        TransformOutput={"S3OutputPath": f"s3://bucket/out/{job}", "Accept": LINES, "AssembleWith": "Line"},
+        TransformResources={"InstanceType": "ml.m5.large", "InstanceCount": 1},
+    )
+
+    def find_ended() -> dict[str, Any] | None:
+        description = client.describe_transform_job(TransformJobName=job)
+        return description if description["TransformJobStatus"] in ("Completed", "Failed", "Stopped") else None
+
+    description = drydock.wait_until(f"the end of {job}", find_ended)
+    assert description["TransformJobStatus"] == "Completed", description.get("FailureReason")
+    (tmp_path / "out").mkdir()
+    for key in drydock.list_keys(f"out/{job}/"):
+        (tmp_path / "out" / Path(key).name).write_bytes(drydock.get(f"s3://bucket/{key}"))
+    response = batch.Response(tmp_path / "out", request, features, batch.list_score_classes(package))
+    scores = response(rows)
+    response.check_rows()
+    expected = model.score(rows)
+    assert isinstance(expected, pd.DataFrame) and list(scores.columns) == list(expected.columns) == names
+    assert np.array_equal(scores.to_numpy(), expected.to_numpy(dtype=float)), "to the last bit"
+    # Negative control: the response belongs to these rows and no others.
+    other = batch.Response(tmp_path / "out", request, features, names)
+    other(rows.assign(distance=1.0))
+    with pytest.raises(Exception, match="published again while the job ran"):
+        other.check_rows()

@@ -1,0 +1,102 @@
+"""Test what the tests of a project call: each check has a dataset that passes, and one that fails."""
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import ibis
+import pyarrow as pa
+import pytest
+
+from pipelines.dataset import Dataset
+from pipelines.dataset_checks import engines, interruption, leaks, policies
+from pipelines.datasets.flights import DATASET
+from pipelines.datasets.flights import features as flights_features
+
+
+@pytest.fixture(scope="module")
+def rows(day_rows: Callable[[str], pa.Table]) -> pa.Table:
+    return pa.concat_tables([day_rows("2013-01-01"), day_rows("2013-01-02")])
+
+
+def use_delay(rows: ibis.Table) -> ibis.Table:
+    return flights_features.features(rows).mutate(distance=rows.dep_delay)
+
+
+def test_a_leak_is_found(rows: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert leaks.find_leaks(DATASET, rows) == []
+    assert leaks.find_leaks(*leaks.add_leak(DATASET, rows)) == [
+        "leak alone tells the label: 1.000, at most 0.99 is plausible"
+    ]
+    assert leaks.find_leaks(*leaks.add_leak(DATASET, rows), known=["leak"]) == []
+    monkeypatch.setattr("pipelines.dataset.Dataset.load_feature_function", lambda self: use_delay)
+    dataset = replace(DATASET, later_known=[name for name in DATASET.later_known if name != "dep_delay"])
+    assert leaks.find_leaks(dataset, rows) == [], "a known delay is no leak, and does not tell the label alone"
+
+
+def test_a_feature_of_a_column_that_is_known_later_is_refused(rows: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.dataset.Dataset.load_feature_function", lambda self: use_delay)
+    lines = leaks.find_leaks(DATASET, rows)
+    assert lines == ["the features cannot be built without the columns of later_known: dep_delay"]
+
+
+def use_chance(rows: ibis.Table) -> ibis.Table:
+    return flights_features.features(rows).mutate(plane_seats=ibis.random())
+
+
+@pytest.mark.spark
+def test_different_features_of_the_engines_are_found(
+    java: None, home: Path, rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert engines.find_differences(DATASET, rows, tmp_path / "equal") == []
+    monkeypatch.setattr("pipelines.dataset.Dataset.load_feature_function", lambda self: use_chance)
+    lines = engines.find_differences(DATASET, rows, tmp_path / "different")
+    assert lines == ["DuckDB and Spark give different values of plane_seats"]
+
+
+DEAF_SCRIPT = """
+import time
+for number in range(1_000):
+    print(number)
+    time.sleep(0.01)
+"""
+
+
+def test_a_training_that_does_not_survive_an_interruption_is_found(
+    home: Path, rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert interruption.find_problem(DATASET, rows, tmp_path / "good") == ""
+    (tmp_path / "training.py").write_text(DEAF_SCRIPT.replace("1_000", "20"))
+    monkeypatch.setattr(Dataset, "find_file", lambda self, name: tmp_path / name)
+    problem = interruption.find_problem(DATASET, rows, tmp_path / "bad")
+    assert problem == "after SIGTERM, the script ended with exit code -15, not 143"
+
+
+SECTIONS: dict[str, dict[str, Any]] = {
+    "snapshot": {"holdout_days": 14, "min_train_days": 14},
+    "gate": {"policy": {"min_rows": 200, "group_by": "date", "min_groups": 10}},
+    "drift": {"window_days": 14, "policy": {"min_rows": 200}},
+}
+
+
+@pytest.mark.parametrize(
+    ("days", "rows_per_day", "problems"),
+    [
+        (60, 50, []),
+        (60, 5, ["gate: min_rows 200", "drift: min_rows 200"]),
+        (20, 50, ["snapshot: the shortest window has 29 days, and 20 are published"]),
+    ],
+)
+def test_policies_that_the_data_cannot_meet_are_named(days: int, rows_per_day: int, problems: list[str]) -> None:
+    rows_by_day = {dt.date(2026, 1, 1) + dt.timedelta(number): rows_per_day for number in range(days)}
+    lines = policies.find_problems(SECTIONS, rows_by_day)
+    assert [line[: len(problem)] for line, problem in zip(lines, problems, strict=True)] == problems
+
+
+def test_days_without_rows_count_for_the_groups() -> None:
+    rows_by_day = {dt.date(2026, 1, 1) + dt.timedelta(7 * number): 500 for number in range(20)}
+    assert policies.find_problems(SECTIONS, rows_by_day) == [
+        "gate: min_groups 10, and a holdout has about 2 days with rows"
+    ]

@@ -1,0 +1,319 @@
+"""Test `python -m pipelines new`: what it infers, what it writes, what it asks for, and what it refuses."""
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from pipelines import params
+from pipelines.errors import DataError, SpecError
+from pipelines.scaffold import source_code
+from pipelines.scaffold.creation import Creation, create
+from pipelines.scaffold.request import Request, refuse_to_ask
+from tests.tools import orders_file
+
+LABEL = {"label": "returned"}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def make(home: Path, project: Path, tmp_path: Path) -> Callable[..., Creation]:
+    """Return the function that makes the model `orders` of a table, in the folder `project`."""
+
+    def make_model(table: pd.DataFrame, name: str = "orders", **options: Any) -> Creation:
+        path = tmp_path / f"{name}.csv"
+        table.to_csv(path, index=False)
+        return create(Request(name, str(path), **{**LABEL, **options}), project, refuse_to_ask)
+
+    return make_model
+
+
+def list_files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and ".git/" not in str(path)}
+
+
+@pytest.fixture(scope="module")
+def orders() -> pd.DataFrame:
+    return orders_file.make_orders()
+
+
+def test_a_project_and_two_models_are_made_and_pass_the_style_check(
+    make: Callable[..., Creation], project: Path, orders: pd.DataFrame
+) -> None:
+    creation = make(orders)
+    plan = creation.plan
+    assert (plan.time, list(plan.key), plan.label.task) == ("sold_at", ["order_no"], "binary")
+    assert dict(plan.features) == {"store": "category", "depot": "category", "km": "number", "wait_min": "number"}
+    assert list(plan.later) == ["overdue_min"], "it tells the label"
+    assert plan.label.texts == ("yes", "no")
+    assert list_files(project) == set(creation.files)
+    assert (project / ".git").is_dir()
+    make(orders, "parcels", task="regression", label="wait_min", known=["overdue_min"])
+    assert yaml.safe_load((project / "dvc.yaml").read_text())["vars"] == [{"models": ["orders", "parcels"]}]
+    for command in ("check", "format --check"):
+        style = subprocess.run(
+            [sys.executable, "-m", "ruff", *command.split(), "."], cwd=project, capture_output=True, text=True
+        )
+        assert style.returncode == 0, style.stdout
+    for path in (project / "models").glob("*/params.yaml"):
+        for step, section in yaml.safe_load(path.read_text()).items():
+            params.load_spec_class(step).check(section, str(path))
+
+
+def test_the_drafted_expectations_say_that_they_are_of_less_than_a_year(
+    make: Callable[..., Creation], project: Path, orders: pd.DataFrame
+) -> None:
+    make(orders)
+    suite = json.loads((project / "expectations/orders.json").read_text())
+    assert "45 days, less than a year" in suite["meta"]["about"]
+    assert {rule["type"] for rule in suite["expectations"] if rule["severity"] == "critical"} == {
+        "expect_table_columns_to_match_set",
+        "expect_column_values_to_not_be_null",
+        "expect_column_values_to_be_unique",
+    }
+
+
+def test_dates_in_two_formats(make: Callable[..., Creation], orders: pd.DataFrame) -> None:
+    plan = make(orders_file.write_dates_in_two_formats(orders)).plan
+    assert plan.columns["sold_at"].time and plan.columns["sold_at"].time.formats == ["%d.%m.%Y"]
+    assert [str(day) for day in plan.days] == list(orders["sold_at"].str[:10])
+    assert not plan.has_clock
+    day = plan.days[0].as_py()
+    assert source_code.build_source(plan).read(day).read_all().num_rows == 60
+
+
+def test_a_label_with_missing_values(make: Callable[..., Creation], orders: pd.DataFrame) -> None:
+    missing = int(orders["returned"].isna().sum())
+    creation = make(orders)
+    assert creation.plan.label.values.null_count == missing > 20
+    assert creation.sizes.rows == len(orders) - missing
+
+
+def test_60_columns_with_ids_constants_and_free_text(
+    make: Callable[..., Creation], project: Path, orders: pd.DataFrame
+) -> None:
+    plan = make(orders_file.add_columns(orders)).plan
+    expected = {
+        "uid_": "an id",
+        "const_": "it has one value",
+        "empty_": "it is empty",
+        "note_": "free text",
+        "day_": "another time",
+    }
+    for prefix, reason in expected.items():
+        assert {plan.dropped.get(name) for name in plan.columns if name.startswith(prefix)} == {reason}, prefix
+    kinds = {name.split("_")[0]: kind for name, kind in plan.features.items()}
+    assert (kinds["flag"], kinds["measure"], kinds["code"]) == ("number", "number", "category")
+    assert len(plan.features) == 4 + 6 + 12 + 10
+    source = (project / "datasets/orders/source.py").read_text()
+    assert 'nulls=("", "NA")' in source and "uid_0: an id" in source
+
+
+def write_parquet_days(orders: pd.DataFrame, folder: Path) -> str:
+    for day, rows in orders.groupby(orders["sold_at"].str[:10]):
+        rows.drop(columns="sold_at").to_parquet(folder / f"sales-{day}.parquet")
+    return str(folder)
+
+
+def write_database(orders: pd.DataFrame, folder: Path) -> str:
+    with closing(sqlite3.connect(folder / "shop.db")) as database:
+        columns = "order_no INTEGER PRIMARY KEY, sold_at TIMESTAMP, store TEXT, depot TEXT, km INTEGER, wait_min REAL"
+        columns += ", overdue_min REAL, returned TEXT"
+        database.execute(f"CREATE TABLE sales ({columns})")
+        rows = orders.assign(sold_at=orders["sold_at"] + ":00").astype(object).where(orders.notna(), None)
+        database.executemany(f"INSERT INTO sales VALUES ({', '.join('?' * 8)})", rows.values.tolist())
+        database.commit()
+    return f"sqlite:///{folder}/shop.db"
+
+
+@pytest.mark.parametrize(
+    ("write", "options", "time"), [(write_parquet_days, {}, ""), (write_database, {"table": "sales"}, "sold_at")]
+)
+def test_other_sources(
+    write: Callable[[pd.DataFrame, Path], str],
+    options: dict[str, str],
+    time: str,
+    home: Path,
+    project: Path,
+    tmp_path: Path,
+    orders: pd.DataFrame,
+) -> None:
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    plan = create(Request("orders", write(orders, folder), **LABEL, **options), project, refuse_to_ask).plan
+    assert (plan.time, list(plan.key), plan.sample.table.num_rows) == (time, ["order_no"], len(orders))
+    assert (project / "datasets/orders/source.py").is_file()
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[[Path], str]]:
+    """Return the function that serves a folder by HTTP and gives its address."""
+    servers = []
+
+    def serve_folder(folder: Path) -> str:
+        handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_port}"
+
+    yield serve_folder
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_an_http_api(
+    serve: Callable[[Path], str], home: Path, project: Path, tmp_path: Path, orders: pd.DataFrame
+) -> None:
+    folder = tmp_path / "api"
+    folder.mkdir()
+    for day, rows in orders.groupby(orders["sold_at"].str[:10]):
+        (folder / str(day)).write_text(json.dumps({"items": json.loads(rows.to_json(orient="records"))}))
+    url = f"{serve(folder)}/{{date}}"
+    with pytest.raises(SpecError, match="Give --first and --last"):
+        create(Request("orders", url, rows="items", **LABEL), project, refuse_to_ask)
+    first, last = (pd.Timestamp(orders["sold_at"].iloc[n]).date() for n in (0, -1))
+    request = Request("orders", url, rows="items", first=first, last=last, **LABEL)
+    assert create(request, project, refuse_to_ask).plan.sample.table.num_rows == len(orders)
+
+
+def swap_day_and_month(orders: pd.DataFrame) -> pd.DataFrame:
+    """Return orders whose dates are days up to the 12th, written as 05/01/2013."""
+    times = pd.to_datetime(orders["sold_at"])
+    months = times.dt.dayofyear // 12 + 1
+    return orders.assign(
+        sold_at=[f"{day % 12 + 1:02}/{month:02}/2013" for day, month in zip(times.dt.day, months, strict=True)]
+    )
+
+
+def test_dates_whose_day_and_month_cannot_be_told_apart_are_asked_for(
+    make: Callable[..., Creation], orders: pd.DataFrame
+) -> None:
+    table = swap_day_and_month(orders)
+    with pytest.raises(SpecError, match=r"day and month cannot be told apart\. Give --time-format\. One of: %d/%m/%Y"):
+        make(table)
+    assert make(table, time_formats=["%d/%m/%Y"]).plan.request.time_formats == ["%d/%m/%Y"]
+
+
+CASES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], dict[str, Any], str]] = {
+    "no time": (lambda rows: rows.drop(columns="sold_at"), {}, "holds dates or times"),
+    "one class": (lambda rows: rows.assign(returned="no"), {}, "each row has the label no"),
+    "no label": (
+        lambda rows: rows.rename(columns={"returned": "state"}),
+        {"label": ""},
+        "the column to predict is not given. Give --label",
+    ),
+    "unknown label": (lambda rows: rows, {"label": "profit"}, "--label 'profit' is no column"),
+    "three values": (lambda rows: rows, {"label": "depot", "task": "binary"}, "has 3 different values"),
+    "text to regress": (lambda rows: rows, {"label": "store", "task": "regression"}, "is not a number"),
+    "unknown task": (lambda rows: rows, {"task": "ranking"}, "--task 'ranking' is unknown"),
+    "unknown positive": (lambda rows: rows.replace({"returned": {"yes": "back", "no": "kept"}}), {}, "Give --positive"),
+    "equal rows": (
+        lambda rows: pd.concat([rows.drop(columns="order_no"), rows.drop(columns="order_no")]),
+        {},
+        "no columns identify a row",
+    ),
+    "few days": (lambda rows: rows.head(600), {}, "has 10 days with labels"),
+    "few rows": (lambda rows: rows.head(50), {}, "has 50 rows"),
+    "a bad time": (
+        lambda rows: rows.assign(sold_at=["soon", *rows["sold_at"][1:]]),
+        {},
+        "'soon' is not a time that can be read",
+    ),
+    "two columns of a name": (lambda rows: rows.rename(columns={"km": "STORE"}), {}, "two columns STORE"),
+    "a bad name": (lambda rows: rows, {"name": "my-orders"}, "'my-orders' is not a name for a model"),
+    "an example's name": (lambda rows: rows, {"name": "flights"}, "there is a dataset flights already"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_impossible_or_unknown_is_one_line_and_writes_nothing(
+    case: str, make: Callable[..., Creation], project: Path, orders: pd.DataFrame
+) -> None:
+    change, options, problem = CASES[case]
+    with pytest.raises((SpecError, DataError)) as error:
+        make(change(orders), **options)
+    assert problem in str(error.value)
+    assert "\n" not in str(error.value)
+    assert list(project.iterdir()) == []
+
+
+def test_an_existing_name_is_refused(make: Callable[..., Creation], project: Path, orders: pd.DataFrame) -> None:
+    make(orders)
+    before = {name: (project / name).read_bytes() for name in list_files(project)}
+    with pytest.raises(SpecError, match="the project has a model orders already"):
+        make(orders)
+    (project / "tests/test_parcels.py").write_text("")
+    with pytest.raises(SpecError, match=r"test_parcels\.py exists already"):
+        make(orders, "parcels")
+    (project / "tests/test_parcels.py").unlink()
+    assert {name: (project / name).read_bytes() for name in list_files(project)} == before
+
+
+KILLED = """
+import os, signal, sys
+replace, calls = os.replace, []
+def replace_or_die(source, target):
+    calls.append(target)
+    if len(calls) == 5:
+        os.kill(os.getpid(), {signal})
+    return replace(source, target)
+os.replace = replace_or_die
+from pathlib import Path
+from pipelines.scaffold.creation import create
+from pipelines.scaffold.request import Request, refuse_to_ask
+create(Request("orders", sys.argv[1], label="returned"), Path("."), refuse_to_ask)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_kill_while_the_files_are_moved_leaves_no_model(
+    number: int, commands: Any, make: Callable[..., Creation], project: Path, tmp_path: Path, orders: pd.DataFrame
+) -> None:
+    """After SIGKILL, the next run removes what is left."""
+    orders.to_csv(tmp_path / "orders.csv", index=False)
+    script = KILLED.format(signal=int(number))
+    environment = {"LEEWAY_PROJECT": str(project), "LEEWAY_HOME": str(tmp_path / "home")}
+    process = commands.run(sys.executable, "-c", script, str(tmp_path / "orders.csv"), env=environment, cwd=project)
+    assert process.code != 0
+    assert not (project / "params.yaml").exists(), "the folder is no project"
+    if number == signal.SIGTERM:
+        assert list_files(project) == set()
+    else:
+        assert list_files(project), "the negative control: something was moved"
+    creation = make(orders)
+    assert list_files(project) == set(creation.files)
+
+
+def test_the_command_prints_a_page_or_json(commands: Any, project: Path, tmp_path: Path, orders: pd.DataFrame) -> None:
+    orders.to_csv(tmp_path / "orders.csv", index=False)
+    environment = {"LEEWAY_PROJECT": str(project)}
+    command = ("new", "--source", str(tmp_path / "orders.csv"))
+    process = commands.run_step(*command, "orders", env=environment, cwd=project)
+    assert process.code == 0, process.err
+    assert "orders: predicts returned (binary)" in process.out
+    assert "overdue_min: it alone tells the label" in process.out
+    process = commands.run_step(*command, "parcels", "--json", env=environment, cwd=project)
+    assert json.loads(process.out)["features"].keys() == {"store", "depot", "km", "wait_min"}
+    process = commands.run_step(*command, "parcels", env=environment, cwd=project)
+    assert (process.code, process.out) == (2, "")
+    assert "error: the project has a model parcels already. Choose another name." in process.err
