@@ -140,6 +140,13 @@ def _check_package(subject: Subject) -> str:
     return f"it scored {len(rows)} rows in a process without the project's code"
 
 
+def _check_gate(subject: Subject) -> str:
+    from pipelines.evaluation.gates.early_check import check_gate_section
+
+    check_gate_section(subject.sections.get("gate", {}), subject.dataset)
+    return f"models of the task {subject.dataset.task} have each metric that it names"
+
+
 def _check_policies(subject: Subject) -> str:
     rows_by_day = Lake.open().count_rows_by_day(subject.dataset.published)
     if not rows_by_day:
@@ -156,5 +163,6 @@ QUESTIONS: Mapping[str, Callable[[Subject], str]] = {
     "is there a suite of expectations?": _check_suite,
     "are all rows published, none quarantined?": _check_quarantine,
     "does the model load in a clean process?": _check_package,
+    "does the policy of the gate fit the task?": _check_gate,
     "do the policies fit the size of the data?": _check_policies,
 }

@@ -222,6 +222,9 @@ def _draw_performance(history: DriftHistory) -> Any:
             style: dict[str, Any] = {"color": REFERENCE_COLOR, "linewidth": 1}
             performance_axis.axhspan(holdout.low, holdout.high, alpha=0.18, **{**style, "linewidth": 0})
             performance_axis.axhline(holdout.value, linestyle="--", label=f"{name} on the holdout", **style)
+    errors = [window.performance["mae"].value for window in history.windows if "mae" in window.performance]
+    if errors:  # the interval of a few days may be so wide that it would hide all changes
+        performance_axis.set_ylim(0, 2 * max(errors))
     performance_axis.legend(frameon=False, ncols=3)
     performance_axis.set_title("Performance, with its intervals", loc="left", fontsize=10)
     _label_days(performance_axis, days)

@@ -97,7 +97,7 @@ def run_in_project(project: Path, commands: Any, mlflow_uri: str) -> Callable[..
 
 def read_measures(column: str) -> set[str]:
     """Return the measures that the last window has for a column of drift."""
-    rows = Lake.open().read_partition("drift_results", dt.date(2013, 1, 13)).to_pylist()
+    rows = Lake.open().read_partition("drift_results", dt.date(2013, 1, 11)).to_pylist()
     return {row["measure"] for row in rows if row["name"] == column}
 
 
@@ -194,8 +194,8 @@ def test_a_regression_is_trained_judged_served_and_compared_with_its_labels(
     assert outcomes["coverage/0.1-0.9"] == "passed", verdict["reason"]
     assert outcomes["difference between the scores of the packaged model and of the training"] == "passed"
     assert (project / "data/report/quantiles.png").exists()
-    scored = run_in_project("score", "--partition", "2013-01-13", *identity)
-    rows = Lake.open().read_partition("arrivals_predictions", dt.date(2013, 1, 13)).to_pandas()
+    scored = run_in_project("score", "--partition", "2013-01-11", *identity)
+    rows = Lake.open().read_partition("arrivals_predictions", dt.date(2013, 1, 11)).to_pandas()
     rows = rows[rows["model_version"] == second["version"]]
     quantiles = pd.DataFrame([dict(values) for values in rows["scores"]])
     assert len(rows) == scored["scored"] > 100
@@ -305,7 +305,7 @@ def test_a_multiclass_model_is_trained_judged_served_and_compared_with_its_label
     assert (rows["is_right"].dropna() == (rows["predicted"] == rows["arrival"])[rows["is_right"].notna()]).all()
     assert rows["score"].between(1 / 3, 1).all()
     for table in ("arrivals_predictions", "arrivals_outcomes"):
-        stored = Lake.open().read_partition(table, dt.date(2013, 1, 12)).to_pandas()
+        stored = Lake.open().read_partition(table, dt.date(2013, 1, 10)).to_pandas()
         assert {frozenset(dict(scores)) for scores in stored["scores"]} == {frozenset(("early", "late", "on time"))}
         assert [max(dict(scores).values()) for scores in stored["scores"]] == stored["score"].tolist()
     drift = run_in_project(

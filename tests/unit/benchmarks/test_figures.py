@@ -75,6 +75,17 @@ FIGURES = [
             ("from labels 3.7 to {8.7} %", "recall of class b"),
         )
     ),
+    *(
+        Figure(GATES, text, "multiclass", ("facts", fact, *number))
+        for text, fact, *number in (
+            ("the truth in {89.5} to 99.0 %", "lasting weather, 28 days: accuracy: 95 % interval contains the truth"),
+            ("the truth in 89.5 to {99.0} %", "lasting weather, 14 days: ece: 95 % interval contains the truth"),
+            ("default policy in 0 to {0.7} %",
+             "independent days, 14 days: candidate 0.02 macro AUC below the champion: verdicts", "2"),
+            ("{33} to 97 % pass", "lasting weather, 14 days: equal models: verdicts", "2"),
+            ("33 to {97} % pass", "independent days, 60 days: equal models: verdicts", "1"),
+        )
+    ),
     Figure(GATES, "{39} and 5 minutes", "gates",
            ("facts", "1,000,000 rows, auc, scipy, 20 draws: scaled to 5,000"), 60),
     Figure(GATES, "39 and {5} minutes", "gates",

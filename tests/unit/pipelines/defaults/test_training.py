@@ -99,7 +99,7 @@ def test_a_damaged_channel_is_named(tmp_path: Path, damage: str) -> None:
         read_channel(tmp_path)
 
 
-@pytest.mark.parametrize("case", ["hyperparameter", "channel", "other features"])
+@pytest.mark.parametrize("case", ["hyperparameter", "quantiles", "channel", "other features"])
 def test_the_failure_file_has_the_line(tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """SageMaker shows the file as the job's FailureReason. The exit code is 1, as that of each failed training."""
     for name in ("train", "validation"):
@@ -110,7 +110,7 @@ def test_the_failure_file_has_the_line(tmp_path: Path, case: str, monkeypatch: p
     monkeypatch.setenv("SAGEMAKER_BASE_DIR", str(tmp_path))
     if case == "channel":
         shutil.rmtree(tmp_path / "input/data/validation")
-    arguments = ["--num_round", "0"] if case == "hyperparameter" else []
+    arguments = {"hyperparameter": ["--num_round", "0"], "quantiles": ["--quantiles", "0.5"]}.get(case, [])
     environment = {**os.environ, "PYTHONPATH": str(Path(training.__file__).parents[2])}
     process = subprocess.run(
         [sys.executable, training.__file__, *arguments], env=environment, capture_output=True, text=True, check=False
@@ -120,4 +120,5 @@ def test_the_failure_file_has_the_line(tmp_path: Path, case: str, monkeypatch: p
     assert process.stderr.splitlines()[-1:] == [failure]
     assert "Traceback" not in process.stderr
     expected = {"hyperparameter": "hyperparameter num_round: ", "channel": str(tmp_path), "other features": "a channel"}
+    expected["quantiles"] = "hyperparameter quantiles: models of the task binary have no quantiles. Leave it out."
     assert failure.startswith(expected[case])
