@@ -53,9 +53,9 @@ def create_ingestion_dag(
         start: first day.
         end: last day; None: without end.
         schedule: cron expression, in UTC, of the time at which the rows of the day before are complete.
-        partition: unit of the partitions. A scheduled run ingests the hour or the month that just ended.
+        partition: unit of the partitions; a run ingests the hour or the month that just ended.
     """
-    key_format, template, offset = *KEYS[partition], OFFSETS[partition]
+    key_format, template = KEYS[partition]
     with DAG(
         dag_id=f"{dataset}_ingest",
         doc_md=DOC.format(dataset=dataset),
@@ -70,12 +70,10 @@ def create_ingestion_dag(
         default_args=build_default_args("data"),
     ) as dag:
         ingest = IngestOperator(task_id="ingest", dataset=dataset, partition=template)
+        asset = Asset(name=dataset, uri=f"x-leeway://lake/{dataset}")
+        allow_shrink = "{{ params.allow_shrink }}"
         validate = ValidateOperator(
-            task_id="validate",
-            dataset=dataset,
-            partition=template,
-            allow_shrink="{{ params.allow_shrink }}",
-            asset=Asset(name=dataset, uri=f"x-leeway://lake/{dataset}"),
+            task_id="validate", dataset=dataset, partition=template, allow_shrink=allow_shrink, asset=asset
         )
         ingest >> validate
     return dag
