@@ -21,6 +21,7 @@ from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.features.building import build_labelled_features
 from pipelines.lake import PARTITION, Lake
+from pipelines.partitions import refuse_months
 from pipelines.registry.scorer import load_scorer
 from pipelines.registry.versions import Registry, read_as_of
 from pipelines.system.log import log
@@ -29,6 +30,7 @@ from pipelines.window import DAY, Days
 NEVER = "never retrain"
 Scorer = Callable[[pd.DataFrame], Any]
 """Takes rows with the features, returns what the model returns for them."""
+NO_MODEL_HINT = "Backfill its training DAG first, as in docs/how-to/backfills.md."
 
 
 @dataclass(frozen=True)
@@ -138,24 +140,24 @@ def run_backtest(
             of the task.
 
     Raises:
+        SpecError: partitions are months. A retry cannot help.
         DataError: no model passed the gate, or no month after the first one can be scored. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
+    refuse_months(dataset, "the backtest")
     registry, lake, metric = Registry.open(), Lake.open(), PRIMARY_METRICS[dataset.task]
     models = list_models(registry, name, Ledger.open().read_rows(), metric)
     passed_models = [model for model in models if model.passed]
     if not passed_models:
-        message = f"the registry has no version of {name} that passed the gate."
-        raise DataError(message, "Backfill its training DAG first, as in docs/how-to/backfills.md.")
+        raise DataError(f"the registry has no version of {name} that passed the gate.", NO_MODEL_HINT)
     first_as_of = passed_models[0].as_of
     spans = _list_months(lake, dataset, name, max(first or first_as_of, first_as_of), last)
     snapshot_id = lake.pin_window(dataset.published, spans[0].first, spans[-1].last)
     scorers = {model.version: load_scorer(registry.get_version(name, model.version)) for model in models}
     months = []
     for days in spans:
-        rows = lake.read_window(dataset.published, days.first, days.last, snapshot_id)
         earlier_scorers = {model.version: scorers[model.version] for model in models if model.as_of <= days.first}
-        frame = build_labelled_rows(dataset, rows)
+        frame = build_labelled_rows(dataset, lake.read_window(dataset.published, days.first, days.last, snapshot_id))
         if month := _score_month(dataset, frame, days, earlier_scorers, label_delay_days):
             months.append(month)
     if not months:

@@ -11,6 +11,7 @@ from pipelines.partitions.keys import (
     get_date,
     get_unit,
     parse_partition,
+    refuse_months,
 )
 from pipelines.partitions.ranges import get_end, get_last_day, list_partitions, list_range, shift
 
@@ -29,5 +30,6 @@ __all__ = [
     "list_partitions",
     "list_range",
     "parse_partition",
+    "refuse_months",
     "shift",
 ]

@@ -130,3 +130,17 @@ def check_partition(dataset: Dataset, partition: Partition, field: str = "partit
             f"{field} {partition} is {article} {unit}, and the partitions of {dataset.name} are {dataset.partition}s."
         )
         raise SpecError(message, f"Write it as {EXAMPLES[dataset.partition]}.")
+
+
+def refuse_months(dataset: Dataset, purpose: str) -> None:
+    """Refuse a dataset whose partitions are months.
+
+    Args:
+        dataset: the dataset.
+        purpose: what is done by days, as the subject of the message.
+
+    Raises:
+        SpecError: its partitions are months. A retry cannot help.
+    """
+    if dataset.partition == "month":
+        raise SpecError(f"{purpose} compares days, and the partitions of {dataset.name} are months.")

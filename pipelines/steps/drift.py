@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from pipelines.contract import Result, Spec
-from pipelines.errors import SpecError
 from pipelines.monitoring.drift import Policy
 from pipelines.monitoring.drift.finding import PERFORMANCE
+from pipelines.partitions import refuse_months
 from pipelines.settings import settings
 from pipelines.system.log import log
 from pipelines.window import Days
@@ -113,9 +113,7 @@ def run(spec: DriftSpec) -> DriftResult:
     from pipelines.registry.versions import Registry
     from pipelines.scoring import scores
 
-    if load_dataset(spec.dataset).partition == "month":
-        reason = "the variance between months cannot be estimated from the few months of a training"
-        raise SpecError(f"{spec.dataset} has partitions by month, and drift is found by days: {reason}.")
+    refuse_months(load_dataset(spec.dataset), "drift")
     registry = Registry.open()
     version = scores.choose_version(registry, spec.model_name, spec.version, spec.partition)
     if version is None:

@@ -25,17 +25,10 @@ the asset `{dataset}` gets an event with the numbers of added, removed and chang
 * **A day has fewer rows than before, or ends early**: it is refused, since its file may have been cut. If the day is
 complete, run the day again with the param `allow_shrink`.
 """
-KEYS = {"hour": ("%Y-%m-%dT%H", HOUR), "day": ("%Y-%m-%d", PARTITION), "month": ("%Y-%m", MONTH)}
-"""Unit of the partitions to the form of a run's partition key, and to the template of the operators' partition."""
-OFFSETS = {"hour": -1, "day": None, "month": -1}
-"""Unit to the partition that a scheduled run ingests, counted from that of its own moment."""
-PARAMS = {
-    "allow_shrink": Param(
-        None,
-        type=["null", "boolean"],
-        description="Publish days that shrink or end early. Null: params.yaml decides.",
-    )
-}
+ALLOW_SHRINK = "Publish partitions that shrink or end early. Null: params.yaml decides."
+KEYS = {"hour": ("%Y-%m-%dT%H", -1, HOUR), "day": ("%Y-%m-%d", None, PARTITION), "month": ("%Y-%m", -1, MONTH)}
+"""Unit of the partitions to the form of a run's partition key, its offset from the time of the run in intervals of the
+schedule, and the template of the operators' partition."""
 
 
 def create_ingestion_dag(
@@ -53,27 +46,28 @@ def create_ingestion_dag(
         start: first day.
         end: last day; None: without end.
         schedule: cron expression, in UTC, of the time at which the rows of the day before are complete.
-        partition: unit of the partitions; a run ingests the hour or the month that just ended.
+        partition: unit of the dataset's partitions. A scheduled run ingests the hour or the month that just ended.
     """
-    key_format, template = KEYS[partition]
+    key_format, run_offset, template = KEYS[partition]
     with DAG(
         dag_id=f"{dataset}_ingest",
         doc_md=DOC.format(dataset=dataset),
         description=f"Ingests, validates and publishes a day of {dataset}.",
-        schedule=CronPartitionTimetable(schedule, timezone="UTC", run_offset=OFFSETS[partition], key_format=key_format),
+        schedule=CronPartitionTimetable(schedule, timezone="UTC", run_offset=run_offset, key_format=key_format),
         start_date=start,
         end_date=end,
         catchup=False,
         max_active_runs=8,
         tags=["leeway", dataset, "data"],
-        params=PARAMS,
+        params={"allow_shrink": Param(None, type=["null", "boolean"], description=ALLOW_SHRINK)},
         default_args=build_default_args("data"),
     ) as dag:
         ingest = IngestOperator(task_id="ingest", dataset=dataset, partition=template)
-        asset = Asset(name=dataset, uri=f"x-leeway://lake/{dataset}")
-        allow_shrink = "{{ params.allow_shrink }}"
-        validate = ValidateOperator(
-            task_id="validate", dataset=dataset, partition=template, allow_shrink=allow_shrink, asset=asset
+        ingest >> ValidateOperator(
+            task_id="validate",
+            dataset=dataset,
+            partition=template,
+            allow_shrink="{{ params.allow_shrink }}",
+            asset=Asset(name=dataset, uri=f"x-leeway://lake/{dataset}"),
         )
-        ingest >> validate
     return dag

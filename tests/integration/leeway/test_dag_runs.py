@@ -169,10 +169,9 @@ def test_an_hour_is_ingested_validated_and_published(airflow, tmp_path):
     (tmp_path / "expectations").mkdir()
     (tmp_path / "expectations/hours.json").write_text(json.dumps(HOURS_SUITE))
     shutil.copy2(airflow.project / "params.yaml", tmp_path)
-    (tmp_path / "dags").mkdir()
-    (tmp_path / "dags/hours.py").write_text(HOURS_DAG)
+    (airflow.extra_dags / "hours.py").write_text(HOURS_DAG)
     variables = {"LEEWAY_PROJECT": str(tmp_path), "LEEWAY_DATASETS": str(tmp_path)}
-    run = airflow.runs.run(tmp_path / "dags", "hours_ingest", "2013-01-30T05:00:00", {}, variables)
+    run = airflow.runs.run(airflow.extra_dags, "hours_ingest", "2013-01-30T05:00:00", {}, variables)
     assert run.states == {"ingest": "success", "validate": "success"}, run.log[-4_000:]
     assert (run.xcoms["ingest"]["partition"], run.xcoms["ingest"]["rows"]) == ("2013-01-30T05", 3)
     assert run.xcoms["validate"]["partition"] == "2013-01-30T05"

@@ -306,7 +306,7 @@ def test_months_are_published_trained_on_and_scored(
     assert (profiled["partition"], profiled["rows"]) == ("2013-05", 93)
     outcomes = run_in_project("outcomes", "--partition", "2013-05", "--dataset", "months", "--model-name", model)
     assert outcomes["outcomes"] == 93
-    with pytest.raises(SpecError, match="months has partitions by month, and drift is found by days"):
+    with pytest.raises(SpecError, match="drift compares days, and the partitions of months are months"):
         drift_step.run(drift_step.DriftSpec(dataset="months", model_name=model, partition=MONTHS[4]))
 
 

@@ -1,12 +1,15 @@
 """Test the keys of partitions: how they are parsed, formatted, ordered and refused."""
 
 import datetime as dt
+from dataclasses import replace
 
 import pytest
 
+from pipelines.backtest.study import run_backtest
 from pipelines.contract import Result, Spec
 from pipelines.dataset import Dataset
 from pipelines.errors import SpecError
+from pipelines.loop.study import run_study
 from pipelines.partitions import (
     Hour,
     Month,
@@ -19,6 +22,7 @@ from pipelines.partitions import (
     list_partitions,
     list_range,
     parse_partition,
+    refuse_months,
     shift,
 )
 from pipelines.window import Days
@@ -66,7 +70,8 @@ def test_only_keys_of_the_dataset_s_unit_are_accepted(unit: str) -> None:
         if key_unit == unit:
             check_partition(dataset, key)
             continue
-        message = f"first {key} is a {key_unit}, and the partitions of words are {unit}s. Write it as 2013-"
+        article = "an" if key_unit == "hour" else "a"
+        message = f"first {key} is {article} {key_unit}, and the partitions of words are {unit}s. Write it as 2013-"
         with pytest.raises(SpecError, match=message):
             check_partition(dataset, key, "first")
 
@@ -77,6 +82,16 @@ def test_an_hourly_dataset_with_a_label_has_day_and_hour_in_its_key() -> None:
     Dataset(name="words", key=("date", "hour", "id"), label="late", partition="hour")
     with pytest.raises(SpecError, match=r"words has partitions by 'week'\. Known: hour, day, month\."):
         Dataset(name="words", key=("id",), partition="week")  # type: ignore[arg-type]
+
+
+def test_months_are_refused_where_days_are_compared() -> None:
+    months = Dataset(name="bills", key=("date", "id"), label="paid", partition="month")
+    message = "compares days, and the partitions of bills are months"
+    with pytest.raises(SpecError, match=f"the backtest {message}"):
+        run_backtest("bills", months, None, None, 1, 0.02)
+    with pytest.raises(SpecError, match=f"the study of the loop {message}"):
+        run_study("bills", months, DAY, None)
+    refuse_months(replace(months, partition="day"), "drift")
 
 
 def test_a_range_has_all_keys_in_order() -> None:
