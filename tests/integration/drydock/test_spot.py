@@ -235,8 +235,8 @@ after_s = [0.4, 0.4]
         ("[spot]\ninterruption_probability = 2", "interruption_probability must be in [0, 1)"),
         ("[[spot.interrupt]]\njob = 'x'", "give job, a pattern of names, and after_s"),
         ("s3 = 'notaurl'", "--s3 must have the form http://HOST:PORT"),
-        ("cores = true", "cores must be a text or a finite number"),
-        ("memory_gib = nan", "memory_gib must be a text or a finite number"),
+        ("cores = true", "cores must be a string or a finite number"),
+        ("memory_gib = nan", "memory_gib must be a string or a finite number"),
     ],
 )
 def test_invalid_configuration_is_refused(tmp_path: Path, text: str, message: str) -> None:
