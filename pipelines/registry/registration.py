@@ -13,7 +13,7 @@ from mlflow.entities import Metric, RunTag
 from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.errors import ConflictError
-from pipelines.registry.artifacts import PROVENANCE, find_model_files
+from pipelines.registry.artifacts import PROVENANCE, find_model_folder
 from pipelines.registry.candidate import Candidate
 from pipelines.registry.mlflow_errors import translate_mlflow_errors
 from pipelines.registry.package_digest import PACKAGE_TAG, compute_package_digest
@@ -75,7 +75,7 @@ def _compute_logged_digest(candidate: Candidate, uri: str) -> str:
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         package = Path(mlflow.artifacts.download_artifacts(uri, dst_path=folder))
         digest = compute_package_digest(package)
-        if sha256(find_model_files(package)) != candidate.model_digest:
+        if sha256(find_model_folder(package)) != candidate.model_digest:
             raise ConflictError(f"the model files of {candidate.training_job} changed during the registration.")
     return digest
 

@@ -66,9 +66,9 @@ RESTORE_DAY = (
     "Run the step that writes this day of the table again (`ingest`, then `validate`; or `score`), "
     "`python -m pipelines lake check --repair`, or `make restore`."
 )
-"""What to do about a damaged file of rows in the lake: a step that finds it damaged replaces it."""
+"""What to do about a damaged data file in the lake: a step that finds it damaged replaces it."""
 LAKE_ROWS = re.compile(r"/data/date=[^/]+/")
-"""Part of the path of a file of rows in the lake."""
+"""Part of the path of a data file in the lake."""
 EXTRAS = {"pyspark": "spark", "sagemaker": "sagemaker"}
 """Package to the extra of `pip install` that has it, where that is not `pipelines`."""
 CREATE_AGAIN = "Restore it, or remove it and run the step that writes it."

@@ -59,8 +59,8 @@ class LakeReport:
     tables: int = 0
     snapshots: int = 0
     files: int = 0
-    """Files of rows, each counted once."""
+    """Data files, each counted once."""
     rows: int = 0
     """Rows of the present snapshots, by their manifests."""
     size_bytes: int = 0
-    """Size of the files of rows, by their manifests."""
+    """Size of the data files, by their manifests."""

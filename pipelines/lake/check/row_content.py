@@ -1,4 +1,4 @@
-"""Check files of rows: they exist, have their size, and their content has the digest with which it was committed.
+"""Check data files: they exist, have their size, and their content has the digest with which it was committed.
 
 A file without a known digest is decoded, and its rows and columns are compared with what its manifest says.
 """

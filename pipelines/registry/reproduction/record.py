@@ -12,7 +12,7 @@ from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.code_files import PARAMS_FILE
 from pipelines.errors import DataError
-from pipelines.registry.artifacts import PROVENANCE, download_package, download_run, find_model_files
+from pipelines.registry.artifacts import PROVENANCE, download_package, download_run, find_model_folder
 from pipelines.system.files import read_json
 from pipelines.versioning.git import DIRTY
 
@@ -42,7 +42,7 @@ class Record:
         """
         package = download_package(version, folder / "model")
         commit = version.tags.get("leeway.git_commit", "")
-        record = cls(download_run(version, folder / "run"), find_model_files(package), commit)
+        record = cls(download_run(version, folder / "run"), find_model_folder(package), commit)
         missing_files = [name for name in REQUIRED if not (record.folder / name).is_file()]
         if missing_files:
             raise DataError(

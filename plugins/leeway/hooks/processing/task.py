@@ -17,7 +17,7 @@ from leeway.hooks.processing import inputs as job_inputs
 from leeway.hooks.processing.attempts import ProcessingAttempts
 from leeway.hooks.processing.inputs import ARCHIVE, ProcessingJobs
 from leeway.hooks.sagemaker import request_checks
-from leeway.hooks.sagemaker.costs import Costs, Payer
+from leeway.hooks.sagemaker.costs import CostAllocation, Costs
 from leeway.hooks.sagemaker.named_jobs import compute_digest
 from leeway.hooks.sagemaker.task import JobTask
 from leeway.hooks.sagemaker.uploads import S3Uploader
@@ -62,8 +62,10 @@ class ProcessingTask(JobTask):
         bucket = self.get_setting("bucket", "LEEWAY_BUCKET")
         inputs = inputs or self._upload_inputs(bucket)
         request, s3 = self._build_request(bucket, inputs), self.connection.create_hook(S3Hook)
-        payer = Payer(self.hook.conn_region_name or "us-east-1", self.fields.project, "", None, self.identity)
-        costs = Costs(self.step_hook, payer)
+        allocation = CostAllocation(
+            self.hook.conn_region_name or "us-east-1", self.fields.project, "", None, self.identity
+        )
+        costs = Costs(self.step_hook, allocation)
         return ProcessingAttempts(
             s3,
             self.fields.folder,

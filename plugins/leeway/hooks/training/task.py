@@ -12,7 +12,7 @@ from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow.sdk.exceptions import AirflowFailException
 
 from leeway.hooks.sagemaker import request_checks
-from leeway.hooks.sagemaker.costs import Costs, Payer
+from leeway.hooks.sagemaker.costs import CostAllocation, Costs
 from leeway.hooks.sagemaker.machines import POLICIES, Machine, list_machines_to_try
 from leeway.hooks.sagemaker.named_jobs import compute_digest
 from leeway.hooks.sagemaker.task import JobTask
@@ -40,10 +40,10 @@ class TrainingTask(JobTask):
         request = self._build_request(bucket, inputs or self._upload_inputs(bucket, machines))
         template = RequestTemplate(request, self.fields.config or {}, machines)
         region = self.hook.conn_region_name or "us-east-1"
-        payer = Payer(region, self.fields.project, self.fields.model, budget_usd, self.identity)
+        allocation = CostAllocation(region, self.fields.project, self.fields.model, budget_usd, self.identity)
         logs = self.connection.create_hook(AwsLogsHook)
         return TrainingAttempts(
-            self.jobs, template, Costs(self.step_hook, payer), logs, self.build_wait_template(), self.log
+            self.jobs, template, Costs(self.step_hook, allocation), logs, self.build_wait_template(), self.log
         )
 
     def _list_machines(self) -> list[Machine]:

@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from leeway.hooks.sagemaker import request_checks
 from leeway.hooks.sagemaker.aws_errors import format_error_line
-from leeway.hooks.sagemaker.costs import Costs, Payer
+from leeway.hooks.sagemaker.costs import CostAllocation, Costs
 from leeway.hooks.sagemaker.named_jobs import compute_digest
 from leeway.hooks.sagemaker.task import JobTask, Work
 from leeway.hooks.sagemaker.uploads import S3Uploader
@@ -66,7 +66,7 @@ class TransformTask(JobTask):
             inputs = self._upload_inputs()
         if not inputs:
             return self._finish_in_process(self._run_score({}))  # the result says why no version scores
-        payer = Payer(
+        allocation = CostAllocation(
             self.hook.conn_region_name or "us-east-1", self.fields.project, self.fields.model_name, None, self.identity
         )
         return TransformAttempts(
@@ -74,7 +74,7 @@ class TransformTask(JobTask):
             self._build_model_request(inputs),
             self._run_score,
             jobs=self.jobs,
-            costs=Costs(self.step_hook, payer),
+            costs=Costs(self.step_hook, allocation),
             inputs=inputs,
             request=self._build_request(inputs),
             max_run_s=self.parse_count_field("max_run_s", LONGEST_RUN_S),
