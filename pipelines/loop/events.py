@@ -109,7 +109,7 @@ class History:
     breaker_runs: tuple[str, ...] = ()
     """Runs that drift started and that ended since the last reset, newest last."""
 
-    def find_last_answer(self, run: str) -> Event | None:
+    def find_last_decision(self, run: str) -> Event | None:
         """Return the last event that started the run or held it back; None where there is none, or the run ended."""
         events = [event for event in self.events if event.run == run]
         return events[-1] if events and events[-1].kind is not Kind.ENDED else None

@@ -42,7 +42,7 @@ class Request:
 
 @dataclass(frozen=True)
 class HoldBack:
-    """The answer of a guard that holds a request back."""
+    """The decision of a guard that holds a request back."""
 
     guard: str
     why: str

@@ -58,7 +58,7 @@ def compute_running_s(job: Mapping[str, Any], now: dt.datetime) -> float:
 
 
 def compute_running_cost_usd(job: Mapping[str, Any], price_usd_h: float, now: dt.datetime) -> float:
-    """Return the cost of a training job until now, US dollars, at the on-demand price; a spot job costs at most this."""
+    """Return the cost of a training job until now at the on-demand price, US dollars. A spot job costs at most this."""
     return compute_running_s(job, now) / 3_600 * _get_instance_count(job) * price_usd_h
 
 
