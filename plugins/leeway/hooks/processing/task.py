@@ -25,7 +25,7 @@ from pipelines.code_files import find_code, list_dataset_folders
 
 ENTRY_POINT = "pipelines/container/processing.py"
 """Script of the job, relative to the project."""
-LONGEST_RUN_S = 5 * 24 * 3_600
+MAX_RUN_S = 5 * 24 * 3_600
 """SageMaker's limit of a processing job's MaxRuntimeInSeconds."""
 SUFFIXES = (".py", ".txt", ".json")
 """Suffixes of the files of `pipelines` that the job gets."""
@@ -86,14 +86,14 @@ class ProcessingTask(JobTask):
             "InstanceType": request_checks.check_instance_types(
                 self.task_label, self.fields.instance_type, None, ["fail"], "fail"
             )[0],
-            "VolumeSizeInGB": self.parse_count_field("volume_size_gb", request_checks.LARGEST_VOLUME_GB),
+            "VolumeSizeInGB": self.parse_count_field("volume_size_gb", request_checks.MAX_VOLUME_GB),
         }
         request = {
             **inputs,
             **job_inputs.build_output(output_uri),
             "RoleArn": self.get_setting("role_arn", "LEEWAY_ROLE_ARN"),
             "ProcessingResources": {"ClusterConfig": machine},
-            "StoppingCondition": {"MaxRuntimeInSeconds": self.parse_count_field("max_run_s", LONGEST_RUN_S)},
+            "StoppingCondition": {"MaxRuntimeInSeconds": self.parse_count_field("max_run_s", MAX_RUN_S)},
             "Environment": dict(self.fields.environment or {}),
             "Tags": self.build_tags(project=self.fields.project),
         }

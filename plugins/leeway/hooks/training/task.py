@@ -55,9 +55,9 @@ class TrainingTask(JobTask):
         machine = Machine(
             instance_type=types[0],
             instance_count=self.parse_count_field("instance_count"),
-            volume_size_gb=self.parse_count_field("volume_size_gb", request_checks.LARGEST_VOLUME_GB),
+            volume_size_gb=self.parse_count_field("volume_size_gb", request_checks.MAX_VOLUME_GB),
             spot=fields.spot,
-            max_run_s=self.parse_count_field("max_run_s", request_checks.LONGEST_RUN_S),
+            max_run_s=self.parse_count_field("max_run_s", request_checks.MAX_RUN_S),
             max_wait_s=self.parse_count_field("max_wait_s"),
         )
         return list_machines_to_try(machine, types, policy)
