@@ -127,7 +127,7 @@ class Charge(_Record):
     on_demand_usd: float
     """training_s x instance_count x price, USD: the cost without spot."""
     saving: float
-    """Share that spot saved: 1 - billable_s / training_s; 0 where the job never trained."""
+    """Share that spot saved: 1 - billable_s / training_s; 0 if the job never trained."""
     interruptions: int
     """Number of spot interruptions."""
     lost_s: float

@@ -31,7 +31,7 @@ def get_local_path(location: str) -> Path | None:
 
 
 def find_size(io: FileIO, location: str) -> int | None:
-    """Return the size of a file, bytes; None where there is no such file.
+    """Return the size of a file, bytes; None if there is no such file.
 
     Raises:
         PermissionError: the file may not be read.
@@ -69,7 +69,7 @@ def compute_digest(io: FileIO, locations: Iterable[str]) -> str:
 
 
 def list_files(io: FileIO, location: str) -> dict[str, dt.datetime]:
-    """Return each file below a folder, with the time of its last change; empty where there is no such folder.
+    """Return each file below a folder, with the time of its last change; empty if there is no such folder.
 
     The locations have the scheme and host of `location`. Files whose names begin with a dot are left out: a killed
     `put_file` leaves such a file.

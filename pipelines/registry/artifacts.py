@@ -140,7 +140,7 @@ def compute_stored_digest(version: ModelVersion) -> str:
 
 
 def download_importance(registry: Registry, version: ModelVersion) -> dict[str, float]:
-    """Return each feature's share of the importance, as `evaluate` stored it; empty where the run has none."""
+    """Return each feature's share of the importance, as `evaluate` stored it; empty if the run has none."""
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         path = download_artifact(registry, version, IMPORTANCE, Path(folder))
         return read_importance(path) if path else {}

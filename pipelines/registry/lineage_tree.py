@@ -115,7 +115,7 @@ def _find_split(window: str, day: dt.date) -> str:
 
 
 def _parse_days(part: str) -> Days | None:
-    """Parse FIRST..LAST; None where the tag holds something else, because a person wrote it."""
+    """Parse FIRST..LAST; None if the tag holds something else, because a person wrote it."""
     first, _, last = part.partition("..")
     with suppress(ValueError):
         return Days(dt.date.fromisoformat(first), dt.date.fromisoformat(last))

@@ -28,7 +28,7 @@ class RegisteredCandidate:
     version: ModelVersion
     """The version to judge."""
     champion: ModelVersion | None
-    """The champion to compare it with; None where there is none, or the version is champion itself."""
+    """The champion to compare it with; None if there is none, or the version is champion itself."""
     is_champion: bool
     """Whether the version is champion now. False in a backfill, which does not look at today's champion."""
     package: Path

@@ -66,9 +66,9 @@ class GuardResult(Result):
     outcome: Literal["started", "held_back"]
     """Whether the training may start."""
     guard: str
-    """Guard that holds the training back, the most serious where several do; empty where it may start."""
+    """Guard that holds the training back, the most serious where several do; empty if it may start."""
     reason: str
-    """The reasons of all guards that hold the training back, in one line; empty where it may start."""
+    """The reasons of all guards that hold the training back, in one line; empty if it may start."""
     until: dt.date | None
     """First as_of at which drift may start a training; null where that depends on more than the day."""
     alert: bool

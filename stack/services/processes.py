@@ -54,7 +54,7 @@ def stop_processes(home: Path, excluded_pids: Iterable[int] = (), grace_s: float
     drydock gets at least DRYDOCK_GRACE_S seconds, and stops its jobs itself.
 
     Returns:
-        the number of processes that were stopped; 0 where none ran.
+        the number of processes that were stopped; 0 if none ran.
 
     Raises:
         UnavailableError: a process did not end after SIGKILL, for example because a disk hangs. A retry can help.

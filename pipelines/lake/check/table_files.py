@@ -84,7 +84,7 @@ def list_table_files(table: Table, *, includes_older: bool = True) -> TableFiles
 
 
 def read_summary(snapshot: Snapshot | None) -> Mapping[str, str]:
-    """Return the properties of a snapshot's summary; empty where there is no such snapshot, or no summary."""
+    """Return the properties of a snapshot's summary; empty if there is no such snapshot, or no summary."""
     return snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
 
 

@@ -191,7 +191,7 @@ def _has_totals(table: Table, manifests: Sequence[ManifestFile], snapshot: Snaps
 
 
 def _find_row_file(files: TableFiles, manifest: ManifestFile) -> str:
-    """Return the location of the one data file that the manifest listed; empty where it is not certain."""
+    """Return the location of the one data file that the manifest listed; empty if it is not certain."""
     if manifest.existing_files_count or manifest.added_files_count != 1:
         return ""
     table = files.table

@@ -86,7 +86,7 @@ def attach_later_commits(base: Table) -> str:
     """Return the location of a version with all commits: that of `base`, or of a new one if commits follow `base`.
 
     Returns:
-        The location; empty where commits follow, and it is not certain what they had.
+        The location; empty if commits follow, and it is not certain what they had.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.

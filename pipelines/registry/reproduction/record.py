@@ -29,7 +29,7 @@ class Record:
     model: Path
     """Folder of the model's files, which are those that were judged."""
     git_commit: str
-    """Commit of the version's code, as a tag of the version names it; empty where there is none."""
+    """Commit of the version's code, as a tag of the version names it; empty if there is none."""
 
     @classmethod
     def download(cls, version: ModelVersion, folder: Path) -> Record:
@@ -60,6 +60,6 @@ class Record:
 
     @property
     def commit(self) -> str:
-        """The commit that contains all of the version's code; empty where no commit does."""
+        """The commit that contains all of the version's code; empty if no commit does."""
         # Not the commit in the provenance: whoever can write to the run's artifacts must not choose the code to run.
         return "" if self.git_commit == "unknown" or self.git_commit.endswith(DIRTY) else self.git_commit
