@@ -67,7 +67,7 @@ def run() -> dict[str, Any]:
 
 
 def find_faults(state: Mapping[str, Any], moments: Sequence[dt.date]) -> dict[str, Any]:
-    """Return the faults of the registry after a backfill of these moments; empty where it is correct.
+    """Return the faults of the registry after a backfill of these moments; empty if it is correct.
 
     Args:
         state: the output of the script `REGISTRY_SCRIPT`.
@@ -90,7 +90,7 @@ def find_faults(state: Mapping[str, Any], moments: Sequence[dt.date]) -> dict[st
 
 
 def find_replay_faults(state_before: Mapping[str, Any], state_after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the faults of the registry after the second backfill, with promotion; empty where it is correct."""
+    """Return the faults of the registry after the second backfill, with promotion; empty if it is correct."""
     faults: dict[str, Any] = {}
     passed = [version["version"] for version in state_before["versions"] if version["verdict"] == "passed"]
     if state_after["champion"] != passed[-1]:

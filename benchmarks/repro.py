@@ -173,7 +173,7 @@ def find_faults(
     expected_counts: Mapping[str, int],
     differences: Mapping[str, list[str]],
 ) -> dict[str, Any]:
-    """Return the faults of concurrent runs; empty where all is correct.
+    """Return the faults of concurrent runs; empty if all is correct.
 
     Args:
         codes: the exit code of each run.

@@ -1,4 +1,4 @@
-"""The server's configuration file: TOML with the names of the command line's options, and a table [spot].
+"""Read the server's configuration file: TOML with the names of the command line's options, and a table [spot].
 
 ```toml
 port = 5005
@@ -23,17 +23,18 @@ from typing import Any
 
 import typer
 
+# Key of the [spot] table in `typer.Context.meta`.
 SPOT_KEY = "drydock.spot"
-# The options that are true or false.
+# Options whose value is true or false.
 FLAGS = ("invented_answers", "verbose")
 
 
 def load_file(context: typer.Context, path: Path | None) -> Path | None:
-    """Use a configuration file's values as the defaults of the command line's options.
+    """Use a configuration file's values as the defaults of the command line's options, and return its path.
 
     Raises:
-        BadParameter: The file cannot be read, has a key that is not the name of an option, or a value is neither a text
-            nor a finite number.
+        BadParameter: The file cannot be read, has a key that is not the name of an option, or has a value that is
+            neither a string nor a finite number.
     """
     if path is None:
         return None
@@ -50,14 +51,14 @@ def load_file(context: typer.Context, path: Path | None) -> Path | None:
     if not isinstance(spot, Mapping):
         raise typer.BadParameter(f"{path}: spot must be a table")
     if wrong_keys := [key for key, value in content.items() if not _is_valid(value, key)]:
-        raise typer.BadParameter(f"{path}: {', '.join(wrong_keys)} must be a text or a finite number")
+        raise typer.BadParameter(f"{path}: {', '.join(wrong_keys)} must be a string or a finite number")
     context.default_map = {**(context.default_map or {}), **content}
     context.meta[SPOT_KEY] = spot
     return path
 
 
 def _is_valid(value: object, key: str) -> bool:
-    """Return whether an option may have the value; typer would convert true to 1, and accept nan."""
+    """Return whether an option may have the value. Without this check, typer would convert true to 1 and accept nan."""
     if isinstance(value, bool):
         return key in FLAGS
     return isinstance(value, str) or (isinstance(value, (int, float)) and math.isfinite(value))

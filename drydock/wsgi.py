@@ -1,4 +1,4 @@
-"""What the WSGI middlewares share: their type, the service that a request is signed for, and AWS's error responses."""
+"""Read the service and region of a signed request, and answer with AWS's errors; shared by the WSGI middlewares."""
 
 import functools
 import json
@@ -15,12 +15,12 @@ from moto.core.utils import get_service_model
 
 WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
-# The credential scope of Signature Version 4: key, date, region, service. In a header, or in a presigned URL.
+# The credential scope of Signature Version 4 (key, date, region, service), from a header or a presigned URL.
 _CREDENTIAL_SCOPE = re.compile(r"Credential=[^/]+/\d+/([^/]*)/([^/]+)/aws4_request")
 
 
 class Refusal(NamedTuple):
-    """An error response: its HTTP status, AWS's error code, the message, and more elements of an error of S3."""
+    """An error response: its HTTP status, AWS's error code, the message, and more XML elements of an S3 error."""
 
     status: int
     code: str
@@ -47,7 +47,7 @@ def _find_scope(environ: dict[str, Any]) -> re.Match[str] | None:
 
 @functools.lru_cache(maxsize=64)
 def find_service_model(service: str) -> ServiceModel | None:
-    """Return botocore's model of a service; None if it has none of this name."""
+    """Return botocore's model of a service; None if botocore has no service of this name."""
     try:
         return get_service_model(service)
     except UnknownServiceError:
@@ -57,7 +57,7 @@ def find_service_model(service: str) -> ServiceModel | None:
 def answer_error(
     environ: dict[str, Any], start_response: Callable[..., Any], refusal: Refusal, service: str = ""
 ) -> Iterable[bytes]:
-    """Answer a request with an error, in the format of the service that it is for: JSON, S3's XML or the other XML.
+    """Answer a request with an error, in the format of the requested service: JSON, or XML (S3's differs from others).
 
     Args:
         environ: The request.

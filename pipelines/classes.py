@@ -81,7 +81,7 @@ def read_scores(rows: pd.DataFrame, classes: Sequence[str]) -> np.ndarray[Any, A
 
 
 def split_quantiles(scores: Any) -> tuple[np.ndarray[Any, Any], dict[str, np.ndarray[Any, Any]]]:
-    """Return the scores of a regression, shape (rows,), and its quantiles by their names; empty where it has none.
+    """Return the scores of a regression, shape (rows,), and its quantiles by their names; empty if it has none.
 
     Args:
         scores: what the model returned: a number for each row, or a frame with a column for each quantile. The median

@@ -64,10 +64,10 @@ class Dataset:
     """Feature name to its kind: 'number' or 'category'."""
 
     event_time: str = ""
-    """Timestamp column with the time of a row's event; empty where there is none. By it, `validate` refuses a day whose
+    """Timestamp column with the time of a row's event; empty if there is none. By it, `validate` refuses a day whose
     last hours lack rows."""
     timezone: str = ""
-    """Time zone of the clock by which the days of the source begin and end; empty where it is not known."""
+    """Time zone of the clock by which the days of the source begin and end; empty if it is not known."""
     series: Sequence[str] = ()
     """Columns, such as a station, each of whose values has rows through the whole day."""
 

@@ -80,7 +80,7 @@ def merge(sections: Mapping[str, Mapping[str, Any]], others: Mapping[str, Mappin
 
 
 def load_section(folder: Path, step: str, model: str = "") -> dict[str, Any]:
-    """Read the fields that the parameters set for one step; empty where they set none. Arguments: as for `load`.
+    """Read the fields that the parameters set for one step; empty if they set none. Arguments: as for `load`.
 
     Raises:
         SpecError: as `load` does, for any section of a file. A retry cannot help.

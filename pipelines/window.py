@@ -25,7 +25,7 @@ class Days:
         return (self.first + number * DAY for number in range(len(self)))
 
     def __len__(self) -> int:
-        """Count the days; 0 where `last` is before `first`."""
+        """Count the days; 0 if `last` is before `first`."""
         return max(0, (self.last - self.first).days + 1)
 
     def __str__(self) -> str:

@@ -94,7 +94,7 @@ def build_url_table(layout: Layout, stack: Stack) -> Table:
 
 
 def format_restarts(stack: Stack) -> str:
-    """Return how often the supervisor has restarted each service; empty where it restarted none."""
+    """Return how often the supervisor has restarted each service; empty if it restarted none."""
     restarts = ", ".join(f"{name} {count}" for name, count in sorted(stack.restarts.items()))
     return restarts and f"Restarts of services that ended: {restarts}"
 

@@ -13,8 +13,8 @@ class StackError(Exception):
     """The root of the tree. The message is one line that says what is wrong and what to do.
 
     Attributes:
-        message: that line.
-        details: lines that explain it, such as the end of a log; may be empty.
+        message: the line.
+        details: lines that explain the error, such as the end of a log; may be empty.
         exit_code: the exit code of the command.
     """
 
@@ -43,7 +43,7 @@ class UnavailableError(StackError):
 
 
 class TaskFailedError(StackError):
-    """A task of Airflow failed. A retry can help where `exit_code` is 75."""
+    """A task of Airflow failed. A retry can help if `exit_code` is 75."""
 
     def __init__(self, message: str, details: str = "", exit_code: int = 1) -> None:
         super().__init__(message, details)

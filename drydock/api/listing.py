@@ -1,4 +1,4 @@
-"""The List operations of jobs, such as ListTrainingJobs: filter, sort, and split into pages."""
+"""Answer the List operations of jobs, such as ListTrainingJobs: filter, sort, and split into pages."""
 
 import base64
 import json
@@ -25,8 +25,8 @@ SORT_VALUES: dict[str, Callable[[Job], str]] = {
 def list_page(jobs: Iterable[Job], request: Mapping[str, Any], member: str) -> dict[str, Any]:
     """Return the response of a List operation: one page of job summaries, and NextToken if there are more.
 
-    A token names the last job of its page. So a job that is created between two requests does not make another job
-    appear twice or not at all.
+    A token names the last job of its page. So if a job is created between two requests, each other job still appears
+    exactly once.
 
     Args:
         jobs: All jobs of the account and region.

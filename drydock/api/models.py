@@ -1,4 +1,4 @@
-"""SageMaker models: no request replaces an existing model, and a transform job gets the container of its model."""
+"""Create SageMaker models without replacing existing ones, and find the container of a transform job's model."""
 
 import threading
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""What drydock does with each operation of SageMaker: run it, store what it says, or refuse it.
+"""Define what drydock does with each operation of SageMaker: run it, only store its content, or refuse it.
 
-moto answers more operations than it can do: a tuning job is Completed as soon as it is created, and an endpoint that
-does not exist predicts a constant. Such an answer is invented, so drydock refuses the operation, unless a person asks
-for moto's answers. An operation that is not listed is refused too: a new version of moto adds no invented answer.
+moto invents the answers of some operations: a tuning job is Completed as soon as it is created, and an endpoint that
+does not exist predicts a constant. drydock refuses such an operation, unless a person asks for moto's answers
+(`--invented-answers`). An operation that is not listed is refused, too: a new version of moto adds no invented answer.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,9 +17,9 @@ class Answer(StrEnum):
     """What drydock does with an operation."""
 
     RUN = "run"
-    """drydock does what the operation says."""
+    """drydock runs the operation."""
     STORED = "stored"
-    """moto keeps what it is given and gives it back. Nothing has to run for that."""
+    """moto stores the content of the request and returns it later. Nothing has to run for that."""
     REFUSED = "refused"
     """The operation needs something that does not run here; the request fails with the code NotImplemented."""
 
@@ -39,8 +39,8 @@ class OperationGroup:
     operations: Sequence[str]
 
 
-def _name_operations(verbs: str, resource: str, plural: str | None = None) -> list[str]:
-    """Return names such as CreateModel and ListModels.
+def _build_operation_names(verbs: str, resource: str, plural: str | None = None) -> list[str]:
+    """Return names of operations, such as CreateModel and ListModels.
 
     Args:
         verbs: The verbs, separated by spaces.
@@ -54,35 +54,37 @@ def _name_operations(verbs: str, resource: str, plural: str | None = None) -> li
 _JOB, _DEFINITION = "Create Describe Stop List", "Create Describe Delete List"
 
 OPERATION_GROUPS = (
-    OperationGroup("training jobs", Answer.RUN, _name_operations(_JOB, "TrainingJob")),
-    OperationGroup("processing jobs", Answer.RUN, _name_operations(_JOB, "ProcessingJob")),
-    OperationGroup("transform jobs", Answer.RUN, _name_operations(_JOB, "TransformJob")),
+    OperationGroup("training jobs", Answer.RUN, _build_operation_names(_JOB, "TrainingJob")),
+    OperationGroup("processing jobs", Answer.RUN, _build_operation_names(_JOB, "ProcessingJob")),
+    OperationGroup("transform jobs", Answer.RUN, _build_operation_names(_JOB, "TransformJob")),
     OperationGroup("tags and searches", Answer.STORED, ("AddTags", "DeleteTags", "ListTags", "Search")),
-    OperationGroup("models", Answer.STORED, _name_operations(_DEFINITION, "Model")),
-    OperationGroup("endpoint configurations", Answer.STORED, _name_operations(_DEFINITION, "EndpointConfig")),
+    OperationGroup("models", Answer.STORED, _build_operation_names(_DEFINITION, "Model")),
+    OperationGroup("endpoint configurations", Answer.STORED, _build_operation_names(_DEFINITION, "EndpointConfig")),
     OperationGroup(
         "model packages",
         Answer.STORED,
         (
-            *_name_operations("Create Describe Update List", "ModelPackage"),
-            *_name_operations("Create Describe List", "ModelPackageGroup"),
+            *_build_operation_names("Create Describe Update List", "ModelPackage"),
+            *_build_operation_names("Create Describe List", "ModelPackageGroup"),
         ),
     ),
     OperationGroup(
         "model cards",
         Answer.STORED,
-        (*_name_operations("Create Describe Update Delete List", "ModelCard"), "ListModelCardVersions"),
+        (*_build_operation_names("Create Describe Update Delete List", "ModelCard"), "ListModelCardVersions"),
     ),
     OperationGroup(
-        "definitions of pipelines", Answer.STORED, _name_operations("Create Describe Update Delete List", "Pipeline")
+        "definitions of pipelines",
+        Answer.STORED,
+        _build_operation_names("Create Describe Update Delete List", "Pipeline"),
     ),
     OperationGroup(
         "experiments and trials",
         Answer.STORED,
         (
-            *_name_operations(_DEFINITION, "Experiment"),
-            *_name_operations(_DEFINITION, "Trial"),
-            *_name_operations("Create Describe Update Delete List Associate Disassociate", "TrialComponent"),
+            *_build_operation_names(_DEFINITION, "Experiment"),
+            *_build_operation_names(_DEFINITION, "Trial"),
+            *_build_operation_names("Create Describe Update Delete List Associate Disassociate", "TrialComponent"),
         ),
     ),
     OperationGroup("metrics of trial components", Answer.STORED, ("BatchPutMetrics",)),
@@ -92,35 +94,35 @@ OPERATION_GROUPS = (
         [
             name
             for kind in ("DataQuality", "ModelBias", "ModelExplainability", "ModelQuality")
-            for name in _name_operations(_DEFINITION, f"{kind}JobDefinition")
+            for name in _build_operation_names(_DEFINITION, f"{kind}JobDefinition")
         ],
     ),
     OperationGroup(
         "lifecycle configurations of notebooks",
         Answer.STORED,
-        _name_operations("Create Describe Delete", "NotebookInstanceLifecycleConfig"),
+        _build_operation_names("Create Describe Delete", "NotebookInstanceLifecycleConfig"),
     ),
     OperationGroup(
         "executions of pipelines",
         Answer.REFUSED,
         (
-            *_name_operations("Start Describe List", "PipelineExecution"),
+            *_build_operation_names("Start Describe List", "PipelineExecution"),
             "DescribePipelineDefinitionForExecution",
             "ListPipelineParametersForExecution",
         ),
     ),
-    OperationGroup("tuning jobs", Answer.REFUSED, _name_operations(_DEFINITION, "HyperParameterTuningJob")),
+    OperationGroup("tuning jobs", Answer.REFUSED, _build_operation_names(_DEFINITION, "HyperParameterTuningJob")),
     OperationGroup(
         "AutoML jobs",
         Answer.REFUSED,
         ("CreateAutoMLJobV2", "DescribeAutoMLJobV2", "StopAutoMLJob", "ListAutoMLJobs"),
     ),
-    OperationGroup("compilation jobs", Answer.REFUSED, _name_operations(_DEFINITION, "CompilationJob")),
+    OperationGroup("compilation jobs", Answer.REFUSED, _build_operation_names(_DEFINITION, "CompilationJob")),
     OperationGroup(
         "endpoints",
         Answer.REFUSED,
         (
-            *_name_operations(_DEFINITION, "Endpoint"),
+            *_build_operation_names(_DEFINITION, "Endpoint"),
             "UpdateEndpointWeightsAndCapacities",
             "InvokeEndpoint",
             "InvokeEndpointAsync",
@@ -129,15 +131,15 @@ OPERATION_GROUPS = (
     OperationGroup(
         "notebook instances",
         Answer.REFUSED,
-        _name_operations("Create Describe Start Stop Delete List", "NotebookInstance"),
+        _build_operation_names("Create Describe Start Stop Delete List", "NotebookInstance"),
     ),
     OperationGroup(
         "clusters",
         Answer.REFUSED,
-        (*_name_operations(_DEFINITION, "Cluster"), *_name_operations("Describe List", "ClusterNode")),
+        (*_build_operation_names(_DEFINITION, "Cluster"), *_build_operation_names("Describe List", "ClusterNode")),
     ),
-    OperationGroup("Studio domains", Answer.REFUSED, _name_operations(_DEFINITION, "Domain")),
-    OperationGroup("feature groups", Answer.REFUSED, _name_operations("Create Describe", "FeatureGroup")),
+    OperationGroup("Studio domains", Answer.REFUSED, _build_operation_names(_DEFINITION, "Domain")),
+    OperationGroup("feature groups", Answer.REFUSED, _build_operation_names("Create Describe", "FeatureGroup")),
 )
 """The operations that moto or drydock implements. All others of SageMaker are refused."""
 
@@ -149,12 +151,12 @@ def iter_operations() -> Iterator[tuple[str, OperationGroup]]:
             yield operation, group
 
 
-# By moto's method names: moto accepts "create_endpoint" as the name of an operation, too.
+# The keys are moto's method names, since moto accepts "create_endpoint" as the name of an operation, too.
 _GROUPS_BY_METHOD = {camelcase_to_underscores(operation): group for operation, group in iter_operations()}
 
 
 def check_operation(name: str) -> None:
-    """Check that the answer to an operation of SageMaker is not invented.
+    """Check that drydock does not refuse an operation of SageMaker.
 
     Args:
         name: The operation's name, as the request spells it.

@@ -1,7 +1,7 @@
-"""moto's SageMaker backend, without the answers that moto invents.
+"""Replace moto's SageMaker backend by one that does not give the answers that moto invents.
 
-`api.operations` refuses the operations of the API. The methods here are also called by others: moto's CloudFormation
-creates endpoints and notebook instances without a request to SageMaker.
+`api.operations` refuses requests to SageMaker. The backend refuses calls that come without a request: moto's
+CloudFormation creates endpoints and notebook instances by calls of these methods.
 """
 
 from typing import Any
@@ -16,26 +16,26 @@ class RefusingBackend(SageMakerModelBackend):
     """The SageMaker backend of one account and region. It refuses what does not run here."""
 
     gives_invented_answers = False
-    """Whether moto's invented answers are given nevertheless."""
+    """Whether the backend gives moto's invented answers (option `--invented-answers`)."""
 
     def create_endpoint(self, *args: Any, **kwargs: Any) -> Any:
-        """Create an endpoint, which only moto's invented answers have.
+        """Create an endpoint. No model runs behind it: moto invents the answers.
 
         Raises:
-            NotImplementedError: The server has no invented answers. A retry cannot help.
+            NotImplementedError: `gives_invented_answers` is false. A retry cannot help.
         """
         self._check_operation("CreateEndpoint")
         return super().create_endpoint(*args, **kwargs)
 
     def create_notebook_instance(self, *args: Any, **kwargs: Any) -> Any:
-        """Create a notebook instance; `create_endpoint` describes the error."""
+        """Create a notebook instance. Nothing runs in it: moto invents the answers. Errors: see `create_endpoint`."""
         self._check_operation("CreateNotebookInstance")
         return super().create_notebook_instance(*args, **kwargs)
 
     def create_auto_ml_job_v2(self, *args: Any, **kwargs: Any) -> str:
-        """Create an AutoML job, which only moto's invented answers have, and return its ARN.
+        """Create an AutoML job, and return its ARN. Nothing is trained: moto invents the answers.
 
-        moto 5.2.5 needs members that are optional: CompletionCriteria, and the ProblemType of tabular data.
+        moto 5.2.5 fails without two members that SageMaker calls optional: CompletionCriteria and ProblemType.
 
         Raises:
             AWSValidationException: AutoMLProblemTypeConfig is missing or empty. A retry cannot help.

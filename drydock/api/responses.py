@@ -1,4 +1,4 @@
-"""The responses of SageMaker's operations: drydock's own for jobs, and moto's for all others."""
+"""Answer the operations of SageMaker: drydock answers those of jobs itself, and moto answers the others."""
 
 import json
 from http import HTTPStatus
@@ -31,7 +31,7 @@ OPERATIONS = tuple(
 
 
 class DrydockResponse(SageMakerResponse):
-    """Answers requests to SageMaker: drydock's operations itself, those that only store as moto does, and no others."""
+    """Answers requests for jobs, and passes requests that only store something to moto. Refuses all others."""
 
     gives_invented_answers: ClassVar[bool] = False
     """Whether moto also answers the operations for which nothing runs."""
@@ -126,13 +126,14 @@ class DrydockResponse(SageMakerResponse):
         """Return the job that a request names.
 
         Raises:
-            AWSValidationException: It does not exist, and the request describes it.
-            ResourceNotFound: It does not exist, and the request stops it.
+            AWSValidationException: The job does not exist, and the request is a Describe.
+            ResourceNotFound: The job does not exist, and the request is a Stop.
         """
         name = self._read_request(f"{verb}{kind.api_name}Job")[f"{kind.api_name}JobName"]
         if job := self._backend.find_job(kind, name):
             return job
-        # The API's documentation says ResourceNotFound for Describe too, but SageMaker's clients rely on what it does.
+        # The API's documentation says ResourceNotFound for Describe, too. But SageMaker returns ValidationException,
+        # and its clients rely on that.
         is_training = kind is TrainingJob
         message = "Requested resource not found." if is_training else f"Could not find requested job with name: {name}"
         raise ResourceNotFound(message) if verb == "Stop" else AWSValidationException(message)
@@ -150,6 +151,6 @@ class DrydockResponse(SageMakerResponse):
 
 
 class InventingResponse(DrydockResponse):
-    """Answers requests to SageMaker as `DrydockResponse` does, and with moto's invented answers where nothing runs."""
+    """Answers as `DrydockResponse` does, but gives moto's invented answers to the requests that it refuses."""
 
     gives_invented_answers = True

@@ -1,4 +1,4 @@
-"""The container engine, called through the `docker` command, which finds the engine by DOCKER_HOST or its context."""
+"""Run containers with the `docker` command, which finds the container engine by DOCKER_HOST or its context."""
 
 import json
 import subprocess
@@ -25,11 +25,11 @@ def run_docker(
     pass_fds: Sequence[int] = (),
     timeout_s: float = TIMEOUT_S,
 ) -> str:
-    """Run `docker` with arguments, and return its output, stripped.
+    """Run `docker` with arguments, and return its output without surrounding whitespace.
 
     Args:
         arguments: The command's arguments.
-        env: The command's whole environment; this process's environment if None.
+        env: All environment variables of the command; those of this process if None.
         pass_fds: File descriptors that the command may read.
         timeout_s: Maximum run time in seconds.
 
@@ -50,7 +50,7 @@ def run_docker(
         )
     except subprocess.CalledProcessError as error:
         lines = error.stderr.strip().splitlines() or ["no error message"]
-        # `from None`, since the original error has the command's arguments.
+        # `from None`: the message of the original error contains all arguments of the command.
         raise JobFailed(f"InternalServerError: docker {arguments[0]}: {lines[-1]}") from None
     except subprocess.TimeoutExpired:
         raise JobFailed(f"InternalServerError: docker {arguments[0]}: no answer within {timeout_s:.0f} s") from None

@@ -40,10 +40,11 @@ def kill_processes_below(data: Path) -> int:
 
 
 def read_host_trees(process: psutil.Process) -> set[Path]:
-    """Return the trees that a process names in its environment and by a link; an empty set if no job started it.
+    """Return the trees of the jobs that started a process; an empty set if no job started it.
 
-    Usually both name the same tree. But a daemon may have cleared its environment, and only a process with its own /opt
-    has the link, which the launcher creates there.
+    The tree is read from the process's environment, and from the link that the launcher creates in the process's own
+    /opt. Usually both name the same tree. But a daemon may have cleared its environment, and a process may have no /opt
+    of its own.
 
     Raises:
         psutil.Error: The process has ended, or belongs to another user.
@@ -65,7 +66,7 @@ def kill_matching_processes(matches: Callable[[psutil.Process], bool]) -> int:
     """
     killed_processes: set[psutil.Process] = set()
     deadline = time.monotonic() + KILL_TIMEOUT_S
-    # Repeated until no process matches: a process that is killed now may have started another one just before.
+    # This is repeated until no process matches: a killed process may have started another one just before its end.
     while processes := [
         process for process in map(_get_process, psutil.pids()) if process and _is_match(process, matches)
     ]:

@@ -1,24 +1,25 @@
-"""The first program of a job's process: give it its own /opt/ml and host name, run the command, and record its exit.
+"""Run the command of a job: prepare /opt/ml and the host name, start the command, and record its exit code.
 
-A stand-alone program (`python -I -S launcher.py ...`). It imports as little of the standard library as possible, since
-every start of a job waits for it. Its arguments, in this order:
+This is a stand-alone program (`python -I -S launcher.py ...`), the first one in a job's process. It imports as little
+of the standard library as possible, since every start of a job waits for it. Its arguments, in this order:
 
     CHANNEL  file descriptor of a stream socket to the server, see below
     ROOT     the job's tree, to be mounted at /opt/ml; "" to mount nothing
     CWD      the working directory, as the job sees it
     HOST     name of this host
     HOSTS    lines to append to /etc/hosts
-    LOCALE   the command's LC_CTYPE, "" for none; this Python sets another (PEP 538), which the job must not inherit
+    LOCALE   the command's LC_CTYPE, "" for none; the launcher's Python sets another (PEP 538) for itself
     EXIT     file to write the command's exit code to
     COMMAND  the command to execute, with its arguments
 
-The launcher stays as the command's parent, in the same process group. So a command that ends while the server is down
-leaves its exit code, which only a parent gets from the system. It is not recorded after SIGKILL, or if the group got
-another signal that ends processes: then the command has not ended by itself. The launcher exits with the same code.
+The launcher is the command's parent, in the same process group, and runs until the command ends. Only a parent gets an
+exit code from the system. So the exit code is recorded even if the command ends while the server is down. It is not
+recorded if a signal ended the command (SIGKILL, or a signal to the group): then the command did not end by itself. The
+launcher exits with the command's exit code.
 
-The socket guarantees two things. First, the command does not start before the server has stored the process's id: the
-launcher waits for one byte, and ends if the server is killed before that. Second, the server learns whether the command
-started: the socket is closed without data if it did, and otherwise carries the error.
+The socket has two purposes. First, the command does not start before the server has stored the process's id: the
+launcher waits for one byte, and exits if the server is killed before it sends that byte. Second, the server learns
+whether the command started: if it did, the socket is closed without data; if not, the socket has the error.
 """
 
 # The imports of pathlib and contextlib would take longer than all other imports together.
@@ -39,16 +40,17 @@ CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER = 0x20000, 0x4000000, 0x10000000
 MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 0x2, 0x4, 0x1000, 0x4000, 0x40000
 
 
+# Signals by which the server or the system ends a process group.
 END_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
 
 
 def main(arguments: list[str]) -> None:
-    """Run the command, or report to the server why that fails."""
+    """Run the command. If it cannot be started, report the reason to the server."""
     descriptor, root, cwd, host, hosts, locale, exit_file, *command = arguments
     channel, problem = int(descriptor), "InternalServerError: cannot prepare /opt/ml"
     os.set_inheritable(channel, False)
     try:
-        # Opened before the mounts, which may hide the folder.
+        # The folder is opened before the mounts, which may hide it.
         exit_folder = os.open(os.path.dirname(exit_file), os.O_RDONLY | os.O_DIRECTORY)
         os.environ.pop("LC_CTYPE", None)
         if locale:
@@ -60,7 +62,7 @@ def main(arguments: list[str]) -> None:
         problem = f"InternalServerError: cannot enter {cwd}"
         os.chdir(cwd)
         problem = "InternalServerError: cannot start a process"
-        # Blocked, so that no signal arrives before parent and child have their own handlers.
+        # Signals are blocked until parent and child have their own handlers.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         if child := os.fork():
             os.close(channel)
@@ -74,31 +76,31 @@ def main(arguments: list[str]) -> None:
 
 
 def wait_for_exit(child: int, folder: int, name: str) -> int:
-    """Wait for the end of the command, and return its exit code, which is 128 + N if signal N ended it.
+    """Wait for the end of the command, and return its exit code, or 128 + N if signal N ended it.
 
-    The exit code is recorded in a file if the command ended by itself.
+    If the command ended by itself, its exit code is also written to a file.
 
     Args:
         child: The command's process id.
         folder: Descriptor of the file's folder.
         name: The file's name.
     """
-    signals = []
+    end_signals = []
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
-        signal.signal(number, (lambda *_: signals.append(1)) if number in END_SIGNALS else signal.SIG_IGN)
+        signal.signal(number, (lambda *_: end_signals.append(1)) if number in END_SIGNALS else signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     result = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     code = result if result >= 0 else 128 - result
-    if not signals and result != -signal.SIGKILL:
+    if not end_signals and result != -signal.SIGKILL:
         try:
             record_exit(code, folder, name)
         except OSError:
-            pass  # the disk is full: a server that is alive gets the code anyway
+            pass  # the disk is full; a running server gets the code from the launcher's own exit
     return code
 
 
 def record_exit(code: int, folder: int, name: str) -> None:
-    """Write the exit code and the time to a file, which is never incomplete.
+    """Write the exit code and the time to a file atomically.
 
     Raises:
         OSError: The disk is full or not writable. A retry can help.
@@ -195,12 +197,12 @@ class Kernel:
                     file.write(line)
 
     def mount(self, source: str, target: str, fs_type: str, flags: int, options: str = "") -> None:
-        """Mount a file system, or the file or folder source, at target."""
+        """Mount `source`, a file system, a file or a folder, at `target`."""
         names = (os.fsencode(source), os.fsencode(target), fs_type.encode())
         self._check(f"mount {target}", self._libc.mount(*names, flags, options.encode()))
 
     def bind(self, source: str, target: str) -> None:
-        """Make a file or folder, with everything that is mounted in it, visible at target too."""
+        """Bind-mount a file or folder at `target`, with everything that is mounted in it."""
         self.mount(source, target, "", MS_BIND | MS_REC)
 
     def set_host_name(self, name: str) -> None:

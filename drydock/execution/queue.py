@@ -1,4 +1,4 @@
-"""The queue of jobs: run as many jobs as fit into the machine's cores and memory, in the order of their creation."""
+"""Run as many jobs as fit into the machine's cores and memory, in the order of their creation; queue the others."""
 
 import contextlib
 import logging
@@ -22,7 +22,7 @@ from drydock.settings import Settings
 
 log = logging.getLogger(__name__)
 
-# Seconds between two checks of the waiting jobs, since a limit may have passed, or capacity may be back.
+# Seconds between two checks of the waiting jobs: the waiting time of a job may have passed, or capacity may be back.
 CHECK_S = 0.1
 # Seconds until the next check after an unexpected error.
 ERROR_PAUSE_S = 1.0

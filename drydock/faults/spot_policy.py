@@ -26,7 +26,7 @@ def parse_policy(table: Mapping[str, Any]) -> Policy:
     if "seed" in table:
         values["seed"] = _parse_seed(table["seed"])
     if "without_capacity" in table:
-        values["without_capacity"] = _parse_texts("without_capacity", table["without_capacity"])
+        values["without_capacity"] = _parse_strings("without_capacity", table["without_capacity"])
     schedules = _parse_list(SCHEDULES_KEY, table.get(SCHEDULES_KEY, []))
     return Policy(**values, interruptions=[_parse_schedule(entry) for entry in schedules])
 
@@ -34,7 +34,8 @@ def parse_policy(table: Mapping[str, Any]) -> Policy:
 def _parse_schedule(entry: object) -> Schedule:
     if not isinstance(entry, Mapping) or set(entry) != {"job", "after_s"} or not isinstance(entry["job"], str):
         raise InvalidSetting(
-            f"[[spot.{SCHEDULES_KEY}]]: give job, a pattern of names, and after_s, a list of seconds; not {entry!r}"
+            f"[[spot.{SCHEDULES_KEY}]]: must have job (a pattern of job names) and after_s (a list of seconds), "
+            f"not {entry!r}"
         )
     return Schedule(
         entry["job"], [_parse_number("after_s", seconds) for seconds in _parse_list("after_s", entry["after_s"])]
@@ -53,10 +54,10 @@ def _parse_seed(value: object) -> int:
     return value
 
 
-def _parse_texts(name: str, value: object) -> list[str]:
+def _parse_strings(name: str, value: object) -> list[str]:
     texts = _parse_list(name, value)
     if not all(isinstance(text, str) for text in texts):
-        raise InvalidSetting(f"[spot]: {name} must be a list of texts, not {value!r}")
+        raise InvalidSetting(f"[spot]: {name} must be a list of strings, not {value!r}")
     return texts
 
 

@@ -18,7 +18,7 @@ class HostPlan:
         addresses: The loopback address of every host of the job, by host name.
         root: The host's tree on this machine; the job sees it at /opt/ml if the executor can do that.
         command: The command to execute; empty to run the image's own entrypoint.
-        env: The whole environment.
+        env: All environment variables.
         cwd: The working directory, below root.
         log: The file that stdout and stderr are appended to. Not a pipe, since a job must not wait for a reader.
         process_file: The file that identifies the running process or container; it exists only while the host runs.

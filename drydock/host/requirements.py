@@ -1,7 +1,7 @@
 """Compare a source bundle's requirements.txt with the packages that are installed.
 
-SageMaker's script-mode containers install the file's packages with pip. A job in a process of this machine shares its
-interpreter with other jobs and must not change it, so drydock reports what is missing instead.
+SageMaker's script-mode containers install the packages of this file with pip. A job that runs as a process of this
+machine shares its interpreter with other jobs and must not change it. So drydock reports the missing packages instead.
 """
 
 import json
@@ -15,13 +15,14 @@ from packaging.utils import canonicalize_name
 
 from drydock.errors import JobFailed
 
+# Maximum number of characters of a requirement in an error message.
 _SHOWN_CHARS = 120
 _QUERY_TIMEOUT_S = 60
 
-# The interpreter whose packages are listed runs this program. The package `packaging` may not be installed there.
+# This program lists the packages of the interpreter that runs it. The package `packaging` may not be installed there.
 _QUERY_PROGRAM = """
 import importlib.metadata, json, platform, sys
-# Reversed, so that the first one on the path is listed if a package is installed twice: Python imports that one.
+# If a package is installed twice, Python imports the first one on the path. Reversed, this one is the last in the dict.
 packages = [(item.metadata["Name"], item.version) for item in importlib.metadata.distributions()][::-1]
 versions = {name: version for name, version in packages if name}
 python = ".".join(map(str, sys.version_info[:2]))
@@ -33,7 +34,7 @@ print(json.dumps({"versions": versions, "markers": markers}))
 
 
 def check_requirements(path: Path) -> None:
-    """Check that this interpreter has what a requirements.txt lists. Without such a file there is nothing to check.
+    """Check that this interpreter has the packages of a requirements.txt. Do nothing if there is no such file.
 
     Only for jobs that run as processes of this machine. For a container, its image decides what is installed.
 
@@ -78,7 +79,7 @@ def find_unmet_requirements(path: Path, python: str = sys.executable) -> list[st
 
 def _read_lines(text: str) -> Iterator[str]:
     for line in text.replace("\\\n", " ").splitlines():
-        # A # begins a comment only at the start of a line or after a blank: not in name @ https://host/file#sha256=...
+        # A # begins a comment only at the start of a line or after a space or tab, but not inside a URL.
         content = "" if line.startswith("#") else line.split(" #")[0].split("\t#")[0].strip()
         if content:
             yield content

@@ -1,4 +1,4 @@
-"""A job: its request and what has happened to it so far. Each change is stored before clients can see it."""
+"""Hold the request and the state of a job. Each change of the state is stored before clients can see it."""
 
 import math
 import threading
@@ -107,7 +107,7 @@ class Job(JobDescription):
             return status_before
 
     def record_exit(self, cause: str, exit_code: int) -> None:
-        """Store that the command has ended. If the server is killed after this, the next one only uploads the results.
+        """Store that the command has ended. If this server is killed now, the next server only uploads the results.
 
         Args:
             cause: Why it ended, a value of `execution.supervise.Cause`.
@@ -157,7 +157,7 @@ class Job(JobDescription):
         return Status.COMPLETED, Phase.COMPLETED
 
     def discard(self) -> None:
-        """Store no later change of the job."""
+        """Stop storing changes of the job."""
         with self._lock:
             self._is_discarded = True
 

@@ -1,4 +1,4 @@
-"""FinalMetricDataList: for each entry of MetricDefinitions, the last value in the log that matches its regex."""
+"""Find the values of FinalMetricDataList: for each metric definition, the last value in the log that matches it."""
 
 import math
 import re
@@ -22,9 +22,9 @@ class FinalMetrics:
         """The last value of each metric and when it was logged, by the metric's name."""
 
     def read_line(self, line: str, printed_at: datetime) -> None:
-        """Update the metrics from one line of the log, which was printed at a time.
+        """Update the metrics from one line of the log.
 
-        A match that is not a finite number is ignored, and so is one that was printed before the last one.
+        A match is ignored if it is not a finite number, or if it was printed before the metric's last value.
         """
         for name, pattern in self._patterns.items():
             for match in pattern.finditer(line):

@@ -1,4 +1,4 @@
-"""The record of a job, as the store has it."""
+"""Define the record of a job that is stored, and create and read such records."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def get_now() -> datetime:
 
 @dataclass
 class Transition:
-    """One entry of SecondaryStatusTransitions. It has no end until the next one begins."""
+    """One entry of SecondaryStatusTransitions. It has no end until the next entry begins."""
 
     phase: Phase
     start: datetime

@@ -42,7 +42,7 @@ class Work(Protocol):
         """
 
     def build_environment(self, tree: HostTree) -> dict[str, str]:
-        """Return the whole environment of a host."""
+        """Return all environment variables of a host's program."""
 
     def get_working_folder(self, tree: HostTree) -> Path:
         """Return the folder that a host's command starts in."""

@@ -1,7 +1,7 @@
-"""Log events as rows of the store: written in batches, read in pages, in the order of their timestamps.
+"""Read log events from the store in pages, in the order of their timestamps.
 
-A row is an event, or a block of `line_count` lines. The row's id is that of its last line; the ids of the others are
-those before it.
+A row is one event, or a block of `line_count` events, one for each line. The id of a block is the id of its last event.
+The ids of its other events are the numbers before it.
 """
 
 import itertools
@@ -115,7 +115,7 @@ class Events:
 
 
 def _list_chunk_sizes() -> Iterator[int]:
-    """Yield how many rows to read next. A stream may be larger than the memory, and other threads need the store."""
+    """Yield the number of rows of each read. It is limited because a stream may be larger than the memory."""
     size = _FIRST_CHUNK_SIZE
     while True:
         yield size

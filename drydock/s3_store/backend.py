@@ -1,8 +1,8 @@
-"""moto's S3, stored on disk: a change is stored before its request is answered, and survives a kill -9 of the server.
+"""Store moto's S3 on disk. A change is stored before its request is answered, so it survives a kill -9 of the server.
 
-The store has buckets with their settings and tags, and objects with all versions, delete markers, metadata, tags and
-checksums. It does not have incomplete multipart uploads, moto's table buckets, or changes that other services of moto
-make to a bucket outside of a request.
+Stored are buckets with their settings and tags, and objects with all versions, delete markers, metadata, tags and
+checksums. Not stored are incomplete multipart uploads, moto's table buckets, and changes to a bucket that other
+services of moto make outside of a request.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ from drydock.wsgi import WsgiApplication
 
 
 class StoredS3(S3Backend):
-    """The S3 of one account and AWS partition."""
+    """The S3 backend of one account and AWS partition."""
 
     def __init__(self, tables: S3Tables, region_name: str, account_id: str) -> None:
         super().__init__(region_name, account_id)
@@ -70,7 +70,7 @@ class StoredS3(S3Backend):
 
 
 def install(store: Store, folder: Path) -> Callable[[WsgiApplication], S3Middleware]:
-    """Make moto's S3 in this process durable from now on, and restore the buckets and objects that are stored already.
+    """Make moto's S3 in this process durable, and restore the buckets and objects that are on disk.
 
     Args:
         store: Storage of the records.

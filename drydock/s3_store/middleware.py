@@ -1,4 +1,4 @@
-"""The S3 middleware: requests for one object wait for each other, and are answered after their changes are stored."""
+"""Serialise requests for the same S3 object, and store the changes of a request before it is answered."""
 
 import io
 import logging

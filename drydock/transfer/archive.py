@@ -1,4 +1,4 @@
-"""Tar archives: pack a model reproducibly (equal folders give equal bytes), and unpack source bundles safely."""
+"""Pack models into tar archives reproducibly (equal folders give equal bytes), and unpack source bundles safely."""
 
 import gzip
 import os
@@ -17,8 +17,8 @@ UNPACKED_MAX_MEMBERS = 1_000_000
 def pack(folder: Path, archive: Path) -> list[str]:
     """Write a folder's content to a .tar.gz archive, with paths relative to the folder.
 
-    Deterministic: names are sorted, times and owners are left out, and a link to a file of the folder becomes that
-    file.
+    Deterministic: names are sorted, times and owners are left out, and a link to a file in the folder is replaced by a
+    copy of the file.
 
     Returns:
         The names that are left out: links that lead out of the folder or nowhere, sockets, fifos, devices.

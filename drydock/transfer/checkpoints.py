@@ -1,4 +1,4 @@
-"""A mirror of the checkpoint folder in S3, kept up to date while the job runs."""
+"""Mirror a job's checkpoint folder to S3 while the job runs."""
 
 import contextlib
 import logging
@@ -17,14 +17,14 @@ from drydock.transfer.walk import EntryKind, walk_folder
 log = logging.getLogger(__name__)
 
 KEY_MAX_BYTES = 1024
-# A file that a process keeps open for writing, such as a log, is copied once it has not changed for so many seconds.
+# A file that a process keeps open for writing, such as a log, is copied if it has not changed for this many seconds.
 QUIET_S = 5.0
 # SageMaker puts marker files with these endings next to a file while it copies the file. It does not copy them.
 MARKER_ENDINGS = (".sagemaker-uploading", ".sagemaker-uploaded")
 
 
 class Signature(NamedTuple):
-    """What the file system says about a file: a changed file has another signature. The oldest file sorts first."""
+    """The times, size and inode of a file. They differ after the file has changed. The oldest file sorts first."""
 
     modified_ns: int
     changed_ns: int
@@ -38,7 +38,7 @@ Opener = Callable[[str, Path, Signature], BinaryIO | None]
 
 @dataclass(frozen=True)
 class _Upload:
-    """What S3 has of a file: the file's signature before the upload, and the object's ETag after it."""
+    """The last upload of a file: the file's signature before the upload, and the object's ETag after it."""
 
     signature: Signature
     etag: str | None
@@ -49,7 +49,7 @@ class CheckpointSync:
 
     Several hosts may share one place in S3. A host deletes only objects that it has uploaded or downloaded itself and
     that no other host has overwritten since. A file that is being written is uploaded later, and S3 keeps its last
-    whole copy until then. A file that cannot be read, or whose name cannot be a key, is skipped with a warning.
+    complete copy until then. A file that cannot be read, or whose name cannot be a key, is skipped with a warning.
 
     Args:
         folder: The job's checkpoint folder.
@@ -121,17 +121,17 @@ class CheckpointSync:
         The files are sent without a copy, since a full disk has no room for a copy.
 
         Args:
-            was_killed: Whether a signal ended the job. Then a file that it was writing is not sent, and nothing is
-                deleted if there is such a file: the last whole copies stay.
+            was_killed: Whether a signal ended the job. If so, a file that the job was writing is not sent. If there is
+                such a file, no object is deleted, so that S3 keeps the last complete copies.
 
         Raises:
             ClientError: S3 failed. A retry can help: the next call uploads what is missing.
         """
-        opener = self._open_if_whole if was_killed else _open
-        self._upload_changes(self._object_store, opener, deletes_beside_skipped_files=False)
+        opener = self._open_if_complete if was_killed else _open
+        self._upload_changes(self._object_store, opener, deletes_if_files_are_skipped=False)
 
     def _upload_changes(
-        self, object_store: ObjectStore, opener: Opener, *, deletes_beside_skipped_files: bool = True
+        self, object_store: ObjectStore, opener: Opener, *, deletes_if_files_are_skipped: bool = True
     ) -> None:
         files, is_complete = self._scan()
         skipped_files = {}
@@ -145,21 +145,21 @@ class CheckpointSync:
                     self._upload_file(object_store, name, stream, signature)
         self._skipped_files = skipped_files
         # If a folder cannot be read, a missing file is not necessarily deleted.
-        if is_complete and (deletes_beside_skipped_files or not skipped_files):
+        if is_complete and (deletes_if_files_are_skipped or not skipped_files):
             for name in self._uploads.keys() - files.keys():
                 self._delete(object_store, name)
 
     def _copy_stable(self, name: str, path: Path, signature: Signature) -> BinaryIO | None:
         is_quiet = time.time_ns() - signature.modified_ns >= QUIET_S * 1e9
-        # Even a quiet file may be about to be filled again if it is shorter than before.
+        # A file that is shorter than its copy may have been truncated, and may soon be written again.
         ignore_writers = is_quiet and not self._is_shorter_than_copy(name, signature)
         return copy_stable(path, self._folder.parent, ignore_writers=ignore_writers)
 
-    def _open_if_whole(self, name: str, path: Path, signature: Signature) -> BinaryIO | None:
-        """Open a file of a job that a signal has ended; None if the job was writing it.
+    def _open_if_complete(self, name: str, path: Path, signature: Signature) -> BinaryIO | None:
+        """Open a file of a job that a signal has ended; return None if the job was writing the file.
 
-        That is known of a file that was being written at the last upload and has not changed since. It is assumed of a
-        file that is shorter than its copy, since most scripts truncate a file before they write it again.
+        The job was writing a file if the file was being written at the last upload, and has not changed since. It
+        probably was if the file is shorter than its copy: most scripts truncate a file before they write it again.
         """
         was_being_written = self._skipped_files.get(name) == signature
         return None if was_being_written or self._is_shorter_than_copy(name, signature) else open_regular_file(path)

@@ -1,4 +1,4 @@
-"""S3 objects, read and written over HTTP through the server's own URL, as any client would."""
+"""Read and write S3 objects over HTTP by the server's own URL, as any client does."""
 
 import os
 import time
@@ -23,7 +23,7 @@ CONCURRENT_TRANSFERS = 8
 
 # One thread per object, since up to CONCURRENT_TRANSFERS objects are transferred at the same time.
 _SINGLE_THREAD = TransferConfig(use_threads=False)
-# Errors without a response. Another S3 server may restart, so a refused connection is one of them.
+# Errors without a response, such as a refused connection: an S3 server other than drydock may be restarting.
 _NO_RESPONSE_ERRORS = (RetriesExceededError, HTTPClientError, BotoConnectionError)
 _THROTTLED = 429
 _MAX_PAUSE_S = 4.0
@@ -43,22 +43,22 @@ def join_uri(base: str, *names: str) -> str:
 class ObjectStore:
     """The S3 objects of one account, accessed over HTTP. Safe for several threads.
 
-    Each method retries while S3 is slow or answers with status 429 or 5xx, and raises the last error after patience_s.
+    Each method retries while S3 is slow or answers with status 429 or 5xx, and raises the last error after retry_s.
 
     Args:
         url: URL of the S3 server.
         account_id: The account that owns the buckets.
         region: The region to sign requests for.
-        patience_s: Seconds for which a request is retried if its error may be temporary; 0 for no retry.
+        retry_s: Seconds for which a request is retried if its error may be temporary; 0 for no retry.
     """
 
-    def __init__(self, url: str, account_id: str, region: str, patience_s: float) -> None:
-        self._location, self._patience_s = (url, account_id, region), patience_s
+    def __init__(self, url: str, account_id: str, region: str, retry_s: float) -> None:
+        self._location, self._retry_s = (url, account_id, region), retry_s
         self._client = get_shared_client(*self._location)
 
     def copy_without_retries(self) -> "ObjectStore":
         """Return the same store without retries, for callers that cannot wait."""
-        return ObjectStore(*self._location, patience_s=0.0)
+        return ObjectStore(*self._location, retry_s=0.0)
 
     def check_bucket(self, uri: str) -> None:
         """Check that the bucket of a URI exists.
@@ -192,8 +192,8 @@ class ObjectStore:
         self._retry(lambda: self._client.delete_object(Bucket=bucket, Key=key))
 
     def _retry(self, call: Callable[[], T]) -> T:
-        # Not botocore's own retries: its standard mode has a quota per client, which a series of 503s uses up.
-        deadline, pause_s = time.monotonic() + self._patience_s, 0.5
+        # botocore's own retries are not used: they have a quota for each client, which a series of 503s would use up.
+        deadline, pause_s = time.monotonic() + self._retry_s, 0.5
         while True:
             try:
                 return call()
@@ -209,7 +209,7 @@ def _get_http_status(error: ClientError) -> int:
 
 
 def is_outage(error: Exception) -> bool:
-    """Return whether S3 did not answer, or answered that it cannot answer now, so that a retry can help."""
+    """Return whether a retry can help: S3 did not answer, or answered with status 429 or 5xx."""
     if isinstance(error, ClientError):
         return _get_http_status(error) >= 500 or _get_http_status(error) == _THROTTLED
     return isinstance(error, _NO_RESPONSE_ERRORS)

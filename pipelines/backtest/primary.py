@@ -51,7 +51,7 @@ class PrimaryMetric:
         return np.asarray(scores, dtype=np.float64)
 
     def combine(self, labels: pd.Series[Any], values: Array) -> float | None:
-        """Compute the metric; None where it cannot be: without rows, or the AUC where all labels are the same."""
+        """Compute the metric; None if it cannot be: without rows, or the AUC where all labels are the same."""
         if self.task != "binary":
             return float(np.mean(values)) if len(values) else None
         is_one = labels.to_numpy(dtype=bool)

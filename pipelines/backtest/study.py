@@ -44,7 +44,7 @@ class BackfilledModel:
     holdout_value: float
     """The primary metric on the holdout."""
     cost_usd: float | None
-    """Cost of the training run in the ledger; None where the ledger has no such run."""
+    """Cost of the training run in the ledger; None if the ledger has no such run."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Strategy:
 
     @property
     def cost_usd(self) -> float | None:
-        """Cost of all trainings of the strategy; None where the ledger lacks one of them."""
+        """Cost of all trainings of the strategy; None if the ledger lacks one of them."""
         costs = [model.cost_usd for model in self.trained_models]
         return None if None in costs else sum(cost for cost in costs if cost is not None)
 
@@ -250,7 +250,7 @@ def build_labelled_rows(dataset: Dataset, rows: Any) -> pd.DataFrame:
 def _score_month(
     dataset: Dataset, frame: pd.DataFrame, days: Days, scorers: Mapping[str, Scorer], label_delay_days: int
 ) -> Month | None:
-    """Compute the primary metric of each model over the month; None where it cannot be computed."""
+    """Compute the primary metric of each model over the month; None if it cannot be computed."""
     metric, labels = PRIMARY_METRICS[dataset.task], frame[dataset.label]
     next_month = (days.first + 31 * DAY).replace(day=1)
     is_known = (pd.to_datetime(frame[PARTITION]) <= pd.Timestamp(next_month - (label_delay_days + 1) * DAY)).to_numpy()

@@ -107,7 +107,7 @@ class Checkpoints:
                 (self.folder / _format_file_name(own_step)).unlink(missing_ok=True)
 
     def restore(self) -> Checkpoint | None:
-        """Return the newest complete checkpoint of this training; None where there is none. Prints its name."""
+        """Return the newest complete checkpoint of this training; None if there is none. Prints its name."""
         checkpoint = next(self._read_complete(), None)
         # The operator reads this line in the job's log, to compute how much work was lost.
         name = f"name={_format_file_name(checkpoint.step)} saved_at={checkpoint.saved_at}" if checkpoint else "none"
@@ -202,7 +202,7 @@ def _list_steps(folder: Path) -> Iterator[int]:
 
 
 def _read_header(path: Path) -> tuple[str, str] | None:
-    """Return the training's digest and the time of the save; None where `path` is not a readable checkpoint."""
+    """Return the training's digest and the time of the save; None if `path` is not a readable checkpoint."""
     try:
         if not path.is_file():  # a folder, or a pipe, which would block
             return None

@@ -139,7 +139,7 @@ class _MlflowRun:
 
 
 def _connect(job: str, experiment: str) -> _MlflowRun | None:
-    """Find the job's run at MLFLOW_TRACKING_URI by its tag, or create it; None where MLflow cannot be used.
+    """Find the job's run at MLFLOW_TRACKING_URI by its tag, or create it; None if MLflow cannot be used.
 
     The reason is written to stderr, except where MLFLOW_TRACKING_URI is not set.
     """

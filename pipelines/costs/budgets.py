@@ -107,7 +107,7 @@ def check_budget(training: PlannedTraining) -> BudgetVerdict:
 
 
 def _explain_run_excess(training: PlannedTraining, worst_case_usd: float) -> str:
-    """Explain why the worst case exceeds the run's budget; empty where it does not."""
+    """Explain why the worst case exceeds the run's budget; empty if it does not."""
     if training.budget_usd is None or worst_case_usd <= training.budget_usd + TOLERANCE_USD:
         return ""
     return f"more than the run's budget of {format_usd(training.budget_usd)}"
@@ -116,7 +116,7 @@ def _explain_run_excess(training: PlannedTraining, worst_case_usd: float) -> str
 def _explain_month_excess(
     training: PlannedTraining, worst_case_usd: float, spent_usd: float, project: str, month: str
 ) -> str:
-    """Explain why the worst case exceeds what is left of the month's budget; empty where it does not."""
+    """Explain why the worst case exceeds what is left of the month's budget; empty if it does not."""
     if training.month_usd is None or spent_usd + worst_case_usd <= training.month_usd + TOLERANCE_USD:
         return ""
     left_text = format_usd(max(0.0, training.month_usd - spent_usd))

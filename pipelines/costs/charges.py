@@ -1,6 +1,7 @@
-"""Compute from SageMaker's description of a job what it cost, what spot saved, and the time that interruptions lost.
+"""Compute the cost of a SageMaker job, the saving by spot, and the time lost to interruptions.
 
-Costs are for instances only, without disks and S3 requests. This module needs only pydantic.
+All are computed from SageMaker's description of the job. Costs are those of instances, without disks and S3 requests.
+This module imports only pydantic.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Fiel
 
 from pipelines.errors import DataError
 
-ENDED = ("Completed", "Failed", "Stopped")
-"""Final states of a training job."""
-WORKING, INTERRUPTED = ("Downloading", "Training"), "Interrupted"
-"""Secondary statuses: those in which a job has its instances, and that of a spot interruption."""
+FINAL_STATUSES = ("Completed", "Failed", "Stopped")
+"""Statuses of a job that has ended."""
+WORKING_STATUSES = ("Downloading", "Training")
+"""Secondary statuses in which a job has its instances."""
+INTERRUPTED = "Interrupted"
+"""Secondary status of a spot interruption."""
 HOUR_S = 3_600
 DIGITS = 6
 """Decimals of an amount in USD: a second of the cheapest instance is 0.000014."""
 
+# SageMaker and the log give an empty string for a time that is not known.
 _Moment = Annotated[AwareDatetime | None, BeforeValidator(lambda value: value or None)]
 
 
@@ -41,10 +45,10 @@ class Transition(_Record):
 
 
 class RestoredCheckpoint(_Record):
-    """A start of the training script, and the checkpoint that it resumed from."""
+    """One start of the training script, and the checkpoint that it restored, if there was one."""
 
     at: AwareDatetime
-    """Time at which the checkpoint was restored."""
+    """Time at which the script restored a checkpoint, or started without one."""
     saved_at: _Moment = None
     """Time at which the checkpoint was saved; none where the script started without a checkpoint."""
 
@@ -79,7 +83,7 @@ class Job(_Record):
     transitions: list[Transition] = Field(default_factory=list)
     """Status transitions, in any order."""
     restored: list[RestoredCheckpoint] = Field(default_factory=list)
-    """Restored checkpoints, in any order."""
+    """One entry for each start of the training script, in any order."""
     failure_reason: str | None = None
     """SageMaker's reason, where the job failed."""
 
@@ -123,7 +127,7 @@ class Charge(_Record):
     on_demand_usd: float
     """training_s x instance_count x price, USD: the cost without spot."""
     saving: float
-    """Share that spot saved: 1 - billable_s / training_s; 0 where the job never trained."""
+    """Share that spot saved: 1 - billable_s / training_s; 0 if the job never trained."""
     interruptions: int
     """Number of spot interruptions."""
     lost_s: float
@@ -144,7 +148,7 @@ def compute_charge(job: Job, price: Price) -> Charge:
     Raises:
         DataError: the job has not ended, so its cost is not known yet. A retry can help once it has ended.
     """
-    if job.status not in ENDED:
+    if job.status not in FINAL_STATUSES:
         raise DataError(f"{job.name} is {job.status}: only an ended job can be charged.", "Wait until it has ended.")
     identity = job.model_dump(include={"name", "arn", "status", "instance_type", "instance_count", "spot"})
     usd_per_s, waits = job.instance_count * price.usd_h / HOUR_S, compute_capacity_waits_s(job)
@@ -167,8 +171,9 @@ def compute_charge(job: Job, price: Price) -> Charge:
 def compute_lost_s(job: Job) -> float:
     """Compute the seconds of training that interruptions lost.
 
-    An interruption loses the training since the save of the checkpoint that was restored next, or all training so far
-    where no checkpoint was restored. A second that two interruptions lost counts once.
+    After an interruption, the job resumes from a checkpoint. The training between the save of this checkpoint and the
+    interruption is lost. If the job resumes without a checkpoint, all training so far is lost. A second that two
+    interruptions lost counts once.
     """
     training_spans = _list_training_spans(job)
     interruption_times = [transition.start for transition in _sort_transitions(job) if transition.status == INTERRUPTED]
@@ -180,11 +185,11 @@ def compute_lost_s(job: Job) -> float:
 
 
 def compute_capacity_waits_s(job: Job) -> list[float]:
-    """Compute how long the job waited for instances, seconds: after its creation, and after each interruption."""
+    """Return the seconds of each wait for instances: first after the job's creation, then after each interruption."""
     waits: list[float] = []
     waiting_since: dt.datetime | None = job.created
     for transition in _sort_transitions(job):
-        if transition.status in WORKING and waiting_since:
+        if transition.status in WORKING_STATUSES and waiting_since:
             waits.append(_compute_span_s(waiting_since, transition.start))
             waiting_since = None
         elif transition.status == INTERRUPTED:
@@ -195,7 +200,11 @@ def compute_capacity_waits_s(job: Job) -> list[float]:
 
 
 def sum_charges(charges: Sequence[Charge]) -> dict[str, Any]:
-    """Sum the charges of one training's jobs, oldest first; price and instances are those of the last job."""
+    """Sum the charges of the jobs of one training. The sum has the price and the instances of the last job.
+
+    Args:
+        charges: charges of the jobs, oldest first.
+    """
     last_charge, on_demand_usd = charges[-1], sum(charge.on_demand_usd for charge in charges)
     sums = {
         name: sum(getattr(charge, name) for charge in charges)
@@ -213,7 +222,7 @@ def sum_charges(charges: Sequence[Charge]) -> dict[str, Any]:
 
 
 def compute_worst_case_usd(price_usd_h: float, instance_count: int, max_run_s: int) -> float:
-    """Compute the most that a job can cost, USD: its longest run, on demand."""
+    """Compute the highest cost that a job can have, USD: the maximum run time at the on-demand price."""
     return round(price_usd_h * instance_count * max_run_s / HOUR_S, DIGITS)
 
 
@@ -238,7 +247,7 @@ def _list_training_spans(job: Job) -> list[tuple[dt.datetime, dt.datetime]]:
 
 
 def _find_save_time(job: Job, interruption: dt.datetime, next_interruption: dt.datetime | None) -> dt.datetime | None:
-    """Return the save time of the checkpoint that was restored first between two interruptions; None for none."""
+    """Return when the checkpoint that was restored first between two interruptions was saved; None without one."""
     for checkpoint in sorted(job.restored, key=lambda restored: restored.at):
         if checkpoint.at >= interruption and (next_interruption is None or checkpoint.at < next_interruption):
             return checkpoint.saved_at

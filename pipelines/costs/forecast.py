@@ -26,11 +26,11 @@ class RunCost:
     """The cost of one run of a DAG."""
 
     usual_usd: float
-    """Median of the past runs, USD; the worst case where there are none."""
+    """Median cost of the past runs, USD; if there are none, the highest possible cost of a run."""
     worst_usd: float
-    """The most expensive past run, USD; the worst case where there are none."""
+    """Cost of the most expensive past run, USD; if there are none, the highest possible cost of a run."""
     basis: str
-    """What both figures are based on, in words."""
+    """Text that says how both figures were estimated."""
 
 
 @dataclass(frozen=True)
@@ -42,27 +42,27 @@ class Forecast:
     """Number of runs that Airflow would start."""
     cost: RunCost
     project: str
-    """Project that pays."""
+    """Project to which the cost is charged."""
     month: str
     """Month of the budget, YYYY-MM."""
     spent_usd: float
     """Cost of the project's jobs of the month that have ended, USD."""
     month_usd: float | None
-    """Budget of the month, USD; None where there is none."""
+    """Budget of the month, USD; None if there is none."""
 
     @property
     def usual_usd(self) -> float:
-        """Cost of all runs, USD, where each costs the usual amount."""
+        """Cost of all runs, USD, if each costs the usual amount."""
         return round(self.runs * self.cost.usual_usd, DIGITS)
 
     @property
     def worst_usd(self) -> float:
-        """Cost of all runs, USD, where each costs as much as the most expensive run."""
+        """Cost of all runs, USD, if each costs as much as the most expensive run."""
         return round(self.runs * self.cost.worst_usd, DIGITS)
 
     @property
     def left_usd(self) -> float | None:
-        """What is left of the month's budget, USD; None where there is no budget."""
+        """Rest of the month's budget, USD; None if there is no budget."""
         return None if self.month_usd is None else max(0.0, self.month_usd - self.spent_usd)
 
     def to_record(self) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class Forecast:
 
 
 def estimate_from_ledger(rows: Iterable[Mapping[str, Any]]) -> RunCost | None:
-    """Estimate the cost of a run from the ledger's rows of past runs; None where there are none."""
+    """Estimate the cost of a run from the ledger's rows of past runs; return None if there are no rows."""
     cost_by_run: dict[str, float] = defaultdict(float)
     for row in rows:
         cost_by_run[row["run_id"]] += row["cost_usd"]
@@ -115,7 +115,7 @@ def estimate_from_ledger(rows: Iterable[Mapping[str, Any]]) -> RunCost | None:
 
 
 def estimate_worst_case(instance_types: Sequence[str], instance_count: int, max_run_s: int, region: str) -> RunCost:
-    """Estimate the cost of a run without past runs: its longest run on the most expensive type, on demand.
+    """Estimate the highest cost of a run: the maximum run time on the most expensive instance type, on demand.
 
     Raises:
         InvalidError: an instance type has no known price. A retry cannot help.
@@ -132,7 +132,7 @@ def estimate_worst_case(instance_types: Sequence[str], instance_count: int, max_
 
 
 def count_runs(dag_id: str, first: dt.date, last: dt.date) -> int:
-    """Count the runs that Airflow would start for a backfill from `first` to `last`, both included. Starts none.
+    """Count the runs that Airflow would start for a backfill from `first` to `last`, inclusive. No run is started.
 
     Raises:
         InvalidError: Airflow does not know the DAG, refuses the backfill, or is not set up here. A retry cannot help.
@@ -141,10 +141,10 @@ def count_runs(dag_id: str, first: dt.date, last: dt.date) -> int:
     command = [sys.executable, "-m", RUN_COUNTER, dag_id, first.isoformat(), last.isoformat()]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
-        answer = json.loads(process.stdout)
-        if isinstance(answer, int):
-            return answer
-        report = Report.model_validate(answer)
+        output = json.loads(process.stdout)
+        if isinstance(output, int):
+            return output
+        report = Report.model_validate(output)
     except ValueError:
         reason = next(
             (line for line in reversed(process.stderr.splitlines()) if line.strip()), "the process gave no answer"

@@ -47,7 +47,7 @@ def parse_keys(text: str) -> list[str]:
 
 
 def group_rows(rows: Iterable[Row], keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Group the rows by the keys, and sum the figures of each group. Sorted by the keys."""
+    """Group the rows by the keys, and sum the figures of each group. The groups are sorted by the keys."""
 
     def get_group_key(row: Row) -> tuple[str, ...]:
         return tuple(_get_key_value(row, name) for name in keys)
@@ -106,7 +106,7 @@ def describe_price_dates(rows: Sequence[Row]) -> str:
 
 
 def draw_chart(path: Path, rows: Sequence[Row]) -> None:
-    """Draw a PNG file with a bar for each month: the cost by instance type, and on top of it what spot saved."""
+    """Draw a PNG file with a stacked bar for each month: the cost by instance type, and on top the saving by spot."""
     from pipelines.pages.drawing import plt, save_figure
 
     months = sorted({_get_key_value(row, "month") for row in rows})
@@ -153,7 +153,7 @@ def _format_axis(axis: Any, title: str) -> None:
 
 
 def _sum_by_month_and_type(rows: Iterable[Row]) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
-    """Return the cost by instance type and month, and what spot saved by month, both in USD.
+    """Return the cost by instance type and month, and the saving by spot for each month, both in USD.
 
     The instance type with the highest cost comes first, `OTHERS` last.
     """

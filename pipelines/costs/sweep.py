@@ -10,7 +10,7 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from pipelines.costs import job_records
-from pipelines.costs.charges import ENDED, Charge, Job
+from pipelines.costs.charges import FINAL_STATUSES, Charge, Job
 from pipelines.costs.charging import JobPurpose, charge_jobs
 from pipelines.costs.ledger import Ledger
 from pipelines.errors import DataError, ServiceError, SpecError
@@ -73,7 +73,7 @@ def _charge_each(jobs: Sequence[tuple[Job, JobPurpose]]) -> list[Charge]:
 
 def _list_ended_jobs(sagemaker: Any, kind: str, since: dt.datetime) -> Iterator[Mapping[str, Any]]:
     pages = sagemaker.get_paginator(f"list_{kind.lower()}_jobs")
-    for status in ENDED:
+    for status in FINAL_STATUSES:
         for page in pages.paginate(CreationTimeAfter=since, StatusEquals=status):
             yield from page[f"{kind}JobSummaries"]
 

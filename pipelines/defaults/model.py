@@ -38,7 +38,7 @@ class Schema:
     classes: list[str] = field(default_factory=list)
     """Names of the classes of a multiclass model, in the order of its scores; empty for other models."""
     quantiles: list[float] = field(default_factory=list)
-    """Quantiles that a regression predicts, ascending; empty where it predicts the mean, and for other models."""
+    """Quantiles that a regression predicts, ascending; empty if it predicts the mean, and for other models."""
 
     @classmethod
     def fit(cls, frame: pd.DataFrame, description: dict[str, Any], quantiles: Sequence[float] = ()) -> Schema:

@@ -32,7 +32,7 @@ def compute_regression_metrics(
         label: shape (rows,).
         score: shape (rows,), the predicted numbers.
         mean_train: mean label of the training rows: what a model without features predicts.
-        quantiles: predicted quantiles by their names, each of shape (rows,); empty where the model predicts none.
+        quantiles: predicted quantiles by their names, each of shape (rows,); empty if the model predicts none.
 
     Returns:
         rows, label_mean, label_std, rmse, mae, median_ae (median absolute error), r2, bias (mean of score less label),

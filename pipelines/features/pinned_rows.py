@@ -61,12 +61,12 @@ def open_packed_folder(folder: Path) -> PinnedRows:
     paths = sorted(str(path) for path in (folder / ROWS_FOLDER).glob("*.parquet"))
     expected_count = int((schema.metadata or {}).get(b"files", b"-1"))
     if len(paths) != expected_count:
-        raise DataError(f"{folder} has {len(paths)} files of rows, and should have {expected_count}.", "Pack it again.")
+        raise DataError(f"{folder} has {len(paths)} data files, and should have {expected_count}.", "Pack it again.")
     return PinnedRows(PinnedWindow.read(folder / SNAPSHOT_FILE), paths, schema.remove_metadata())
 
 
 def pack(rows: PinnedRows, folder: Path) -> None:
-    """Write the window to the empty `folder`; the files of rows are hard links where the file system allows them."""
+    """Write the window to the empty `folder`; the data files are hard links where the file system allows them."""
     (folder / ROWS_FOLDER).mkdir(parents=True)
     for number, path in enumerate(rows.paths):
         _link_or_copy(path, folder / ROWS_FOLDER / f"{number:06d}.parquet")

@@ -65,7 +65,7 @@ class ChangedRows:
 
     @property
     def watermark(self) -> str:
-        """Largest value of the cursor, as text; empty where no row was read."""
+        """Largest value of the cursor, as text; empty if no row was read."""
         if self.largest is None:
             return ""
         return str(self.largest.isoformat() if hasattr(self.largest, "isoformat") else self.largest)
@@ -89,7 +89,7 @@ def read_changes(
         source: is read to its end.
         since: watermark; None to read all rows.
         title: name of what is read, for the log and for messages.
-        table_schema: columns of the table that the rows are written to; None where there is no table yet.
+        table_schema: columns of the table that the rows are written to; None if there is no table yet.
 
     Raises:
         DataError: a column of the table is missing, or a row has no day or no cursor. A retry cannot help.
@@ -152,7 +152,7 @@ def _keep_newest_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> I
         hashes = batch[KEY_HASH].to_numpy()
         is_first = np.append(last_hash is None or hashes[:1] != last_hash, hashes[1:] != hashes[:-1])
         is_old = batch[NUMBER].is_null().to_numpy(zero_copy_only=False)
-        # The first row of each row's key, counted from 1; 0 where it is in an earlier batch.
+        # The first row of each row's key, counted from 1; 0 if it is in an earlier batch.
         first_indexes = np.maximum.accumulate(np.where(is_first, np.arange(1, len(hashes) + 1), 0))
         is_changed = np.append(is_key_changed, ~is_old)[first_indexes]
         yield batch.select(schema.names).filter(pa.array(is_first | ~is_changed))

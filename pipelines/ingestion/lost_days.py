@@ -1,4 +1,4 @@
-"""Offer the rows of lost staging partitions from the source of their dataset, as files of the lake."""
+"""Read the rows of lost staging partitions again from the source of their dataset, and write them as data files."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pipelines.dataset import Dataset
 from pipelines.errors import SpecError
 from pipelines.ingestion import changes
 from pipelines.lake import Lake
-from pipelines.lake.repair import DatasetDonor
+from pipelines.lake.repair import DatasetRowSource
 from pipelines.lake.spool import write_local_files
 from pipelines.partitions import Partition
 
 
-class SourceDonor(DatasetDonor):
-    """The sources of datasets. A source that is read incrementally is read from its beginning, once.
+class IngestionRowSource(DatasetRowSource):
+    """Read lost staging partitions from the sources of datasets; an incremental source once, from its beginning.
 
     Args:
         datasets: the datasets whose staging partitions may be restored.
@@ -33,7 +33,7 @@ class SourceDonor(DatasetDonor):
         self._stack, self._changed_rows = ExitStack(), dict[str, changes.ChangedRows]()
 
     def __enter__(self) -> Self:
-        """Return the donor; what it read is removed when the block ends."""
+        """Return this row source. What it read is removed when the block ends."""
         return self
 
     def __exit__(self, *_: object) -> None:

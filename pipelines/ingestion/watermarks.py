@@ -16,7 +16,7 @@ from pipelines.system.locks import hold_lock
 
 
 def read_watermark(dataset: str) -> str | None:
-    """Return the watermark of a dataset; None where the dataset was never synced.
+    """Return the watermark of a dataset; None if the dataset was never synced.
 
     Raises:
         DataError: the file does not hold a watermark. A retry cannot help.

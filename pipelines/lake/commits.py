@@ -54,7 +54,7 @@ class Commit:
     snapshot_id: int
     """Snapshot that wrote the partition's present rows. It stays the same as long as the rows do."""
     changed: bool
-    """Whether this write made that snapshot; False where the rows were the same already."""
+    """Whether this write made that snapshot; False if the rows were the same already."""
     rows: int = 0
     """Rows of the partition."""
     changes: ChangeCounts = ChangeCounts()

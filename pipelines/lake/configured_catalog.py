@@ -27,7 +27,7 @@ DATABASE_HINT = (
 
 
 def read_configuration() -> dict[str, Any]:
-    """Return the properties of the configured catalog; empty where none is configured."""
+    """Return the properties of the configured catalog; empty if none is configured."""
     return dict(Config().get_catalog_config(NAMESPACE) or {})
 
 

@@ -1,7 +1,7 @@
-"""Count how many rows of a partition a write changes, in memory that does not grow with the partition.
+"""Count how many rows of a partition a write changes. The memory does not grow with the partition.
 
-Rows are compared by 64-bit hashes of the row and of its key. The hash of the key decides to which of `BUCKETS` files
-the hashes are written; one file is compared at a time. The probability that a changed row is not noticed is 2^-64.
+Rows are compared by 64-bit hashes of the row and of its key. The hashes are written to `BUCKETS` files, chosen by the
+hash of the key, and compared one file at a time. The probability that a changed row is not noticed is 2^-64.
 DuckDB gives equal rows equal hashes.
 """
 
@@ -49,7 +49,7 @@ def count_changes(
         ignored_columns: columns that are not compared.
 
     Returns:
-        The changes; all rows as added where the old rows cannot be read, because their file is damaged.
+        The changes. If the old rows cannot be read because their file is damaged, all new rows count as added.
     """
     try:
         return _compare(old_scan, spool, key, ignored_columns)
@@ -78,7 +78,7 @@ def _compare(old_scan: DataScan, spool: Spool, key: Sequence[str], ignored_colum
 
 
 def _check_key(schema: pa.Schema, key: Sequence[str]) -> None:
-    """Raise a DataError where the rows lack a column of the key."""
+    """Raise a DataError if the rows lack a column of the key."""
     missing = [column for column in key if column not in schema.names]
     if missing:
         columns = ", ".join(schema.names[:40])
@@ -89,7 +89,7 @@ def _check_key(schema: pa.Schema, key: Sequence[str]) -> None:
 
 
 def _merge_schemas(old_schema: pa.Schema, new_schema: pa.Schema) -> pa.Schema:
-    """Return the columns of both, in the types of the new rows where they have the column."""
+    """Return the columns of both schemas. If both have a column, it has the type of the new schema."""
     types = {column.name: column.type for column in old_schema} | {column.name: column.type for column in new_schema}
     return pa.schema(list(types.items()))
 

@@ -82,7 +82,7 @@ class EventTable(ABC, Generic[E, S]):
         Idempotent: an event whose id is in the table is not appended again.
 
         Returns:
-            The event that was appended; None where no event was appended.
+            The event that was appended; None if no event was appended.
 
         Raises:
             ConflictError: other writers committed first in every attempt. A retry can help.

@@ -63,7 +63,7 @@ def to_iceberg_schema(schema: pa.Schema, table_schema: pa.Schema | None = None) 
 
     Args:
         schema: of the rows to write.
-        table_schema: of the table; None where there is no table.
+        table_schema: of the table; None if there is no table.
     """
     fields = []
     for column in schema:

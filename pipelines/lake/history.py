@@ -1,4 +1,4 @@
-"""Snapshots of a table: which partition each snapshot wrote, and with what content."""
+"""Read from the snapshots of a table which partition each snapshot wrote, and the digest of its files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_SNAPSHOTS = 30
 
 
 def find_oldest_equal_snapshot(table: Table, first: Partition, last: Partition) -> Snapshot | None:
-    """Return the oldest snapshot that has the partitions `first`..`last` as they are now; None for an empty table."""
+    """Return the oldest snapshot whose partitions `first`..`last` equal the current ones; None for an empty table."""
     snapshot = None
     for snapshot in _iterate_newest_first(table):
         if _may_have_written(snapshot, first, last):
@@ -48,20 +48,20 @@ def find_versions(table: Table, days: Collection[PartitionT]) -> dict[PartitionT
 
 
 def find_digest(table: Table, day: Partition) -> str | None:
-    """Return the digest of the files that the last write of the partition made; None if that write recorded none."""
+    """Return the digest of the files that the last write of the partition created; None if that write has no digest."""
     snapshot = find_last_write(table, day)
     return _read_property(snapshot, DIGEST_PROPERTY) if snapshot else None
 
 
 def expire_old_snapshots(table: Table) -> None:
-    """Expire all snapshots but the last, where there are `MAX_SNAPSHOTS` old ones.
+    """Expire all old snapshots if there are at least `MAX_SNAPSHOTS`. The last snapshot stays.
 
-    It is for tables that keep all rows, so that nobody reads their old snapshots. pyiceberg 0.12 copies the metadata 19
-    times in each commit: with all snapshots, commits would take longer and longer.
+    Use it only for append-only tables: nobody reads their old snapshots. pyiceberg 0.12 copies the metadata 19 times in
+    each commit, so commits would become slower with each snapshot.
     """
     old_ids = [snapshot.snapshot_id for snapshot in table.snapshots()[:-1]]
     if len(old_ids) >= MAX_SNAPSHOTS:
-        # Where another process commits meanwhile, the next writer expires them. ValueError: they are expired already.
+        # If another process commits meanwhile, the next writer expires them. ValueError: they have expired already.
         with suppress(CommitFailedException, OperationalError, ValueError):
             table.maintenance.expire_snapshots().by_ids(old_ids).commit()
 

@@ -131,7 +131,7 @@ class Lake:
         return table.scan(row_filter=build_filter(day)).to_arrow().cast(table.schema().as_arrow())
 
     def read_rows(self, name: str, where: BooleanExpression) -> pa.Table | None:
-        """Return the rows that match, in memory; None where there is no such table."""
+        """Return the rows that match, in memory; None if there is no such table."""
         table = find_table(self.catalog, name)
         return table.scan(row_filter=where).to_arrow() if table else None
 
@@ -192,12 +192,12 @@ class Lake:
         return evolution.to_iceberg_schema(load_table(self.catalog, name).schema().as_arrow())
 
     def count_rows_by_day(self, name: str) -> dict[dt.date, int]:
-        """Return the row count of every `date` that has rows; empty where there is no such table."""
+        """Return the row count of every `date` that has rows; empty if there is no such table."""
         table = find_table(self.catalog, name)
         return count_rows(table, "day") if table else {}  # type: ignore[return-value]
 
     def count_rows_by_partition(self, name: str, unit: Unit) -> dict[Partition, int]:
-        """Return the row count of every partition that has rows; empty where there is no such table.
+        """Return the row count of every partition that has rows; empty if there is no such table.
 
         Args:
             name: of the table.
@@ -241,7 +241,7 @@ class Lake:
         return int(snapshot.snapshot_id)
 
     def find_versions(self, name: str, days: Collection[PartitionT]) -> dict[PartitionT, str]:
-        """Return the versions of those `days` that were written; empty where there is no such table.
+        """Return the versions of those `days` that were written; empty if there is no such table.
 
         Days with equal rows have equal versions.
         """

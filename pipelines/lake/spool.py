@@ -198,7 +198,7 @@ def commit_spool(
     Args:
         table: the version of the table that the commit is for. If it is not the current one, the commit fails.
         spool: the files.
-        where: selects the rows to delete; None where there are none.
+        where: selects the rows to delete; None if there are none.
         properties: of the snapshot.
         apply: makes further changes in the same transaction.
     """

@@ -25,20 +25,20 @@ ACCESS_DENIED = "AWS Error ACCESS_DENIED"
 
 
 def get_local_path(location: str) -> Path | None:
-    """Return the path of a file or folder on this machine; None where it is elsewhere."""
+    """Return the path of a file or folder on this machine; None if it is in remote storage."""
     scheme, _, path = PyArrowFileIO.parse_location(location)
     return Path(path) if scheme in ("file", "") else None
 
 
 def find_size(io: FileIO, location: str) -> int | None:
-    """Return the size of a file, bytes; None where there is no such file.
+    """Return the size of a file, bytes; None if there is no such file.
 
     Raises:
         PermissionError: the file may not be read.
         OSError: the disk cannot read the file.
         ServiceError: the storage does not answer. A retry can help.
     """
-    with _explain_remote_errors(location):
+    with _translate_remote_errors(location):
         try:
             return len(io.new_input(location))
         except FileNotFoundError:
@@ -48,13 +48,13 @@ def find_size(io: FileIO, location: str) -> int | None:
 
 
 def read_bytes(io: FileIO, location: str) -> bytes:
-    """Return the content of a file of metadata, in memory. Raises as `find_size`, or FileNotFoundError."""
+    """Return the content of a small file. Raises the errors of `find_size`, or FileNotFoundError."""
     return b"".join(iterate_chunks(io, location))
 
 
 def iterate_chunks(io: FileIO, location: str) -> Iterator[bytes]:
-    """Yield the content of a file in chunks of `CHUNK_BYTES`. Raises as `find_size`, or FileNotFoundError."""
-    with _explain_remote_errors(location), io.new_input(location).open() as file:
+    """Yield a file's content in chunks of `CHUNK_BYTES`. Raises the errors of `find_size`, or FileNotFoundError."""
+    with _translate_remote_errors(location), io.new_input(location).open() as file:
         while chunk := file.read(CHUNK_BYTES):
             yield bytes(chunk)
 
@@ -69,10 +69,10 @@ def compute_digest(io: FileIO, locations: Iterable[str]) -> str:
 
 
 def list_files(io: FileIO, location: str) -> dict[str, dt.datetime]:
-    """Return each file below a folder, with the time of its last change; empty where there is no such folder.
+    """Return each file below a folder, with the time of its last change; empty if there is no such folder.
 
-    The locations have the scheme and host of `location`. Files whose names begin with a dot are left out: a `put_file`
-    that was killed leaves one.
+    The locations have the scheme and host of `location`. Files whose names begin with a dot are left out: a killed
+    `put_file` leaves such a file.
 
     Raises:
         ServiceError: the storage does not answer, or may not be listed. A retry can help.
@@ -81,7 +81,7 @@ def list_files(io: FileIO, location: str) -> dict[str, dt.datetime]:
         return {}
     scheme, netloc, path = PyArrowFileIO.parse_location(location)
     prefix = location[: len(location) - len(path)] if location.endswith(path) else f"{scheme}://"
-    with _explain_remote_errors(location, is_one_file=False):
+    with _translate_remote_errors(location, is_one_file=False):
         selector = FileSelector(path, recursive=True, allow_not_found=True)
         infos = io.fs_by_scheme(scheme, netloc).get_file_info(selector)
     files = [info for info in infos if info.type == FileType.File and not info.base_name.startswith(".")]
@@ -89,7 +89,7 @@ def list_files(io: FileIO, location: str) -> dict[str, dt.datetime]:
 
 
 def put_file(io: FileIO, location: str, source: Path) -> None:
-    """Put a copy of `source` at `location`, replacing what is there. It is complete or, after a kill, as it was.
+    """Copy `source` to `location` and replace an existing file, atomically.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.
@@ -99,7 +99,7 @@ def put_file(io: FileIO, location: str, source: Path) -> None:
         # S3 shows an object only when its upload has ended.
         output = io.new_output(location)
         with (
-            _explain_remote_errors(location, is_one_file=False),
+            _translate_remote_errors(location, is_one_file=False),
             source.open("rb") as content,
             output.create(overwrite=True) as target,
         ):
@@ -120,16 +120,16 @@ def download_file(io: FileIO, location: str, path: Path) -> Path:
 
 
 @contextmanager
-def _explain_remote_errors(location: str, *, is_one_file: bool = True) -> Iterator[None]:
-    """Raise what an error of remote storage means. Other errors pass.
+def _translate_remote_errors(location: str, *, is_one_file: bool = True) -> Iterator[None]:
+    """Translate errors of remote storage. Errors of files on this machine are raised unchanged.
 
     Args:
-        location: of what is read or written.
-        is_one_file: whether a refused request says something about one file, and not about the whole storage.
+        location: location of the file or folder that is read or written.
+        is_one_file: whether a refused request is a problem of one file, and not of the whole storage.
 
     Raises:
         PermissionError: the storage refuses a request for one file.
-        DataError: the storage refuses the request: there is no such bucket, for example. A retry cannot help.
+        DataError: the storage refuses the request, for example because the bucket is missing. A retry cannot help.
         ServiceError: the storage does not answer. A retry can help.
     """
     try:

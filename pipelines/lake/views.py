@@ -95,7 +95,7 @@ def read_schema(scan: DataScan) -> pa.Schema:
 
 
 def _find_local_path(location: str) -> str:
-    """Return the path of a data file on this machine; empty where it is elsewhere, or contains a wildcard."""
+    """Return the path of a data file on this machine; empty if it is elsewhere, or contains a wildcard."""
     path = storage.get_local_path(location)
     return "" if path is None or set("*?[") & set(str(path)) else str(path)
 

@@ -14,7 +14,7 @@ METADATA_SUFFIX = ".metadata.json"
 
 
 def get_tables_folder(catalog: Catalog) -> str:
-    """Return the folder in which the catalog creates tables; empty where only the catalog's server knows it."""
+    """Return the folder in which the catalog creates tables; empty if only the catalog's server knows it."""
     resolve = getattr(catalog, "_resolve_table_location", None)  # pyiceberg 0.12: no server decides in these catalogs
     warehouse = str(catalog.properties.get("warehouse", "")).rstrip("/")
     if resolve is None or "/" not in warehouse:

@@ -60,7 +60,7 @@ class Event:
     outcome: str = ""
     """Result of a training that ended: `passed`, `not_passed` or `failed`."""
     version: str = ""
-    """Version that the gate of an ended training judged; empty where no version was registered."""
+    """Version that the gate of an ended training judged; empty if no version was registered."""
 
     @classmethod
     def create(cls, kind: Kind, model: str, run: str = "", *, key: str = "", **fields: Any) -> Self:
@@ -109,8 +109,8 @@ class History:
     breaker_runs: tuple[str, ...] = ()
     """Runs that drift started and that ended since the last reset, newest last."""
 
-    def find_last_answer(self, run: str) -> Event | None:
-        """Return the last event that started the run or held it back; None where there is none, or the run ended."""
+    def find_last_decision(self, run: str) -> Event | None:
+        """Return the last event that started the run or held it back; None if there is none, or the run ended."""
         events = [event for event in self.events if event.run == run]
         return events[-1] if events and events[-1].kind is not Kind.ENDED else None
 

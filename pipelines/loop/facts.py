@@ -75,7 +75,7 @@ def find_validation_failures(
 
 
 def explain_budget_refusal(model: str) -> str:
-    """Explain why the budget does not allow the worst-case cost of a training of the model; empty where it does.
+    """Explain why the budget does not allow the worst-case cost of a training of the model; empty if it does.
 
     The text is also empty where section budget of params.yaml lacks a key of `WORST_CASE_KEYS`. The budget is that of
     the current month by wall-clock time: a replay of past days is paid for today.
@@ -88,7 +88,7 @@ def explain_budget_refusal(model: str) -> str:
 
 
 def explain_age(model: str, dataset: Dataset, trained_as_of: dt.date, as_of: dt.date) -> str:
-    """Explain that the last training is too old, by the policy in params.yaml; empty where it is not.
+    """Explain that the last training is too old, by the policy in params.yaml; empty if it is not.
 
     A training is too old after `max_age_days`. If it used fewer days of data, it is too old after as many days as it
     used: there are then as many new days as the model has seen. Without `max_age_days`, no training is too old.

@@ -37,12 +37,12 @@ class Request:
     failed_validations: tuple[str, ...] = ()
     """What validation found wrong with the drifted columns, one sentence each."""
     over_budget: str = ""
-    """Why the budget does not allow the training; empty where it does."""
+    """Why the budget does not allow the training; empty if it does."""
 
 
 @dataclass(frozen=True)
 class HoldBack:
-    """The answer of a guard that holds a request back."""
+    """The decision of a guard that holds a request back."""
 
     guard: str
     why: str
@@ -176,7 +176,7 @@ def list_hold_backs(request: Request, history: History, policy: Policy) -> list[
 
 
 def combine_hold_backs(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Combine the answers of all guards that hold back, under the name of the most serious; None where none does."""
+    """Combine the answers of all guards that hold back, under the name of the most serious; None if none does."""
     hold_backs = list_hold_backs(request, history, policy)
     if not hold_backs:
         return None
@@ -186,7 +186,7 @@ def combine_hold_backs(request: Request, history: History, policy: Policy) -> Ho
 
 
 def find_last_training(history: History, as_of: dt.date) -> Training | None:
-    """Return the counted training with the latest as_of before this date; None where there is none.
+    """Return the counted training with the latest as_of before this date; None if there is none.
 
     A training that failed does not count: it gave no model.
     """

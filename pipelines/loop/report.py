@@ -41,7 +41,7 @@ def write_report(folder: Path, study: Study) -> Path:
     names = [strategy.name for strategy in study.strategies]
     values = {
         "rows": rows,
-        "verdict": summarize_gain(study),
+        "comparisons": summarize_gain(study),
         "names": names,
         "events": list(_build_event_rows(study.timeline)),
     }
@@ -76,7 +76,7 @@ def _build_strategy_row(strategy: Strategy, study: Study) -> dict[str, Any]:
         "name": strategy.name,
         "rule": strategy.rule,
         "trainings": len(strategy.runs),
-        "served": ", ".join(f"version {served.version} from {served.since}" for served in strategy.serving_versions),
+        "versions": ", ".join(f"version {item.version} from {item.since}" for item in strategy.serving_versions),
         "cost": "cost unknown" if strategy.cost_usd is None else format_usd(strategy.cost_usd),
         "mean": fmean(values),
         "worst": values[worst_index],
@@ -85,9 +85,9 @@ def _build_strategy_row(strategy: Strategy, study: Study) -> dict[str, Any]:
 
 
 def _build_event_rows(timeline: Sequence[TimelineEvent]) -> Iterator[dict[str, Any]]:
-    """Yield a table row for each event; consecutive events that the same guard held back share a row."""
-    for (kind, _), same_guard in groupby(timeline, lambda event: (event.kind, _get_guard_name(event))):
-        events = list(same_guard)
+    """Yield a table row for each event. Consecutive trainings that the same guard held back share a row."""
+    for (kind, _), similar_events in groupby(timeline, lambda event: (event.kind, _get_guard_name(event))):
+        events = list(similar_events)
         for group in [events] if kind == "held_back" else [[event] for event in events]:
             days = f"{group[0].day} to {group[-1].day}, {len(group)} times" if group[1:] else group[0].day
             yield {"days": days, "kind": kind.replace("_", " "), "reason": group[-1].text}
@@ -105,8 +105,8 @@ def _draw_weeks(study: Study) -> Any:
         middles = [week.days.first + dt.timedelta(len(week.days) // 2) for week in study.weeks]
         values = [week.values[strategy.name] for week in study.weeks]
         upper.plot(middles, values, label=f"{strategy.name}: {fmean(values):.4f}", **STYLES[strategy.name])
-    for served in study.strategies[-1].serving_versions[1:]:
-        upper.axvline(served.since, color=CANDIDATE_COLOR, linewidth=0.8, alpha=0.5)
+    for version in study.strategies[-1].serving_versions[1:]:
+        upper.axvline(version.since, color=CANDIDATE_COLOR, linewidth=0.8, alpha=0.5)
     upper.set_title(
         f"{study.model}: {study.metric.title} of each week, by the version that served", loc="left", fontsize=11
     )
@@ -117,7 +117,7 @@ def _draw_weeks(study: Study) -> Any:
 
 
 def _draw_timeline(axis: Axes, timeline: Sequence[TimelineEvent]) -> None:
-    """Draw every event as a mark, in one row for each kind."""
+    """Draw every event as a vertical line at its day, in one row for each kind."""
     for row, (kind, color) in enumerate(reversed(COLORS.items())):
         days: list[Any] = [event.day for event in timeline if event.kind == kind]
         axis.plot(days, [row] * len(days), "|", color=color, markersize=14, markeredgewidth=1.6)

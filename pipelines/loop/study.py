@@ -66,7 +66,7 @@ class Strategy:
     runs: Sequence[str]
     """Runs that trained, also those whose version never served."""
     cost_usd: float | None
-    """Cost of these runs in the ledger; None where the ledger lacks one of them."""
+    """Cost of these runs in the ledger; None if the ledger lacks one of them."""
 
     def find_version_on(self, day: dt.date) -> str:
         """Return the version that served on the day."""
@@ -214,7 +214,7 @@ def score_week(
     scorers: Mapping[str, Scorer],
     metric: PrimaryMetric = AUC,
 ) -> Week | None:
-    """Score each day of a week by the version that served on it; None where the metric cannot be computed."""
+    """Score each day of a week by the version that served on it; None if the metric cannot be computed."""
     labels = frame[label]
     row_days = pd.to_datetime(frame[PARTITION]).dt.date
     row_versions = {strategy.name: [strategy.find_version_on(day) for day in row_days] for strategy in strategies}

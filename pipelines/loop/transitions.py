@@ -1,4 +1,4 @@
-"""Build the next event of the loop from the history. All functions are pure."""
+"""Build the next event of the loop from its history. All functions are pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pipelines.loop.policy import Policy
 from pipelines.window import DAY
 
 
-def build_answer(request: Request, history: History, policy: Policy) -> Event | None:
-    """Build the event that starts the requested training or holds it back; None if its run has such an event."""
-    if history.find_last_answer(request.run):
+def build_decision(request: Request, history: History, policy: Policy) -> Event | None:
+    """Build the event that starts the training or holds it back; None if the run already has such an event."""
+    if history.find_last_decision(request.run):
         return None
     fields: dict[str, Any] = {
         name: getattr(request, name) for name in ("as_of", "trigger", "reason", "drifted_columns", "data")
@@ -27,8 +27,8 @@ def build_answer(request: Request, history: History, policy: Policy) -> Event | 
 
 
 def build_end(model: str, run: str, outcome: Outcome, version: str, history: History) -> Event | None:
-    """Build the event that ends the run's training; None where the training ended before, or was never started."""
-    start = history.find_last_answer(run)
+    """Build the event that ends the run's training; None if the training has ended already, or was never started."""
+    start = history.find_last_decision(run)
     if start is None or start.kind is not Kind.STARTED:
         return None
     fields: dict[str, Any] = {"as_of": start.as_of, "trigger": start.trigger, "data": start.data}
@@ -37,14 +37,14 @@ def build_end(model: str, run: str, outcome: Outcome, version: str, history: His
 
 
 def build_reset(model: str, why: str, history: History) -> Event:
-    """Build the event that resets the breaker: from then on, the breaker counts only trainings after this event."""
+    """Build the event that resets the breaker. The breaker then counts only the trainings after this event."""
     return Event.create(Kind.RESET, model, key=str(len(history.events)), why=why)
 
 
 def _needs_alert(hold_back: HoldBack, request: Request, history: History) -> bool:
     """Return whether to alert a person.
 
-    Only the guards in `ALERTING` alert; of consecutive days on which the same guard holds back, only the first alerts.
+    Only the guards in `ALERTING` alert. If the same guard holds back on consecutive days, only the first day alerts.
     """
     last = history.events[-1] if history.events else None
     if hold_back.guard not in ALERTING or last is None:

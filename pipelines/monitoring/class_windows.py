@@ -39,7 +39,7 @@ def find_class_losses(window: Performances, holdout: Performances) -> list[Findi
 
 
 def _collect_classes(profiles: Sequence[Profile]) -> list[ClassDays]:
-    """Collect the sums of each class by day; empty where no profile has classes or scores of them."""
+    """Collect the sums of each class by day; empty if no profile has classes or scores of them."""
     profiles = [profile for profile in profiles if profile.classes and sum(profile.classes[0].counts[CLASS_COUNTS:])]
     if not profiles:
         return []

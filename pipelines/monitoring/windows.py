@@ -93,7 +93,7 @@ def compare_windows(
 
 
 def measure_days(days: ProfilesByDay, policy: Policy) -> dict[Measure, Performance]:
-    """Measure the performance over the days with labels; empty where no day has labels."""
+    """Measure the performance over the days with labels; empty if no day has labels."""
     profiles = _select_labelled_profiles(days)
     if not profiles:
         return {}
@@ -168,7 +168,7 @@ def _measure_window(
 def _estimate_from_scores(record: ReferenceRecord, days: ProfilesByDay, policy: Policy) -> dict[Measure, Performance]:
     """Estimate the performance without labels: from scores that are calibrated by the holdout's labels.
 
-    In a regression, from the errors that the models of the reference estimate; empty where there are no such models.
+    In a regression, from the errors that the models of the reference estimate; empty if there are no such models.
     """
     if record.reference.target:
         return _estimate_errors(days, policy)
@@ -254,7 +254,7 @@ def _build_column(
 
 
 def _collect_counts(name: str, days: ProfilesByDay) -> Counts | None:
-    """Collect the counts of a column; None where no day has it. On a day without it, its rows count as missing."""
+    """Collect the counts of a column; None if no day has it. On a day without it, its rows count as missing."""
     profiled_columns = [profile[name] for profile in days.values()]
     if all(column.absent for column in profiled_columns):
         return None

@@ -22,7 +22,7 @@ from pipelines.registry.versions import Registry
 from pipelines.system.error_translation import describe_reason
 
 PROVENANCE = "provenance.json"
-"""Artifact of a version's run: what the version was made of; see `pipelines.registry.lineage.build_provenance`."""
+"""Artifact of a version's run: its data, code and parameters; see `pipelines.registry.lineage.build_provenance`."""
 IMPORTANCE = "evaluation/plots/importance.csv"
 """Artifact of a version's run: the features' shares of the importance."""
 
@@ -69,8 +69,8 @@ def download_artifact(registry: Registry, version: ModelVersion, path: str, fold
         return Path(registry.client.download_artifacts(version.run_id, path, str(folder)))
 
 
-def find_model_files(package: Path) -> Path:
-    """Return the folder of the files that the training wrote, inside a downloaded package.
+def find_model_folder(package: Path) -> Path:
+    """Return the folder with the files that the training wrote, inside a downloaded package.
 
     Raises:
         StopIteration: the package has no artifacts.
@@ -80,9 +80,9 @@ def find_model_files(package: Path) -> Path:
 
 
 def download_package(version: ModelVersion, folder: Path) -> Path:
-    """Download the packaged model, the files that a server gets, and check that they are those that were judged.
+    """Download the packaged model, which a server loads, and check that its files are those that the gate judged.
 
-    Load and pack the returned folder, not MLflow's address: what is loaded must be what was checked.
+    Callers must load the returned folder, not MLflow's URI: only the files in the folder have been checked.
 
     Args:
         version: version of the package.
@@ -92,7 +92,7 @@ def download_package(version: ModelVersion, folder: Path) -> Path:
         The folder of the package, below `folder`.
 
     Raises:
-        DataError: the files are gone, or others than those that were judged. A retry cannot help.
+        DataError: files are missing, or are not those that the gate judged. A retry cannot help.
         ServiceError: MLflow failed. A retry can help.
     """
     package = download_unchecked_package(version, folder)
@@ -108,31 +108,31 @@ def open_package(version: ModelVersion) -> Iterator[Path]:
 
 
 def download_unchecked_package(version: ModelVersion, folder: Path) -> Path:
-    """Download the packaged model without a check of its files: the caller checks them before it loads any.
+    """Download the packaged model without a check of its files. The caller must check them before it loads any.
 
     Raises:
-        DataError: the files are gone. A retry cannot help.
+        DataError: files are missing. A retry cannot help.
         ServiceError: MLflow failed. A retry can help.
     """
     try:
         package = Path(mlflow.artifacts.download_artifacts(get_model_uri(version), dst_path=str(folder)))
-        find_model_files(package)
+        find_model_folder(package)
     except (OSError, StopIteration, MlflowException) as error:
         if is_transient(error):
             raise ServiceError(f"MLflow failed: {error}.") from None
         reason = "its package is empty" if isinstance(error, StopIteration) else describe_reason(error)
         raise DataError(
             f"{version.name} version {version.version} has no model files: {reason}.",
-            "If it is champion, `python -m pipelines rollback` to a version that can be loaded.",
+            "If it is the champion, roll back to another version: `python -m pipelines rollback`.",
         ) from None
     return package
 
 
 def compute_stored_digest(version: ModelVersion) -> str:
-    """Compute the digest of the version's package, as the registry has it now.
+    """Compute the digest of the package that the registry stores for the version now.
 
     Raises:
-        DataError: the files are gone. A retry cannot help.
+        DataError: files are missing. A retry cannot help.
         ServiceError: MLflow failed. A retry can help.
     """
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
@@ -140,12 +140,12 @@ def compute_stored_digest(version: ModelVersion) -> str:
 
 
 def download_importance(registry: Registry, version: ModelVersion) -> dict[str, float]:
-    """Return each feature's share of the importance, as `evaluate` stored it; empty where the run has none."""
+    """Return each feature's share of the importance, as `evaluate` stored it; empty if the run has none."""
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         path = download_artifact(registry, version, IMPORTANCE, Path(folder))
         return read_importance(path) if path else {}
 
 
 def get_model_uri(version: ModelVersion) -> str:
-    """Return MLflow's address of the packaged model."""
+    """Return MLflow's URI of the packaged model."""
     return f"models:/{version.name}/{version.version}"

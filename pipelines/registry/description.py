@@ -34,7 +34,7 @@ def compare_versions(
 
 
 def read_cost_usd(version: ModelVersion) -> float | None:
-    """Return what the version's training cost, US dollars; None where the version has no such tag."""
+    """Return what the version's training cost, US dollars; None if the version has no such tag."""
     try:
         return float(version.tags["leeway.cost_usd"])
     except (KeyError, ValueError):

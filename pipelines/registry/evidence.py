@@ -29,7 +29,7 @@ SAMPLE_ROWS = 1_000
 def collect_evidence(
     candidate: RegisteredCandidate, dataset: Dataset, features: Path, evaluation: Path, policy: Policy
 ) -> Evidence:
-    """Collect the holdout with both models' scores, measurements of the package, and the cost of the training.
+    """Collect the holdout with the scores of both models, measurements of the package, and the cost of the training.
 
     Args:
         candidate: the version and its champion.
@@ -46,7 +46,7 @@ def collect_evidence(
     champion, days_newer = candidate.champion, candidate.days_newer
     if champion:
         check_task(champion, dataset.task)
-    # A champion of a later moment may have been trained on this holdout: a comparison with its scores would be unfair.
+    # A champion with a later as_of may have been trained on this holdout: a comparison with its scores would be unfair.
     is_fair = champion is not None and (days_newer or 0) >= 0
     holdout = read_holdout(dataset, features, evaluation, load_scorer(champion) if champion and is_fair else None)
     columns = tuple(dataset.features)
@@ -61,10 +61,10 @@ def collect_evidence(
 
 
 def check_task(champion: ModelVersion, task: Task) -> None:
-    """Check that the champion is a model of this task. A version from before the tag `leeway.task` passes.
+    """Check that the champion is a model of this task. A version without the tag `leeway.task` passes.
 
     Raises:
-        DataError: it is a model of another task. A retry cannot help.
+        DataError: the champion is a model of another task. A retry cannot help.
     """
     champion_task = champion.tags.get("leeway.task", task)
     if champion_task != task:

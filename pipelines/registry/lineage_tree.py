@@ -1,4 +1,4 @@
-"""Show what a version was made of as a tree, and find the versions whose window contains a partition."""
+"""Print the lineage of a version as a tree, and find the versions whose window contains a partition."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipelines.versioning.git import DIRTY
 from pipelines.window import Days
 
 WIDTH = 120
-"""Characters in a line of the tree, where the output is not a terminal."""
+"""Characters in a line of the tree, if the output is not a terminal."""
 TAG_PREFIX = "leeway."
 """Prefix of the lineage tags."""
 BRANCHES = {
@@ -40,7 +40,11 @@ SPLITS = ("train", "holdout")
 
 
 def print_tree(model: str, selector: str) -> None:
-    """Print the tree of the version that a number or an alias names.
+    """Print the lineage tree of a version.
+
+    Args:
+        model: registered model.
+        selector: number or alias of the version.
 
     Raises:
         DataError: there is no such version. A retry cannot help.
@@ -111,7 +115,7 @@ def _find_split(window: str, day: dt.date) -> str:
 
 
 def _parse_days(part: str) -> Days | None:
-    """Parse FIRST..LAST; None where the tag holds something else, because a person wrote it."""
+    """Parse FIRST..LAST; None if the tag holds something else, because a person wrote it."""
     first, _, last = part.partition("..")
     with suppress(ValueError):
         return Days(dt.date.fromisoformat(first), dt.date.fromisoformat(last))
@@ -130,11 +134,11 @@ def _describe_tag(name: str, value: str) -> str:
         return f"{value.removesuffix(DIRTY)} (dirty: the code differed from it)"
     if name == "window":
         parts = zip(SPLITS, value.split(" | "), strict=False)
-        return ", ".join(f"{split} {part}{_describe_size(part)}" for split, part in parts)
+        return ", ".join(f"{split} {part}{_describe_partition_count(part)}" for split, part in parts)
     return value
 
 
-def _describe_size(part: str) -> str:
+def _describe_partition_count(part: str) -> str:
     days = _parse_days(part)
     return f" ({len(days)} partitions)" if days else ""
 
@@ -148,7 +152,10 @@ def _describe_status(version: str, state: State) -> str:
 
 
 def _describe_events(version: str, state: State) -> list[tuple[str, str]]:
-    """Describe the events that are about the version, made it champion or replaced it: moment and kind, who and why."""
+    """Describe the events about the version: first time and kind, then who caused the event and why.
+
+    An event that made the version champion, or replaced it as champion, is also about the version.
+    """
     descriptions = []
     for event in state.events:
         if version in (event.version, event.from_version, event.to_version):

@@ -69,7 +69,7 @@ def check_package(version: ModelVersion, package: Path, *, is_first_verdict: boo
 
 
 def _find_judged_digest(version: ModelVersion) -> str:
-    """Return the digest of the package that the last verdict on the version is about; empty where there is none."""
+    """Return the digest of the package that the last verdict on the version is about; empty if there is none."""
     digests = [
         str(event.evidence[PACKAGE_DIGEST])
         for event in Journal.open().read_state(version.name).events

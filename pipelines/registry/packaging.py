@@ -18,11 +18,11 @@ from pipelines.dataset import Dataset
 from pipelines.registry.candidate import Candidate
 
 PACKAGES = ("mlflow", "xgboost-cpu", "pandas", "numpy", "pyarrow")
-"""What a served model needs, pinned to the versions that trained it, so that MLflow does not have to guess."""
+"""Packages that a served model needs. They are pinned to the installed versions, with which the model was trained."""
 
 
 def log_package(candidate: Candidate) -> str:
-    """Log the candidate as a model of MLflow's active run; return the model's address."""
+    """Log the candidate as a model of MLflow's active run, and return the model's URI."""
     with _list_arguments(candidate.dataset, candidate.folder, candidate.example) as arguments:
         info = mlflow.pyfunc.log_model(name=candidate.dataset.name, **arguments)
     return str(info.model_uri)
@@ -32,7 +32,7 @@ def save_package(dataset: Dataset, folder: Path, example: pd.DataFrame, path: Pa
     """Save the package of a trained model to the folder `path`, without a server.
 
     Args:
-        dataset: of the model.
+        dataset: dataset of the model.
         folder: folder of the model's files.
         example: a few feature rows.
         path: folder to write; it must not exist.
@@ -43,7 +43,7 @@ def save_package(dataset: Dataset, folder: Path, example: pd.DataFrame, path: Pa
 
 @contextmanager
 def _list_arguments(dataset: Dataset, folder: Path, example: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield MLflow's arguments for a package; the code that they name exists until the block ends."""
+    """Yield MLflow's arguments for a package. The files that they name exist until the block ends."""
     scores: Any = pd.Series([0.5], name="score")
     if dataset.task != "binary":  # a frame's signature names the classes or quantiles
         example_scores = dataset.load_model(folder).score(example)
@@ -72,7 +72,7 @@ def _write_no_bytecode() -> Iterator[None]:
 
 
 def _copy_code(dataset: Dataset, folder: Path) -> Path:
-    """Copy the modules that the dataset's bundle lists; return their package `pipelines`, below `folder`."""
+    """Copy the modules that the dataset's bundle lists; return the folder of their package `pipelines`."""
     for name, path in dataset.locate_bundle().items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, folder / name)

@@ -12,7 +12,7 @@ from pathlib import Path
 from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.errors import DataError
-from pipelines.registry.artifacts import download_unchecked_package, find_model_files
+from pipelines.registry.artifacts import download_unchecked_package, find_model_folder
 from pipelines.registry.lifecycle import find_champion_as_of
 from pipelines.registry.package_digest import check_package
 from pipelines.registry.versions import Registry, read_as_of
@@ -28,7 +28,7 @@ class RegisteredCandidate:
     version: ModelVersion
     """The version to judge."""
     champion: ModelVersion | None
-    """The champion to compare it with; None where there is none, or the version is champion itself."""
+    """The champion to compare it with; None if there is none, or the version is champion itself."""
     is_champion: bool
     """Whether the version is champion now. False in a backfill, which does not look at today's champion."""
     package: Path
@@ -84,7 +84,7 @@ def _compute_evaluated_digest(version: ModelVersion, package: Path) -> str:
     Raises:
         DataError: other files were evaluated. A retry cannot help.
     """
-    digest = sha256(find_model_files(package))
+    digest = sha256(find_model_folder(package))
     if digest != version.tags.get("leeway.model_digest", digest):
         raise DataError(
             f"the files of {version.name} version {version.version} are not those that were evaluated: "

@@ -13,7 +13,7 @@ from mlflow.entities import Metric, RunTag
 from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.errors import ConflictError
-from pipelines.registry.artifacts import PROVENANCE, find_model_files
+from pipelines.registry.artifacts import PROVENANCE, find_model_folder
 from pipelines.registry.candidate import Candidate
 from pipelines.registry.mlflow_errors import translate_mlflow_errors
 from pipelines.registry.package_digest import PACKAGE_TAG, compute_package_digest
@@ -23,10 +23,10 @@ from pipelines.system.files import sha256
 from pipelines.system.mlflow_server import JOB_TAG
 
 CANDIDATE_TAG = "leeway.candidate"
-"""Tag of a version: its `Candidate.digest`. By this tag a candidate that is registered again gets no second version."""
+"""Tag of a version that holds its `Candidate.digest`. It prevents a second version of the same candidate."""
 
 FORBIDDEN_CHARACTERS = re.compile(r"[^\w\-. :/]")
-"""What the name of a metric in MLflow may not have. The name of a class may."""
+"""Characters that MLflow does not allow in the name of a metric. The names of classes may contain them."""
 
 
 def register_candidate(registry: Registry, candidate: Candidate, name: str) -> ModelVersion:
@@ -44,7 +44,7 @@ def register_candidate(registry: Registry, candidate: Candidate, name: str) -> M
         if existing_versions:
             return existing_versions[0]
         with mlflow.start_run(run_id=_find_or_create_run(registry, candidate)):
-            mlflow.log_metrics({_name_metric(name): value for name, value in candidate.metrics.items()})
+            mlflow.log_metrics({_build_metric_name(metric): value for metric, value in candidate.metrics.items()})
             _log_artifacts(candidate.artifacts)
             mlflow.log_dict(dict(candidate.provenance), PROVENANCE)
             uri = log_package(candidate)
@@ -56,13 +56,14 @@ def register_candidate(registry: Registry, candidate: Candidate, name: str) -> M
 def log_costs(registry: Registry, version: ModelVersion, metrics: dict[str, float], tags: dict[str, str]) -> None:
     """Log the costs of the training to the version's run.
 
-    Idempotent: all metrics have the moment of the registration, and MLflow stores one value for a metric and a moment.
+    Idempotent: the timestamp of all metrics is the time of the registration, and MLflow stores one value for each
+    metric and timestamp.
 
     Raises:
         ServiceError: MLflow failed. A retry can help.
     """
-    moment = version.creation_timestamp
-    run_metrics = [Metric(name, value, moment, 0) for name, value in metrics.items()]
+    timestamp_ms = version.creation_timestamp
+    run_metrics = [Metric(name, value, timestamp_ms, 0) for name, value in metrics.items()]
     run_tags = [RunTag(name, value) for name, value in tags.items()]
     if run_metrics or run_tags:
         with translate_mlflow_errors():
@@ -70,17 +71,17 @@ def log_costs(registry: Registry, version: ModelVersion, metrics: dict[str, floa
 
 
 def _compute_logged_digest(candidate: Candidate, uri: str) -> str:
-    """Compute the digest of the package that was logged, and check that it has the files that were evaluated."""
+    """Compute the digest of the logged package. Check that the package has the files that were evaluated."""
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         package = Path(mlflow.artifacts.download_artifacts(uri, dst_path=folder))
         digest = compute_package_digest(package)
-        if sha256(find_model_files(package)) != candidate.model_digest:
-            raise ConflictError(f"the model's files changed while {candidate.training_job} was registered.")
+        if sha256(find_model_folder(package)) != candidate.model_digest:
+            raise ConflictError(f"the model files of {candidate.training_job} changed during the registration.")
     return digest
 
 
 def _log_artifacts(artifacts: Mapping[str, Path]) -> None:
-    """Log files and folders to the active run, under the given names whatever they are called here."""
+    """Log files and folders to the active run. The keys of `artifacts` are their names there."""
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         for name, path in artifacts.items():
             if path.is_dir():
@@ -101,6 +102,6 @@ def _find_or_create_run(registry: Registry, candidate: Candidate) -> str:
     return str(client.create_run(experiment_id, run_name=candidate.training_job, tags=tags).info.run_id)
 
 
-def _name_metric(name: str) -> str:
-    """Return the name under which MLflow has a metric. Characters that it does not allow become underscores."""
-    return f"holdout_{FORBIDDEN_CHARACTERS.sub('_', name)}"
+def _build_metric_name(metric: str) -> str:
+    """Return the name of a metric of the holdout in MLflow, with an underscore for each forbidden character."""
+    return f"holdout_{FORBIDDEN_CHARACTERS.sub('_', metric)}"

@@ -18,7 +18,7 @@ from pipelines.registry.mlflow_errors import is_transient, translate_mlflow_erro
 from pipelines.system.error_translation import describe_reason
 
 Scorer = Callable[[pd.DataFrame], Any]
-"""Takes feature rows, returns their scores; shape (rows,), or a frame with the probability of each class."""
+"""A function from rows of features to their scores: shape (rows,), or a frame with the probability of each class."""
 
 
 def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:
@@ -26,12 +26,12 @@ def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:
 
     Args:
         version: version to load.
-        package: folder of its package, where it was downloaded and checked already; None: the package is downloaded,
-            and checked before anything of it is loaded.
+        package: folder of its package if it was downloaded and checked already; if None, the package is downloaded and
+            checked first.
 
     Raises:
-        DataError: the model cannot be loaded, because files are gone or broken, or others than those that were judged.
-            A retry cannot help.
+        DataError: the model cannot be loaded: files are missing or damaged, or are not those that the gate judged. A
+            retry cannot help.
         ServiceError: MLflow failed. A retry can help.
     """
     folder = tempfile.TemporaryDirectory(prefix="leeway-")
@@ -44,13 +44,13 @@ def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:
             raise ServiceError(f"MLflow failed: {describe_reason(error)}.") from None
         raise DataError(
             f"{version.name} version {version.version} cannot be loaded: {describe_reason(error)}.",
-            "If it is champion, `python -m pipelines rollback` to a version that can be loaded.",
+            "If it is the champion, roll back to another version: `python -m pipelines rollback`.",
         ) from None
 
     def score(rows: pd.DataFrame) -> Any:
         with translate_mlflow_errors():
             return model.predict(rows[columns])
 
-    # Not before: a model may import a module of its package when it scores.
+    # The folder is removed only together with the function: a model may import a module of its package when it scores.
     weakref.finalize(score, folder.cleanup)
     return score

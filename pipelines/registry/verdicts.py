@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def read_current_verdict(path: Path, version: ModelVersion) -> dict[str, Any]:
-    """Read a verdict, and check that it is the version's last one: a tag of the version has the last one's digest.
+    """Read a verdict, and check that it is the latest on the version: a tag of the version has the latest's digest.
 
     Raises:
         DataError: the file is not a verdict. A retry cannot help.
-        PromotionError: the verdict is about another version, or is not the last one on it. A retry cannot help.
+        PromotionError: the verdict is about another version, or is not the latest. A retry cannot help.
     """
     verdict = read_verdict(path, version)
     if version.tags.get("leeway.verdict_digest") != sha256(path):
@@ -29,7 +29,7 @@ def read_current_verdict(path: Path, version: ModelVersion) -> dict[str, Any]:
 
 
 def read_verdict(path: Path, version: ModelVersion) -> dict[str, Any]:
-    """Read a verdict about the version, which need not be the last one.
+    """Read a verdict about the version. An older verdict than the latest is accepted, too.
 
     Raises:
         DataError: the file is not a verdict. A retry cannot help.

@@ -77,7 +77,7 @@ class Registry:
         return version
 
     def find_champion(self, name: str) -> ModelVersion | None:
-        """Return the version that alias `champion` names; None where the model has no champion.
+        """Return the version that alias `champion` names; None if the model has no champion.
 
         Raises:
             ServiceError: MLflow failed. A retry can help.
@@ -102,12 +102,12 @@ class Registry:
             write_with_retries(self.client.set_model_version_tag, name, number, key, value)
 
     def get_metrics(self, version: ModelVersion) -> dict[str, float]:
-        """Return the metrics of the version's run; empty where it has no run (registered by hand, from files)."""
+        """Return the metrics of the version's run; empty if it has no run (registered by hand, from files)."""
         with translate_mlflow_errors():
             return dict(self.client.get_run(version.run_id).data.metrics) if version.run_id else {}
 
     def get_params(self, version: ModelVersion) -> dict[str, str]:
-        """Return the training parameters of the version; empty where it has no run (registered by hand, from files)."""
+        """Return the training parameters of the version; empty if it has no run (registered by hand, from files)."""
         with translate_mlflow_errors():
             return dict(self.client.get_run(version.run_id).data.params) if version.run_id else {}
 

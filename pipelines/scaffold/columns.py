@@ -68,7 +68,7 @@ def infer_columns(table: pa.Table, time_formats: Sequence[str] = (), time: str =
     Args:
         table: the sample. Columns of nested types are left out.
         time_formats: formats of the column `time`; where it is not known, of all columns that have them.
-        time: name of the column that holds the times of the rows; empty where it is not known.
+        time: name of the column that holds the times of the rows; empty if it is not known.
     """
     columns = []
     for name in table.column_names:
@@ -168,7 +168,7 @@ def _replace(texts: pa.Array, missing: Sequence[str]) -> pa.Array:
 
 
 def _parse_numbers(texts: pa.Array) -> pa.Array | None:
-    """Return the numbers; None where a text is none. Numbers with leading zeros are codes."""
+    """Return the numbers; None if a text is none. Numbers with leading zeros are codes."""
     if pc.any(pc.match_substring_regex(texts, r"^-?0\d")).as_py():
         return None
     for kind in (pa.int64(), pa.float64()):

@@ -34,7 +34,7 @@ class Label:
     type: pa.DataType
     """Type to read it in."""
     texts: tuple[str, str] | None = None
-    """Texts that mean true and false; None where the source has a type that converts."""
+    """Texts that mean true and false; None if the source has a type that converts."""
 
     def list_targets(self) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
         """Yield the label as a number, and which rows have one; of several classes, one target for each class."""
@@ -121,7 +121,7 @@ def _make_binary_label(column: Column, request: Request, ask: Ask) -> Label:
 
 
 def _guess_positive(values: list[str]) -> str:
-    """Return the value that means true; empty where this cannot be known."""
+    """Return the value that means true; empty if this cannot be known."""
     lower_values = [value.lower() for value in values]
     for true, false in zip(TRUE_TEXTS, FALSE_TEXTS, strict=True):
         if set(lower_values) == {true, false}:

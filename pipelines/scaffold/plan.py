@@ -36,7 +36,7 @@ class Plan:
     sample: Sample
     columns: Mapping[str, Column]
     time: str
-    """Column with the time of a row; empty where the names of the files give the day."""
+    """Column with the time of a row; empty if the names of the files give the day."""
     days: pa.Array
     """Day of each row of the sample."""
     label: Label
@@ -107,7 +107,7 @@ def _check_options(request: Request, names: Sequence[str]) -> None:
 
 
 def _choose_time(request: Request, sample: Sample, columns: Mapping[str, Column], ask: Ask) -> str:
-    """Return the column of the times; empty where the day of a row is in the name of its file."""
+    """Return the column of the times; empty if the day of a row is in the name of its file."""
     times = [name for name, column in columns.items() if column.kind == "time"]
     if sample.has_files_by_day and not request.time:
         return ""
@@ -139,7 +139,7 @@ def _check_time(column: Column) -> str:
 
 
 def _ask_for_order(column: Column, ask: Ask) -> list[str]:
-    """Return the formats of the column with those in place of which others could stand; empty where none could."""
+    """Return the formats of the column with those in place of which others could stand; empty if none could."""
     if not (column.time and column.time.ambiguous):
         return []
     reason = f"{column.name}: day and month cannot be told apart."

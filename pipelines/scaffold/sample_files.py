@@ -39,7 +39,7 @@ DELIMITERS = ",;\t|"
 
 
 def find_format(address: str) -> Kind | None:
-    """Return the format of the files by the end of their address; None where it is not that of a file."""
+    """Return the format of the files by the end of their address; None if it is not that of a file."""
     name = address.partition("?")[0].lower()
     for suffix in PACKED:
         name = name.removesuffix(suffix)

@@ -37,11 +37,11 @@ class TimeFormats:
     ambiguous: Sequence[str] = ()
     """Two formats, in either of which all the same values could be written: which is meant cannot be known."""
     bad_value: str = ""
-    """A value in none of the formats; empty where there is none."""
+    """A value in none of the formats; empty if there is none."""
 
 
 def find_time_formats(texts: pa.Array, given: Sequence[str] = ()) -> TimeFormats | None:
-    """Find the formats; None where the column does not hold times.
+    """Find the formats; None if the column does not hold times.
 
     Args:
         texts: the values; null where one is missing.

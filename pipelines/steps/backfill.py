@@ -56,7 +56,7 @@ class BackfillResult(Result):
     absent: int
     """Days that were skipped because the source does not have them."""
     snapshot_id: int
-    """Iceberg snapshot of the published table that last wrote one of the days; 0 where the table has none of them."""
+    """Iceberg snapshot of the published table that last wrote one of the days; 0 if the table has none of them."""
 
 
 def run(spec: BackfillSpec) -> BackfillResult:

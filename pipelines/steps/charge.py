@@ -25,7 +25,7 @@ class ChargeSpec(Spec):
     model: str = ""
     """Model that the jobs trained."""
     dag_id: str = ""
-    """DAG that started the jobs; empty where none did."""
+    """DAG that started the jobs; empty if none did."""
     run_id: str = ""
     """Run of the DAG."""
     task_id: str = ""

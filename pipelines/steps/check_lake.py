@@ -1,6 +1,6 @@
 """Check whether the lake has what it should have, and restore what is lost.
 
-The catalog, the metadata, the manifests, the files of rows and their row counts are compared. A repair restores files
+The catalog, the metadata, the manifests, the data files and their row counts are compared. A repair restores files
 from other files of the lake, a backup, the sources and the staged rows, and only with the content that was lost.
 Idempotent. The report is in LEEWAY_HOME/lake_check.json.
 """
@@ -21,7 +21,7 @@ from pipelines.system.log import log
 if TYPE_CHECKING:
     from pipelines.dataset import Dataset
     from pipelines.lake.check import Finding, LakeReport, Scope
-    from pipelines.lake.repair import Donor
+    from pipelines.lake.repair import RowSource
 
 MAX_NAMED = 3
 """How many lost files the error names at most."""
@@ -50,11 +50,11 @@ class CheckLakeResult(Result):
     snapshots: int
     """Snapshots of these tables."""
     files: int
-    """Files of rows, each counted once."""
+    """Data files, each counted once."""
     rows: int
     """Rows of the present snapshots."""
     size_bytes: int
-    """Size of the files of rows."""
+    """Size of the data files."""
     restored: int
     """What was lost, and was restored."""
     report: Path
@@ -120,19 +120,19 @@ def _repair(spec: CheckLakeSpec, scope: Scope) -> tuple[LakeReport, list[Finding
 
     with ExitStack() as stack:
         backup = stack.enter_context(open_backup(spec.backup)) if spec.backup else None
-        donors = stack.enter_context(_open_donors())
-        return repair_lake(donors, backup, scope=scope)
+        row_sources = stack.enter_context(_open_row_sources())
+        return repair_lake(row_sources, backup, scope=scope)
 
 
 @contextmanager
-def _open_donors() -> Iterator[Sequence[Donor]]:
+def _open_row_sources() -> Iterator[Sequence[RowSource]]:
     """Open what has the rows of staged, published and quarantined partitions."""
-    from pipelines.ingestion.lost_days import SourceDonor
-    from pipelines.validation.lost_days import ValidationDonor
+    from pipelines.ingestion.lost_days import IngestionRowSource
+    from pipelines.validation.lost_days import ValidationRowSource
 
     datasets = _load_datasets()
-    with SourceDonor(datasets) as source:
-        yield [source, ValidationDonor(datasets)]
+    with IngestionRowSource(datasets) as source:
+        yield [source, ValidationRowSource(datasets)]
 
 
 def _add_advice(findings: Sequence[Finding]) -> tuple[Finding, ...]:

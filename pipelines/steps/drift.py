@@ -75,7 +75,7 @@ class DriftResult(Result):
     model_name: str
     """Registered model."""
     version: str = ""
-    """Number of the version; empty where there is none."""
+    """Number of the version; empty if there is none."""
     outcome: Literal["drift", "none", "undecided"]
     """undecided: too few rows, a day without a profile, a version that has not scored a full window, or no champion."""
     reasons: list[str]
@@ -90,7 +90,7 @@ class DriftResult(Result):
     """Whether to request a training: on drift or where it is overdue; in a backfill only where `retrain_in_backfill`
     allows it."""
     page: str = ""
-    """Address of the page with the charts; empty where the outcome is undecided."""
+    """Address of the page with the charts; empty if the outcome is undecided."""
     rows: int = 0
     """Rows of the window."""
     missing: list[dt.date]

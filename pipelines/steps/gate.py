@@ -88,7 +88,7 @@ class GateResult(Result):
     differences: dict[str, list[str]] = Field(default_factory=dict)
     """Tags and parameters that differ from the champion's: name to the champion's and the candidate's value."""
     champion: str = ""
-    """Version that the candidate was compared with; empty where there was none."""
+    """Version that the candidate was compared with; empty if there was none."""
     model_name: str = ""
     """Registered model that was judged."""
     version: str = ""

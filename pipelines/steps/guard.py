@@ -1,6 +1,6 @@
 """Decide whether a training may start. A person and a backfill are never held back. Idempotent.
 
-Every answer is recorded as a loop event. The guards count the trainings that a person or the schedule starts; they do
+Every decision is recorded as a loop event. The guards count the trainings that a person or the schedule starts; they do
 not count those of a backfill. "Held back" is a result, not an error.
 """
 
@@ -55,7 +55,7 @@ class GuardSpec(Spec):
 
 
 class GuardResult(Result):
-    """The answer to a request."""
+    """The decision about a request for a training."""
 
     model_name: str
     """Registered model."""
@@ -66,9 +66,9 @@ class GuardResult(Result):
     outcome: Literal["started", "held_back"]
     """Whether the training may start."""
     guard: str
-    """Guard that holds the training back, the most serious where several do; empty where it may start."""
+    """Guard that holds the training back, the most serious where several do; empty if it may start."""
     reason: str
-    """The reasons of all guards that hold the training back, in one line; empty where it may start."""
+    """The reasons of all guards that hold the training back, in one line; empty if it may start."""
     until: dt.date | None
     """First as_of at which drift may start a training; null where that depends on more than the day."""
     alert: bool
@@ -78,9 +78,9 @@ class GuardResult(Result):
 
 
 def run(spec: GuardSpec) -> GuardResult:
-    """Answer the request and record the answer in the model's loop events.
+    """Decide whether the requested training starts, and record the decision in the model's loop events.
 
-    A run gets the same answer each time, until its training has ended.
+    A run gets the same decision each time, until its training has ended.
 
     Raises:
         SpecError: no run is named, or params.yaml is not valid, trains on another dataset, or has a
@@ -90,18 +90,18 @@ def run(spec: GuardSpec) -> GuardResult:
     """
     from pipelines.loop.facts import load_training_window
     from pipelines.loop.journal import Journal
-    from pipelines.loop.transitions import build_answer
+    from pipelines.loop.transitions import build_decision
 
     window_spec = load_training_window(spec.model_name, spec.dataset, spec.as_of)
     _check_gate_policy(spec.model_name, load_dataset(spec.dataset))
     request = build_request(spec, resolve_run(spec.run), window_spec.compute_window())
     journal = Journal.open()
-    event = journal.append_event(spec.model_name, lambda history: build_answer(request, history, spec.policy))
-    answer = event or journal.read_state(spec.model_name).find_last_answer(request.run)
-    assert answer is not None  # if no event was appended, an earlier call for this run appended one
-    _log_answer(answer)
+    event = journal.append_event(spec.model_name, lambda history: build_decision(request, history, spec.policy))
+    decision = event or journal.read_state(spec.model_name).find_last_decision(request.run)
+    assert decision is not None  # if no event was appended, an earlier call for this run appended one
+    _log_decision(decision)
     window = window_spec.model_dump(include={"as_of", "train_days", "holdout_days", "label_delay_days"})
-    return _build_result(answer, window)
+    return _build_result(decision, window)
 
 
 def _check_gate_policy(model: str, dataset: Dataset) -> None:
@@ -147,23 +147,23 @@ def build_request(spec: GuardSpec, run: str, window: Window) -> Request:
     )
 
 
-def _log_answer(answer: Event) -> None:
-    why = f": {answer.why}" if answer.kind == "held_back" else ""
-    log_line = log.warning if answer.alert else log.info
-    log_line("%s as of %s, requested by %s: %s%s", answer.model, answer.as_of, answer.trigger, answer.kind, why)
+def _log_decision(decision: Event) -> None:
+    why = f": {decision.why}" if decision.kind == "held_back" else ""
+    log_line = log.warning if decision.alert else log.info
+    log_line("%s as of %s, requested by %s: %s%s", decision.model, decision.as_of, decision.trigger, decision.kind, why)
 
 
-def _build_result(answer: Event, window: dict[str, int | dt.date]) -> GuardResult:
+def _build_result(decision: Event, window: dict[str, int | dt.date]) -> GuardResult:
     return GuardResult.model_validate(
         {
-            "model_name": answer.model,
-            "as_of": answer.as_of,
-            "trigger": answer.trigger,
-            "outcome": "held_back" if answer.kind == "held_back" else "started",
-            "guard": answer.guard,
-            "reason": answer.why,
-            "until": answer.until,
-            "alert": answer.alert,
+            "model_name": decision.model,
+            "as_of": decision.as_of,
+            "trigger": decision.trigger,
+            "outcome": "held_back" if decision.kind == "held_back" else "started",
+            "guard": decision.guard,
+            "reason": decision.why,
+            "until": decision.until,
+            "alert": decision.alert,
             "window": window,
         }
     )

@@ -30,7 +30,7 @@ class ImageResult(Result):
     image_uri: str
     """URI of the training image."""
     gpus: int
-    """Number of GPUs of the instance type; 0 where it has none, or the SDK does not know it."""
+    """Number of GPUs of the instance type; 0 if it has none, or the SDK does not know it."""
 
 
 def run(spec: ImageSpec) -> ImageResult:

@@ -55,7 +55,7 @@ class ScoreResult(Result):
     model_name: str
     """Registered model."""
     version: str = ""
-    """Version that scored; empty where there was none."""
+    """Version that scored; empty if there was none."""
     scored: int = 0
     """Rows with a prediction of the version: all rows of the partition, or 0."""
     changed: bool = False

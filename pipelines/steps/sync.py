@@ -40,7 +40,7 @@ class SyncResult(Result):
     rows: int
     """Rows that were read."""
     watermark: str
-    """Largest cursor read so far; empty where no row was ever read."""
+    """Largest cursor read so far; empty if no row was ever read."""
     partitions: list[dt.date]
     """Days that the rows belong to, sorted. Unchanged days are included, because they are perhaps not published yet."""
     changed: list[IngestResult]

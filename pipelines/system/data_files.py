@@ -1,4 +1,4 @@
-"""Read files that a step or a person wrote, and name the file in the error where that is not possible."""
+"""Read files that a step or a person wrote. An error names the file that cannot be read."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @contextmanager
 def explain_damage(file: object, remedy: str) -> Iterator[None]:
-    """Raise an error that names `file` where the block cannot read it.
+    """Raise an error that names `file` if the block cannot read it.
 
     Args:
         file: path or description of the file that the block reads.
-        remedy: a sentence that says how the file is made again.
+        remedy: a sentence that tells the user how to create the file again.
 
     Raises:
         DataError: the file does not exist, or its content is damaged. A retry cannot help.

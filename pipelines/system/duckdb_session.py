@@ -1,6 +1,6 @@
-"""Query Parquet files with DuckDB: the memory is bounded, the rest spills to LEEWAY_HOME, no network is used.
+"""Query Parquet files with DuckDB. Memory is limited, larger data spill to LEEWAY_HOME, and no network is used.
 
-This module does not import the lake, so reading a window that the step `pack` wrote does not load Iceberg.
+This module does not import the lake, so that a window that the step `pack` wrote can be read without Iceberg.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def connect(memory_mib: int | None = None) -> Iterator[duckdb.DuckDBPyConnection
 
 
 def retry_with_more_memory(connection: duckdb.DuckDBPyConnection, query: Callable[[], T]) -> T:
-    """Run `query`. If it runs out of memory, repeat it: first with spilling enforced, then with a higher limit too.
+    """Run `query`. If it runs out of memory, enforce spilling and repeat it. If it fails again, raise the limit, too.
 
     DuckDB 2.0 does not spill a sort that is a little too large for the memory, and fails. Enforced spilling is not
     always enough: with many columns and many threads, a query needs more than `LOW_MEMORY_MIB`.
@@ -82,7 +82,7 @@ def make_spill_folder() -> Iterator[Path]:
 def create_view(
     connection: duckdb.DuckDBPyConnection, name: str, paths: Sequence[str], schema: pa.Schema
 ) -> Iterator[None]:
-    """Create DuckDB's view `name` of Parquet files, as `replace_view` does; drop it when the block ends."""
+    """Create a DuckDB view of Parquet files with `replace_view`; drop it when the block ends."""
     replace_view(connection, name, paths, schema)
     try:
         yield
@@ -91,7 +91,7 @@ def create_view(
 
 
 def replace_view(connection: duckdb.DuckDBPyConnection, name: str, paths: Sequence[str], schema: pa.Schema) -> None:
-    """Create or replace DuckDB's view `name` of the rows of Parquet files, with the columns of `schema`.
+    """Create or replace a DuckDB view of the rows of Parquet files, with the columns of `schema`.
 
     If a file lacks a column, the column is null in the rows of the file.
     """

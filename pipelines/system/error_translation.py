@@ -66,16 +66,16 @@ RESTORE_DAY = (
     "Run the step that writes this day of the table again (`ingest`, then `validate`; or `score`), "
     "`python -m pipelines lake check --repair`, or `make restore`."
 )
-"""What to do about a damaged file of rows in the lake: a step that finds it damaged replaces it."""
+"""What to do about a damaged data file in the lake: a step that finds it damaged replaces it."""
 LAKE_ROWS = re.compile(r"/data/date=[^/]+/")
-"""Part of the path of a file of rows in the lake."""
+"""Part of the path of a data file in the lake."""
 EXTRAS = {"pyspark": "spark", "sagemaker": "sagemaker"}
 """Package to the extra of `pip install` that has it, where that is not `pipelines`."""
 CREATE_AGAIN = "Restore it, or remove it and run the step that writes it."
 """What to do about a damaged file, if no more is known about it."""
 
 Translate = Callable[[Any], LeewayError | None]
-"""Returns the translation of an error; None where the function does not know the error."""
+"""Returns the translation of an error; None if the function does not know the error."""
 
 
 def translate_error(error: BaseException) -> LeewayError:
@@ -171,7 +171,7 @@ def _translate_lake_error(error: BaseException, *, is_content_error: bool) -> Le
 
 
 def _find_location(frame: FrameType) -> str:
-    """Return the location of the file that a function of pyiceberg was reading; empty where it reads none."""
+    """Return the location of the file that a function of pyiceberg was reading; empty if it reads none."""
     values = frame.f_locals
     # No `if` on pyiceberg's file: Python would ask for its length, which is 0 for an empty file and an error for a
     # missing one.

@@ -15,16 +15,16 @@ from urllib.parse import urlsplit
 from pipelines.errors import DataError, ServiceError
 
 MAX_BYTES = 8 * 1024**3
-"""Largest size of the content of an archive."""
+"""Maximum size of the unpacked content of an archive."""
 
 
 @contextmanager
 def open_folder(location: str, name: str) -> Iterator[Path]:
-    """Yield a local folder with the content of `location`; unpack it first where it is an archive in S3.
+    """Yield a local folder with the content of `location`. If it is an archive in S3, download and unpack it first.
 
     Args:
-        location: a folder, or the address s3://BUCKET/KEY.tar.gz of an archive.
-        name: name of the temporary folder that the archive is unpacked to; it is removed when the block ends.
+        location: a folder, or the URI s3://BUCKET/KEY.tar.gz of an archive.
+        name: name of the temporary folder to which the archive is unpacked; it is removed when the block ends.
 
     Raises:
         DataError: the folder or object does not exist, or the archive is damaged or unsafe. A retry cannot help.
@@ -89,7 +89,7 @@ def _extract(tar: tarfile.TarFile, members: list[tarfile.TarInfo], folder: Path)
 
 
 def _check_integrity(archive: Path) -> None:
-    """Read the archive to its end, where gzip has its checksum: tarfile does not read that, and would miss damage."""
+    """Check the gzip checksum, which is at the end of the archive. tarfile does not read it, and would miss damage."""
     with gzip.open(archive) as content:
         while content.read(1024**2):
             pass

@@ -1,4 +1,4 @@
-"""Offer the rows of lost published and quarantined partitions, by judging their staged rows again."""
+"""Write the rows of lost published and quarantined partitions again, by validating their staged rows again."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 
 from pipelines.dataset import Dataset
 from pipelines.lake import Lake
-from pipelines.lake.repair import DatasetDonor
+from pipelines.lake.repair import DatasetRowSource
 from pipelines.lake.spool import write_local_files
 from pipelines.partitions import Partition
 from pipelines.settings import settings
 from pipelines.validation import quarantine, suites
 
 
-class ValidationDonor(DatasetDonor):
-    """The staged rows of datasets, split by the present suites. Nothing is published and no evidence is written.
+class ValidationRowSource(DatasetRowSource):
+    """Split the staged rows of datasets by the present suites. Nothing is published and no evidence is written.
 
     Args:
         datasets: the datasets whose published and quarantined partitions may be restored.

@@ -38,7 +38,7 @@ class Split:
     count: int = 0
     """Number of rows to quarantine."""
     positions: Path | None = None
-    """File with the positions of the rows to quarantine, ascending; None where no row is."""
+    """File with the positions of the rows to quarantine, ascending; None if no row is."""
 
     def read_good_rows(self) -> pa.RecordBatchReader:
         """Read the rows to publish, in their order."""

@@ -31,7 +31,7 @@ class ReplayedPartition:
     failures: Sequence[dict[str, Any]]
     """Summaries of the failed expectations."""
     last_run: Run | None
-    """The last validation; None where there was none, or its evidence is gone."""
+    """The last validation; None if there was none, or its evidence is gone."""
 
     @property
     def verdict(self) -> str:
@@ -132,7 +132,7 @@ def _load_dataset(name: str) -> Dataset:
 
 
 def _read_last_run(dataset: str, day: Partition) -> Run | None:
-    """Read the last validation of a partition; None where its evidence does not exist or cannot be read."""
+    """Read the last validation of a partition; None if its evidence does not exist or cannot be read."""
     try:
         return read_run(settings().home / "validation" / dataset / f"{day}.json")
     except DataError:

@@ -53,7 +53,7 @@ def verify(judgement: Judgement, rows: Rows, dataset: str, share: float) -> Veri
         share: share of the partitions that are drawn, 0 to 1.
 
     Returns:
-        The comparison; None where the partition is not drawn, is too large, or only one engine knows its expectations.
+        The comparison; None if the partition is not drawn, is too large, or only one engine knows its expectations.
     """
     if not is_drawn(dataset, rows.day, share):
         return None

@@ -58,7 +58,7 @@ class Code:
     """SHA-256 over names and contents of pipelines/, expectations/, dvc.yaml and the project's own datasets. If the
     project has no copy of Leeway's code, that of the installed code is a part of it."""
     uv_lock: str
-    """SHA-256 of the project's uv.lock; empty where it has none."""
+    """SHA-256 of the project's uv.lock; empty if it has none."""
     versions: Mapping[str, str]
     """Name to version, of Python and the libraries."""
 
@@ -143,7 +143,7 @@ def check_out(folder: Path, commit: str = "", bundle_version: str = "") -> Code:
 
 
 def _find_commit_of_bundle(version: str) -> str:
-    """Return the commit that is the version of a DAG bundle; empty where the project's repository cannot have it.
+    """Return the commit that is the version of a DAG bundle; empty if the project's repository cannot have it.
 
     Raises:
         SpecError: the repository lacks the commit. A retry cannot help.

@@ -34,7 +34,7 @@ def describe_commit(folder: Path) -> str:
 
 
 def read_workspace_commit(folder: Path) -> str:
-    """Return the commit of a workspace's code, as its code.json says; empty where the folder has none."""
+    """Return the commit of a workspace's code, as its code.json says; empty if the folder has none."""
     try:
         return str(json.loads((folder / CODE_FILE).read_text(encoding="utf-8"))["git_commit"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -50,7 +50,7 @@ def is_repository(folder: Path) -> bool:
 
 
 def resolve_commit(folder: Path, name: str) -> str:
-    """Return the commit of a hash, tag or branch in the repository of `folder`; empty where there is none."""
+    """Return the commit of a hash, tag or branch in the repository of `folder`; empty if there is none."""
     try:
         return run_git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     except GitError:

@@ -140,7 +140,7 @@ def push_entries(workspace: Workspace) -> int:
 
 
 def _digest_source(path: Path) -> str | dict[str, str]:
-    """Return the digest of a file, or those of the files in a folder by name; empty where there is no such path.
+    """Return the digest of a file, or those of the files in a folder by name; empty if there is no such path.
 
     Bytecode is left out, as .dvcignore does: Python writes it into each workspace, with the times of the files there.
     """
@@ -183,7 +183,7 @@ def _is_entry(path: Path) -> bool:
 
 
 def _read_outputs(name: str) -> list[tuple[str, str]] | None:
-    """Return path and digest of each output of an entry; None where the file is incomplete, because DVC was killed."""
+    """Return path and digest of each output of an entry; None if the file is incomplete, because DVC was killed."""
     try:
         return _list_outputs(yaml.safe_load((_get_runs_folder() / name).read_text(encoding="utf-8")))
     except (OSError, ValueError, yaml.YAMLError, AttributeError, KeyError, TypeError):

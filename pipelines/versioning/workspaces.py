@@ -82,7 +82,7 @@ def open_workspace(
         name: folder below LEEWAY_HOME/workspaces.
         overrides: values that replace those of the model's file, section to key to value; None: it stays as it is.
         commit: commit of the code; empty: the DAG bundle's, else LEEWAY_GIT_COMMIT, else the project's HEAD.
-        bundle_version: version of the DAG bundle of the run; empty where it has none.
+        bundle_version: version of the DAG bundle of the run; empty if it has none.
         model: name of the model; empty in a project without models.
         wait: whether to wait while another process holds the workspace.
 

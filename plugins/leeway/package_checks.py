@@ -38,7 +38,7 @@ def require_package(name: str, folders: Sequence[str] | None = None) -> None:
 
 
 def _locate(spec: ModuleSpec | None) -> Path | None:
-    """Return the folder of a package, or the file of a module; None where there is neither.
+    """Return the folder of a package, or the file of a module; None if there is neither.
 
     A folder without __init__.py does not count. Python takes it only where no other folder has a package of this name.
     """

@@ -1,4 +1,4 @@
-"""Complete one run of a DAG for each day, also where an earlier run failed or was cut off."""
+"""Complete one run of a DAG for each day, even if an earlier run failed or was cut off."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Backfill:
         client: the session with Airflow.
         dag_id: the DAG.
         days: the days, in the order in which they should run.
-        max_active_runs: largest number of runs that are active at once.
+        max_active_runs: maximum number of runs that are active at the same time.
         stack_started_at: when this stack started. A task that began earlier no longer runs, whatever Airflow's
             database says.
         check: called while waiting; raises an error if waiting cannot help, because a service has ended.
@@ -53,7 +53,7 @@ class Backfill:
             show: called with the number of successful days, the number of days, and the days that are running.
 
         Raises:
-            TaskFailedError: a run failed. Names the task and carries the end of its log.
+            TaskFailedError: a run failed. The error names the task and has the end of its log.
             UnavailableError: Airflow does not answer. A retry can help.
             RequestError: the DAG's schedule has no run for one of the days. A retry cannot help.
         """
@@ -72,7 +72,7 @@ class Backfill:
             time.sleep(_POLL_S)
 
     def read_runs(self) -> dict[str, Json]:
-        """Return the newest run of each of the days that has one, by day (YYYY-MM-DD)."""
+        """Return the newest run of each day, by day (YYYY-MM-DD). A day without a run is left out."""
         keys = {day.isoformat() for day in self.days}
         return {key: run for key, run in select_newest_runs(self._cache.update()).items() if key in keys}
 
@@ -90,7 +90,7 @@ class Backfill:
     def _is_cut_off(self, run: Json) -> bool:
         """Return whether Airflow still counts a task as active that began before this stack started.
 
-        Where there is no such task, the scheduler has noticed that the tasks ended, and restarts them.
+        If there is no such task, the scheduler has noticed that the tasks ended, and restarts them.
         """
         tasks = self.client.list_task_instances(self.dag_id, run["dag_run_id"])
         start_times = [task["start_date"] or task["queued_when"] for task in tasks if task["state"] in _ACTIVE_STATES]

@@ -1,4 +1,4 @@
-"""The format of a backup: a tar file whose last member is a manifest of all files."""
+"""Define the format of a backup: a tar file whose last member is a manifest of all files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MANIFEST = "MANIFEST.json"
 """The last member of an archive: the list of all other members. An archive without it is incomplete."""
 FORMAT = 1
 EXCLUDED = frozenset({"uv", "tmp", "logs", "matplotlib", "workspaces", "training", "stack.json", "stack.keep"})
-"""Top-level names of a home that are not state, or that are made again from the state."""
+"""Top-level names of a home that are not state, or that can be created again from the state."""
 
 
 class FileEntry(BaseModel):
@@ -77,7 +77,7 @@ def parse_manifest(text: bytes) -> Manifest:
 
 
 def list_state(home: Path) -> list[Path]:
-    """Return the top-level files and folders of a home that are state, sorted; empty where there is no home."""
+    """Return the top-level files and folders of a home that are state, sorted; empty if there is no home."""
     if not home.is_dir():
         return []
     return sorted(path for path in home.iterdir() if path.name not in EXCLUDED and path.suffix != ".lock")

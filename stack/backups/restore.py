@@ -26,7 +26,7 @@ def restore(layout: Layout, archive: Path, force: bool = False) -> Manifest:
     Args:
         layout: the folders of the stack. The disk of the home needs room for the archive's content.
         archive: a file that `back_up` wrote.
-        force: whether to replace state that is there.
+        force: whether to replace existing state.
 
     Raises:
         RequestError: the file is not an archive, is damaged or was changed, belongs to another home or is inside this
@@ -39,7 +39,9 @@ def restore(layout: Layout, archive: Path, force: bool = False) -> Manifest:
         home.parent.mkdir(parents=True, exist_ok=True)
         _recover_home(home)
         if archive.resolve().is_relative_to(home):
-            raise RequestError(f"{archive} is in the home, which the restore replaces: move it out of the home first.")
+            raise RequestError(
+                f"{archive} is in the home, which the restore replaces: move the archive out of it first."
+            )
         manifest = verify_archive(archive)
         _check_home(home, manifest, force)
         with (
@@ -55,7 +57,7 @@ def restore(layout: Layout, archive: Path, force: bool = False) -> Manifest:
 
 @contextmanager
 def _use_temporary_folder(folder: Path) -> Iterator[Path]:
-    """Remove the folder before and after the block: what a killed restore left in it would fill the disk."""
+    """Remove the folder before and after the block: the files that a killed restore left would fill the disk."""
     shutil.rmtree(folder, ignore_errors=True)
     try:
         yield folder
@@ -115,7 +117,7 @@ def _replace_home(home: Path) -> None:
 
 
 def _recover_home(home: Path) -> None:
-    """Put back the home that a killed restore had renamed. Idempotent."""
+    """Give the home its name again if a restore renamed it and was killed. Idempotent."""
     old_home = _get_sibling(home, "replaced")
     if not old_home.is_dir() or list_state(home):
         return

@@ -1,4 +1,4 @@
-"""Forecast what runs of a DAG may cost, before they start."""
+"""Forecast the cost of runs of a DAG before they start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIMEOUT_S = 60
 def forecast_cost(layout: Layout, stack: Stack, dag_id: str, runs: int) -> str:
     """Return the output of `python -m pipelines costs forecast` for a number of runs of a DAG.
 
-    The forecast is only information: the result is empty where the command fails.
+    The result is empty if the command fails: nothing depends on the forecast.
     """
     command = [sys.executable, "-m", "pipelines", "costs", "forecast", "--dag", dag_id, "--runs", str(runs)]
     environment = build_environment(layout, stack, os.environ)

@@ -48,7 +48,7 @@ class ReplayLoop:
     _promoted_at: str = field(default="", init=False)
     """When a training that drift started last promoted its model. Days scored before this are scored again."""
     _guard_opens_at: str = field(default="", init=False)
-    """The first moment at which the guard allows a training again; empty where it holds nothing back."""
+    """The first moment at which the guard allows a training again; empty if it holds nothing back."""
     _alarm_count: int = field(default=0, init=False)
     _guard_results: dict[str, Json] = field(default_factory=dict, init=False)
     """The results of the guard, by the id of the training run."""

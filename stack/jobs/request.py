@@ -1,4 +1,4 @@
-"""The request of a job: the days to ingest, and the moments as of which it trains."""
+"""Define and check the request of a job of the stack: the days to ingest, and the moments (as_of) of its trainings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LAST_DAY = date(2013, 12, 31)
 
 @dataclass(frozen=True)
 class Request:
-    """What a job processes.
+    """The days and trainings of a job.
 
     Attributes:
         start: first day to ingest.

@@ -32,7 +32,7 @@ class Service(BaseModel):
     runs_once: bool = False
     """Whether the command ends by itself, with exit code 0, before the next service starts."""
     starts_after: str = ""
-    """Name of a service that has to answer before each start of this one; empty where there is none."""
+    """Name of a service that has to answer before each start of this one; empty if there is none."""
 
 
 def list_services(layout: Layout, stack: Stack) -> list[Service]:
@@ -92,7 +92,7 @@ def read_password(layout: Layout) -> str:
 
 
 def _find_password(layout: Layout) -> str:
-    """Return the password of Airflow's user `admin`; empty where its file is gone or damaged."""
+    """Return the password of Airflow's user `admin`; empty if its file is gone or damaged."""
     try:
         password = json.loads((layout.airflow / "passwords.json").read_text())[USER]
     except (FileNotFoundError, ValueError, KeyError, TypeError):

@@ -1,12 +1,12 @@
 """Find and stop the processes of one stack, and no others.
 
-A process belongs to the stack when its environment has LEEWAY_STACK_ID together with the stack's LEEWAY_HOME. Drydock
-builds a new environment for each training job: a job belongs to the stack when its DRYDOCK_TREE lies in the stack's
-drydock folder. The descendants of these processes belong to the stack too. Process groups are not enough: Airflow's
-tasks and steps leave the group, and survive a kill -9 of their parents.
+A process belongs to the stack if its environment has LEEWAY_STACK_ID, and LEEWAY_HOME is the stack's. drydock gives
+each training job a new environment: a job belongs to the stack if its DRYDOCK_TREE, the job's folder, lies in the
+stack's drydock folder. The descendants of these processes belong to the stack, too. Process groups are not enough:
+Airflow's tasks and steps leave the group, and survive a kill -9 of their parents.
 
-Jobs belong to drydock alone. While it runs, it ends them itself, and records that spot jobs were interrupted. A signal
-from elsewhere would count as a failure of a job's script.
+While drydock runs, only drydock stops its jobs. It records that spot jobs were interrupted. If a job got a signal from
+another process, drydock would record a failure of the job's script.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ SERVICE_VARIABLE = "LEEWAY_STACK_SERVICE"
 GRACE_S = 8.0
 """Seconds between SIGTERM and SIGKILL."""
 DRYDOCK_GRACE_S = 20.0
-"""The same for drydock, which waits for its jobs and then uploads their last checkpoints."""
+"""Seconds between SIGTERM and SIGKILL of drydock, which waits for its jobs and uploads their last checkpoints."""
 KILL_TIMEOUT_S = 30.0
-"""Longest time, in seconds, that a process may need to end after SIGKILL."""
+"""Maximum time in seconds between SIGKILL and the end of a process."""
 _POLL_S = 0.1
 
 
@@ -39,10 +39,10 @@ def find_processes(home: Path, excluded_pids: Iterable[int] = (), service: str =
     """
     all_excluded_pids = {os.getpid(), *excluded_pids, *(parent.pid for parent in psutil.Process().parents())}
     living_processes = [process for process in psutil.process_iter() if _is_living(process)]
-    pids = {process.pid for process in living_processes if _is_marked(process, home, service)}
-    parent_pids = {process.pid: _read_parent(process) for process in living_processes}
+    pids = {process.pid for process in living_processes if _has_stack_environment(process, home, service)}
+    parent_pids = {process.pid: _read_parent_pid(process) for process in living_processes}
     for pid in parent_pids:
-        if any(ancestor in pids for ancestor in _list_ancestors(pid, parent_pids)):
+        if any(ancestor in pids for ancestor in _list_ancestor_pids(pid, parent_pids)):
             pids.add(pid)
     return [process for process in living_processes if process.pid in pids - all_excluded_pids]
 
@@ -50,11 +50,11 @@ def find_processes(home: Path, excluded_pids: Iterable[int] = (), service: str =
 def stop_processes(home: Path, excluded_pids: Iterable[int] = (), grace_s: float = GRACE_S, service: str = "") -> int:
     """Stop the processes of the stack: send SIGTERM, wait `grace_s` seconds, send SIGKILL. Idempotent.
 
-    With `service`, only the processes of that service are stopped. With `grace_s` 0, there is no SIGTERM. A drydock
-    that runs has longer than `grace_s`, and ends its jobs itself.
+    With `service`, only the processes of that service are stopped. With `grace_s` 0, no SIGTERM is sent. A running
+    drydock gets at least DRYDOCK_GRACE_S seconds, and stops its jobs itself.
 
     Returns:
-        the number of processes that were stopped; 0 where none ran.
+        the number of processes that were stopped; 0 if none ran.
 
     Raises:
         UnavailableError: a process did not end after SIGKILL, for example because a disk hangs. A retry can help.
@@ -70,7 +70,7 @@ def stop_processes(home: Path, excluded_pids: Iterable[int] = (), grace_s: float
         if waited_s > (drydock_grace_s if drydocks else grace_s) + KILL_TIMEOUT_S:
             pids = [process.pid for process in remaining_processes]
             raise UnavailableError(f"Processes {pids} did not end after SIGKILL; try again.")
-        # A parent first: it would record the end of a child as a failure.
+        # Parents before their children: a parent that still runs would record the end of a child as a failure.
         for process in sorted(_exclude_jobs(remaining_processes, drydocks), key=psutil.Process.create_time):
             if waited_s >= (drydock_grace_s if process in drydocks else grace_s):
                 _send_signal(process, kill=True)
@@ -83,7 +83,7 @@ def stop_processes(home: Path, excluded_pids: Iterable[int] = (), grace_s: float
 
 
 def find_unserved_ports(home: Path, ports: Iterable[int]) -> list[int]:
-    """Return those of the ports on which no process of the stack listens, sorted."""
+    """Return the ports on which no process of the stack listens, sorted."""
     # The sockets are read process by process. psutil's list of all sockets names one process for each socket, which
     # may be a worker that has ended.
     served_ports: set[int] = set()
@@ -101,26 +101,26 @@ def _send_signal(process: psutil.Process, *, kill: bool) -> None:
 
 
 def _exclude_jobs(processes: list[psutil.Process], drydocks: set[psutil.Process]) -> list[psutil.Process]:
-    """Return the processes without those of the running drydocks' jobs. Without a drydock, all are returned."""
+    """Return the processes without the jobs of running drydocks. If no drydock runs, return all processes."""
     drydock_pids = {process.pid for process in drydocks}
     if not drydock_pids:
         return processes
-    parent_pids = {process.pid: _read_parent(process) for process in processes}
+    parent_pids = {process.pid: _read_parent_pid(process) for process in processes}
     return [
         process
         for process in processes
-        if drydock_pids.isdisjoint(_list_ancestors(process.pid, parent_pids)) and not _read_tree(process)
+        if drydock_pids.isdisjoint(_list_ancestor_pids(process.pid, parent_pids)) and not _read_job_folder(process)
     ]
 
 
 def _is_drydock(process: psutil.Process) -> bool:
     try:
-        return "drydock" in process.cmdline() and not _read_tree(process)
+        return "drydock" in process.cmdline() and not _read_job_folder(process)
     except psutil.Error:
         return False
 
 
-def _read_tree(process: psutil.Process) -> str:
+def _read_job_folder(process: psutil.Process) -> str:
     """Return the folder of the job that a process belongs to; empty for any other process."""
     try:
         return str(process.environ().get("DRYDOCK_TREE", ""))
@@ -135,21 +135,21 @@ def _is_living(process: psutil.Process) -> bool:
         return False
 
 
-def _read_parent(process: psutil.Process) -> int:
+def _read_parent_pid(process: psutil.Process) -> int:
     try:
         return int(process.ppid())
     except psutil.Error:
         return 0
 
 
-def _list_ancestors(pid: int, parent_pids: dict[int, int]) -> list[int]:
+def _list_ancestor_pids(pid: int, parent_pids: dict[int, int]) -> list[int]:
     ancestors: list[int] = []
     while (pid := parent_pids.get(pid, 0)) and pid not in ancestors:
         ancestors.append(pid)
     return ancestors
 
 
-def _is_marked(process: psutil.Process, home: Path, service: str) -> bool:
+def _has_stack_environment(process: psutil.Process, home: Path, service: str) -> bool:
     try:
         environment = process.environ()
     except (psutil.Error, OSError):
@@ -157,15 +157,15 @@ def _is_marked(process: psutil.Process, home: Path, service: str) -> bool:
     if environment.get("LEEWAY_STACK_ID") and environment.get("LEEWAY_HOME") == str(home):
         return not service or environment.get(SERVICE_VARIABLE) == service
     if service:
-        return False  # drydock decides on its jobs, also on those of a drydock that has ended
+        return False  # a job is never stopped with one service: a drydock that starts again recovers its jobs
     tree = environment.get("DRYDOCK_TREE", "")
-    return bool(tree) and Path(tree).is_relative_to(home / "drydock") and not _has_drydock_parent(process)
+    return bool(tree) and Path(tree).is_relative_to(home / "drydock") and not _has_drydock_ancestor(process)
 
 
-def _has_drydock_parent(job: psutil.Process) -> bool:
-    """Return whether a drydock that still runs started the job.
+def _has_drydock_ancestor(job: psutil.Process) -> bool:
+    """Return whether the drydock that started the job still runs.
 
-    Such a job needs no mark: if that drydock belongs to the stack, the job is found as its descendant.
+    If that drydock belongs to the stack, `find_processes` finds the job as its descendant.
     """
     try:
         return any("drydock" in parent.cmdline() for parent in job.parents())

@@ -1,4 +1,4 @@
-"""The record of a running stack, which stack.json holds. Each write replaces the file atomically."""
+"""Read and write stack.json, the record of a running stack. Each write replaces the file atomically."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Process(BaseModel):
     created: float
     """Seconds since 1970."""
     exit_code: int | None = None
-    """Set after the end of the process; the negative number of a signal where one ended it."""
+    """Exit code of a process that has ended, or -N if signal N ended it; None before."""
 
     @classmethod
     def from_pid(cls, pid: int) -> Self:
@@ -29,7 +29,7 @@ class Process(BaseModel):
         return cls(pid=pid, created=psutil.Process(pid).create_time())
 
     def is_alive(self) -> bool:
-        """Return whether this same process still runs. A zombie does not count."""
+        """Return whether the process still runs. A zombie does not count, nor does a later process with its pid."""
         try:
             process = psutil.Process(self.pid)
             return process.create_time() == self.created and process.status() != psutil.STATUS_ZOMBIE
@@ -86,11 +86,11 @@ class Stack(BaseModel):
         return f"http://127.0.0.1:{self.ports.docs}"
 
     def is_alive(self) -> bool:
-        """Return whether the supervisor runs. Either all services run with it, or none."""
+        """Return whether the supervisor runs. The services run only while it runs."""
         return self.supervisor is not None and self.supervisor.is_alive()
 
     def get_start_time(self, service: str) -> datetime:
-        """Return when the service was last started; when the stack was started if the service was not yet."""
+        """Return when the service was last started, or when the stack was started if the service has not been yet."""
         process = self.services.get(service)
         return datetime.fromtimestamp(process.created, UTC) if process is not None else self.started_at
 

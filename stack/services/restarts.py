@@ -30,7 +30,7 @@ class RestartCounter:
             lived_s: seconds since its last start.
 
         Returns:
-            the seconds to wait before the next start; None where the service must not start again.
+            the seconds to wait before the next start; None if the service must not start again.
         """
         if has_answered and lived_s >= CALM_S:
             self.restarts = 0

@@ -83,7 +83,7 @@ class ServiceProcess:
         return code
 
     def plan_restart(self, exit_code: int) -> float | None:
-        """Return the seconds until the next start; None where the service must not start again.
+        """Return the seconds until the next start; None if the service must not start again.
 
         A command that runs once starts again only where a signal ended it: another start would fail as this one did.
         """

@@ -22,11 +22,11 @@ def stop_services(home: Path, stack: Stack | None, excluded_pids: Iterable[int] 
 
     Args:
         home: the folder of the stack's state.
-        stack: the record of the stack; None where it cannot be read.
+        stack: the record of the stack; None if it cannot be read.
         excluded_pids: processes that are not stopped.
 
     Returns:
-        the number of processes that were stopped; 0 where none ran.
+        the number of processes that were stopped; 0 if none ran.
 
     Raises:
         UnavailableError: a process did not end after SIGKILL, for example because a disk hangs. A retry can help.

@@ -94,7 +94,7 @@ def stop_stack(layout: Layout) -> int:
     A command that is starting the stack is interrupted first.
 
     Returns:
-        the number of processes that were stopped; 0 where none ran.
+        the number of processes that were stopped; 0 if none ran.
 
     Raises:
         UnavailableError: a process did not end after SIGKILL, or a command that is starting the stack did not end. A

@@ -42,7 +42,7 @@ class Class:
 
     @property
     def step(self) -> str:
-        """The step that the operator runs; empty where the class names none."""
+        """The step that the operator runs; empty if the class names none."""
         for statement in self.node.body:
             if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "step":
                 return str(ast.literal_eval(statement.value))

@@ -1,7 +1,7 @@
-"""What is wrong with a request: AWS's error for a request that moto cannot answer.
+"""Find AWS's error for a request that moto cannot answer.
 
-moto does not validate most requests, so a malformed one fails somewhere in its code. `find_refusal` refuses what must
-not reach moto. `explain_failure` looks for the reason after moto has failed.
+moto does not validate most requests: a malformed request raises some exception in moto's code. `find_refusal` returns
+the error for a request that must not reach moto. `explain_failure` finds the error after moto has raised an exception.
 """
 
 import gzip
@@ -26,8 +26,8 @@ from drydock.wsgi import Refusal, find_service_model, read_signed_region, read_s
 
 JSON_MAX_DEPTH = 128
 MESSAGE_MAX_CHARS = 2000
-# Services whose signed names moto uses for several host names.
-_SERVICES_OF_MANY_HOSTS = ("sagemaker", "dynamodb", "mediastore", "timestream", "bedrock", "s3")
+# Services with several host names. moto chooses one of them by other parts of the request.
+_MULTI_HOST_SERVICES = ("sagemaker", "dynamodb", "mediastore", "timestream", "bedrock", "s3")
 MALFORMED_XML = Refusal(
     400, "MalformedXML", "The XML you provided was not well-formed or did not validate against our published schema."
 )
@@ -42,7 +42,7 @@ def find_refusal(environ: dict[str, Any]) -> Refusal | None:
         _buffer_body(environ)  # the S3 middleware does this for all other paths
     if target is None:
         return None
-    # moto would take an unsigned request for one to S3.
+    # moto would treat an unsigned request as a request to S3.
     if "HTTP_AUTHORIZATION" not in environ and target.partition(".")[0] not in UNSIGNED_REQUESTS:
         return _refuse_operation(target)
     if _is_too_deep(_get_body(environ)):
@@ -55,7 +55,7 @@ def explain_failure(environ: dict[str, Any], error: Exception) -> Refusal:
 
     Args:
         environ: The request.
-        error: What moto raised.
+        error: The exception that moto raised.
     """
     service = read_signed_service(environ)
     model = find_service_model(service or "s3")
@@ -73,7 +73,7 @@ def explain_failure(environ: dict[str, Any], error: Exception) -> Refusal:
 def _check_signature(environ: dict[str, Any], service: str) -> Refusal | None:
     authorization, region = environ.get("HTTP_AUTHORIZATION", ""), read_signed_region(environ)
     if authorization and not service and not authorization.startswith("AWS "):
-        return Refusal(403, "IncompleteSignature", "The Authorization header has no credential scope of AWS.")
+        return Refusal(403, "IncompleteSignature", "The Authorization header has no AWS credential scope.")
     if service and not _has_service(service):
         return Refusal(400, "UnknownService", f"drydock has no service {truncate(service, 60)!r}.")
     if service and service != "s3" and region not in _list_regions():
@@ -85,7 +85,7 @@ def _check_signature(environ: dict[str, Any], service: str) -> Refusal | None:
 def _has_service(service: str) -> bool:
     name = SIGNING_ALIASES.get(service.lower(), service.lower())
     url = f"http://{name}.us-east-1.amazonaws.com"
-    return name in _SERVICES_OF_MANY_HOSTS or any(pattern.match(url) for _, pattern in backend_url_patterns)
+    return name in _MULTI_HOST_SERVICES or any(pattern.match(url) for _, pattern in backend_url_patterns)
 
 
 def _list_regions() -> set[str]:
@@ -96,7 +96,7 @@ def _list_regions() -> set[str]:
 
 
 def _read_operation(environ: dict[str, Any]) -> str | None:
-    """Return the operation that a request names in a header or a parameter; None if its path and method name it."""
+    """Return the operation that a header or a parameter names; None if the path and the method decide it."""
     if "HTTP_X_AMZ_TARGET" in environ:
         return str(environ["HTTP_X_AMZ_TARGET"]).rpartition(".")[2]
     parameters = dict(parse_qsl(environ.get("QUERY_STRING", "")))
@@ -110,7 +110,7 @@ def _check_operation(model: ServiceModel | None, operation: str | None, error: E
     is_unimplemented = isinstance(error, NotImplementedError)
     protocol = model.metadata["protocol"] if model else ""
     is_unknown = model is not None and not protocol.startswith("rest-") and operation not in model.operation_names
-    # The path can name the operation, too, and drydock may refuse that one.
+    # Without a named operation, the path and the method decided it, and moto or drydock does not implement it.
     if is_unimplemented and (operation is None or not is_unknown):
         # AWS clients retry a 500, but not a 501.
         return Refusal(501, "NotImplemented", str(error) or "moto does not implement this operation")
@@ -172,7 +172,7 @@ def _check_xml(environ: dict[str, Any], body: bytes) -> Refusal | None:
         return None
     if not body:
         return Refusal(400, "MissingRequestBodyError", "Request Body is empty")
-    # If the body is well-formed XML, moto did not find in it what it needs: S3 has one error for both.
+    # The body is not well-formed, or lacks an element that moto needs. S3 has the same error for both cases.
     return MALFORMED_XML
 
 
@@ -193,7 +193,7 @@ def _check_members(request: Any, operation: OperationModel) -> Refusal | None:
 
 
 def _is_too_deep(body: bytes) -> bool:
-    """Return whether a JSON text has more than JSON_MAX_DEPTH levels. A malformed text may have any answer."""
+    """Return whether a JSON text has more than JSON_MAX_DEPTH levels. For malformed JSON, the result is undefined."""
     if body.count(b"[") + body.count(b"{") <= JSON_MAX_DEPTH:
         return False
     depth = deepest = 0

@@ -1,4 +1,4 @@
-"""The work of a processing job: download its inputs, upload its outputs."""
+"""Do the work of a processing job: download its inputs, and upload its outputs."""
 
 import contextlib
 import functools
@@ -25,7 +25,7 @@ class ProcessingWork:
 
     Args:
         job: The job.
-        trees: The trees of its hosts, algo-1 first.
+        trees: The folder trees of the job's hosts, algo-1 first.
         executor: Runs the hosts.
         settings: The server's settings.
     """
@@ -46,7 +46,7 @@ class ProcessingWork:
         ]
 
     def create_trees(self) -> None:
-        """Create the trees, with the folders of the inputs and outputs and the configuration files."""
+        """Create the folder trees, with the folders of the inputs and outputs and the configuration files."""
         for tree in self._trees:
             paths = [entry["LocalPath"] for entry in (*self._inputs, *self._outputs)]
             tree.create([tree.root / "config", tree.output, *map(tree.get_local_path, paths)])
@@ -66,14 +66,14 @@ class ProcessingWork:
                 self._download_input(source, host_number, tree)
 
     def build_command(self, tree: HostTree) -> list[str]:
-        """Return the ContainerEntrypoint with its arguments; [] to run the image's own entrypoint."""
+        """Return the ContainerEntrypoint with its arguments; [] if the image has the entrypoint."""
         specification = self._job.request["AppSpecification"]
         if "ContainerEntrypoint" not in specification:
             return []
         return [*specification["ContainerEntrypoint"], *specification.get("ContainerArguments", [])]
 
     def build_environment(self, tree: HostTree) -> dict[str, str]:
-        """Return the whole environment of a host."""
+        """Return all environment variables of a host's program."""
         context = make_host_context(self._job, tree, self._executor, self._settings)
         job_variables = {"SAGEMAKER_BASE_DIR": context.base, "PROCESSING_JOB_NAME": self._job.name}
         common_variables = build_common_environment(self._job.region, context)
@@ -110,7 +110,7 @@ class ProcessingWork:
         return []
 
     def handle_failure(self, exit_code: int, log_end: str, command: Sequence[str]) -> str:
-        """Set the ExitMessage from /opt/ml/output/message, and return why the command failed."""
+        """Set the ExitMessage from /opt/ml/output/message, and return the job's FailureReason."""
         self._read_exit_message()
         return describe_algorithm_error(exit_code, self._trees[0].output / "message", log_end, command)
 

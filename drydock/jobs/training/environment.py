@@ -10,7 +10,7 @@ from drydock.jobs.training.job import TrainingJob
 
 
 def build_environment(job: TrainingJob, context: HostContext) -> dict[str, str]:
-    """Return the whole environment of a training job's host; the request's own Environment has precedence."""
+    """Return all environment variables of a training job's host; those of the request have precedence."""
     return {
         **build_common_environment(job.region, context),
         **_build_folder_variables(job.request, context.base),

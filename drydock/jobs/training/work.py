@@ -1,4 +1,4 @@
-"""The work of a training job: download channels, code and checkpoints; upload model, output and checkpoints."""
+"""Do the work of a training job: download channels, code and checkpoints; upload model, output and checkpoints."""
 
 import contextlib
 import functools
@@ -34,7 +34,7 @@ class TrainingWork:
 
     Args:
         job: The job.
-        trees: The trees of its hosts, algo-1 first.
+        trees: The folder trees of the job's hosts, algo-1 first.
         executor: Runs the hosts.
         settings: The server's settings.
     """
@@ -50,7 +50,7 @@ class TrainingWork:
             ]
 
     def create_trees(self) -> None:
-        """Create the trees, with their folders and the files of input/config."""
+        """Create the folder trees, with all folders of /opt/ml and the files of input/config."""
         channel_names = [channel["ChannelName"] for channel in self._channels]
         for tree in self._trees:
             folders = [tree.config, tree.model, tree.output_data, tree.code, self._get_checkpoint_folder(tree)]
@@ -62,10 +62,10 @@ class TrainingWork:
         """Download the channels, the code and the checkpoints into the trees.
 
         Raises:
-            JobFailed: A channel is empty, or something cannot be downloaded.
+            JobFailed: A channel is empty, a download failed, or the output bucket is missing.
         """
         output_uri = self._job.request["OutputDataConfig"]["S3OutputPath"]
-        # Checked before the training: without the bucket, the model could not be uploaded after it.
+        # The bucket is checked first: without it, the model could not be uploaded after the training.
         run_transfer(f"Artifact upload failed: {output_uri}", lambda: self._object_store.check_bucket(output_uri))
         for host_number, tree in enumerate(self._trees):
             for channel in self._channels:
@@ -77,7 +77,7 @@ class TrainingWork:
             log.info("job %s: downloaded %d checkpoint files from %s", self._job.name, count, uri)
 
     def build_command(self, tree: HostTree) -> list[str]:
-        """Return the ContainerEntrypoint or else the script, with its arguments; [] to run the image's own entrypoint.
+        """Return the ContainerEntrypoint, or else the script, with its arguments; [] if the image has the entrypoint.
 
         Raises:
             JobFailed: The script is not in the source bundle.
@@ -95,7 +95,7 @@ class TrainingWork:
         return [interpreter, program, *build_script_arguments(self._job.request)]
 
     def build_environment(self, tree: HostTree) -> dict[str, str]:
-        """Return the whole environment of a host."""
+        """Return all environment variables of a host's program."""
         return build_environment(self._job, self._build_host_context(tree))
 
     def get_working_folder(self, tree: HostTree) -> Path:
@@ -125,7 +125,7 @@ class TrainingWork:
         return lines
 
     def handle_failure(self, exit_code: int, log_end: str, command: Sequence[str]) -> str:
-        """Upload the checkpoints and the output, and return why the script failed, even if the upload fails too."""
+        """Upload the checkpoints and the output, and return the job's FailureReason, even if the upload fails."""
         self.save_progress(exit_code)
         with contextlib.suppress(JobFailed):
             self._upload_output()
@@ -193,7 +193,7 @@ class TrainingWork:
                 log.warning("job %s: cannot upload the checkpoints: %s", self._job.name, error)
 
     def _merge_folders(self, name: str) -> Path:
-        """Return one folder with the files that the hosts have in the folder `name` of their trees.
+        """Return one folder with the files from the folders `name` of all hosts.
 
         If several hosts have a file of the same name, the file of the first host is used.
         """

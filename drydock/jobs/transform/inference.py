@@ -1,10 +1,10 @@
-"""The program of a transform job's host: load the model with its own inference.py, and transform every input object.
+"""Load a model with its own inference.py, and transform every input object of a transform job's host.
 
-A stand-alone program: it is copied into the job's tree, and needs only the standard library, since it may run in a
-container. It does the work of both sides of SageMaker's batch transform. One side is the model server in the container.
-It calls the functions of the model's code: model_fn; then input_fn, predict_fn and output_fn, or transform_fn alone.
-Each function may take the context as one more argument, which is None here. The other side is the agent that splits the
-objects into requests, sends them to the model server and joins its responses.
+This is a stand-alone program: it is copied into the job's folder tree, and needs only the standard library, since it
+may run in a container. On SageMaker, two programs do this work. The model server in the container calls the functions
+of the model's code: first model_fn, then input_fn, predict_fn and output_fn, or transform_fn alone. Each function may
+have one more parameter, the context, which is None here. The agent splits the objects into requests, sends them to the
+model server, and joins the responses. This program does both.
 """
 
 # ruff: noqa: PTH123, T201
@@ -30,6 +30,7 @@ TEXT_TYPES = ("application/json", "text/csv")
 EXIT_BAD_INPUT = 4
 """Exit code if the input is wrong. After an error of the model's code the exit code is 1."""
 
+# From the body of a request to the body of its response.
 Predict = Callable[[bytes], bytes]
 
 
@@ -38,7 +39,7 @@ class BadInput(Exception):
 
 
 def main(base: Path) -> int:
-    """Write an .out file for each object of the channel that the model can transform.
+    """Transform each input object, and write the model's responses for it to an .out file.
 
     Args:
         base: The job's tree.
@@ -77,7 +78,10 @@ def build_output_name(name: Path) -> Path:
 
 
 def report_exception(base: Path, error: BaseException) -> int:
-    """Log an exception of the model's code as a failure. A SystemExit with code 0 is a failure too. Return 1."""
+    """Log an exception of the model's code, and report it as the failure. Return exit code 1.
+
+    A SystemExit with code 0 is a failure, too.
+    """
     traceback.print_exc()
     return report_failure(base, f"{type(error).__name__}: {error}", 1)
 
@@ -187,7 +191,7 @@ def check_size(record: bytes, options: Mapping[str, Any]) -> bytes:
     """Return a record if it fits into a request.
 
     Raises:
-        BadInput: It is too large. A retry cannot help.
+        BadInput: The record is too large. A retry cannot help.
     """
     if 0 < options["max_bytes"] < len(record):
         raise BadInput(f"a record of {len(record)} bytes is more than MaxPayloadInMB: {options['max_bytes']} bytes")

@@ -1,4 +1,4 @@
-"""The work of a transform job: download the model and a share of the input, upload the model's responses."""
+"""Do the work of a transform job: download the model and the input, run the model, and upload its responses."""
 
 import contextlib
 import functools
@@ -31,7 +31,7 @@ class TransformWork:
 
     Args:
         job: The job.
-        trees: The trees of its hosts, algo-1 first.
+        trees: The folder trees of the job's hosts, algo-1 first.
         executor: Runs the hosts.
         settings: The server's settings.
     """
@@ -51,7 +51,7 @@ class TransformWork:
         """Download the model and the input into the trees.
 
         Raises:
-            JobFailed: There is no input, or something cannot be downloaded.
+            JobFailed: There is no input, the model or the input cannot be downloaded, or the output bucket is missing.
         """
         output_uri = self._job.request["TransformOutput"]["S3OutputPath"]
         run_transfer(f"Artifact upload failed: {output_uri}", lambda: self._object_store.check_bucket(output_uri))
@@ -67,7 +67,7 @@ class TransformWork:
         ]
 
     def build_environment(self, tree: HostTree) -> dict[str, str]:
-        """Return the whole environment of a host."""
+        """Return all environment variables of a host's program."""
         job, context = self._job, make_host_context(self._job, tree, self._executor, self._settings)
         options = {
             "SAGEMAKER_BASE_DIR": context.base,
@@ -103,8 +103,8 @@ class TransformWork:
         return []
 
     def handle_failure(self, exit_code: int, log_end: str, command: Sequence[str]) -> str:
-        """Upload the responses that are complete, as SageMaker does, and return why the other objects have none."""
-        with contextlib.suppress(JobFailed):  # the failure of the program is reported, not the upload's
+        """Upload the complete responses, as SageMaker does, and return the job's FailureReason."""
+        with contextlib.suppress(JobFailed):  # the program's failure is reported, not a failure of the upload
             self._upload()
         failure_files = [tree.output / "failure" for tree in self._trees]
         message = next((text for path in failure_files if (text := read_beginning(path))), "")
@@ -121,7 +121,7 @@ class TransformWork:
             run_transfer(description, functools.partial(self._object_store.upload_folder, tree.output_data, uri))
 
     def _check_outputs(self) -> None:
-        """Check that each object has its output: the model's code may have called `os._exit(0)`."""
+        """Check that each input object has its output. If the model's code calls `os._exit(0)`, outputs are missing."""
         for tree in self._trees:
             source = tree.get_channel_folder(INPUT_CHANNEL)
             for name in sorted(path.relative_to(source) for path in source.rglob("*") if path.is_file()):

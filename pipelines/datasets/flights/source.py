@@ -88,7 +88,7 @@ class FlightsSource:
         return sorted(day for day in departure_days if days.first <= day <= days.last)
 
     def find_day_range(self) -> Days | None:
-        """Return the first and the last day on which flights were scheduled to depart; None where there is no flight.
+        """Return the first and the last day on which flights were scheduled to depart; None if there is no flight.
 
         Raises:
             DataError: as `list_partitions` does.

@@ -113,7 +113,7 @@ def _has_few_groups(estimate: Estimate, policy: Policy) -> bool:
 
 
 def _compute_units_needed(estimate: Estimate, effect: float, policy: Policy) -> int | None:
-    """Compute how many groups, or rows without groups, would decide the check; None where no number would."""
+    """Compute how many groups, or rows without groups, would decide the check; None if no number would."""
     groups = estimate.groups
     if _has_few_groups(estimate, policy):
         return policy.min_groups

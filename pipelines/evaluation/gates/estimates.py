@@ -21,7 +21,7 @@ def find_groups(holdout: Holdout, policy: Policy) -> Array | None:
     """Number the groups in the order of their values, and return the number of each row's group.
 
     Returns:
-        Shape (rows,); None where the policy treats the rows as independent.
+        Shape (rows,); None if the policy treats the rows as independent.
 
 
     Raises:

@@ -26,7 +26,7 @@ class Holdout:
     """The candidate's probability of 1, or its predicted number; shape (rows,). Of a multiclass model, its probability
     of each class; shape (rows, classes)."""
     champion_score: Array | None
-    """The same of the champion; None where there is no champion to compare with."""
+    """The same of the champion; None if there is no champion to compare with."""
     features: pd.DataFrame
     """The features, and `date`."""
     base_rate: float | Array
@@ -41,7 +41,7 @@ class Holdout:
     classes: Sequence[str] = ()
     """Names of the classes of a multiclass model, by their numbers; empty for other models."""
     candidate_quantiles: Mapping[str, Array] = field(default_factory=dict)
-    """The candidate's quantiles by their names, each of shape (rows,); empty where it predicts none."""
+    """The candidate's quantiles by their names, each of shape (rows,); empty if it predicts none."""
     champion_quantiles: Mapping[str, Array] = field(default_factory=dict)
     """The same of the champion."""
 
@@ -75,7 +75,7 @@ class Holdout:
         return _select(self.candidate_score, self.candidate_quantiles, metric, "candidate")
 
     def select_champion(self, metric: Metric) -> Array | None:
-        """Return the same of the champion; None where there is none.
+        """Return the same of the champion; None if there is none.
 
         Raises:
             DataError: the champion has no such quantile. A retry cannot help.
@@ -85,7 +85,7 @@ class Holdout:
         return _select(self.champion_score, self.champion_quantiles, metric, "champion")
 
     def count_days(self) -> int:
-        """Return the number of different values of the column `date`; 0 where there is no such column."""
+        """Return the number of different values of the column `date`; 0 if there is no such column."""
         return int(self.features["date"].nunique()) if "date" in self.features else 0
 
     def get_column(self, name: str) -> pd.Series[Any]:

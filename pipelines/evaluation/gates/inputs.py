@@ -30,7 +30,7 @@ def read_holdout(
         dataset: dataset of the model.
         features: folder with train/ and holdout/.
         evaluation: folder with predictions.parquet.
-        score_champion: takes the rows, returns what the champion's package returns; None where there is no champion to
+        score_champion: takes the rows, returns what the champion's package returns; None if there is no champion to
             compare with.
 
     Raises:
@@ -83,7 +83,7 @@ def read_labels(labels: pd.Series[Any], classes: Sequence[str]) -> Array:
 
 
 def read_quantiles(rows: pd.DataFrame) -> dict[str, Array]:
-    """Return the quantiles that `evaluate` stored for each row, ascending; empty where it stored none."""
+    """Return the quantiles that `evaluate` stored for each row, ascending; empty if it stored none."""
     names = [name.removeprefix(SCORE_PREFIX) for name in map(str, rows) if name.startswith(SCORE_PREFIX)]
     return {name: rows[f"{SCORE_PREFIX}{name}"].to_numpy(dtype=float) for name in sorted(names, key=float)}
 

@@ -24,11 +24,11 @@ class Evidence:
     features: Sequence[str] = ()
     """Columns of the holdout that the model sees."""
     days_newer: int | None = None
-    """The candidate's as_of minus the champion's, days; None where there is no champion."""
+    """The candidate's as_of minus the champion's, days; None if there is no champion."""
     package: serving.PackageMeasurements | None = None
-    """Measurements of the packaged model; None where it is not registered, or the policy does not ask for them."""
+    """Measurements of the packaged model; None if it is not registered, or the policy does not ask for them."""
     cost_usd: float | None = None
-    """Cost of the training, US dollars; None where it is not known."""
+    """Cost of the training, US dollars; None if it is not known."""
 
 
 @dataclass(frozen=True)

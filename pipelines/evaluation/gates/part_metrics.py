@@ -64,7 +64,7 @@ class MeanOfParts(ABC):
 
 
 class RelativeAccuracy(MeanOfParts):
-    """1 less the mean absolute error as a share of a fixed error, `scale`; 0 where the error is as large as that.
+    """1 less the mean absolute error as a share of a fixed error, `scale`; 0 if the error is as large as that.
 
     It has no unit, greater is better, and a difference of 0.05 is an error that is larger by 5 % of `scale`.
     """

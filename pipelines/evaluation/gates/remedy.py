@@ -14,10 +14,10 @@ class Remedy:
     """What would decide an undecided verdict."""
 
     days_needed: int | None
-    """Days of holdout with which all undecided checks would be decided, at the present values; None where no number
+    """Days of holdout with which all undecided checks would be decided, at the present values; None if no number
     would, or the verdict is not undecided."""
     next_steps: list[str]
-    """What to do, in sentences; empty where the verdict is not undecided."""
+    """What to do, in sentences; empty if the verdict is not undecided."""
 
 
 def find_remedy(checks: Sequence[Check], rows: int, days: int, *, needs_approval: bool) -> Remedy:

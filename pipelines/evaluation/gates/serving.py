@@ -31,7 +31,7 @@ class PackageMeasurements:
     """Measurements of a packaged model."""
 
     skew: float | None
-    """Largest absolute difference from a score of the training process; None where the training stored no score."""
+    """Largest absolute difference from a score of the training process; None if the training stored no score."""
     mb: float
     """Size of the files, MB."""
     single_ms: tuple[float, float]
@@ -50,7 +50,7 @@ def measure_package(
     Args:
         score: the packaged model.
         rows: feature rows to score, one or more.
-        training_scores: feature rows with the columns of scores of the training process; None where there are none.
+        training_scores: feature rows with the columns of scores of the training process; None if there are none.
         folder: folder of the model's files.
         batch_rows: rows of a batch; if there are fewer rows, they are repeated.
 

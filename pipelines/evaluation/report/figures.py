@@ -46,7 +46,7 @@ class Content:
     candidate: Curves | None
     """Curves of the candidate; None for models that are not binary."""
     champion: Curves | None
-    """Curves of the champion; None where there is none to compare with."""
+    """Curves of the champion; None if there is none to compare with."""
     slices: pd.DataFrame
     """Table of slices; columns `pipelines.evaluation.gates.parts.COLUMNS`."""
     weeks: pd.DataFrame
@@ -56,9 +56,9 @@ class Content:
     threshold: float = math.nan
     """Score from which a row is predicted positive; NaN for models that are not binary."""
     shares_below: Mapping[float, Estimate] = field(default_factory=dict)
-    """Quantile of the candidate to the share of labels below it; empty where it predicts no quantiles."""
+    """Quantile of the candidate to the share of labels below it; empty if it predicts no quantiles."""
     own_metrics: Mapping[str, MetricParts] = field(default_factory=dict)
-    """The dataset's own metrics, by name; empty where it has none."""
+    """The dataset's own metrics, by name; empty if it has none."""
     confusion: Mapping[str, int] = field(default_factory=dict)
     """Confusion matrix at the threshold; empty for models that are not binary."""
 

@@ -25,7 +25,7 @@ def estimate_shares_below(holdout: Holdout, policy: Policy) -> dict[float, Estim
     """Estimate the share of labels below each of the candidate's quantiles, as the gate estimates a metric.
 
     Returns:
-        Quantile to estimate, ascending; empty where the candidate predicts none. With too few groups, the interval is
+        Quantile to estimate, ascending; empty if the candidate predicts none. With too few groups, the interval is
         the value alone.
     """
     groups = find_groups(holdout, policy) if holdout.candidate_quantiles else None

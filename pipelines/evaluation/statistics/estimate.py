@@ -33,7 +33,7 @@ class Estimate:
     rows: int
     """Number of rows on which the value was measured."""
     groups: int | None = None
-    """Number of groups (such as days) that were taken as the units; None where each row is a unit."""
+    """Number of groups (such as days) that were taken as the units; None if each row is a unit."""
     degrees_of_freedom: float = math.inf
     """Degrees of freedom of the standard error; infinite where the normal distribution is used."""
 

@@ -109,7 +109,7 @@ def add_day_column(batch: pa.RecordBatch, day: Any, name: str, position: Positio
     Args:
         batch: rows of a source.
         day: day of all rows; used only where `name` is empty.
-        name: column that gives the day of each row; empty where `day` is the day of all rows.
+        name: column that gives the day of each row; empty if `day` is the day of all rows.
         position: of the batch.
 
     Raises:

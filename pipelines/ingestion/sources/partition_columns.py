@@ -23,7 +23,7 @@ def add_partition_columns(
     Args:
         batch: rows of a source.
         partition: partition of all rows; used only where `name` is empty.
-        name: column that gives the partition of each row; empty where `partition` is that of all rows.
+        name: column that gives the partition of each row; empty if `partition` is that of all rows.
         position: of the batch.
         unit: unit of the partitions.
         timezone: whose days the timestamps of the column are counted in; empty: UTC.

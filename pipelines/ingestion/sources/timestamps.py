@@ -23,7 +23,7 @@ class Zone:
     """How texts become times: the time zone of those without an offset, and the formats of those that are not ISO 8601.
 
     Args:
-        name: of the IANA database; empty where every timestamp must have an offset.
+        name: of the IANA database; empty if every timestamp must have an offset.
         ambiguous: how to read times of the hour that occurs twice in autumn.
         formats: of texts, as `strptime` takes them. A text in none of them must be ISO 8601.
 

@@ -31,7 +31,7 @@ def advise(finding: Finding, datasets: Sequence[Dataset]) -> str:
 
 
 def _find_step(finding: Finding, datasets: Sequence[Dataset]) -> str:
-    """Return what writes the rows again; empty where nothing else has them."""
+    """Return what writes the rows again; empty if nothing else has them."""
     for dataset in datasets:
         tables = (dataset.staging, dataset.published, dataset.quarantine, dataset.predictions, dataset.outcomes)
         if finding.table not in tables:

@@ -41,7 +41,7 @@ BUSY_S = 30.0
 
 
 def find_catalog_damage() -> Finding | None:
-    """Return what is wrong with the embedded catalog's database; None where nothing is, or another one is configured.
+    """Return what is wrong with the embedded catalog's database; None if nothing is, or another one is configured.
 
     Raises:
         ConflictError: the database stayed locked. A retry can help.
@@ -127,7 +127,7 @@ def find_outdated_version(io: FileIO, table: str, present: str, metadata: Sequen
 
 
 def _read_uuid(io: FileIO, location: str) -> str:
-    """Return the table's UUID of a metadata file; empty where it cannot be read."""
+    """Return the table's UUID of a metadata file; empty if it cannot be read."""
     try:
         return str(json.loads(storage.read_bytes(io, location))["table-uuid"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -135,7 +135,7 @@ def _read_uuid(io: FileIO, location: str) -> str:
 
 
 def find_metadata_location(catalog: Catalog, table: str) -> str:
-    """Return the location of the metadata that the catalog names; empty where only its server knows it."""
+    """Return the location of the metadata that the catalog names; empty if only its server knows it."""
     if not hasattr(catalog, "engine"):
         return ""
     from pyiceberg.catalog.sql import IcebergTables

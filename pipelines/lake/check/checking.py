@@ -1,4 +1,4 @@
-"""Check the whole lake."""
+"""Check that the files and the catalog of the lake are as they were written."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def check_lake(catalog: Catalog | None = None, scope: Scope = EVERYTHING) -> Lak
     A commit that another process makes during the check is not checked, and is not reported.
 
     Args:
-        catalog: the catalog to check; the configured one where it is not given.
-        scope: how much is read.
+        catalog: the catalog to check; if None, the configured one.
+        scope: the files to check, and whether to read their content.
 
     Raises:
         ConflictError: the SQLite catalog stayed locked. A retry can help.
@@ -51,7 +51,7 @@ def check_lake(catalog: Catalog | None = None, scope: Scope = EVERYTHING) -> Lak
     if catalog is None and (damage := catalogs.find_catalog_damage()):
         return _check_without_catalog(damage, scope)
     catalog = catalog or catalogs.open_catalog_to_check()
-    # The metadata are listed before the catalog is read, so that a commit in between is no finding.
+    # The metadata are listed before the catalog is read: otherwise a commit in between would be reported as a finding.
     metadata = catalogs.list_metadata(catalog)
     listed_names = catalogs.list_tables(catalog)
     unlisted_tables = list(catalogs.find_unlisted_tables(listed_names, metadata))
@@ -59,7 +59,7 @@ def check_lake(catalog: Catalog | None = None, scope: Scope = EVERYTHING) -> Lak
     parts += [_check_listed_table(catalog, name, metadata.get(name, []), scope) for name in listed_names]
     for finding in unlisted_tables:
         parts.append(_check_version(load_io(catalog, finding.location), finding.location, finding.table, scope))
-    return _add_up(parts)
+    return _sum_reports(parts)
 
 
 def load_version(io: FileIO, location: str, name: str) -> Table:
@@ -69,7 +69,7 @@ def load_version(io: FileIO, location: str, name: str) -> Table:
 
 
 def find_version(io: FileIO, location: str, name: str) -> Table | None:
-    """Load a table from one of its metadata files; return None where the file cannot be read.
+    """Load a table from one of its metadata files; return None if the file cannot be read.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.
@@ -84,7 +84,7 @@ def find_version(io: FileIO, location: str, name: str) -> Table | None:
 def _check_without_catalog(damage: Finding, scope: Scope) -> LakeReport:
     io = PyArrowFileIO()
     parts = [_check_version(io, locations[-1], name, scope) for name, locations in list_embedded_tables().items()]
-    return _add_up([LakeReport(findings=(damage,)), *parts])
+    return _sum_reports([LakeReport(findings=(damage,)), *parts])
 
 
 def _check_listed_table(catalog: Catalog, name: str, metadata: Sequence[str], scope: Scope) -> LakeReport:
@@ -129,7 +129,7 @@ def _report_unreadable_metadata(location: str, name: str, error: Exception) -> L
     return LakeReport(findings=(Finding("metadata", problem, location, detail, name),), tables=1)
 
 
-def _add_up(parts: Sequence[LakeReport]) -> LakeReport:
+def _sum_reports(parts: Sequence[LakeReport]) -> LakeReport:
     return LakeReport(
         tuple(finding for part in parts for finding in part.findings),
         sum(part.tables for part in parts),

@@ -1,4 +1,4 @@
-"""What a check of the lake finds: one finding for each file, table or catalog that is not as it was written."""
+"""Define the report about a check of the lake: one finding for each file, table or catalog that is lost or changed."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from pipelines.escaping import escape
 
 Kind = Literal["catalog", "table", "metadata", "manifest list", "manifest", "rows"]
 Problem = Literal["missing", "cut", "changed", "damaged", "unreadable", "unlisted", "outdated"]
-"""`cut`: another size. `changed`: the same size and other bytes. `damaged`: it cannot be parsed, or its numbers are
-wrong. `unreadable`: it may not be read. `unlisted`: the catalog does not list it. `outdated`: the catalog names an old
-version of it."""
+"""`cut`: the size differs. `changed`: the size is the same, but the bytes differ. `damaged`: the file cannot be parsed,
+or its counts are wrong. `unreadable`: there is no permission to read the file. `unlisted`: the catalog does not list
+the table. `outdated`: the catalog names an old version of the table."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One file, table or catalog that is not as it was written."""
+    """A problem of one file, table or catalog."""
 
     kind: Kind
     problem: Problem
     location: str
-    """Location of the file; for a table, of the newest version of its metadata."""
+    """Location of the file; for a table, location of its newest metadata file."""
     detail: str
-    """One line: what was found."""
+    """Description of the problem, in one line."""
     table: str = ""
     partition: str = ""
-    """Day or month of the rows; empty where the finding is not about one."""
+    """Day or month of the rows; empty if the finding is not about a partition."""
     rows: int = 0
-    """Rows of the file, by its manifest."""
+    """Rows of the file, as its manifest says."""
     is_current: bool = True
-    """Whether the table's present rows need it; otherwise only older snapshots do."""
+    """Whether the current snapshot of the table needs the file; if not, only older snapshots need it."""
     snapshot_id: int = 0
-    """Snapshot that wrote the file; 0 where that is not known."""
+    """Snapshot that wrote the file; 0 if it is not known."""
     digest: str = ""
-    """SHA-256 over the files of `group`; empty where it is not known."""
+    """SHA-256 over the files of `group`; empty if it is not known."""
     group: tuple[str, ...] = ()
     """Locations of the files that were written together with this one, in the order of their rows."""
     restored_from: str = ""
-    """What a repair restored it from; empty where it is still lost."""
+    """Source from which a repair restored the file; empty if it is still lost."""
     advice: str = ""
-    """What a person can do about it."""
+    """What a person can do about the problem."""
 
     def describe(self) -> str:
         """Describe the finding on one line."""
@@ -55,12 +55,12 @@ class LakeReport:
     """The result of one check of the lake."""
 
     findings: Sequence[Finding] = field(default_factory=tuple)
-    """What is lost, the catalog first, then by table."""
+    """Findings about the catalog first, then by table."""
     tables: int = 0
     snapshots: int = 0
     files: int = 0
-    """Files of rows, each counted once."""
+    """Data files, each counted once."""
     rows: int = 0
     """Rows of the present snapshots, by their manifests."""
     size_bytes: int = 0
-    """Size of the files of rows, by their manifests."""
+    """Size of the data files, by their manifests."""

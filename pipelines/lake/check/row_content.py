@@ -1,4 +1,4 @@
-"""Check files of rows: they exist, have their size, and their content has the digest with which it was committed.
+"""Check data files: they exist, have their size, and their content has the digest with which it was committed.
 
 A file without a known digest is decoded, and its rows and columns are compared with what its manifest says.
 """
@@ -38,7 +38,7 @@ def check_row_files(files: TableFiles, *, reads_content: bool) -> Iterator[Findi
 
 
 def find_problem(io: FileIO, data_file: DataFile, location: str = "") -> tuple[Problem, str] | None:
-    """Decode a file, and return the problem that its content has by its manifest; None where it has none.
+    """Decode a file, and return the problem that its content has by its manifest; None if it has none.
 
     Args:
         io: reads the file.

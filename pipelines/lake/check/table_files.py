@@ -1,4 +1,4 @@
-"""Walk from a table's metadata over its snapshots and manifests to its files of rows."""
+"""Walk from a table's metadata over its snapshots and manifests to its data files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EPOCH = dt.date(1970, 1, 1)
 
 @dataclass(frozen=True)
 class RowFile:
-    """One file of rows, as a manifest describes it."""
+    """One data file, as a manifest describes it."""
 
     data_file: DataFile
     snapshot_id: int
@@ -40,7 +40,7 @@ class RowFile:
 
 @dataclass
 class TableFiles:
-    """The files of rows that the snapshots of a table need, and what is wrong with the files that list them."""
+    """The data files that the snapshots of a table need, and what is wrong with the files that list them."""
 
     table: Table
     row_files: dict[str, RowFile] = field(default_factory=dict)
@@ -84,7 +84,7 @@ def list_table_files(table: Table, *, includes_older: bool = True) -> TableFiles
 
 
 def read_summary(snapshot: Snapshot | None) -> Mapping[str, str]:
-    """Return the properties of a snapshot's summary; empty where there is no such snapshot, or no summary."""
+    """Return the properties of a snapshot's summary; empty if there is no such snapshot, or no summary."""
     return snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
 
 

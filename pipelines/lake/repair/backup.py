@@ -27,7 +27,7 @@ class Backup:
     def __init__(self, archive: tarfile.TarFile, home: Path, digests: Mapping[str, str]) -> None:
         self._archive, self._home, self._digests = archive, home, digests
 
-    def offer_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
+    def write_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
         """Return the files of the group, from the same paths in the backup; none where it lacks one."""
         locations = finding.group or (finding.location,)
         paths = [self.extract(location, folder / str(place)) for place, location in enumerate(locations)]

@@ -36,7 +36,7 @@ def rebuild_catalog(finding: Finding) -> Finding | None:
     The new database is complete before it gets its name. The damaged one stays beside it, under another name.
 
     Returns:
-        The finding; None where there is no table to list, or another process rebuilt the catalog meanwhile.
+        The finding; None if there is no table to list, or another process rebuilt the catalog meanwhile.
     """
     path = get_embedded_file()
     if find_catalog_damage() is None:
@@ -58,7 +58,7 @@ def rebuild_catalog(finding: Finding) -> Finding | None:
 
 
 def list_table(catalog: Catalog, finding: Finding, metadata: Sequence[str]) -> Finding | None:
-    """List a table in the catalog again, by its newest version; None where that version is lost."""
+    """List a table in the catalog again, by its newest version; None if that version is lost."""
     location = _choose_version(load_io(catalog, finding.location), finding.table, metadata)
     if not location:
         return None
@@ -73,7 +73,7 @@ def name_newest_version(catalog: Catalog, finding: Finding, metadata: Sequence[s
     """Let the catalog name the newest version of a table.
 
     Returns:
-        The finding; None where that version is lost, or another process committed to the table meanwhile.
+        The finding; None if that version is lost, or another process committed to the table meanwhile.
     """
     table = catalog.load_table((NAMESPACE, finding.table))
     present, location = table.metadata_location, _choose_version(table.io, finding.table, metadata)
@@ -91,7 +91,7 @@ def _rebuild_newest_versions(io: FileIO, metadata: Mapping[str, list[str]]) -> N
 
 
 def _choose_version(io: FileIO, table: str, locations: Sequence[str], old_catalog: bytes = b"") -> str:
-    """Return the location of a table's newest version; empty where it is lost: an older one would hide commits.
+    """Return the location of a table's newest version; empty if it is lost: an older one would hide commits.
 
     Where its metadata file does not exist and it is certain what it had, it is written again.
 

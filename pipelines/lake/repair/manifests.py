@@ -1,4 +1,4 @@
-"""Write lost manifest lists and manifests again, from the parent's list and the files of rows.
+"""Write lost manifest lists and manifests again, from the parent's list and the data files.
 
 A file is only written if it agrees with what is known of the lost one: the snapshot's totals, the digest of the rows,
 the manifest's length.
@@ -88,7 +88,7 @@ def rebuild_manifest_list(table: Table, finding: Finding) -> Finding | None:
 def rebuild_manifest(files: TableFiles, finding: Finding) -> Finding | None:
     """Write a lost manifest of added files again, at its place; return the finding, or None where that is not certain.
 
-    The file of rows is the one in the commit's partition that has the commit's digest; or, if the commit has expired,
+    The data file is the one in the commit's partition that has the commit's digest; or, if the commit has expired,
     the one with the right number of rows that nothing refers to.
 
     Raises:
@@ -191,7 +191,7 @@ def _has_totals(table: Table, manifests: Sequence[ManifestFile], snapshot: Snaps
 
 
 def _find_row_file(files: TableFiles, manifest: ManifestFile) -> str:
-    """Return the location of the one file of rows that the manifest listed; empty where it is not certain."""
+    """Return the location of the one data file that the manifest listed; empty if it is not certain."""
     if manifest.existing_files_count or manifest.added_files_count != 1:
         return ""
     table = files.table

@@ -1,7 +1,7 @@
 """Write a lost metadata file again: the version before it, and the snapshots that were committed after that version.
 
 A snapshot's manifest list names its parent. So the lists that follow the last known snapshot are the lost commits, if
-exactly one follows each. Their summaries are computed from the manifests and the files of rows.
+exactly one follows each. Their summaries are computed from the manifests and the data files.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def attach_later_commits(base: Table) -> str:
     """Return the location of a version with all commits: that of `base`, or of a new one if commits follow `base`.
 
     Returns:
-        The location; empty where commits follow, and it is not certain what they had.
+        The location; empty if commits follow, and it is not certain what they had.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.
@@ -250,9 +250,9 @@ def _require_same_columns(base: Table, manifest: str) -> None:
 
 
 def _require_no_other_rows(table: Table, base: Table, modified: dict[str, dt.datetime]) -> None:
-    """Refuse metadata that do not refer to all files of rows: a commit that cannot be found may have published one.
+    """Refuse metadata that do not refer to all data files: a commit that cannot be found may have published one.
 
-    A table whose snapshots expire has files of rows that nothing refers to. Its commits write their files after they
+    A table whose snapshots expire has data files that nothing refers to. Its commits write their files after they
     have read the version before them, so only later files can be of a lost commit.
     """
     moment = dt.datetime.fromtimestamp(base.metadata.last_updated_ms / 1000 if _has_expired(base) else 0, dt.UTC)

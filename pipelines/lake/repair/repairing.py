@@ -1,4 +1,4 @@
-"""Repair the lake: check it, restore what can be restored, and check it again, until nothing more can be restored."""
+"""Repair the lake: check it and restore lost files, until a check finds nothing that can be restored."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pipelines.lake.check.table_files import TableFiles, list_table_files
 from pipelines.lake.commits import NAMESPACE
 from pipelines.lake.repair import catalogs, manifests, metadata
 from pipelines.lake.repair.backup import Backup
-from pipelines.lake.repair.donors import Donor, LakeDonor
 from pipelines.lake.repair.row_files import restore_row_file
+from pipelines.lake.repair.row_sources import LakeRowSource, RowSource
 from pipelines.lake.warehouse import load_io
 from pipelines.settings import settings
 from pipelines.system.duckdb_session import make_spill_folder
@@ -26,24 +26,25 @@ from pipelines.system.log import log
 
 
 def repair_lake(
-    donors: Sequence[Donor] = (),
+    row_sources: Sequence[RowSource] = (),
     backup: Backup | None = None,
     catalog: Catalog | None = None,
     scope: Scope = EVERYTHING,
 ) -> tuple[LakeReport, list[Finding]]:
-    """Restore what is lost. Idempotent; a kill leaves nothing half-restored.
+    """Restore lost files of the lake. Idempotent; a file is restored completely or not at all, even after a kill.
 
-    Files are restored at their places, so no snapshot changes. Nothing is removed. Other processes may read and write
-    meanwhile; but a process that opened a catalog before it was damaged would commit to the old one.
+    Files are restored at their original locations, so no snapshot changes. Nothing is removed. Other processes may read
+    and write the lake meanwhile. Exception: a process that opened the catalog before it was damaged would commit to the
+    damaged catalog.
 
     Args:
-        donors: what has the content of lost files of rows, besides the lake itself and the backup.
+        row_sources: sources of the content of lost data files, besides the lake itself and the backup.
         backup: a backup of this home.
-        catalog: the catalog; the configured one where it is not given.
-        scope: how much is checked, and restored.
+        catalog: the catalog; if None, the configured one.
+        scope: the tables and files to check and restore.
 
     Returns:
-        The report of what is still lost, and what was restored.
+        The report about the files that are still lost, and the findings that were repaired.
 
     Raises:
         ConflictError: another repair of this home runs, or the SQLite catalog stayed locked. A retry can help.
@@ -53,18 +54,22 @@ def repair_lake(
     with hold_lock(settings().home / "lake-repair.lock", "another repair of the lake runs."):
         while True:
             report = check_lake(catalog, scope)
-            # What was restored and is lost again is not restored a second time: the disk does not keep it.
+            # A file that was restored and is lost again is not restored a second time: the disk does not keep it.
             lost = [finding for finding in report.findings if (finding.kind, finding.location) not in restored]
-            found = {(finding.kind, finding.location): finding for finding in _restore(lost, donors, backup, catalog)}
-            if not found:
+            findings = _restore(lost, row_sources, backup, catalog)
+            newly_restored = {(finding.kind, finding.location): finding for finding in findings}
+            if not newly_restored:
                 return report, list(restored.values())
-            restored |= found
+            restored |= newly_restored
 
 
 def _restore(
-    lost: Sequence[Finding], donors: Sequence[Donor], backup: Backup | None, catalog: Catalog | None
+    lost: Sequence[Finding], row_sources: Sequence[RowSource], backup: Backup | None, catalog: Catalog | None
 ) -> Iterator[Finding]:
-    """Restore what the first findings allow; yield each that was restored. The next check shows what was behind it."""
+    """Restore what is possible now, and yield each restored finding.
+
+    A lost catalog or metadata file hides other losses. The next check finds these.
+    """
     for finding in lost:
         if finding.kind == "catalog":
             if restored := catalogs.rebuild_catalog(finding):
@@ -76,7 +81,7 @@ def _restore(
     versions = catalog_check.list_metadata(catalog)
     yield from _restore_versions(lost, versions, catalog)
     yield from _restore_metadata(lost, versions, backup, catalog)
-    yield from _restore_rows([finding for finding in lost if finding.kind == "rows"], donors, backup, catalog)
+    yield from _restore_rows([finding for finding in lost if finding.kind == "rows"], row_sources, backup, catalog)
 
 
 def _restore_versions(
@@ -118,7 +123,7 @@ def _rebuild(finding: Finding, catalog: Catalog, versions: Sequence[str]) -> Fin
         return metadata.rebuild_metadata(load_io(catalog, finding.location), finding, versions)
     try:
         table = catalog.load_table((NAMESPACE, finding.table))
-    except Exception:  # its metadata are lost, too
+    except Exception:  # the table's metadata are lost, too
         return None
     if finding.kind == "manifest list":
         return manifests.rebuild_manifest_list(table, finding)
@@ -126,22 +131,22 @@ def _rebuild(finding: Finding, catalog: Catalog, versions: Sequence[str]) -> Fin
 
 
 def _restore_rows(
-    lost: Sequence[Finding], donors: Sequence[Donor], backup: Backup | None, catalog: Catalog
+    lost: Sequence[Finding], row_sources: Sequence[RowSource], backup: Backup | None, catalog: Catalog
 ) -> Iterator[Finding]:
     if not lost:
         return
     tables = {files.name: files for files in _list_readable_tables(catalog)}
-    lake = LakeDonor(list(tables.values()), {finding.location for finding in lost})
-    all_donors: list[Donor] = [lake, *([backup] if backup else []), *donors]
+    lake = LakeRowSource(list(tables.values()), {finding.location for finding in lost})
+    all_row_sources: list[RowSource] = [lake, *([backup] if backup else []), *row_sources]
     for finding in lost:
         files = tables.get(finding.table)
         if files and finding.location in files.row_files:
-            restored = restore_row_file(files.table.io, finding, files.row_files[finding.location], all_donors)
+            restored = restore_row_file(files.table.io, finding, files.row_files[finding.location], all_row_sources)
             if restored:
                 yield restored
 
 
 def _list_readable_tables(catalog: Catalog) -> Iterator[TableFiles]:
     for name in catalog_check.list_tables(catalog):
-        with suppress(Exception):  # the check has found it
+        with suppress(Exception):  # the check reports a table that cannot be read
             yield list_table_files(catalog.load_table((NAMESPACE, name)))

@@ -1,4 +1,4 @@
-"""Restore lost files of rows: put the same bytes at the same place. No commit is made, so no snapshot changes."""
+"""Restore lost data files with the same bytes at the same location. No commit is made, so no snapshot changes."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from pipelines.lake import storage
 from pipelines.lake.check.findings import Finding
 from pipelines.lake.check.row_content import find_problem
 from pipelines.lake.check.table_files import RowFile
-from pipelines.lake.repair.donors import Donor
+from pipelines.lake.repair.row_sources import RowSource
 from pipelines.system.duckdb_session import make_spill_folder
 from pipelines.system.log import log
 
 
-def restore_row_file(io: FileIO, finding: Finding, file: RowFile, donors: Sequence[Donor]) -> Finding | None:
-    """Restore a lost file from the first donor that has its content; return the finding, or None where none has it.
+def restore_row_file(io: FileIO, finding: Finding, file: RowFile, row_sources: Sequence[RowSource]) -> Finding | None:
+    """Restore a lost file from the first source that has its content; return the finding, or None if no source has it.
 
-    A file whose digest is not known is restored only from a backup, and only if it has the size and the rows that the
-    manifest says.
+    A file whose digest is not known is restored only from a backup, and only if the copy has the size and the number of
+    rows that the manifest records.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.
     """
-    for donor in donors:
+    for row_source in row_sources:
         with make_spill_folder() as folder:
-            paths = donor.offer_files(finding, folder)
-            if len(paths) == len(finding.group) and _are_the_lost_files(paths, finding, file):
+            paths = row_source.write_files(finding, folder)
+            if len(paths) == len(finding.group) and _have_lost_content(paths, finding, file):
                 storage.put_file(io, finding.location, paths[finding.group.index(finding.location)])
-                log.info("%s: restored from %s", finding.describe(), donor.name)
-                return replace(finding, restored_from=donor.name)
+                log.info("%s: restored from %s", finding.describe(), row_source.name)
+                return replace(finding, restored_from=row_source.name)
     return None
 
 
-def _are_the_lost_files(paths: Sequence[Path], finding: Finding, file: RowFile) -> bool:
+def _have_lost_content(paths: Sequence[Path], finding: Finding, file: RowFile) -> bool:
     if finding.digest:
         return storage.compute_digest(PyArrowFileIO(), map(str, paths)) == finding.digest
     path = paths[finding.group.index(finding.location)]

@@ -1,4 +1,4 @@
-"""Find the last version of a table's metadata that was committed, without a catalog."""
+"""Find the last committed version of a table's metadata without a catalog."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from pipelines.system.log import log
 
 
 def find_last_version(io: FileIO, table: str, locations: Sequence[str]) -> Table | None:
-    """Return the version with the highest number that can be read; None where none can.
+    """Return the readable version with the highest number; None if no version can be read.
 
-    Of several versions with this number, the one whose files are there and that has the last snapshot is returned.
-    pyiceberg 0.12 leaves the metadata file of a commit that lost a race. It removes the manifests of such a commit, but
-    a commit that only expired snapshots has none.
+    If several metadata files have this number, those whose data files and manifests all exist come first, then the one
+    with the last snapshot. pyiceberg 0.12 does not delete the metadata file of a commit that lost a race. It deletes
+    the commit's manifests. But a commit that only expired snapshots wrote no manifests, so its files are complete.
 
     Args:
         io: reads the files.
         table: name of the table.
-        locations: of its metadata files, the newest last.
+        locations: locations of the table's metadata files, the newest last.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.
@@ -33,15 +33,15 @@ def find_last_version(io: FileIO, table: str, locations: Sequence[str]) -> Table
     for number, group in groupby(reversed(locations), key=get_version):
         versions = [version for location in group if (version := find_version(io, location, table))]
         if len(versions) > 1:
-            log.warning("%s: version %d has %d files of metadata", table, number, len(versions))
-            return max(versions, key=lambda version: (_is_whole(version), version.metadata.last_sequence_number))
+            log.warning("%s: version %d has %d metadata files", table, number, len(versions))
+            return max(versions, key=lambda version: (_is_complete(version), version.metadata.last_sequence_number))
         if versions:
             return versions[0]
     return None
 
 
-def _is_whole(version: Table) -> bool:
-    """Return whether the manifests and the files of rows of the version's current snapshot exist."""
+def _is_complete(version: Table) -> bool:
+    """Return whether the manifests and the data files of the version's current snapshot exist."""
     files = list_table_files(version, includes_older=False)
     sizes = {location: file.data_file.file_size_in_bytes for location, file in files.row_files.items()}
     return not files.findings and all(

@@ -81,7 +81,7 @@ def find_breaches(window: WindowResult, policy: Policy) -> Breaches:
 
 
 def get_bound(finding: Finding, policy: Policy) -> float | None:
-    """Return the smallest effect that counts as drift; None where the policy sets no bound for the measure.
+    """Return the smallest effect that counts as drift; None if the policy sets no bound for the measure.
 
     For a column that vanished, the bound is 1 and so is the effect: it always reaches the bound.
     """

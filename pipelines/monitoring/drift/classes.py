@@ -103,7 +103,7 @@ def _estimate_recall(days: ClassDays, alpha: float) -> Performance | None:
 
 
 def _estimate_macro_auc(classes: Sequence[ClassDays], alpha: float) -> Performance | None:
-    """Estimate the mean of the AUCs of each class against all others; None where a class has too few rows."""
+    """Estimate the mean of the AUCs of each class against all others; None if a class has too few rows."""
     if any(not LEAST_ROWS <= days.expected.sum() <= days.bins.sum() - LEAST_ROWS for days in classes):
         return None
     counts = np.stack([np.stack([days.bins - days.expected_bins, days.expected_bins], axis=-1) for days in classes])

@@ -161,7 +161,7 @@ def _add_axes(numbers: Array) -> Array:
 
 
 def _scale_by_share(matrix: Array, share: Array) -> Array:
-    """Divide the matrix by the square roots of both bins' shares; 0 where a bin is empty."""
+    """Divide the matrix by the square roots of both bins' shares; 0 if a bin is empty."""
     has_rows = share > 0
     root = np.where(has_rows, 1 / np.sqrt(np.where(has_rows, share, 1.0)), 0.0)
     return np.asarray(matrix * root[..., :, np.newaxis] * root[..., np.newaxis, :])

@@ -89,7 +89,7 @@ def compute_ks_distance(reference: Array, window: Array) -> Array:
 
 
 def compute_wasserstein(reference: Array, window: Array, edges: Array) -> float | None:
-    """Compute the Wasserstein-1 distance in standard deviations of the reference; None where that deviation is 0.
+    """Compute the Wasserstein-1 distance in standard deviations of the reference; None if that deviation is 0.
 
     The rows of a bin count at its middle; rows below the first edge or above the last count at that edge. The distance
     and the (population) standard deviation both use these points, so values far outside count as if at the edge.
@@ -144,7 +144,7 @@ def _compute_divergence(p: Array, middle: Array) -> Array:
 
 
 def _divide(numerator: Array, denominator: Array) -> Array:
-    """Divide; 0 where the denominator is 0."""
+    """Divide; 0 if the denominator is 0."""
     shape = np.broadcast_shapes(np.shape(numerator), np.shape(denominator))
     return np.asarray(
         np.divide(numerator, denominator, out=np.zeros(shape), where=np.broadcast_to(denominator, shape) != 0)

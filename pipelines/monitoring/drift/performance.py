@@ -78,7 +78,7 @@ class Performance(Estimate):
     """A metric of a sample of days, with its interval, and with the values of its days for `find_losses`."""
 
     days: DayValues | None
-    """The values of the days; None where rows count as independent."""
+    """The values of the days; None if rows count as independent."""
     row_se: float
     """Standard error if all rows were independent."""
     values_of_runs: tuple[float, ...] = ()
@@ -222,7 +222,7 @@ def _build_performance(
 
 
 def _compute_day_values(days: Array, scores: Array, metric: Metric, row_se: float) -> DayValues | None:
-    """Compute the jackknife's pseudo-values of the days; None where the metric is NaN without one of the days."""
+    """Compute the jackknife's pseudo-values of the days; None if the metric is NaN without one of the days."""
     leave_one_out = metric(days.sum(axis=0) - days, scores) if len(days) > 1 else np.zeros(1)
     return build_day_values(leave_one_out, row_se) if np.isfinite(leave_one_out).all() else None
 

@@ -32,7 +32,7 @@ def reweight(reference: Counts, window: Counts) -> Counts:
 def _compute_day_weights(
     reference_rows: Array, reference_weekdays: Array, window_rows: Array, window_weekdays: Array
 ) -> Array | None:
-    """Compute the weight of the rows of each reference day; None where it is undefined, or the same for all."""
+    """Compute the weight of the rows of each reference day; None if it is undefined, or the same for all."""
     reference_sums, window_sums = (
         np.bincount(weekdays, rows, minlength=ANY_DAY + 1)
         for weekdays, rows in ((reference_weekdays, reference_rows), (window_weekdays, window_rows))

@@ -42,7 +42,7 @@ def fit_losses(reference: Reference, path: Path) -> LossModels | None:
     """Fit the models of the errors on a Parquet file with the features, the score and the label of the holdout.
 
     Returns:
-        The models; None where the file has fewer than `LEAST_ROWS` rows with score and label.
+        The models; None if the file has fewer than `LEAST_ROWS` rows with score and label.
     """
     rows = pq.read_table(path)
     labels, scores = (

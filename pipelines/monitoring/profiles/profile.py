@@ -71,12 +71,12 @@ class Column:
 
     @property
     def mean(self) -> float | None:
-        """Mean of the finite numbers; None where there are none."""
+        """Mean of the finite numbers; None if there are none."""
         return self.center + self.s1 / self.n if self.n else None
 
     @property
     def m2(self) -> float:
-        """Sum of squared deviations from the mean; 0 where there are no finite numbers."""
+        """Sum of squared deviations from the mean; 0 if there are no finite numbers."""
         return max(self.s2 - self.s1**2 / self.n, 0.0) if self.n else 0.0
 
     def is_equivalent(self, other: Column) -> bool:
@@ -198,6 +198,6 @@ def _add_each(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...
 
 
 def _combine(function: Any, first: float | None, second: float | None) -> float | None:
-    """Apply `min` or `max` to the values that are not None; None where both are."""
+    """Apply `min` or `max` to the values that are not None; None if both are."""
     values = [value for value in (first, second) if value is not None]
     return function(values) if values else None

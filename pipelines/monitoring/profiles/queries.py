@@ -99,8 +99,8 @@ def count_scores_by_label(rows: ibis.Table, score: str, label: str, day_column: 
 
     Args:
         rows: the table to count.
-        score: column of the score; empty where there is none, and then `bin` is null.
-        label: column of the label; empty where there is none, and then `label` is null.
+        score: column of the score; empty if there is none, and then `bin` is null.
+        label: column of the label; empty if there is none, and then `label` is null.
         day_column: column with the date; empty: all days together.
     """
     scores = _replace_nan_by_null(rows[score]) if score else ibis.null("float64")

@@ -60,7 +60,7 @@ class Category(_FrozenModel):
     values: tuple[str, ...]
     """Values with a bin of their own, the most frequent first."""
     rest: tuple[str, ...] | None
-    """Other values in training; None where there are more than `MAX_REST`: then no value counts as unseen."""
+    """Other values in training; None if there are more than `MAX_REST`: then no value counts as unseen."""
 
 
 class LossModels(_FrozenModel):

@@ -57,7 +57,7 @@ class Slot:
     center: float = 0.0
     """See `reference.Number.center`."""
     mismatch: str = ""
-    """What the file has in place of the column: another type, or "nothing"; empty where it has the column."""
+    """What the file has in place of the column: another type, or "nothing"; empty if it has the column."""
     is_readable: bool = True
     """Whether the file has the column, and with a type other than null."""
 
@@ -119,7 +119,7 @@ def _build_slot(kind: Kind, column: Number | Category, bins: int, schema: pa.Sch
 
 
 def _find_mismatch(name: str, expected: Family, schema: pa.Schema) -> str:
-    """Return what the file has in place of a column of the expected family; empty where it has the column."""
+    """Return what the file has in place of a column of the expected family; empty if it has the column."""
     if name not in schema.names:
         return NOTHING
     data_type = schema.field(name).type

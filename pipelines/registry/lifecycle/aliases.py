@@ -1,4 +1,4 @@
-"""Keep MLflow's aliases `champion` and `challenger` at what the events say."""
+"""Set MLflow's aliases `champion` and `challenger` to the versions that the recorded events name."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from pipelines.registry.versions import CHALLENGER, CHAMPION, PROMOTED_TAG, Regi
 from pipelines.system.log import log
 
 SYNCED_TAG = "leeway.settled"
-"""Tag of the registered model: id of the last change of the champion after which alias champion was set.
+"""Tag of the registered model: id of the last change of the champion after which the alias `champion` was set.
 
-If the events have a later change, that change was interrupted before its alias was set. If they have none, and the
-alias differs from the events, a person moved the alias.
+If a later change is recorded, it was interrupted before the alias was set. If no later change is recorded, but the
+alias differs from the recorded champion, a person moved the alias.
 """
 
 
 class ChampionAlias(NamedTuple):
-    """Alias `champion` in MLflow, compared with the events."""
+    """The alias `champion` in MLflow, compared with the events."""
 
     version: str
-    """Version that the alias names; empty where there is no alias."""
+    """Version that the alias names; empty if there is no alias."""
     is_pending: bool
     """Whether the last change of the champion has not reached MLflow."""
 
@@ -34,7 +34,7 @@ class ChampionAlias(NamedTuple):
 def sync_aliases(
     registry: Registry, journal: Journal, model: str, aliases: Sequence[str] = (CHAMPION, CHALLENGER)
 ) -> State:
-    """Set the aliases to what the events say; return the state by the events. Idempotent.
+    """Set the aliases to the versions that the events name; return the state after all events. Idempotent.
 
     The events are read again after the aliases are set. If another process has added an event in between, the aliases
     are set once more. So the last process that sets an alias has always read the last event.
@@ -46,7 +46,7 @@ def sync_aliases(
         aliases: which aliases to set.
 
     Raises:
-        DataError: the version that is champion by the events was deleted in MLflow. A retry cannot help.
+        DataError: the recorded champion was deleted in MLflow. A retry cannot help.
         ServiceError: MLflow does not answer. The events are committed, and a retry sets the aliases.
     """
     state = journal.read_state(model)
@@ -60,7 +60,7 @@ def sync_aliases(
             set_model_tag(registry, model, SYNCED_TAG, state.last_change.id)
     except ServiceError as error:
         raise ServiceError(
-            f"{model}: by the events champion is {state.champion or 'none'}, but its alias could not be set: "
+            f"{model}: the recorded champion is {state.champion or 'none'}, but its alias could not be set: "
             f"{error.message}",
             "A retry is safe, and sets the alias; so does `python -m pipelines registry check`.",
         ) from None
@@ -68,10 +68,10 @@ def sync_aliases(
 
 
 def adopt_alias(registry: Registry, journal: Journal, model: str) -> str:
-    """Record alias champion as the model's first change of the champion, if the events have none yet. Idempotent.
+    """Record the alias `champion` as the model's first champion, if no champion is recorded yet. Idempotent.
 
     Returns:
-        Which version is champion, in words.
+        A sentence that names the champion.
 
     Raises:
         DataError: there is no such model. A retry cannot help.
@@ -93,14 +93,14 @@ def adopt_alias(registry: Registry, journal: Journal, model: str) -> str:
 
 
 def make_alias_event(model: str, state: State, version: str, why: str, *, keeps_alias: bool) -> Event:
-    """Make the event that a person moved alias champion.
+    """Make the event that a person moved the alias `champion`.
 
     Args:
         model: registered model.
         state: state of the model before the event.
-        version: version that the alias names now; empty where the alias was deleted.
-        why: the reason, in words.
-        keeps_alias: whether the alias stays, and `version` becomes champion by the events; else it is put back.
+        version: version that the alias names now; empty if the alias was deleted.
+        why: the reason.
+        keeps_alias: whether the alias stays, and `version` becomes the recorded champion; otherwise it is put back.
     """
     champions, key = (state.champion, version), str(len(state.events))
     subject, evidence = version or state.champion, {"kept": keeps_alias}
@@ -108,7 +108,7 @@ def make_alias_event(model: str, state: State, version: str, why: str, *, keeps_
 
 
 def read_champion_alias(registry: Registry, model: str, state: State) -> ChampionAlias:
-    """Read alias champion from MLflow, and whether the last change in `state` has not reached it yet.
+    """Read the alias `champion` from MLflow, and whether the last change in `state` has not reached it yet.
 
     Raises:
         DataError: there is no such model. A retry cannot help.
@@ -120,7 +120,7 @@ def read_champion_alias(registry: Registry, model: str, state: State) -> Champio
 
 
 def get_champion(registry: Registry, model: str, state: State) -> ModelVersion | None:
-    """Return the version that is champion by the events; None where there is none.
+    """Return the recorded champion; None if there is none.
 
     Raises:
         DataError: the version was deleted in MLflow. A retry cannot help.
@@ -132,7 +132,7 @@ def get_champion(registry: Registry, model: str, state: State) -> ModelVersion |
         return registry.get_version(model, state.champion)
     except DataError:
         raise DataError(
-            f"version {state.champion} of {model} is champion by the events, but was deleted in MLflow.",
+            f"version {state.champion} of {model} is the recorded champion, but was deleted in MLflow.",
             f"`python -m pipelines rollback`, or `registry check {model} --keep` to have no champion.",
         ) from None
 

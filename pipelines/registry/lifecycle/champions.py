@@ -11,7 +11,7 @@ from pipelines.registry.versions import PROMOTED_TAG, WOULD_PROMOTE_TAG, Registr
 
 
 def find_champion_as_of(registry: Registry, model: str, moment: dt.date) -> ModelVersion | None:
-    """Return the champion that a training as of `moment` would have been compared with; None where there was none.
+    """Return the champion that a training as of `moment` would have been compared with; None if there was none.
 
     This is the version with the latest as_of before `moment` among those that are or were champion, or would have
     been if their backfill had promoted them; of versions with the same as_of, the newest. Versions in

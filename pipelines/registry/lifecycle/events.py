@@ -42,9 +42,9 @@ class Event:
     version: str
     """Version that the event is about; for `rolled_back`, the version that was taken out of service."""
     from_version: str
-    """Champion before; empty where there was none, or the event does not concern the champion."""
+    """Champion before; empty if there was none, or the event does not concern the champion."""
     to_version: str
-    """Champion after; empty where there is none, or the event does not concern the champion."""
+    """Champion after; empty if there is none, or the event does not concern the champion."""
     at: dt.datetime
     """When it was recorded, UTC."""
     who: str
@@ -72,7 +72,7 @@ class Event:
             kind: what happened.
             model: registered model.
             version: its version.
-            champions: champion before and after; empty where the event does not concern the champion.
+            champions: champion before and after; empty if the event does not concern the champion.
             why: the reason, in words.
             evidence: what the decision was based on; the DAG run is added.
             key: distinguishes the event from others of the same kind, version and champions.
@@ -112,7 +112,7 @@ class State:
     events: tuple[Event, ...] = field(default=(), repr=False)
     """The events, oldest first."""
     champion: str = ""
-    """Version that is champion; empty where there is none."""
+    """Version that is champion; empty if there is none."""
     earlier_champions: tuple[str, ...] = ()
     """Versions that were champion before, the latest last, without those in `rolled_back`."""
     rolled_back: frozenset[str] = frozenset()

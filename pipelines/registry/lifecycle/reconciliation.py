@@ -1,4 +1,4 @@
-"""Correct MLflow's alias champion or the events where they disagree."""
+"""Make MLflow's alias `champion` and the recorded events agree."""
 
 from __future__ import annotations
 
@@ -17,26 +17,28 @@ from pipelines.registry.lifecycle.journal import Journal
 from pipelines.registry.versions import CHAMPION, Registry
 
 RECHECK_DELAY_S = 2.0
-"""Seconds to wait before an alias counts as moved by a person. A slow process corrects its own alias in this time."""
+"""Seconds to wait before an alias counts as moved by a person. Within this time, a process that is changing the
+champion sets the alias itself."""
 
 
 def reconcile(registry: Registry, journal: Journal, model: str, *, keep: bool) -> str:
-    """Make alias champion and the events agree. Idempotent.
+    """Make the alias `champion` and the recorded events agree. Idempotent.
 
-    If the events have no change of the champion yet, the alias becomes the first. An interrupted change of the champion
-    is completed. If a person moved the alias, that is recorded as `alias_moved`, and the alias is kept or put back.
+    If no change of the champion is recorded yet, the alias is recorded as the first change. An interrupted change of
+    the champion is completed. If a person moved the alias, this is recorded as `alias_moved`, and the alias is kept or
+    put back.
 
     Args:
         registry: registry of the model.
         journal: table of the events.
         model: registered model.
-        keep: whether to keep an alias that a person moved; else it is put back.
+        keep: whether to keep an alias that a person moved; otherwise it is put back.
 
     Returns:
-        What was found and done, in words.
+        A sentence about what was found and done.
 
     Raises:
-        DataError: there is no such model, or its champion by the events was deleted in MLflow. A retry cannot help.
+        DataError: there is no such model, or its recorded champion was deleted in MLflow. A retry cannot help.
         ConflictError: another process is moving the alias. A retry can help.
         ServiceError: MLflow does not answer. A retry can help.
     """
@@ -70,7 +72,7 @@ def _recheck_alias(registry: Registry, journal: Journal, model: str, state: Stat
 
 
 def _keep_alias(registry: Registry, journal: Journal, model: str, version: str, why: str) -> str:
-    """Record that the alias was moved, which makes the version that it names the champion by the events."""
+    """Record that the alias was moved. By this event, the version that the alias names is the champion."""
 
     def decide(state: State) -> Event | None:
         return make_alias_event(model, state, version, why, keeps_alias=True) if version != state.champion else None
@@ -81,7 +83,7 @@ def _keep_alias(registry: Registry, journal: Journal, model: str, version: str, 
 
 
 def _put_alias_back(registry: Registry, journal: Journal, model: str, expected_state: State, version: str) -> str:
-    """Record that the alias was moved, and set it to the champion by the events, which must still exist."""
+    """Record that the alias was moved, and set it to the recorded champion, which must still exist."""
     get_champion(registry, model, expected_state)
     why = f"moved by hand, from {expected_state.champion or 'none'} to {version or 'none'}"
 

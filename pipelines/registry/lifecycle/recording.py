@@ -1,4 +1,4 @@
-"""Record what happens to a version besides a change of the champion: registration, verdict, decision, retirement."""
+"""Record the events of a version that do not change the champion: registration, verdict, decision and retirement."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ def record_verdict(
     package_digest: str = "",
     backfill: bool,
 ) -> None:
-    """Record the gate's verdict on a version, and update alias `challenger`. Idempotent.
+    """Record the gate's verdict on a version, and update the alias `challenger`. Idempotent.
 
-    A verdict that equals the version's last one is not recorded again: it would undo a person's decision on it.
+    A verdict that equals the version's last verdict is not recorded again: a second record would cancel a person's
+    decision on the verdict.
 
     Args:
         registry: registry of the version.
@@ -42,10 +43,10 @@ def record_verdict(
         version: version that was judged.
         outcome: outcome of the verdict; "passed" can make the version the challenger.
         reason: reason of the verdict, in words.
-        champion: version that it was compared with; empty where there was none.
+        champion: version that the candidate was compared with; empty if there was none.
         digest: SHA-256 of the verdict's file.
         package_digest: SHA-256 of the package that was judged; see `PACKAGE_DIGEST`.
-        backfill: whether a backfill runs the gate; then no alias is updated.
+        backfill: whether a backfill runs the gate; if so, no alias is updated.
 
     Raises:
         ConflictError, ServiceError: other writers kept adding events, or MLflow does not answer. A retry can help.
@@ -69,7 +70,7 @@ def _build_verdict(state: State, model: str, version: str, reason: str, evidence
 def record_decision(
     registry: Registry, model: str, version: str, *, approved: bool, why: str, digest: str
 ) -> tuple[Event, bool]:
-    """Record what a person decided on a verdict, and update alias `challenger`. Idempotent.
+    """Record a person's decision on a verdict, and update the alias `challenger`. Idempotent.
 
     Args:
         registry: registry of the version.
@@ -101,14 +102,14 @@ def record_decision(
 
 
 def record_retirement(registry: Registry, model: str, version: str, why: str) -> bool:
-    """Block a version: it can only be promoted by force. Idempotent.
+    """Retire a version: afterwards, it can only be promoted with `force`. Idempotent.
 
     Returns:
-        Whether this call blocked it: False where it was blocked already.
+        Whether this call retired the version; False if it was blocked already.
 
     Raises:
         DataError: there is no such version. A retry cannot help.
-        PromotionError: the version is champion. A retry cannot help.
+        PromotionError: the version is the champion. A retry cannot help.
         ConflictError: other writers kept adding events. A retry can help.
         ServiceError: MLflow failed. A retry can help.
     """

@@ -17,11 +17,11 @@ class Check(BaseModel):
     name: str
     """File, metric or digest that was compared."""
     recorded_value: str
-    """Value when the version was registered; empty where there was none."""
+    """Value when the version was registered; empty if there was none."""
     rebuilt_value: str
-    """Value after rebuilding; empty where there is none."""
+    """Value after rebuilding; empty if there is none."""
     note: str = ""
-    """Details of a difference; empty where there are none."""
+    """Details of a difference; empty if there are none."""
 
     @property
     def is_same(self) -> bool:

@@ -23,7 +23,7 @@ def restore_stored_features(comparison: Comparison, record: Record, workspace: W
     """Fetch the copy of the features that DVC stored, and compare it with the record.
 
     Returns:
-        The folder of the copy; None where DVC has no copy any more: a note says so.
+        The folder of the copy; None if DVC has no copy any more, which is also noted in the comparison.
     """
     lock = yaml.safe_load((record.folder / "dvc.lock").read_text(encoding="utf-8")) or {}
     stages = [
@@ -46,16 +46,17 @@ def restore_stored_features(comparison: Comparison, record: Record, workspace: W
 
 
 def compare_features(comparison: Comparison, record: Record, folder: Path, stored_folder: Path | None) -> None:
-    """Compare the digest of each rebuilt file with the record; where a digest differs, note how many rows differ.
+    """Compare the digest of each rebuilt file with the record. If a digest differs, note how many rows differ.
 
     Args:
-        comparison: gets the checks.
+        comparison: the results of the checks are added to it.
         record: record of the version.
         folder: folder of the model in the workspace.
-        stored_folder: folder of the copy of the features that DVC stored; None where there is none.
+        stored_folder: folder of the copy of the features that DVC stored; None if there is none.
     """
     recorded_digests, rebuilt_digests = record.provenance["features"], digest_files(folder / FEATURES)
     stored_digests = digest_files(stored_folder) if stored_folder else {}
+    # Rows can only be compared with a stored file that has the recorded digest.
     notes = {
         name: _describe_row_changes(stored_folder / name, folder / FEATURES / name)
         for name, digest in rebuilt_digests.items()
@@ -80,5 +81,5 @@ def _describe_row_changes(stored_file: Path, rebuilt_file: Path) -> str:
         except Exception as error:  # the columns differ, or a file is not Parquet: DuckDB's message says what is wrong
             return str(error).splitlines()[0]
     if removed_rows or added_rows:
-        return f"{removed_rows} rows are gone, {added_rows} are new"
-    return "the rows are the same, but not the bytes"
+        return f"{removed_rows} rows are missing, {added_rows} are new"
+    return "the rows are the same, but the bytes differ"

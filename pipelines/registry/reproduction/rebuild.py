@@ -1,4 +1,4 @@
-"""Rebuild a registered version in a workspace, step by step, comparing each result with the record."""
+"""Rebuild a registered version in a workspace step by step, and compare each result with the record."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pipelines.versioning.workspaces import Workspace
 
 
 def rebuild_version(name: str, selector: str, *, retrain: bool) -> Comparison:
-    """Rebuild the version that a number or an alias names, and compare it with its record.
+    """Rebuild a version, and compare it with its record.
 
     If the code differs, nothing else is compared: other code gives other results.
 
@@ -34,7 +34,7 @@ def rebuild_version(name: str, selector: str, *, retrain: bool) -> Comparison:
         retrain: whether to train again as well, and compare the model's bytes.
 
     Raises:
-        DataError: there is no such version, or its run lacks what rebuilding needs. A retry cannot help.
+        DataError: there is no such version, or its run lacks artifacts that the rebuild needs. A retry cannot help.
         InvalidError: a step failed. A retry cannot help.
         TryAgainError: a step or a service failed. A retry can help.
     """
@@ -85,7 +85,7 @@ def _describe_environment_changes(recorded_code: Mapping[str, Any], code: Mappin
 def _compare_code(comparison: Comparison, record: Record, workspace: Workspace) -> bool:
     code, note = record.provenance["code"], ""
     if not record.commit:
-        note = f"it was {record.git_commit}, so no commit has it; the project has changed since then"
+        note = f"it was {record.git_commit}, so no commit contains it; the project has changed since then"
     return comparison.compare("the code", code["digest"], workspace.code.digest, note)
 
 

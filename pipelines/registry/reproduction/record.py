@@ -12,7 +12,7 @@ from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.code_files import PARAMS_FILE
 from pipelines.errors import DataError
-from pipelines.registry.artifacts import PROVENANCE, download_package, download_run, find_model_files
+from pipelines.registry.artifacts import PROVENANCE, download_package, download_run, find_model_folder
 from pipelines.system.files import read_json
 from pipelines.versioning.git import DIRTY
 
@@ -29,7 +29,7 @@ class Record:
     model: Path
     """Folder of the model's files, which are those that were judged."""
     git_commit: str
-    """Commit of the version's code, as a tag of the version names it; empty where there is none."""
+    """Commit of the version's code, as a tag of the version names it; empty if there is none."""
 
     @classmethod
     def download(cls, version: ModelVersion, folder: Path) -> Record:
@@ -42,7 +42,7 @@ class Record:
         """
         package = download_package(version, folder / "model")
         commit = version.tags.get("leeway.git_commit", "")
-        record = cls(download_run(version, folder / "run"), find_model_files(package), commit)
+        record = cls(download_run(version, folder / "run"), find_model_folder(package), commit)
         missing_files = [name for name in REQUIRED if not (record.folder / name).is_file()]
         if missing_files:
             raise DataError(
@@ -60,6 +60,6 @@ class Record:
 
     @property
     def commit(self) -> str:
-        """The commit that contains all of the version's code; empty where no commit does."""
+        """The commit that contains all of the version's code; empty if no commit does."""
         # Not the commit in the provenance: whoever can write to the run's artifacts must not choose the code to run.
         return "" if self.git_commit == "unknown" or self.git_commit.endswith(DIRTY) else self.git_commit

@@ -34,14 +34,14 @@ class CheckText:
     severity: str
     success: bool
     observed: str
-    """Observed value; empty where there is none."""
+    """Observed value; empty if there is none."""
     counts: str
-    """Number of rows for which the expectation holds, or does not hold if it failed; empty where it is not known."""
+    """Number of rows for which the expectation holds, or does not hold if it failed; empty if it is not known."""
     examples: Sequence[str]
     why: str
-    """Reason that the suite gives for the expectation; empty where it gives none."""
+    """Reason that the suite gives for the expectation; empty if it gives none."""
     error: str
-    """Why the expectation could not be evaluated; empty where it was evaluated."""
+    """Why the expectation could not be evaluated; empty if it was evaluated."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class Run:
     bad_rows: int
     """Rows that a failed expectation of severity `warning` marks as bad."""
     max_quarantined_fraction: float | None
-    """Largest share of bad rows with which the partition is published, 0 to 1; None where the evidence lacks it."""
+    """Largest share of bad rows with which the partition is published, 0 to 1; None if the evidence lacks it."""
     checks: Sequence[CheckText]
     judged_by: str = ""
-    """What judged the expectations, in words; empty where the evidence lacks it."""
+    """What judged the expectations, in words; empty if the evidence lacks it."""
     differences: Sequence[str] = ()
     """Expectations about which the two engines differ, with both answers; at most ten."""
 

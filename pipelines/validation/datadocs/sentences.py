@@ -115,7 +115,7 @@ def _format_range(kwargs: Mapping[str, Any]) -> str:
 
 
 def _format_share(kwargs: Mapping[str, Any]) -> str:
-    """Format the share of rows that `mostly` requires; empty where all rows are required."""
+    """Format the share of rows that `mostly` requires; empty if all rows are required."""
     mostly = kwargs.get("mostly")
     if not isinstance(mostly, int | float) or mostly >= 1:
         return ""

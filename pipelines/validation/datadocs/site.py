@@ -106,7 +106,7 @@ def _read_summaries(folder: Path) -> list[dict[str, Any]]:
 
 
 def _read_summary(path: Path) -> dict[str, Any]:
-    """Read a summary; empty where it cannot be read. The command `docs build` writes it again."""
+    """Read a summary; empty if it cannot be read. The command `docs build` writes it again."""
     try:
         summary = json.loads(path.read_bytes())
     except (OSError, ValueError):

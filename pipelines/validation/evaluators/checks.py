@@ -66,9 +66,9 @@ class RowCheck:
     as_mapping: bool = False
     """Whether an example is a mapping of column to value."""
     count_unexpected: Callable[[Rows], int] | None = None
-    """Counts the unexpected rows by a query of its own; None where an aggregate counts them."""
+    """Counts the unexpected rows by a query of its own; None if an aggregate counts them."""
     needs_gx_sql: str = ""
-    """SQL aggregate that is true if only Great Expectations can evaluate the check; empty where it never is."""
+    """SQL aggregate that is true if only Great Expectations can evaluate the check; empty if it never is."""
 
     @property
     def aggregates(self) -> Sequence[str]:

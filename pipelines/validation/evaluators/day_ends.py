@@ -40,7 +40,7 @@ class EarlyEnd:
 def find_early_end(
     counts: np.ndarray, known_counts: Sequence[np.ndarray], min_ratio: float, tolerance_bins: int = 0
 ) -> EarlyEnd | None:
-    """Return the hours at the end of the day that have too few rows; None where there are none.
+    """Return the hours at the end of the day that have too few rows; None if there are none.
 
     Args:
         counts: rows of the day in each bin of its time, in order.

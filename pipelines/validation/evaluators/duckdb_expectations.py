@@ -25,7 +25,7 @@ COMPLETENESS = (SHRINK, EARLY_END)
 """Expectations that are part of every suite."""
 
 CheckMaker = Callable[[Any, Rows], Check | None]
-"""Takes the arguments and the rows, returns the check; None where the types of the columns need Great Expectations."""
+"""Takes the arguments and the rows, returns the check; None if the types of the columns need Great Expectations."""
 
 ADDED_EXPECTATIONS: dict[str, tuple[type[arguments.Arguments], CheckMaker]] = {
     "expect_partition_volume_to_be_in_line": (arguments.Volume, table_checks.make_volume_check),

@@ -29,7 +29,7 @@ _END_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\Z")
 
 
 def build_match_sql(rows: Rows, column: str, regex: str) -> str:
-    """Return the SQL condition that `regex` matches in the column's value; empty where `regex` is not valid."""
+    """Return the SQL condition that `regex` matches in the column's value; empty if `regex` is not valid."""
     try:
         parsed = parser.parse(regex)
     except (re.error, OverflowError, RecursionError):

@@ -134,7 +134,7 @@ def is_comparable(rows: Rows, column: str, values: list[Any]) -> bool:
 
 
 def _build_match_condition(args: arguments.Pattern | arguments.ExcludedPattern, rows: Rows) -> str:
-    """Build the condition that the value matches the regular expression; empty where SQL cannot check it."""
+    """Build the condition that the value matches the regular expression; empty if SQL cannot check it."""
     return build_match_sql(rows, args.column, args.regex) if rows.get_kind(args.column) == "text" else ""
 
 

@@ -48,11 +48,11 @@ class ColumnSummary:
     quantiles: Sequence[float] = ()
     """Approximate quantiles at 1 %, 50 % and 99 %."""
     means: Sequence[float] = ()
-    """Smallest and largest mean of a partition; empty where a partition has no value."""
+    """Smallest and largest mean of a partition; empty if a partition has no value."""
     lengths: tuple[int, int] | None = None
     """Shortest and longest length of a text, characters."""
     shape: str = ""
-    """Narrowest of `SHAPES` that all characters of all values match; empty where there is none."""
+    """Narrowest of `SHAPES` that all characters of all values match; empty if there is none."""
     max_age_h: float | None = None
     """Longest time from the newest timestamp of a partition to the partition's end, hours."""
     values: Sequence[str] = ()
@@ -118,7 +118,7 @@ def summarize_file(path: Path, name: str, key: Sequence[str] = ()) -> TableSumma
 def _summarize_view(
     connection: duckdb.DuckDBPyConnection, schema: pa.Schema, table: str, key: Sequence[str], unit: Unit
 ) -> TableSummary | None:
-    """Summarize all partitions of the view, without first and last day; None where it has no rows."""
+    """Summarize all partitions of the view, without first and last day; None if it has no rows."""
     days = _query_by_partition(connection, schema, unit)
     if not days:
         return None
@@ -216,7 +216,7 @@ def _summarize_numbers(days: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 def _compute_max_age_h(days: list[dict[str, Any]], name: str) -> float | None:
-    """Compute `ColumnSummary.max_age_h`; None where a partition has no timestamp."""
+    """Compute `ColumnSummary.max_age_h`; None if a partition has no timestamp."""
     hours = []
     for day in days:
         if day[f"{name} newest"] is None:

@@ -35,7 +35,7 @@ class Expectation(BaseModel):
 
     @property
     def column(self) -> str:
-        """The column or columns of the expectation, joined by commas; empty where it is about the table."""
+        """The column or columns of the expectation, joined by commas; empty if it is about the table."""
         columns = [self.kwargs[name] for name in ("column", "column_A", "column_B") if name in self.kwargs]
         column_list = self.kwargs.get("column_list") or self.kwargs.get("columns") or []
         return ", ".join(map(str, [*columns, *column_list] if isinstance(column_list, list) else columns))

@@ -74,7 +74,7 @@ def _make_evaluator(
         conditional_rows: condition (SQL) to the rows that meet it; the rows of the expectation's condition are added.
 
     Returns:
-        The evaluator; a failed result where no check can be made; None where Great Expectations evaluates it.
+        The evaluator; a failed result where no check can be made; None if Great Expectations evaluates it.
     """
     args, rows = expectation.parse_arguments(), conditional_rows[""]
     if args is None:

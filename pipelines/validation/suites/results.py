@@ -75,7 +75,7 @@ class ExpectationResult:
 
     @property
     def error(self) -> str:
-        """Why the expectation could not be evaluated; empty where it was evaluated."""
+        """Why the expectation could not be evaluated; empty if it was evaluated."""
         # Great Expectations writes one exception, or a mapping of metric to exception.
         info = self.exception_info
         exceptions = (

@@ -16,7 +16,7 @@ class LifecycleNotifier(BaseNotifier):
         mail_conn_id: connection of the mail server; its extra has `from_email` and `to`. If there is no such
             connection, no mail is sent.
         slack_conn_id: connection of Slack's incoming webhook. If there is no such connection, nothing is sent to Slack.
-        failed: whether this is the callback of failed tasks; Airflow's context does not always say so.
+        failed: whether this notifier is an on_failure_callback; Airflow's context does not always show that.
     """
 
     def __init__(

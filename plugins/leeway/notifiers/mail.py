@@ -1,4 +1,4 @@
-"""Send a message as a mail: plain text, HTML, and as attachments the pages that only this machine can open."""
+"""Send a message as a mail of plain text and HTML. Linked pages that only this machine can open are attached."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipelines.escaping import escape
 from pipelines.settings import settings
 
 MAX_ATTACHED_BYTES = 5_000_000
-"""Size of the largest page that is attached: mail servers refuse much larger mails. A page has a tenth of this."""
+"""Maximum size of an attached page: mail servers refuse much larger mails. A usual page has a tenth of this size."""
 POLICY = SMTP.clone(cte_type="7bit")
 """Encodes mails in 7 bits: every mail server accepts this, also one without 8BITMIME."""
 
@@ -29,8 +29,8 @@ def send(message: Message, connection: Connection) -> str:
         connection: connection of the mail server; its extra has `to`, and may have `from_email` and `auth_type`.
 
     Returns:
-        The recipients, for the log; those that the server refused are marked. Empty if the extra has no `to`: then no
-        mail is sent.
+        The recipients, for the log; those that the server refused are marked. Empty if the extra has no `to`, so that
+        no mail is sent.
 
     Raises:
         Exception: the server does not answer, or refuses the mail.
@@ -53,8 +53,8 @@ def build_mail(message: Message, to: str, sender: str, conn_id: str) -> EmailMes
 
     Args:
         message: the message.
-        to: addresses, with commas or semicolons between them.
-        sender: address of the sender; empty: the first recipient's.
+        to: addresses, separated by commas or semicolons.
+        sender: address of the sender; if empty, the address of the first recipient.
         conn_id: connection that the mail names at its end.
     """
     mail = EmailMessage(POLICY)

@@ -17,7 +17,7 @@ from leeway.operators.step import skip_if_nothing_done
 class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
     """Score a published partition with the champion: in process, or by SageMaker Batch Transform if it is large.
 
-    Both ways write the same predictions to the same table. The task is skipped, with the reason, while no champion may
+    Both ways write the same predictions to the same table. The task is skipped, with the reason, if no champion may
     score the day.
 
     For a large partition, the rows and the packaged model are uploaded, unless S3 has the same content already. The
@@ -42,16 +42,16 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
         prefix: key prefix in the bucket (templated).
         instance_type: instance type of the job, such as ml.m5.xlarge (templated).
         instance_count: machines that share the rows, 250,000 at a time (templated).
-        max_run_s: longest run, seconds (templated). After it the task stops the job and fails: SageMaker has no such
-            limit for these jobs.
-        project: project that pays (templated); by default the one in params.yaml, section `budget`.
+        max_run_s: maximum run time, seconds (templated). After this time the task stops the job and fails: SageMaker
+            has no such limit for these jobs.
+        project: project to which the cost is charged (templated); by default the one in params.yaml, section `budget`.
         config: more fields of the request to CreateTransformJob (templated): mappings are merged into the task's own,
             other values replace them. It may not have TransformJobName, ModelName, Tags or
             TransformOutput.S3OutputPath.
         check_interval_s: seconds between two requests for the job's state (templated).
-        deferrable: whether to wait in the triggerer; else in the worker.
-        python: interpreter of the environment that has the ML libraries (templated); empty: LEEWAY_PYTHON, else
-            Airflow's own.
+        deferrable: whether to wait in the triggerer; if not, the task waits in the worker.
+        python: interpreter of the environment that has the ML libraries (templated); if empty, LEEWAY_PYTHON, or else
+            the interpreter that runs Airflow.
         env: more environment variables for the steps (templated). No secrets: they show in the UI.
 
     Returns:

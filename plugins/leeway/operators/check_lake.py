@@ -8,12 +8,12 @@ from leeway.operators.step import StepOperator, drop_unset
 
 
 class CheckLakeOperator(StepOperator):
-    """Check whether the lake has what it should have, and restore what is lost if that is requested. Idempotent.
+    """Check that no file of the lake is lost or damaged, and restore lost files if that is requested. Idempotent.
 
-    Where something is lost, the task fails without retries, and its error names the first of it.
+    If a file is lost, the task fails without retries, and its error names the first lost file.
 
     Args:
-        repair: whether to restore what is lost (templated).
+        repair: whether to restore lost files (templated).
         backup: file of `make backup` to restore from, besides the sources (templated); by default none.
         content: whether to read the content of all files, or only their presence and size (templated).
         older: whether to check the files that only older snapshots need, too (templated).
@@ -38,5 +38,5 @@ class CheckLakeOperator(StepOperator):
         self.repair, self.backup, self.content, self.older = repair, backup, content, older
 
     def build_spec(self) -> dict[str, Any]:
-        """Return the step's spec, without `backup` where no file is named."""
+        """Return the step's spec, without `backup` if it is empty."""
         return drop_unset(super().build_spec(), "backup")

@@ -23,12 +23,13 @@ EXTRA_FIELDS = ("partition", "model_name", "version", "reasons", "drifted_column
 class DriftSensor(StepOperator, BaseSensorOperator):
     """Wait for the profiles of a window, and decide whether the data that the champion scored have drifted. Idempotent.
 
-    On drift that requests a training (`retrain_on` of params.yaml, section drift), the asset gets an event with
-    `as_of`, `reason` and `drifted_columns` in its extra; DAGs that are scheduled on the asset retrain. It gets one
-    without drift, too, where the last training is older than `max_age_days` of params.yaml, section guard, key policy.
-    Otherwise the task is skipped, and also if the decision is `undecided`: there is no champion, or there are too few
-    data. In a backfill the task is skipped in any case, unless the backfill may retrain. The log has the reason. The
-    task's button "Drift" opens the page of the findings.
+    The asset gets an event in two cases. First, there is drift, and `retrain_on` (params.yaml, section drift) lists it.
+    Second, the last training is older than `max_age_days` (params.yaml, section guard, key policy). DAGs that are
+    scheduled on the asset retrain. The event's extra has `as_of`, `reason` and `drifted_columns`.
+
+    In all other cases the task is skipped, and the log has the reason. One such case is the decision `undecided`: there
+    is no champion, or there are too few data. In a backfill the task is always skipped, unless `retrain_in_backfill`
+    allows a retraining. The task's button "Drift" opens the page of the findings.
 
     Between two checks the task waits in the triggerer and uses no worker. If profiles are still missing after
     `timeout`, the task fails, and its error names the days.
@@ -39,12 +40,12 @@ class DriftSensor(StepOperator, BaseSensorOperator):
         partition: last day of the window, YYYY-MM-DD (templated); by default the run's partition.
         version: number of the model's version (templated); by default the one that scores the day.
         asset: gets the event. An asset that is only in `outlets` would get an event without `extra`.
-        retrain_in_backfill: whether drift in a backfill retrains (templated); empty: params.yaml, section drift,
-            decides.
+        retrain_in_backfill: whether drift in a backfill starts a retraining (templated); if empty, section `drift` of
+            params.yaml decides.
         backfill: whether a backfill runs the task (templated); by default, whether a backfill started the DAG run.
-        deferrable: whether to wait in the triggerer; else as `mode` says, like any sensor.
-        poke_interval: seconds between two checks; each starts a process.
-        timeout: longest time of all checks together, seconds.
+        deferrable: whether to wait in the triggerer; if not, `mode` decides how the sensor waits.
+        poke_interval: seconds between two checks; each check starts a process.
+        timeout: maximum time in seconds from the first check to the last.
 
     Returns:
         `DriftResult`: table, partition, model_name, version, outcome, reasons, drifted_columns, as_of, retrain, page,
@@ -79,7 +80,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
             self.outlets = [*self.outlets, asset]
 
     def build_spec(self) -> dict[str, Any]:
-        """Return the step's spec, without `retrain_in_backfill` if nobody set it: params.yaml decides then."""
+        """Return the step's spec, without `retrain_in_backfill` if it is empty: then params.yaml decides."""
         return drop_unset(super().build_spec(), "retrain_in_backfill")
 
     def poke(self, context: Context) -> PokeReturnValue:
@@ -88,10 +89,10 @@ class DriftSensor(StepOperator, BaseSensorOperator):
         return PokeReturnValue(not result["missing"], result)
 
     def execute(self, context: Context) -> Any:
-        """Wait for the profiles, and return the decision if a retraining follows.
+        """Wait for the profiles, and return the decision if it requests a retraining.
 
         Raises:
-            AirflowSkipException: no retraining follows. The Result is the task's XCom nevertheless.
+            AirflowSkipException: no retraining is requested. The decision is nevertheless pushed as XCom.
             AirflowSensorTimeout: profiles are still missing.
         """
         if self.deferrable:
@@ -119,7 +120,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
         self.defer(trigger=TimeDeltaTrigger(delay), method_name="check_again", kwargs={"since": since})
 
     def _decide(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
-        """Return the decision and emit the event if a retraining follows; else skip the task."""
+        """If the decision requests a retraining, emit the event and return the decision; otherwise skip the task."""
         metrics.count_drift_decision(result, self.model_name)
         is_drift, overdue_reason = result["outcome"] == "drift", result.get("overdue_reason", "")
         reason = "; ".join(
@@ -129,7 +130,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
             context["ti"].xcom_push("return_value", result)
             outcome = "drift, which requests no training here" if is_drift else result["outcome"]
             raise AirflowSkipException(f"{outcome}: {reason}")
-        self.log.warning("%s is trained again: %s", self.model_name, reason)
+        self.log.warning("a retraining of %s is requested: %s", self.model_name, reason)
         if self.asset:
             fields = {name: result[name] for name in EXTRA_FIELDS}
             context["outlet_events"][self.asset].extra = {"as_of": result["as_of"], "reason": reason, **fields}

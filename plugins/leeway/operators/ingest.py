@@ -7,11 +7,12 @@ from typing import Any
 from leeway.operators.step import StepOperator
 
 PARTITION = "{{ partition_key or (ds | default('')) }}"
-"""Template of the run's day: its partition key, else its logical date; else empty, and steps refuse an empty day."""
+"""Template of the run's partition: its partition key, or else its logical date. A run with neither renders an empty
+text, which the steps refuse."""
 HOUR = "{{ (partition_key or (ts | default('')))[:13] }}"
-"""Template of the run's hour, for `partition=` where a dataset's partitions are hours: YYYY-MM-DDTHH."""
+"""Template of the run's hour, YYYY-MM-DDTHH: the value of `partition=` if a dataset's partitions are hours."""
 MONTH = "{{ (partition_key or (ds | default('')))[:7] }}"
-"""Template of the run's month, for `partition=` where a dataset's partitions are months: YYYY-MM."""
+"""Template of the run's month, YYYY-MM: the value of `partition=` if a dataset's partitions are months."""
 
 
 class IngestOperator(StepOperator):
@@ -22,7 +23,7 @@ class IngestOperator(StepOperator):
         partition: day, hour (YYYY-MM-DDTHH) or month (YYYY-MM) to stage (templated); by default the run's partition
             key, or the day of its logical date. `HOUR` and `MONTH` of this module also work for a run by hand.
         folder: folder of the source's files (templated); by default the source's default folder.
-        source_conn_id: Airflow connection whose credentials the step gets in its environment
+        source_conn_id: Airflow connection of the source; the step gets its credentials as environment variables
             (docs/how-to/ingestion.md).
 
     Returns:

@@ -19,10 +19,10 @@ VERSION_KEY = "leeway.version"
 class MirrorOperator(ResultOutputMixin, SageMakerRegisterModelVersionOperator):
     """Mirror a version and its approval status in SageMaker's model registry. Idempotent.
 
-    For teams that deploy from SageMaker's registry. MLflow and the events in the lake stay the source of truth. The
+    Use it if you deploy from SageMaker's registry. MLflow and the events in the lake stay the source of truth. The
     group has one package for each version: if the package exists, only its status is updated. Put one task after
-    `promote`, with "Approved". Put two after `rollback`: for the version that is champion again, and for the one that
-    was rolled back.
+    `promote`, with "Approved". Put two tasks after `rollback`: one approves the version that is champion again, the
+    other rejects the version that was rolled back.
 
     Args:
         model_name: registered model (templated).

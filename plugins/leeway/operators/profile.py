@@ -9,7 +9,7 @@ from leeway.operators.step import StepOperator
 
 
 class ProfileOperator(StepOperator):
-    """Count the values of a scored partition by the bins of the version that scored it. Idempotent.
+    """Count the rows of a scored partition in the bins of the reference of the version that scored it. Idempotent.
 
     Args:
         model_name: registered model (templated).

@@ -10,14 +10,15 @@ from leeway.operators.step import IN_BACKFILL, StepOperator, drop_unset
 class PromoteOperator(StepOperator):
     """Make a version the champion if its verdict allows it and it is not older than the champion. Idempotent.
 
-    A backfill promotes only if it may. If not, the task succeeds, and a tag of the version names the champion that it
-    would have replaced.
+    In a backfill, the version is promoted only if `promote_in_backfill` allows it. Otherwise the task succeeds, and a
+    tag of the version names the champion that it would have replaced.
 
     Args:
         model_name: registered model (templated).
         version: version to promote (templated).
         verdict: file of the verdict, as GateOperator returns it (templated).
-        promote_in_backfill: whether a backfill may promote (templated); empty: params.yaml, section promote, decides.
+        promote_in_backfill: whether a backfill may promote (templated); if empty, section `promote` of params.yaml
+            decides.
         backfill: whether a backfill runs the task (templated); by default, whether a backfill started the DAG run.
         force: whether to promote a version that is older than the champion, was judged against another champion, was
             rejected, rolled back or retired (templated). Even then its verdict must allow the promotion.
@@ -48,5 +49,5 @@ class PromoteOperator(StepOperator):
         self.force, self.why = force, why
 
     def build_spec(self) -> dict[str, Any]:
-        """Return the step's spec, without `promote_in_backfill` if nobody set it: params.yaml decides then."""
+        """Return the step's spec, without `promote_in_backfill` if it is empty: then params.yaml decides."""
         return drop_unset(super().build_spec(), "promote_in_backfill")

@@ -72,7 +72,7 @@ class StepOperator(ResultOutputMixin, BaseOperator):
     def on_kill(self) -> None:
         """End the step's process group."""
         if self._hook:
-            self._hook.kill()
+            self._hook.stop()
 
 
 def drop_unset(spec: dict[str, Any], name: str) -> dict[str, Any]:

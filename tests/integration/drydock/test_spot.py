@@ -233,10 +233,10 @@ after_s = [0.4, 0.4]
         ("[spot]\nseeed = 1", "no key is called seeed; the keys are seed,"),
         ("[spot]\nseed = true", "seed must be a whole number, not True"),
         ("[spot]\ninterruption_probability = 2", "interruption_probability must be in [0, 1)"),
-        ("[[spot.interrupt]]\njob = 'x'", "give job, a pattern of names, and after_s"),
+        ("[[spot.interrupt]]\njob = 'x'", "must have job (a pattern of job names) and after_s"),
         ("s3 = 'notaurl'", "--s3 must have the form http://HOST:PORT"),
-        ("cores = true", "cores must be a text or a finite number"),
-        ("memory_gib = nan", "memory_gib must be a text or a finite number"),
+        ("cores = true", "cores must be a string or a finite number"),
+        ("memory_gib = nan", "memory_gib must be a string or a finite number"),
     ],
 )
 def test_invalid_configuration_is_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -177,7 +177,7 @@ def connect_airflow(
         monkeypatch.setenv("LEEWAY_BUCKET", BUCKET)
         monkeypatch.setenv("LEEWAY_ROLE_ARN", "arn:aws:iam::123456789012:role/leeway-training")
         monkeypatch.setenv("LEEWAY_PYTHON", forking.ensure_stand_in())  # a new process takes ten times as long
-        monkeypatch.setattr("leeway.hooks.sagemaker.aws_errors.LONGEST_DELAY_S", 0.2)  # no long pauses between retries
+        monkeypatch.setattr("leeway.hooks.sagemaker.aws_errors.MAX_DELAY_S", 0.2)  # no long pauses between retries
         fresh_settings()
 
     return connect

@@ -38,7 +38,7 @@ def parse_url(url: str, url_env: str) -> URL:
     """Parse the URL of a database.
 
     Args:
-        url: the URL; empty where the environment variable holds it.
+        url: the URL; empty if the environment variable holds it.
         url_env: name of the environment variable.
 
     Raises:
@@ -141,7 +141,7 @@ def find_types(
 
 
 def find_primary_key(connection: Connection, table: str) -> list[str]:
-    """Return the columns of the table's primary key; empty where it has none."""
+    """Return the columns of the table's primary key; empty if it has none."""
     schema, _, name = table.rpartition(".")
     return list(sa.inspect(connection).get_pk_constraint(name, schema or None)["constrained_columns"])
 

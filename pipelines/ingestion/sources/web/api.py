@@ -32,7 +32,7 @@ class _HttpRows:
     Args:
         url: http:// or https://; may contain {date} or {date:%Y/%m/%d}.
         params: parameters of the query; their values may contain {date}.
-        rows: dotted path to the list of rows in a page, such as `data.items`; empty where the page is the list.
+        rows: dotted path to the list of rows in a page, such as `data.items`; empty if the page is the list.
         pages: how the rows are paged: OnePage, PageNumber, Offset, CursorToken or LinkHeader.
         columns: required column to its type. Every value must fit its type. Timestamps are converted to UTC.
         extra: whether other columns are read too, in types inferred from the first page, or ignored.
@@ -120,7 +120,7 @@ class _HttpRows:
         return types
 
     def _get_day_column(self, types: Mapping[str, pa.DataType], day: dt.date | None) -> str:
-        """Return the column that gives the day of a row; empty where `day` is the day of all rows."""
+        """Return the column that gives the day of a row; empty if `day` is the day of all rows."""
         name = self.day or (PARTITION if PARTITION in types or day is None else "")
         if name and name not in types:
             raise DataError(f"{redact(self.url)} lacks the column {name}, which gives the day of a row.")

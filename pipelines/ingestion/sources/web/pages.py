@@ -32,7 +32,7 @@ class Page:
     rows_before: int
     """Number of rows in the pages before this page."""
     link: str
-    """Address in the header `Link: <...>; rel="next"`; empty where there is none."""
+    """Address in the header `Link: <...>; rel="next"`; empty if there is none."""
 
 
 class Pages(Protocol):
@@ -132,7 +132,7 @@ class CursorToken:
         return PageRequest({})
 
     def get_next_request(self, page: Page) -> PageRequest | None:
-        """Return the request with the page's token; None where the page has no token."""
+        """Return the request with the page's token; None if the page has no token."""
         token = look_up(page.body, self.path)
         return None if token in (None, "", False) else PageRequest({self.param: str(token)})
 
@@ -152,13 +152,13 @@ class LinkHeader:
         return PageRequest({})
 
     def get_next_request(self, page: Page) -> PageRequest | None:
-        """Return the request for the page's link; None where the page has no link."""
+        """Return the request for the page's link; None if the page has no link."""
         link = look_up(page.body, self.path) if self.path else page.link
         return PageRequest({}, str(link)) if link else None
 
 
 def look_up(body: Any, path: str) -> Any:
-    """Return the value at a dotted path in a page; None where there is none."""
+    """Return the value at a dotted path in a page; None if there is none."""
     for name in path.split(".") if path else ():
         body = body.get(name) if isinstance(body, dict) else None
     return body

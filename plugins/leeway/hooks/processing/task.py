@@ -17,7 +17,7 @@ from leeway.hooks.processing import inputs as job_inputs
 from leeway.hooks.processing.attempts import ProcessingAttempts
 from leeway.hooks.processing.inputs import ARCHIVE, ProcessingJobs
 from leeway.hooks.sagemaker import request_checks
-from leeway.hooks.sagemaker.costs import Costs, Payer
+from leeway.hooks.sagemaker.costs import CostAllocation, Costs
 from leeway.hooks.sagemaker.named_jobs import compute_digest
 from leeway.hooks.sagemaker.task import JobTask
 from leeway.hooks.sagemaker.uploads import S3Uploader
@@ -25,7 +25,7 @@ from pipelines.code_files import find_code, list_dataset_folders
 
 ENTRY_POINT = "pipelines/container/processing.py"
 """Script of the job, relative to the project."""
-LONGEST_RUN_S = 5 * 24 * 3_600
+MAX_RUN_S = 5 * 24 * 3_600
 """SageMaker's limit of a processing job's MaxRuntimeInSeconds."""
 SUFFIXES = (".py", ".txt", ".json")
 """Suffixes of the files of `pipelines` that the job gets."""
@@ -62,8 +62,10 @@ class ProcessingTask(JobTask):
         bucket = self.get_setting("bucket", "LEEWAY_BUCKET")
         inputs = inputs or self._upload_inputs(bucket)
         request, s3 = self._build_request(bucket, inputs), self.connection.create_hook(S3Hook)
-        payer = Payer(self.hook.conn_region_name or "us-east-1", self.fields.project, "", None, self.identity)
-        costs = Costs(self.step_hook, payer)
+        allocation = CostAllocation(
+            self.hook.conn_region_name or "us-east-1", self.fields.project, "", None, self.identity
+        )
+        costs = Costs(self.step_hook, allocation)
         return ProcessingAttempts(
             s3,
             self.fields.folder,
@@ -84,14 +86,14 @@ class ProcessingTask(JobTask):
             "InstanceType": request_checks.check_instance_types(
                 self.task_label, self.fields.instance_type, None, ["fail"], "fail"
             )[0],
-            "VolumeSizeInGB": self.parse_count_field("volume_size_gb", request_checks.LARGEST_VOLUME_GB),
+            "VolumeSizeInGB": self.parse_count_field("volume_size_gb", request_checks.MAX_VOLUME_GB),
         }
         request = {
             **inputs,
             **job_inputs.build_output(output_uri),
             "RoleArn": self.get_setting("role_arn", "LEEWAY_ROLE_ARN"),
             "ProcessingResources": {"ClusterConfig": machine},
-            "StoppingCondition": {"MaxRuntimeInSeconds": self.parse_count_field("max_run_s", LONGEST_RUN_S)},
+            "StoppingCondition": {"MaxRuntimeInSeconds": self.parse_count_field("max_run_s", MAX_RUN_S)},
             "Environment": dict(self.fields.environment or {}),
             "Tags": self.build_tags(project=self.fields.project),
         }

@@ -1,7 +1,7 @@
-"""Decide what a try of a task does next, from the jobs that the task has started so far.
+"""Decide what a try of an Airflow task does next, from the jobs that the task has started so far.
 
-An attempt is one job of the task; a try of the task may have several. Nothing about attempts is stored: they are the
-jobs that SageMaker has under the task's names.
+An attempt is one job of the task. One try of the task may start several attempts. Nothing about attempts is stored:
+they are the jobs in SageMaker whose names belong to the task.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Job = Mapping[str, Any]
 
 
 class Attempts(ABC):
-    """Start, find or collect the job of a task.
+    """Start the job of a task, wait for a job that still runs, or return the result of a completed job.
 
     Args:
         jobs: the task's jobs.
@@ -51,8 +51,8 @@ class Attempts(ABC):
             event: how the wait of this try ended; None at the beginning of the try.
 
         Raises:
-            AirflowFailException: the job cannot succeed, or must not cost more. A retry cannot help.
-            AirflowException: the job was stopped, or failed at SageMaker's side. A retry resumes it.
+            AirflowFailException: the job cannot succeed, or a budget does not allow it. A retry cannot help.
+            AirflowException: the job was stopped, or SageMaker failed. A retry resumes it.
         """
         attempts = self.jobs.list_attempts()
         if event:
@@ -63,7 +63,8 @@ class Attempts(ABC):
         if attempts and is_live(attempts[-1]):
             return self._attach(attempts)
         wait = self._prepare_next(attempts)
-        self.jobs.live_job_name = wait.job_name  # before the job exists: a kill during its start must stop it
+        # The name is set before the job exists: if the task is killed while the job starts, the job must be stopped.
+        self.jobs.live_job_name = wait.job_name
         return wait
 
     def _check_end(self, event: WaitEvent, attempts: Sequence[Job]) -> None:
@@ -104,14 +105,14 @@ class Attempts(ABC):
         return True
 
     def _charge_despite_failure(self, attempts: Sequence[Job]) -> None:
-        """Write the ended jobs to the ledger; if that fails, only log it, so that the job's own error is raised."""
+        """Write the costs of the ended jobs to the ledger. If that fails, log a warning: the job's error is raised."""
         try:
             self._charge(attempts)
         except AirflowException as error:
             self.log.warning("the jobs' costs are not in the ledger: %s", error)
 
     def _charge(self, attempts: Sequence[Job]) -> dict[str, Any]:
-        """Write the ended jobs to the ledger; return the `ChargeResult`."""
+        """Write the costs of the ended jobs to the ledger; return the `ChargeResult`."""
         return self.costs.charge([self._build_record(job) for job in attempts if not is_live(job)])
 
     @abstractmethod

@@ -19,7 +19,7 @@ from leeway.hooks.step.hook import Logger
 T = TypeVar("T")
 
 PERMANENT_CODES = ("ValidationException", "NoSuchBucket")
-"""Error codes of requests that would be refused again."""
+"""Error codes for which a retry of the same request cannot help."""
 THROTTLING_PREFIXES = (
     "Throttl",
     "TooManyRequests",
@@ -32,13 +32,13 @@ THROTTLING_PREFIXES = (
 EXPIRY_PREFIXES = ("ExpiredToken", "RequestExpired")
 """Prefixes of the error codes of expired credentials. They may expire during a long wait; a new client renews them."""
 RETRY_TIMEOUT_S = 120.0
-"""Longest time that a task retries a request to an endpoint that does not answer. Then the try fails."""
-LONGEST_DELAY_S = 30.0
-"""Longest time between two requests to an endpoint that does not answer."""
+"""Seconds for which a task retries a request to an endpoint that does not answer. Then the try of the task fails."""
+MAX_DELAY_S = 30.0
+"""Maximum seconds between two requests to an endpoint that does not answer."""
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether the same call may work later: it was throttled, the server failed, or there was no response."""
+    """Return whether a retry can help: the call was throttled, the server failed, or there was no response."""
     if isinstance(error, S3UploadFailedError):  # it wraps the ClientError of S3
         return error.__context__ is not None and is_transient(error.__context__)
     if isinstance(error, ClientError):
@@ -52,7 +52,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def is_permanent(error: BaseException) -> bool:
-    """Return whether the same request would be refused again."""
+    """Return whether a retry of the same request cannot help."""
     code = get_error_code(error) if isinstance(error, ClientError) else ""
     return isinstance(error, ParamValidationError) or code in PERMANENT_CODES
 
@@ -85,7 +85,7 @@ class Outage:
         if self._start is None:
             self._start = time.monotonic()
             self.log.warning("%s does not answer: %s Retrying until it does.", self.service, format_error_line(error))
-        self._delay_s = min(2 * self._delay_s, LONGEST_DELAY_S)
+        self._delay_s = min(2 * self._delay_s, MAX_DELAY_S)
         return self._delay_s
 
     def record_response(self) -> None:
@@ -96,12 +96,12 @@ class Outage:
 
 
 def call_with_retries(call: Callable[[], T], log: Logger, service: str = "SageMaker") -> T:
-    """Return the response of `call`; while its error is transient, retry it for at most `RETRY_TIMEOUT_S` seconds.
+    """Return the response of `call`. Retry transient errors for at most `RETRY_TIMEOUT_S` seconds.
 
     Args:
         call: an idempotent call.
         log: log of the task.
-        service: the endpoint that is called, for the log.
+        service: name of the called endpoint in the log.
 
     Raises:
         Exception: the last error of `call`.
@@ -124,11 +124,11 @@ def call_with_retries(call: Callable[[], T], log: Logger, service: str = "SageMa
 
 @contextmanager
 def raise_airflow_errors() -> Iterator[None]:
-    """Turn boto3's errors in the block into Airflow's errors, each of one line.
+    """Convert boto3's errors in the block to Airflow's errors of one line each.
 
     Raises:
         AirflowFailException: the request is wrong. A retry cannot help.
-        AirflowException: the endpoint does not answer, or refuses for now. A retry can help.
+        AirflowException: the endpoint does not answer, or refuses the request temporarily. A retry can help.
     """
     try:
         yield

@@ -14,14 +14,14 @@ from leeway.hooks.step.hook import StepHook
 
 
 @dataclass(frozen=True)
-class Payer:
-    """Who pays for a task's jobs, and how much at most.
+class CostAllocation:
+    """The task, model and project to which the costs of a task's jobs are allocated, and the limit of these costs.
 
     Args:
-        region: AWS region whose prices count.
-        project: project whose monthly budget counts; empty: the one in params.yaml.
-        model: name of the model; empty: none.
-        budget_usd: what all attempts of the task together may cost, US dollars; None: no limit.
+        region: AWS region whose prices apply.
+        project: project whose monthly budget applies; if empty, the project in params.yaml.
+        model: name of the model; empty if there is none.
+        budget_usd: highest cost of all attempts of the task together, US dollars; None: no limit.
         task: dag_id, run_id, task_id and map_index.
     """
 
@@ -37,11 +37,11 @@ class Costs:
 
     Args:
         step_hook: runs the steps.
-        payer: who pays.
+        allocation: task, model and project of the jobs.
     """
 
-    def __init__(self, step_hook: StepHook, payer: Payer) -> None:
-        self.step_hook, self.payer = step_hook, payer
+    def __init__(self, step_hook: StepHook, allocation: CostAllocation) -> None:
+        self.step_hook, self.allocation = step_hook, allocation
 
     def check_budget(self, machines: Sequence[Machine]) -> dict[str, Any]:
         """Return the `BudgetResult` for the most expensive of the machines that the task may use."""
@@ -49,22 +49,22 @@ class Costs:
         return self.step_hook.run(
             "budget",
             {
-                "region": self.payer.region,
+                "region": self.allocation.region,
                 "instance_types": sorted({machine.instance_type for machine in machines}),
                 "instance_count": first_machine.instance_count,
                 "max_run_s": first_machine.max_run_s,
-                "budget_usd": self.payer.budget_usd,
-                "project": self.payer.project,
-                "model": self.payer.model,
+                "budget_usd": self.allocation.budget_usd,
+                "project": self.allocation.project,
+                "model": self.allocation.model,
             },
         )
 
     def require_budget(self, machines: Sequence[Machine]) -> dict[str, float]:
-        """Refuse a job that the budgets do not allow; return the prices, US dollars an hour, by instance type.
+        """Check that the budgets allow a job; return the prices, US dollars an hour, by instance type.
 
         Raises:
-            AirflowFailException: the worst case of the job exceeds the budget of the run, or of the project's month. A
-                retry cannot help.
+            AirflowFailException: the highest possible cost of the job exceeds the budget of the run, or the rest of the
+                project's budget for this month. A retry cannot help.
         """
         budget = self.check_budget(machines)
         if not budget["allowed"]:
@@ -72,13 +72,13 @@ class Costs:
         return dict(budget["prices_usd_h"])
 
     def charge(self, jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Write ended jobs to the ledger; return the `ChargeResult`. Idempotent: one row for each job.
+        """Write the costs of ended jobs to the ledger; return the `ChargeResult`. Idempotent: one row for each job.
 
         Args:
             jobs: records of the jobs, oldest first; see `pipelines.costs.job_records`.
         """
-        payer = {"region": self.payer.region, "project": self.payer.project, "model": self.payer.model}
-        return self.step_hook.run("charge", {"jobs": list(jobs), **payer, **self.payer.task})
+        fields = {"region": self.allocation.region, "project": self.allocation.project, "model": self.allocation.model}
+        return self.step_hook.run("charge", {"jobs": list(jobs), **fields, **self.allocation.task})
 
 
 def compute_spent_usd(ended_jobs: Sequence[Mapping[str, Any]], prices_usd_h: Mapping[str, float]) -> float:
@@ -86,7 +86,7 @@ def compute_spent_usd(ended_jobs: Sequence[Mapping[str, Any]], prices_usd_h: Map
 
     Args:
         ended_jobs: SageMaker's descriptions of the jobs.
-        prices_usd_h: prices, US dollars an hour, by instance type. A type without a price counts as the most expensive.
+        prices_usd_h: prices, US dollars an hour, by instance type. A type without a price gets the highest price.
     """
     highest_price = max(prices_usd_h.values(), default=0.0)
     return sum(

@@ -11,7 +11,7 @@ from pipelines.costs.job_records import get_end_time, get_kind
 LIVE_STATES = ("InProgress", "Stopping")
 """States of a job that has not ended."""
 PAID_STATES = ("Downloading", "DownloadingTrainingImage", "Training", "Uploading", "Stopping")
-"""Secondary states in which a training job has machines and costs money; in the others it waits for machines."""
+"""Secondary states in which a training job has instances and costs money. In all others, it waits for instances."""
 
 
 def get_job_name(job: Mapping[str, Any]) -> str:
@@ -30,7 +30,7 @@ def get_job_arn(job: Mapping[str, Any]) -> str:
 
 
 def get_start_time(job: Mapping[str, Any]) -> dt.datetime | None:
-    """Return when the job got its machines; None if it never did."""
+    """Return when the job got its instances; None if it never did."""
     start: dt.datetime | None = job.get(f"{get_kind(job)}StartTime")
     return start
 
@@ -41,24 +41,24 @@ def is_live(job: Mapping[str, Any]) -> bool:
 
 
 def compute_max_duration_s(job: Mapping[str, Any], max_wait_s: int) -> int:
-    """Return the longest time, seconds, from the creation of a training job to its end.
+    """Return the maximum time in seconds from the creation of a training job to its end.
 
     Args:
         job: description of a training job, or the request for it.
-        max_wait_s: longest wait for machines of an on-demand job, seconds: SageMaker limits the wait of spot jobs only.
+        max_wait_s: seconds that an on-demand job may wait for instances: SageMaker limits the wait of spot jobs only.
     """
     condition = job["StoppingCondition"]
     return int(condition.get("MaxWaitTimeInSeconds") or max_wait_s + condition["MaxRuntimeInSeconds"])
 
 
 def compute_running_s(job: Mapping[str, Any], now: dt.datetime) -> float:
-    """Return the seconds until now in which a training job had machines; waits for capacity do not count."""
+    """Return for how many seconds a training job has had instances. The time of waiting for capacity does not count."""
     states = [state for state in job.get("SecondaryStatusTransitions", []) if state["Status"] in PAID_STATES]
     return float(sum(((state.get("EndTime") or now) - state["StartTime"]).total_seconds() for state in states))
 
 
 def compute_running_cost_usd(job: Mapping[str, Any], price_usd_h: float, now: dt.datetime) -> float:
-    """Return what a training job cost until now, US dollars, at the on-demand price: an upper bound for spot."""
+    """Return the cost of a training job until now at the on-demand price, US dollars. A spot job costs at most this."""
     return compute_running_s(job, now) / 3_600 * _get_instance_count(job) * price_usd_h
 
 
@@ -69,7 +69,7 @@ def compute_billed_cost_usd(job: Mapping[str, Any], price_usd_h: float) -> float
 
 
 def get_stop_time(job: Mapping[str, Any]) -> dt.datetime:
-    """Return when the stop of a training job was requested; its end if it has no state Stopping."""
+    """Return when the stop of a training job was requested, or when it ended if no stop was requested."""
     stop_times: list[dt.datetime] = [
         state["StartTime"] for state in job.get("SecondaryStatusTransitions", []) if state["Status"] == "Stopping"
     ]

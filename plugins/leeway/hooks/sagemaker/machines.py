@@ -10,7 +10,7 @@ from typing import Any, Literal
 from airflow.sdk.exceptions import AirflowFailException
 
 OnNoCapacity = Literal["fail", "next_instance_type", "on_demand"]
-"""What to do after a job that got no machine within max_wait_s."""
+"""What to do if a job got no instances within max_wait_s."""
 POLICIES: tuple[OnNoCapacity, ...] = ("fail", "next_instance_type", "on_demand")
 NO_CAPACITY_PREFIX = "CapacityError"
 """First word of the FailureReason if SageMaker has no on-demand machines."""
@@ -38,7 +38,7 @@ class Machine:
 
     @property
     def label(self) -> str:
-        """Type, and spot or on demand: for people, and for the record of a switch."""
+        """Instance type, and "spot" or "on demand"; for log lines and for the list of switches."""
         return f"{self.instance_type} {'spot' if self.spot else 'on demand'}"
 
     def build_request(self) -> dict[str, Any]:
@@ -59,9 +59,9 @@ def list_machines_to_try(machine: Machine, types: Sequence[str], on_no_capacity:
     """Return the machines to try in turn: each type; then, if the policy says so, the first type on demand.
 
     Args:
-        machine: number, size and times of all of them.
+        machine: gives the number of instances, the volume size and the time limits of all machines.
         types: instance types.
-        on_no_capacity: what to do after a job that got no machine.
+        on_no_capacity: what to do if a job got no instances.
     """
     machines = [replace(machine, instance_type=instance_type) for instance_type in types]
     if on_no_capacity == "on_demand" and machine.spot:
@@ -103,7 +103,7 @@ def choose_next_machine(machines: Sequence[Machine], last_attempt: Mapping[str, 
 
 
 def list_switches(attempts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """List each change of machine between two attempts: from, to, reason, and the job that had no capacity."""
+    """List each change of the machine between two attempts: from, to, reason, and the job that had no capacity."""
     return [
         {
             "from": get_machine_label(before),

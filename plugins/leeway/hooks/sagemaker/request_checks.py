@@ -12,9 +12,9 @@ from botocore.model import Shape
 from botocore.validate import ParamValidator
 
 INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9]+")
-LONGEST_RUN_S = 28 * 24 * 3_600
+MAX_RUN_S = 28 * 24 * 3_600
 """SageMaker's limit of MaxRuntimeInSeconds."""
-LARGEST_VOLUME_GB = 16_384
+MAX_VOLUME_GB = 16_384
 """SageMaker's limit of VolumeSizeInGB."""
 TASK_FIELDS = (
     *("TrainingJobName", "ProcessingJobName", "TransformJobName", "ModelName", "Tags"),
@@ -29,7 +29,7 @@ def parse_count(name: str, value: Any, maximum: int | None = None) -> int:
     Args:
         name: name of the value in the error.
         value: a number, or the text of a number.
-        maximum: largest number that is allowed; None: no limit.
+        maximum: largest allowed number; None: no limit.
 
     Raises:
         AirflowFailException: `value` is not a whole number from 1 to `maximum`. A retry cannot help.
@@ -71,7 +71,7 @@ def check_instance_types(
         instance_type: the only type, if `instance_types` is empty.
         instance_types: types to try in turn, or None.
         policies: values that `policy` may have.
-        policy: the task's on_no_capacity: what to do after a job that got no machine.
+        policy: the task's on_no_capacity: what to do if a job got no instances.
 
     Raises:
         AirflowFailException: a type or the policy is wrong. A retry cannot help.
@@ -142,7 +142,7 @@ def _list_folders(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def check_shape(request: Mapping[str, Any], shape: Shape) -> None:
-    """Check types, patterns and limits as botocore's description of the service has them; boto3 checks only types.
+    """Check a request by the types, patterns and limits of botocore's service description; boto3 checks only types.
 
     Args:
         request: the complete request.

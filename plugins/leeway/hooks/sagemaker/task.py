@@ -90,7 +90,7 @@ class JobTask(ABC):
 
     def kill(self) -> None:
         """Stop the step and the job that this process runs."""
-        self.step_hook.kill()
+        self.step_hook.stop()
         if self.jobs.live_job_name:
             self.log.warning("the task was killed: stopping %s job %s", self.jobs.kind, self.jobs.live_job_name)
             self.jobs.stop(self.jobs.live_job_name)
@@ -127,14 +127,14 @@ class JobTask(ABC):
             botocore_config=self.connection.botocore_config,
         )
 
-    def build_tags(self, **payer: str) -> list[dict[str, str]]:
-        """Return the tags that name the task and the payer. `costs sweep` uses them if the task charges nothing.
+    def build_tags(self, **cost_fields: str) -> list[dict[str, str]]:
+        """Return the tags of a job: task, project and model. `costs sweep` uses them if the task charges nothing.
 
         Args:
-            payer: project, and model if there is one.
+            cost_fields: project, and model if there is one.
         """
         fields = {"dag": "dag_id", "run": "run_id", "task": "task_id", "map-index": "map_index"}
-        tags = {name: str(self.identity[field]) for name, field in fields.items()} | payer
+        tags = {name: str(self.identity[field]) for name, field in fields.items()} | cost_fields
         return [
             {"Key": f"leeway:{name}", "Value": NOT_IN_TAGS.sub("-", value)[:256]}
             for name, value in tags.items()

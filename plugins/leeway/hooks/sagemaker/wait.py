@@ -19,7 +19,7 @@ from leeway.hooks.sagemaker.description import compute_running_cost_usd, get_sta
 from leeway.hooks.sagemaker.named_jobs import Kind
 
 MARGIN_S = 600
-"""Seconds that a job may take, after its longest run, to upload its output and to end."""
+"""Seconds that a job may take to upload its output and to end, after its maximum run time."""
 
 Cause = Literal["ended", "budget", "overrun", "deadline", "no_answer", "error", "refused"]
 """Why a wait ended; see `WaitEvent.cause`."""
@@ -35,7 +35,7 @@ class WaitEvent(TypedDict):
     job_name: str
     """Name of the job."""
     message: str
-    """The cause in words; empty if the job ended."""
+    """A sentence about the cause; empty if the job ended."""
     attached_at: str | None
     """As in `JobWait`."""
     was_stopping: NotRequired[bool]
@@ -44,20 +44,20 @@ class WaitEvent(TypedDict):
 
 @dataclass(frozen=True)
 class JobWait:
-    """Which job to start and to wait for, and when to stop it. All fields can be written as JSON.
+    """A job to start and to wait for, and the limits at which it is stopped. All fields can be written as JSON.
 
     Args:
         job_name: name of the job.
         check_interval_s: seconds between two requests for its state.
-        max_duration_s: longest time from the job's creation to the end of its run, seconds.
-        max_run_s: longest run, seconds, if SageMaker itself does not limit it; None if SageMaker does.
+        max_duration_s: maximum time from the job's creation to the end of its run, seconds.
+        max_run_s: maximum run time, seconds; None if SageMaker itself limits the run time.
         kind: kind of the job.
         request: the request that starts the job, without the job's name; None if the job exists already.
         attached_at: when this try found a job that it had not started, ISO 8601; None if it started the job.
         was_stopping: whether the job's stop had been requested before `attached_at`.
         price_usd_h: on-demand price of one instance, US dollars an hour; None if there is no budget.
-        budget_usd: what all attempts together may cost, US dollars; None: no limit.
-        spent_usd: what the earlier attempts cost, US dollars.
+        budget_usd: highest cost of all attempts together, US dollars; None: no limit.
+        spent_usd: cost of the earlier attempts, US dollars.
         aws_conn_id: Airflow connection.
         region_name: region, if the connection does not have one.
         verify: `verify` of boto3's clients: whether, or with which CA bundle, TLS certificates are checked.
@@ -82,12 +82,12 @@ class JobWait:
 
     @property
     def deadline_s(self) -> int:
-        """Age at which the wait stops the job, seconds; SageMaker should have stopped it before."""
+        """Age of the job, in seconds, at which the wait stops it. SageMaker should have stopped it earlier."""
         return self.max_duration_s + MARGIN_S
 
     @property
-    def give_up_s(self) -> int:
-        """Age at which the wait ends even if the job does not, seconds."""
+    def max_age_s(self) -> int:
+        """Age of the job, in seconds, at which the wait ends although the job still runs."""
         return self.max_duration_s + 2 * MARGIN_S
 
     def compute_age_s(self, job: Mapping[str, Any], now: dt.datetime) -> float:
@@ -109,7 +109,7 @@ class JobWait:
         return self.spent_usd + compute_running_cost_usd(job, self.price_usd_h or 0.0, now)
 
     def find_exceeded_limit(self, job: Mapping[str, Any], now: dt.datetime) -> tuple[Cause, str] | None:
-        """Return which limit the job exceeds at a moment, and a text about it; None if it exceeds none."""
+        """Return the cause and a message if the job exceeds a limit now; None otherwise."""
         if self.budget_usd is not None and (cost_usd := self.compute_cost_usd(job, now)) > self.budget_usd:
             return "budget", f"it cost {cost_usd:.4f} USD, and the run's budget_usd is {self.budget_usd:.4f}"
         if self.max_run_s and (start := get_start_time(job)) and (now - start).total_seconds() > self.max_run_s:

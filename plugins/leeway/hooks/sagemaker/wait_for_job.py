@@ -48,10 +48,10 @@ async def start_job(wait: JobWait, log: Logger) -> JobWait | WaitEvent:
 async def wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:
     """Wait until the job has ended, and log its states and lines meanwhile. Stop it if it exceeds a limit of the wait.
 
-    While the endpoint throttles, fails or restarts, requests are retried for at most `give_up_s` seconds.
+    While the endpoint throttles, fails or restarts, requests are retried for at most `max_age_s` seconds.
 
     Returns:
-        How the wait ended. The wait also ends when the job is older than `give_up_s`, and after an error that a retry
+        How the wait ended. The wait also ends when the job is older than `max_age_s`, and after an error that a retry
         cannot help.
     """
     return await _retry(wait, log, _JobMonitor(wait, log).run)
@@ -87,13 +87,13 @@ async def read_waiter(wait: JobWait) -> str:
 
 
 async def _retry(wait: JobWait, log: Logger, call: Callable[[Outage], Awaitable[T]]) -> T | WaitEvent:
-    """Return the result of `call`. Retry it for at most `give_up_s` seconds while SageMaker does not answer.
+    """Return the result of `call`. Retry it for at most `max_age_s` seconds while SageMaker does not answer.
 
     Returns:
         How the wait ended, if there was no answer in this time, or an error that a retry of `call` cannot help.
     """
     outage = Outage(log, "SageMaker")
-    give_up_at = asyncio.get_running_loop().time() + wait.give_up_s
+    give_up_at = asyncio.get_running_loop().time() + wait.max_age_s
     while True:
         try:
             return await call(outage)
@@ -174,12 +174,12 @@ class _JobMonitor:
         return self.wait.build_event(*(limit or ("ended", "")))
 
     async def _enforce_limits(self, sagemaker: Any, job: Mapping[str, Any]) -> WaitEvent | None:
-        """Stop a job that exceeds a limit. Return the event that ends the wait if the job is older than `give_up_s`."""
+        """Stop a job that exceeds a limit. Return the event that ends the wait if the job is older than `max_age_s`."""
         now = dt.datetime.now(dt.UTC)
         limit = self.wait.find_exceeded_limit(job, now)
         if limit and get_job_status(job) == "InProgress":
             self.log.warning("stopping %s job %s: %s", self.wait.kind, self.wait.job_name, limit[1])
             await _request_stop(sagemaker, self.wait)
         return (
-            self.wait.build_event(*limit) if limit and self.wait.compute_age_s(job, now) > self.wait.give_up_s else None
+            self.wait.build_event(*limit) if limit and self.wait.compute_age_s(job, now) > self.wait.max_age_s else None
         )

@@ -27,7 +27,7 @@ from pipelines.errors import SpecError
 from pipelines.settings import settings
 
 KILL_AFTER_S = 4
-"""Seconds between SIGTERM and SIGKILL of a step's process group: Airflow kills the task itself after 5."""
+"""Seconds between SIGTERM and SIGKILL of a step's process group. Airflow kills the task itself after 5 seconds."""
 INVALID_EXIT_CODE = 2
 """Exit code of a step whose request or data is wrong, so that a retry cannot help; see `pipelines.errors`."""
 
@@ -50,8 +50,9 @@ class StepHook:
     """Run each step in a process group of its own. If the task is killed or the step crashes, no process is left.
 
     Args:
-        log: log of the task, which gets the step's lines.
-        python: interpreter of the environment that has the ML libraries; empty: LEEWAY_PYTHON, else this one.
+        log: log of the task; each line that the step prints is logged.
+        python: interpreter of the environment that has the ML libraries; if empty, LEEWAY_PYTHON, or else the
+            interpreter that runs Airflow.
         env: more environment variables for the step.
     """
 
@@ -70,7 +71,7 @@ class StepHook:
         """
         with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
             spec_file, result_file = Path(folder) / "spec.json", Path(folder) / "result.json"
-            # A file, not a pipe: if the step ends before it reads its spec, a write to a pipe could block.
+            # The spec is a file: if the step ended before it reads its spec, a write to a pipe could block.
             spec_file.write_text(json.dumps(spec, default=str), encoding="utf-8")
             options = ["--spec", str(spec_file), "--out", str(result_file)]
             exit_code = self._run([self.python, "-u", "-m", "pipelines", step, *options])
@@ -83,15 +84,15 @@ class StepHook:
             raise _make_version_error(step, result)
         return result
 
-    def kill(self) -> None:
-        """End the step and all processes that it started. Idempotent."""
+    def stop(self) -> None:
+        """Stop the step and all processes that it started: SIGTERM, then SIGKILL. Idempotent."""
         child = self._child
         if child is None or child.returncode is not None:
             return
         self.log.info("stopping the step (process group %s)", child.pid)
         _signal_group(child, signal.SIGTERM)
         deadline = time.monotonic() + KILL_AFTER_S
-        # Not child.wait(): on_kill runs in a signal handler, and the interrupted code may hold the lock of wait().
+        # child.wait() could deadlock: on_kill runs in a signal handler, and the interrupted code may hold its lock.
         while child.returncode is None and time.monotonic() < deadline:
             time.sleep(0.05)
         if child.returncode is None:
@@ -105,15 +106,15 @@ class StepHook:
         environment = {**os.environ, **build_step_environment(), **variables, **own_variables}
         with self._start(command, environment) as child:
             self._child = child
-            threading.Thread(target=_end_group, args=(child,), daemon=True).start()
+            threading.Thread(target=_kill_remaining_processes, args=(child,), daemon=True).start()
             try:
                 for line in child.stdout or ():
                     self._last_line = line.rstrip()
                     self.log.info("%s", self._last_line)
-                _end_group(child)
+                _kill_remaining_processes(child)
             except BaseException:
                 # A timeout of the task may be raised here. Airflow would call on_kill only after this block.
-                self.kill()
+                self.stop()
                 raise
         return child.returncode
 
@@ -150,15 +151,15 @@ def _get_interpreter() -> str:
         raise AirflowFailException(str(error)) from None
 
 
-def _end_group(child: subprocess.Popen[str]) -> None:
-    """Wait for the end of the step, then kill the processes that it left: if they hold its stdout, the task hangs."""
+def _kill_remaining_processes(child: subprocess.Popen[str]) -> None:
+    """Wait for the end of the step, then kill the processes that it left: the task waits until its stdout is closed."""
     child.wait()
     _signal_group(child, signal.SIGKILL)
 
 
 def _signal_group(child: subprocess.Popen[str], signal_number: int) -> None:
-    # The kernel gives no new process the id of a group that still has members. So if the step has ended and a process
-    # has its id, the step's group is gone, and the signal would hit another program.
+    # The id of the group is the pid of the step. The kernel does not reuse it while the group has members. So if the
+    # step has ended and a process has this pid, the group has ended, too, and the signal would reach another program.
     if child.returncode is not None and psutil.pid_exists(child.pid):
         return
     with suppress(ProcessLookupError, PermissionError):
@@ -175,7 +176,7 @@ def _read_result(path: Path) -> dict[str, Any]:
 
 
 def _make_error(step: str, exit_code: int, result: Mapping[str, Any]) -> AirflowException:
-    """Return the error for a step that failed; its exit code decides whether a retry can help."""
+    """Return the error for a failed step. The exit code decides whether Airflow may retry the task."""
     try:
         report = Report.model_validate(result)
         text = f"{step}: {report.message} {report.hint}".strip()

@@ -87,7 +87,7 @@ class TrainingAttempts(Attempts):
     def _build_wait_for_existing(self, attempts: Sequence[Job], attached_at: str) -> JobWait:
         job = attempts[-1]
         machine = replace(self.template.machines[0], instance_type=job["ResourceConfig"]["InstanceType"])
-        prices = self.costs.check_budget([machine])["prices_usd_h"] if self.costs.payer.budget_usd else {}
+        prices = self.costs.check_budget([machine])["prices_usd_h"] if self.costs.allocation.budget_usd else {}
         return self._build_wait(job, attempts[:-1], prices, attached_at)
 
     def _prepare_next(self, attempts: Sequence[Job]) -> JobWait:
@@ -116,7 +116,7 @@ class TrainingAttempts(Attempts):
     def _build_wait(
         self, job: Job, earlier_attempts: Sequence[Job], prices: Mapping[str, float], attached_at: str | None
     ) -> JobWait:
-        budget_usd = self.costs.payer.budget_usd
+        budget_usd = self.costs.allocation.budget_usd
         return replace(
             self.wait_template,
             job_name=str(job["TrainingJobName"]),

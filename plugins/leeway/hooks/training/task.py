@@ -12,7 +12,7 @@ from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow.sdk.exceptions import AirflowFailException
 
 from leeway.hooks.sagemaker import request_checks
-from leeway.hooks.sagemaker.costs import Costs, Payer
+from leeway.hooks.sagemaker.costs import CostAllocation, Costs
 from leeway.hooks.sagemaker.machines import POLICIES, Machine, list_machines_to_try
 from leeway.hooks.sagemaker.named_jobs import compute_digest
 from leeway.hooks.sagemaker.task import JobTask
@@ -40,10 +40,10 @@ class TrainingTask(JobTask):
         request = self._build_request(bucket, inputs or self._upload_inputs(bucket, machines))
         template = RequestTemplate(request, self.fields.config or {}, machines)
         region = self.hook.conn_region_name or "us-east-1"
-        payer = Payer(region, self.fields.project, self.fields.model, budget_usd, self.identity)
+        allocation = CostAllocation(region, self.fields.project, self.fields.model, budget_usd, self.identity)
         logs = self.connection.create_hook(AwsLogsHook)
         return TrainingAttempts(
-            self.jobs, template, Costs(self.step_hook, payer), logs, self.build_wait_template(), self.log
+            self.jobs, template, Costs(self.step_hook, allocation), logs, self.build_wait_template(), self.log
         )
 
     def _list_machines(self) -> list[Machine]:
@@ -55,9 +55,9 @@ class TrainingTask(JobTask):
         machine = Machine(
             instance_type=types[0],
             instance_count=self.parse_count_field("instance_count"),
-            volume_size_gb=self.parse_count_field("volume_size_gb", request_checks.LARGEST_VOLUME_GB),
+            volume_size_gb=self.parse_count_field("volume_size_gb", request_checks.MAX_VOLUME_GB),
             spot=fields.spot,
-            max_run_s=self.parse_count_field("max_run_s", request_checks.LONGEST_RUN_S),
+            max_run_s=self.parse_count_field("max_run_s", request_checks.MAX_RUN_S),
             max_wait_s=self.parse_count_field("max_wait_s"),
         )
         return list_machines_to_try(machine, types, policy)

@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from leeway.hooks.sagemaker import request_checks
 from leeway.hooks.sagemaker.aws_errors import format_error_line
-from leeway.hooks.sagemaker.costs import Costs, Payer
+from leeway.hooks.sagemaker.costs import CostAllocation, Costs
 from leeway.hooks.sagemaker.named_jobs import compute_digest
 from leeway.hooks.sagemaker.task import JobTask, Work
 from leeway.hooks.sagemaker.uploads import S3Uploader
@@ -21,8 +21,8 @@ from leeway.hooks.transform import job_requests
 from leeway.hooks.transform.attempts import InProcessWork, TransformAttempts
 from leeway.hooks.transform.job_requests import TransformJobs
 
-LONGEST_RUN_S = 28 * 24 * 3_600
-"""Longest max_run_s of a transform job, seconds."""
+MAX_RUN_S = 28 * 24 * 3_600
+"""Largest allowed max_run_s of a transform job, seconds."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class TransformTask(JobTask):
     jobs: TransformJobs
 
     def get_job_scope(self) -> str:
-        """Return the ids of the partition and the model: a later run of the day, with labels, scores the same rows."""
+        """Return the ids of the partition and the model. All runs of a day score the same rows, so they share jobs."""
         return "/".join([self.fields.dataset, self.fields.model_name, self.fields.partition])
 
     def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> Work:
@@ -66,7 +66,7 @@ class TransformTask(JobTask):
             inputs = self._upload_inputs()
         if not inputs:
             return self._finish_in_process(self._run_score({}))  # the result says why no version scores
-        payer = Payer(
+        allocation = CostAllocation(
             self.hook.conn_region_name or "us-east-1", self.fields.project, self.fields.model_name, None, self.identity
         )
         return TransformAttempts(
@@ -74,10 +74,10 @@ class TransformTask(JobTask):
             self._build_model_request(inputs),
             self._run_score,
             jobs=self.jobs,
-            costs=Costs(self.step_hook, payer),
+            costs=Costs(self.step_hook, allocation),
             inputs=inputs,
             request=self._build_request(inputs),
-            max_run_s=self.parse_count_field("max_run_s", LONGEST_RUN_S),
+            max_run_s=self.parse_count_field("max_run_s", MAX_RUN_S),
             wait_template=self.build_wait_template(),
             log=self.log,
         )
@@ -160,8 +160,8 @@ class TransformTask(JobTask):
         return request_checks.merge_config(request, self.fields.config or {})
 
     def _check_request(self, inputs: Mapping[str, Any]) -> None:
-        """Check the request before anything is uploaded: `inputs` has placeholders for the addresses."""
+        """Check the request before anything is uploaded. `inputs` has placeholders instead of the URIs."""
         for field in ("max_run_s", "check_interval_s"):
-            self.parse_count_field(field, LONGEST_RUN_S)
+            self.parse_count_field(field, MAX_RUN_S)
         shape = self.hook.conn.meta.service_model.operation_model("CreateTransformJob").input_shape
         request_checks.check_shape({"TransformJobName": self.jobs.build_name(1), **self._build_request(inputs)}, shape)

@@ -56,12 +56,18 @@ def test_an_error_of_the_source_is_logged_as_it_is(
     raise_in_source: Callable[[Exception], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     raise_in_source(SpecError("WEATHER_TOKEN is not set."))
-    with lost_days.SourceDonor([load_dataset("weather")]) as donor, caplog.at_level(logging.WARNING, "leeway"):
-        assert donor.offer_files(FINDING, tmp_path) == []
+    with (
+        lost_days.IngestionRowSource([load_dataset("weather")]) as row_source,
+        caplog.at_level(logging.WARNING, "leeway"),
+    ):
+        assert row_source.write_files(FINDING, tmp_path) == []
     assert caplog.messages == [f"{FINDING.describe()}: not restored from the source: WEATHER_TOKEN is not set."]
 
 
 def test_a_full_disk_is_no_error_of_the_source(raise_in_source: Callable[[Exception], None], tmp_path: Path) -> None:
     raise_in_source(OSError(errno.ENOSPC, "No space left on device"))
-    with lost_days.SourceDonor([load_dataset("weather")]) as donor, pytest.raises(StorageError, match="no space left"):
-        donor.offer_files(FINDING, tmp_path)
+    with (
+        lost_days.IngestionRowSource([load_dataset("weather")]) as row_source,
+        pytest.raises(StorageError, match="no space left"),
+    ):
+        row_source.write_files(FINDING, tmp_path)

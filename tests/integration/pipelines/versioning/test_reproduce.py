@@ -188,7 +188,7 @@ def test_a_changed_row_of_the_lake_is_reported(
     assert result.code == 2, result.err[-3_000:]
     line = read_error(result)
     assert "features holdout/data.parquet was " in line
-    assert "(1 rows are gone, 1 are new)" in line
+    assert "(1 rows are missing, 1 are new)" in line
     assert "train/data.parquet" not in line
     assert "stored features" not in line
 
@@ -264,7 +264,7 @@ def test_uncommitted_code_is_reproduced_while_it_exists(project: Project) -> Non
     (project.folder / FEATURES_FILE).write_text(text)
     result = project.run_step("reproduce", "flights-dirty@1")
     assert result.code == 2
-    assert "-dirty, so no commit has it" in read_error(result)
+    assert "-dirty, so no commit contains it" in read_error(result)
 
 
 def test_an_invalid_request_gives_one_line(project: Project, model: str, free_port: Callable[[], int]) -> None:

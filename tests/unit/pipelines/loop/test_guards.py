@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from pipelines.loop import GUARDS, Event, History, HoldBack, Kind, Policy, Request, combine_hold_backs, fold, guards
-from pipelines.loop.transitions import build_answer, build_end, build_reset
+from pipelines.loop.transitions import build_decision, build_end, build_reset
 
 DAY = dt.date(2013, 6, 1)
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -283,7 +283,7 @@ def test_refuses_a_policy_with_unknown_or_invalid_fields() -> None:
 
 
 def answer(history: History, request: Request, policy: Policy = OFF) -> tuple[Event | None, History]:
-    event = build_answer(request, history, policy)
+    event = build_decision(request, history, policy)
     return event, history.add(event) if event else history
 
 
@@ -293,7 +293,7 @@ def test_a_run_is_answered_once() -> None:
     assert start and refusal and (start.kind, refusal.kind, refusal.guard) == ("started", "held_back", "in_flight")
     assert answer(later_history, build_request(0, run="a"), Policy())[0] is None
     assert answer(later_history, build_request(1, run="b"), Policy())[0] is None, "the guards are not run again"
-    assert later_history.find_last_answer("b") == refusal
+    assert later_history.find_last_decision("b") == refusal
 
 
 def test_a_cleared_run_starts_again_without_guards_and_is_one_training() -> None:

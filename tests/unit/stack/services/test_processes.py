@@ -132,5 +132,7 @@ def test_does_not_stop_a_spared_process(spawn, tmp_path):
 
 
 def test_never_finds_the_process_that_searches(tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "_is_marked", lambda process, home, service: process.pid == psutil.Process().pid)
+    monkeypatch.setattr(
+        processes, "_has_stack_environment", lambda process, home, service: process.pid == psutil.Process().pid
+    )
     assert psutil.Process().pid not in {process.pid for process in find_processes(tmp_path)}

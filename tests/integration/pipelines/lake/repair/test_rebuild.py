@@ -207,7 +207,7 @@ def test_the_only_versions_left_are_too_old(home: Path) -> None:
 
 
 def test_a_manifest_is_not_written_for_other_rows(home: Path) -> None:
-    """The file of rows is lost, too, and another one is in its folder."""
+    """The data file is lost, too, and another one is in its folder."""
     loaded = load("days")
     manifest, (file, *_) = find_file("days", "manifest"), loaded.scan().plan_files()
     manifest.unlink()

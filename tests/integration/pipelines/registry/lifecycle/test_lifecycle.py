@@ -209,7 +209,7 @@ def test_refuses_to_promote_after_the_champion_was_deleted_in_mlflow(
     client.delete_model_version(model, second)
     before = list_kinds(model)
     for call in (lambda: promote(model, third), lambda: run_cli("check", model)):
-        with pytest.raises(DataError, match=r"version 2 of .* champion by the events, but was deleted"):
+        with pytest.raises(DataError, match=r"version 2 of .* the recorded champion, but was deleted"):
             call()
     assert list_kinds(model) == before, "a refusal adds no event"
     rollback(model)

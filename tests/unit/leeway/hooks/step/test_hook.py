@@ -146,11 +146,11 @@ def test_killed_task_ends_its_whole_process_group(write_python, project, log, tm
     until(lambda: "ready" in log.lines)
     children = read_pids(tmp_path)
     assert [is_alive(pid) for pid in children] == [True, True]
-    hook.kill()
+    hook.stop()
     thread.join(30)
     assert errors
     until(lambda: not any(is_alive(pid) for pid in children))
-    hook.kill()  # a second call does nothing and raises nothing
+    hook.stop()  # a second call does nothing and raises nothing
 
 
 def test_step_is_killed_earlier_than_airflow_kills_the_task():
@@ -187,7 +187,7 @@ def test_process_that_reuses_the_pid_of_a_reaped_step_is_not_killed(commands):
     step, other = commands.start("true"), commands.start("sleep", "300")
     step.wait()
     pid, step.pid = step.pid, other.pid
-    module._end_group(step)
+    module._kill_remaining_processes(step)
     assert is_alive(other.pid)
     step.pid = pid
 

@@ -1,4 +1,4 @@
-"""What lost files of rows are restored from. Of what a donor offers, only files with the right digest are used."""
+"""Find copies of lost data files. A copy is used only if it has the digest of the lost file."""
 
 from __future__ import annotations
 
@@ -14,33 +14,36 @@ from pipelines.lake.check.table_files import TableFiles
 from pipelines.lake.named_file import read_digest_of_name
 
 Group = tuple[FileIO, tuple[str, ...]]
-"""What reads some files, and their locations, in the order of their rows."""
+"""A FileIO that reads some files, and their locations, in the order of their rows."""
 
 
-class Donor(Protocol):
-    """Something that may have the content of lost files."""
+class RowSource(Protocol):
+    """A source of the content of lost data files."""
 
     name: str
-    """What it is, for people."""
+    """Name for log lines and reports."""
 
-    def offer_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
-        """Return files that may be those of `finding.group`, in its order; none where the donor has nothing.
+    def write_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
+        """Write possible copies of the files of `finding.group`, and return them in the group's order.
 
         Args:
-            finding: what is lost.
-            folder: empty folder for the files; it is removed afterwards.
+            finding: the lost file.
+            folder: empty folder for the copies; the caller removes it afterwards.
+
+        Returns:
+            Files whose digests the caller must check; none if this source does not have the content.
         """
 
 
-class LakeDonor:
-    """The files of the lake itself: another snapshot or table may have the same content."""
+class LakeRowSource:
+    """Copy other files of the lake: another snapshot or table may have the same content."""
 
     name = "another file of the lake"
 
     def __init__(self, tables: Sequence[TableFiles], lost: set[str]) -> None:
         self._groups = _index_by_digest(tables, lost)
 
-    def offer_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
+    def write_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
         """Return copies of the files that were committed with the same digest."""
         for io, locations in self._groups.get(finding.digest, ()):
             try:

@@ -1,4 +1,4 @@
-"""The base of the donors that make the rows of a dataset's lost partitions again."""
+"""The base class of row sources that create the rows of a dataset's lost partitions again."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log
 
 
-class DatasetDonor(ABC):
-    """Something that can make the rows of lost partitions of datasets again.
+class DatasetRowSource(ABC):
+    """Create the rows of lost partitions of datasets again; subclasses say how.
 
     Args:
         datasets: table whose partitions may be restored, to its dataset.
@@ -27,8 +27,8 @@ class DatasetDonor(ABC):
     def __init__(self, datasets: Mapping[str, Dataset]) -> None:
         self._datasets = datasets
 
-    def offer_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
-        """Write the rows of the lost partition as the step that wrote them would; none where they cannot be made.
+    def write_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
+        """Write the rows of the lost partition as the original step wrote them; return no files if they cannot be made.
 
         Raises:
             StorageError: the disk is full or fails. A retry can help.
