@@ -32,8 +32,8 @@ $(UV):
 	@.leeway/uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@touch $@
 
-demo: $(STAMP) ## run the whole loop on real flights (KEEP=1 leaves it up)
-	@.venv/bin/python -m stack demo $(if $(KEEP),--keep)
+demo: $(STAMP) ## run the whole loop on real flights (KEEP=1 leaves it up; MODEL=flight_delay trains another model)
+	@.venv/bin/python -m stack demo $(if $(MODEL),--model "$(MODEL)") $(if $(KEEP),--keep)
 
 replay: $(STAMP) ## play 2013 day by day and report what retraining on drift was worth (takes hours; KEEP=1 leaves it up)
 	@.venv/bin/python -m stack replay $(if $(KEEP),--keep)

@@ -101,6 +101,7 @@ def demo(
     start: Annotated[datetime, _build_day_option("--from", "First day to ingest.", "2013-01-01")] = _FIRST_DAY,
     end: Annotated[datetime, _build_day_option("--to", "Last day to ingest.", "2013-03-31")] = _LAST_DAY,
     as_of: Annotated[list[datetime], _build_day_option("--as-of", _AS_OF_HELP, "2013-03-01, 2013-04-01")] = _DEMO_AS_OF,
+    model: Annotated[str, typer.Option("--model", metavar="NAME", help="Model of the example to train.")] = "flights",
     keep: Annotated[bool, typer.Option("--keep", help=_KEEP_HELP)] = False,
 ) -> None:
     """Run the whole loop on real flights: ingest, validate, train, evaluate, gate, promote.
@@ -109,9 +110,10 @@ def demo(
     """
     with _report_errors():
         moments = [moment.date() for moment in as_of]
-        request = Request.validate(start.date(), end.date(), moments, keep)
         layout = Layout.from_environment()
         layout.require_example()
+        layout.require_model(model)
+        request = Request.validate(start.date(), end.date(), moments, keep, model)
         Demo(layout, request).run()
 
 

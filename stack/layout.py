@@ -99,6 +99,16 @@ class Layout:
                 "checkout of Leeway."
             )
 
+    def require_model(self, name: str) -> None:
+        """Check that a project with models has this one.
+
+        Raises:
+            RequestError: it has not. A retry cannot help.
+        """
+        names = sorted(path.parent.name for path in self.project.glob("models/*/params.yaml"))
+        if names and name not in names:
+            raise RequestError(f"there is no model {name!r}. The models are {', '.join(names)}.")
+
     def create_folders(self) -> None:
         """Create the folders; make the home the owner's alone, also where it exists already. Idempotent.
 

@@ -14,7 +14,7 @@ from stack import display
 from stack.airflow.client import AirflowClient
 from stack.errors import RequestError, StackError, UnavailableError
 from stack.jobs.demo import Demo
-from stack.jobs.job import INGEST_DAG, PROMOTE_PARAMS, TRAIN_DAG, WEATHER_DAG, Session
+from stack.jobs.job import INGEST_DAG, PROMOTE_PARAMS, WEATHER_DAG, Session
 from stack.jobs.request import Request
 from stack.jobs.results_table import build_results_table
 from stack.jobs.training_runs import read_training_runs
@@ -43,11 +43,11 @@ def run(session: Session) -> None:
         StackError: a run failed, or a service does not answer. Its `exit_code` is 75 where a retry can help.
     """
     demo = Demo(Layout.from_environment(), Request(FIRST_DAY, AS_OF - timedelta(1), [AS_OF]))
-    session.unpause_dags(WEATHER_DAG, INGEST_DAG, TRAIN_DAG)
+    session.unpause_dags(WEATHER_DAG, INGEST_DAG, demo.request.train_dag)
     demo.ingest(session)
     demo.train(session, [AS_OF], PROMOTE_PARAMS)
     console = display.open_console()
-    console.print(build_results_table(read_training_runs(session.stack.mlflow_url, [AS_OF])))
+    console.print(build_results_table(read_training_runs(session.stack.mlflow_url, demo.request.model, [AS_OF])))
     console.print(", ".join(f"{name} {seconds:.0f} s" for name, seconds in demo.phases_s.items()))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stack import display
 from stack.jobs.cost_forecast import forecast_cost
-from stack.jobs.job import PROMOTE_PARAMS, TRAIN_DAG, Job, Session
+from stack.jobs.job import PROMOTE_PARAMS, Job, Session
 from stack.jobs.results_table import build_results_table
 from stack.jobs.training_runs import read_training_runs
 
@@ -17,8 +17,9 @@ class Demo(Job):
     def perform(self, session: Session) -> None:
         """Ingest, train, and print the results."""
         self.ingest(session)
-        display.open_console().print(forecast_cost(self.layout, session.stack, TRAIN_DAG, len(self.request.as_of)))
+        train_dag, runs = self.request.train_dag, len(self.request.as_of)
+        display.open_console().print(forecast_cost(self.layout, session.stack, train_dag, runs))
         self.train(session, self.request.as_of, PROMOTE_PARAMS)
         with self.measure_phase("report"):
-            training_runs = read_training_runs(session.stack.mlflow_url, self.request.as_of)
+            training_runs = read_training_runs(session.stack.mlflow_url, self.request.model, self.request.as_of)
         display.open_console().print(build_results_table(training_runs))

@@ -26,7 +26,7 @@ from stack.services.readiness import load_live_stack
 from stack.services.record import Stack
 from stack.services.start_stop import ignore_interrupts, start_stack, stop_stack
 
-WEATHER_DAG, INGEST_DAG, TRAIN_DAG = "weather_ingest", "flights_ingest", "flights_train"
+WEATHER_DAG, INGEST_DAG = "weather_ingest", "flights_ingest"
 MAX_WEATHER_RUNS = 4
 """Largest number of months that are ingested at once."""
 MAX_INGEST_RUNS = 6
@@ -109,7 +109,7 @@ class Job(ABC):
         with self.measure_phase("train"), display.show_progress("training runs") as show:
             for index, moment in enumerate(moments):
                 show(index, len(moments), f"as of {moment}")
-                session.build_backfill(TRAIN_DAG, [moment], 1, conf).complete(lambda *_: None)
+                session.build_backfill(self.request.train_dag, [moment], 1, conf).complete(lambda *_: None)
             show(len(moments), len(moments), "")
 
     @contextmanager
@@ -136,7 +136,7 @@ class Job(ABC):
             client = AirflowClient(stack.airflow_url, USER, read_password(self.layout), check)
             session = Session(stack, client, check)
             with self.measure_phase("parse"):
-                session.unpause_dags(WEATHER_DAG, INGEST_DAG, TRAIN_DAG)
+                session.unpause_dags(WEATHER_DAG, INGEST_DAG, self.request.train_dag)
             self.perform(session)
         except UnavailableError:
             # The usual cause is a service that has ended. Its error is more precise.

@@ -37,7 +37,7 @@ class Replay(Job):
             display.open_console().print(self._write_report(session, first_day, end))
 
     def _require_champion(self, session: Session, first_day: date) -> None:
-        (run,) = read_training_runs(session.stack.mlflow_url, [first_day])
+        (run,) = read_training_runs(session.stack.mlflow_url, self.request.model, [first_day])
         if run.verdict != "passed":
             verdict = run.verdict or "no verdict"
             problem = f"The model as of {first_day} did not pass its gate ({verdict}): no model can score."

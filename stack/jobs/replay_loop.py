@@ -10,9 +10,9 @@ from datetime import date, datetime, timedelta
 from stack import display
 from stack.airflow.failures import explain_failure
 from stack.airflow.runs import Json, RunCache, get_run_key
-from stack.jobs.job import TRAIN_DAG, Session
+from stack.jobs.job import Session
 
-SCORE_DAG, MONITOR_DAG = "flights_score", "flights_monitor"
+SCORE_DAG, MONITOR_DAG, TRAIN_DAG = "flights_score", "flights_monitor", "flights_train"
 BATCH_DAYS = 6
 """Number of days that one backfill monitors, before the loop decides on each of them in order."""
 SCORED_AHEAD_DAYS = 2 * BATCH_DAYS

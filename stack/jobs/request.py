@@ -21,15 +21,17 @@ class Request:
         end: last day to ingest.
         as_of: moments of the trainings, each the first of a month.
         keep: whether the stack stays up afterwards.
+        model: name of the model to train.
     """
 
     start: date
     end: date
     as_of: list[date]
     keep: bool = False
+    model: str = "flights"
 
     @classmethod
-    def validate(cls, start: date, end: date, as_of: list[date], keep: bool) -> Self:
+    def validate(cls, start: date, end: date, as_of: list[date], keep: bool, model: str = "flights") -> Self:
         """Return the request, with the moments sorted and without duplicates.
 
         Raises:
@@ -38,8 +40,13 @@ class Request:
         if start > end:
             raise RequestError(f"--from {start} is after --to {end}.")
         if wrong_moments := [day for day in as_of if day.day != 1]:
-            raise RequestError(f"--as-of {wrong_moments[0]} is not the first of a month, when flights_train runs.")
-        return cls(start, end, sorted(set(as_of)), keep)
+            raise RequestError(f"--as-of {wrong_moments[0]} is not the first of a month, when {model}_train runs.")
+        return cls(start, end, sorted(set(as_of)), keep, model)
+
+    @property
+    def train_dag(self) -> str:
+        """The DAG that trains the model."""
+        return f"{self.model}_train"
 
     @property
     def days(self) -> list[date]:

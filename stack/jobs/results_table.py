@@ -9,14 +9,20 @@ from rich.table import Table
 from pipelines.escaping import escape
 from stack.jobs.training_runs import TrainingRun
 
-_COLUMNS = ("as of", "train | holdout", "rows", "data", "job", "AUC", "PR-AUC", "Brier", "verdict", "version")
+_METRICS = (
+    {"auc": "AUC", "pr_auc": "PR-AUC", "brier": "Brier"},
+    {"macro_auc": "AUC", "accuracy": "accuracy", "log_loss": "log loss"},
+    {"rmse": "RMSE", "mae": "MAE", "r2": "R2"},
+)
+"""The metrics of models of each task, with their names in the table."""
 _EMPTY = "-"
 
 
 def build_results_table(training_runs: Sequence[TrainingRun]) -> Table:
     """Return a table with one row for each training run: its data, its metrics, and the verdict of its gate."""
     table = Table(title="Training runs", title_justify="left")
-    for name in _COLUMNS:
+    metrics = _choose_metrics(training_runs)
+    for name in ("as of", "train | holdout", "rows", "data", "job", *metrics.values(), "verdict", "version"):
         table.add_column(name, overflow="fold")
     for run in training_runs:
         table.add_row(
@@ -25,11 +31,17 @@ def build_results_table(training_runs: Sequence[TrainingRun]) -> Table:
             _format_counts(run.rows_train, run.rows_holdout),
             escape(run.data_version[:12]) or _EMPTY,
             escape(run.training_job) or _EMPTY,
-            *(_format_metric(run, name) for name in ("holdout_auc", "holdout_pr_auc", "holdout_brier")),
+            *(_format_metric(run, name) for name in metrics),
             escape(run.verdict) or "no model",
             escape(" ".join([run.version, *run.aliases]).strip()) or _EMPTY,
         )
     return table
+
+
+def _choose_metrics(training_runs: Sequence[TrainingRun]) -> dict[str, str]:
+    """Return the metrics of the models' task, each with its name in the table."""
+    names = {name for run in training_runs for name in run.metrics}
+    return next((metrics for metrics in _METRICS if metrics.keys() <= names), _METRICS[0])
 
 
 def _format_counts(*counts: str) -> str:

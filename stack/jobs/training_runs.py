@@ -1,4 +1,4 @@
-"""Read the training runs of the flights model from MLflow's REST API."""
+"""Read the training runs of a model from MLflow's REST API."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from pydantic import BaseModel
 
 from stack.errors import UnavailableError
 
-MODEL = "flights"
-"""The name of the registered model."""
-METRICS = ("holdout_auc", "holdout_pr_auc", "holdout_brier", "holdout_log_loss")
+METRIC_PREFIX = "holdout_"
+"""Beginning of the names, in MLflow, of the metrics of the holdout."""
 _TIMEOUT_S = 30.0
 
 
@@ -31,21 +30,21 @@ class TrainingRun(BaseModel):
     metrics: dict[str, float] = {}
 
 
-def read_training_runs(url: str, as_of: list[date]) -> list[TrainingRun]:
+def read_training_runs(url: str, model_name: str, as_of: list[date]) -> list[TrainingRun]:
     """Return, for each moment, the newest model version that was trained as of it, in the order of the moments.
 
     Raises:
         UnavailableError: MLflow does not answer, or refuses. A retry can help.
     """
-    model = _get(url, "registered-models/get", name=MODEL).get("registered_model", {})
+    model = _get(url, "registered-models/get", name=model_name).get("registered_model", {})
     aliases = {(alias["alias"], str(alias["version"])) for alias in model.get("aliases", [])}
-    newest = {tags.get("leeway.as_of", ""): (version, tags) for version, tags in _read_versions(url)}
+    newest = {tags.get("leeway.as_of", ""): (version, tags) for version, tags in _read_versions(url, model_name)}
     return [_build_training_run(url, day, *newest.get(day.isoformat(), ({}, {})), aliases) for day in as_of]
 
 
-def _read_versions(url: str) -> list[tuple[dict[str, Any], dict[str, str]]]:
+def _read_versions(url: str, model_name: str) -> list[tuple[dict[str, Any], dict[str, str]]]:
     """Return all versions of the model with their tags, the newest last."""
-    query = {"filter": f"name='{MODEL}'", "max_results": "1000"}
+    query = {"filter": f"name='{model_name}'", "max_results": "1000"}
     versions = _get(url, "model-versions/search", **query).get("model_versions", [])
     versions.sort(key=lambda version: int(version["version"]))
     return [(version, {tag["key"]: tag["value"] for tag in version.get("tags", [])}) for version in versions]
@@ -72,7 +71,8 @@ def _read_metrics(url: str, run_id: str) -> dict[str, float]:
         return {}
     data = _get(url, "runs/get", run_id=run_id).get("run", {}).get("data", {})
     values = {metric["key"]: float(metric["value"]) for metric in data.get("metrics", [])}
-    return {name: values[name] for name in METRICS if name in values}
+    names = [name for name in values if name.startswith(METRIC_PREFIX)]
+    return {name.removeprefix(METRIC_PREFIX): values[name] for name in names}
 
 
 def _get(url: str, call: str, **query: str) -> dict[str, Any]:

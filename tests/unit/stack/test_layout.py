@@ -33,7 +33,7 @@ def test_an_installed_leeway_has_no_example(layout: Layout, monkeypatch):
     monkeypatch.setattr(layout_module, "IS_CHECKOUT", False)
     with pytest.raises(RequestError, match="only Leeway's example has a demo"):
         layout.require_example()
-    (layout.project / "dags/flights_train.py").touch()
+    (layout.project / "dags/flights.py").touch()
     layout.require_example()
 
 
@@ -61,3 +61,13 @@ def test_home_is_the_owners_alone_also_where_it_exists(layout):
     layout.home.chmod(0o755)
     layout.create_folders()
     assert layout.home.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_project_with_models_refuses_another_one(layout: Layout):
+    layout.require_model("any")
+    for name in ("late", "delay"):
+        (layout.project / "models" / name).mkdir(parents=True)
+        (layout.project / "models" / name / "params.yaml").touch()
+    layout.require_model("late")
+    with pytest.raises(RequestError, match=r"there is no model 'any'\. The models are delay, late"):
+        layout.require_model("any")

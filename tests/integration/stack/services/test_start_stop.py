@@ -182,7 +182,7 @@ def test_reads_training_runs_from_mlflow(project):
         assert result.ok, result.text
         return result.json()
 
-    assert [row.version for row in read_training_runs(url, [date(2013, 3, 1)])] == [""]
+    assert [row.version for row in read_training_runs(url, "flights", [date(2013, 3, 1)])] == [""]
     experiment = post("experiments/create", name="flights")["experiment_id"]
     post("registered-models/create", name="flights")
     for auc, verdict in ((0.61, "failed"), (0.69, "passed")):
@@ -197,9 +197,9 @@ def test_reads_training_runs_from_mlflow(project):
         pairs = [{"key": key, "value": value} for key, value in tags.items()]
         post("model-versions/create", name="flights", source=f"runs:/{run}/model", run_id=run, tags=pairs)
     post("registered-models/alias", name="flights", alias="champion", version="2")
-    training_run, missing_run = read_training_runs(url, [date(2013, 3, 1), date(2013, 4, 1)])
+    training_run, missing_run = read_training_runs(url, "flights", [date(2013, 3, 1), date(2013, 4, 1)])
     assert (training_run.version, training_run.verdict, training_run.aliases) == ("2", "passed", ["champion"])
-    assert (training_run.rows_train, training_run.metrics) == ("39000", {"holdout_auc": 0.69})
+    assert (training_run.rows_train, training_run.metrics) == ("39000", {"auc": 0.69})
     assert missing_run.version == ""
 
 

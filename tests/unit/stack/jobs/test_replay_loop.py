@@ -11,8 +11,7 @@ from stack.airflow import backfill
 from stack.airflow.backfill import Backfill
 from stack.errors import TaskFailedError
 from stack.jobs import replay_loop
-from stack.jobs.job import TRAIN_DAG
-from stack.jobs.replay_loop import BATCH_DAYS, MONITOR_DAG, SCORE_DAG, ReplayLoop
+from stack.jobs.replay_loop import BATCH_DAYS, MONITOR_DAG, SCORE_DAG, TRAIN_DAG, ReplayLoop
 
 STACK_START = datetime(2026, 1, 1, tzinfo=UTC)
 FIRST = date(2013, 3, 1)
