@@ -9,14 +9,16 @@ STATE = {"spark_deferred": "deferred", "spark_waiting": "running"}
 
 def test_run_succeeds_and_a_training_reads_its_channels(start_run, until):
     run = start_run("spark_deferred", "preprocess", mode="")
-    until(lambda: run.get_state() == "success", 120)
+    until(lambda: run.get_state() in ("success", "failed"), 300)
+    assert run.get_state() == "success", run.read_logs()[-3_000:]
     result = run.get_result()
     assert result["attempts"] == 1
     assert result["processing_job"] == f"{run.job_base_name}-1"
     # The end of the log appears after the end of the task.
     until(lambda: "building window --engine spark" in run.read_logs(), 60)
     train = run.select_task("train")
-    until(lambda: train.get_state() == "success", 120)
+    until(lambda: train.get_state() in ("success", "failed"), 300)
+    assert train.get_state() == "success", train.read_logs()[-3_000:]
     inputs = train.get_job(1)["InputDataConfig"]
     uris = {channel["ChannelName"]: channel["DataSource"]["S3DataSource"]["S3Uri"] for channel in inputs}
     assert result["channels"].items() <= uris.items()
