@@ -1,4 +1,4 @@
-"""The exit codes of commands that ended while no server was there to see it."""
+"""Read the exit codes of commands that ended while no server ran."""
 
 import json
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def read_command_exit(trees: Sequence[HostTree]) -> CommandExit | None:
 
 
 def _read_exit_file(path: Path) -> CommandExit | None:
-    """Return what a launcher or an executor has recorded; None if there is nothing, or it is no such record."""
+    """Return the exit that a launcher or an executor recorded; None if the file does not exist or is not a record."""
     try:
         with open_regular_file(path) as file:
             content = json.loads(file.read(MAX_BYTES))

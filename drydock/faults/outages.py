@@ -1,4 +1,4 @@
-"""Simulated outages: for a while, a service of this server answers with an error, as an AWS service may."""
+"""Simulate outages: for a while, a service of this server answers with an error, as an AWS service may."""
 
 import threading
 import time

@@ -38,7 +38,7 @@ class PlannedTraining(Spec):
     project: str = ""
     """Project that pays; where it is not set, the one in section `budget` of params.yaml."""
     model: str = ""
-    """Model to train; empty: none is named. Its file models/NAME.yaml may set another project and another budget."""
+    """Model to train; empty: none is named. Its models/NAME/params.yaml may set another project and another budget."""
     month: Month = ""
     """Month whose budget is used (YYYY-MM); the current month in UTC where it is not set."""
     month_usd: Money | None = None

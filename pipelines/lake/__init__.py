@@ -1,6 +1,6 @@
 """The lake: Apache Iceberg tables, written one partition (a day) at a time.
 
-Every write of a partition is one commit: readers see either its old rows or its new rows. Where a writer dies, the old
+Every write of a partition is one commit: readers see either its old rows or its new rows. If a writer dies, the old
 rows stay. The catalog is SQLite under LEEWAY_HOME, unless pyiceberg's own configuration
 (`PYICEBERG_CATALOG__LEEWAY__URI` and the like, or ~/.pyiceberg.yaml) names another catalog: Glue, REST or PostgreSQL.
 """

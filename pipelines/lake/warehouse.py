@@ -28,12 +28,12 @@ def get_tables_folder(catalog: Catalog) -> str:
 
 
 def lacks_database_tables(catalog: Catalog) -> bool:
-    """Return whether it is an SQL catalog whose database has no tables yet, or has lost them."""
+    """Return whether the catalog is an SQL catalog whose database has no tables yet, or has lost them."""
     return hasattr(catalog, "engine") and not inspect(catalog.engine).has_table("iceberg_tables")
 
 
 def load_io(catalog: Catalog, location: str) -> FileIO:
-    """Return what reads the catalog's files at a location."""
+    """Return the FileIO that reads the catalog's files at a location."""
     return load_file_io(properties=catalog.properties, location=location)
 
 
@@ -65,6 +65,6 @@ def list_stored_tables(io: FileIO, folder: str, name: str = "") -> dict[str, lis
 
 
 def get_version(location: str) -> int:
-    """Return the number of a metadata file, which grows by one with each commit; -1 where its name has none."""
+    """Return the number of a metadata file, which grows by one with each commit; -1 if its name has no number."""
     number = location.rpartition("/")[2].partition("-")[0]
     return int(number) if number.isdecimal() else -1

@@ -1,4 +1,4 @@
-"""Locks between processes of one machine, which the kernel releases when their holder dies."""
+"""Hold locks between processes of one machine. The kernel releases a lock when its holder ends."""
 
 from __future__ import annotations
 

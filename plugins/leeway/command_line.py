@@ -77,7 +77,7 @@ def _format_help() -> str:
 
 
 def _list_pipelines_commands() -> list[str]:
-    """Return a line for each command of `python -m pipelines`; one that says what is missing where it cannot run."""
+    """Return a line for each command of `python -m pipelines`, or one line that says what is missing to run them."""
     try:
         require_package("pipelines")
         get_command = import_module("typer.main").get_command

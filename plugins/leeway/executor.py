@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class RestartableLocalExecutor(LocalExecutor):
-    """Run tasks as LocalExecutor does. The end of a scheduler costs no task a try.
+    """Run tasks as LocalExecutor does, but without a lost try when the scheduler ends.
 
     The processes of a task end with their scheduler. Airflow 3.3.2 then starts the task again under the next try
-    number, and a task whose retries are used up fails, though neither of its tries did.
+    number. A task without retries left would therefore fail, although no try of the task has failed.
     """
 
     def try_adopt_task_instances(self, tis: Sequence[TaskInstance]) -> Sequence[TaskInstance]:
-        """Allow each task of a scheduler that has ended one more try. Returns all of them: none runs any more."""
+        """Give each task of a scheduler that has ended one more try. Return all tasks, since none of them runs."""
         for ti in tis:
             ti.max_tries += 1
         return super().try_adopt_task_instances(tis)

@@ -43,7 +43,7 @@ def _is_component_healthy(stack: Stack, component: str, service: str) -> bool:
 
 
 def _read_airflow_health(stack: Stack) -> dict[str, Any]:
-    """Return Airflow's health report by component; an empty dict where there is none."""
+    """Return Airflow's health report by component; an empty dict if there is none."""
     response = _get(f"{stack.airflow_url}{_AIRFLOW_PATHS[0]}")
     try:
         report = response.json() if response is not None else {}

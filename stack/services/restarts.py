@@ -1,17 +1,17 @@
-"""Decide how long a service that ended waits for its next start, and when the stack gives it up."""
+"""Decide how long a service that ended waits for its next start, and when the stack stops restarting it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.5, 15.0
-"""Seconds before the first restart. Each further restart doubles them, up to the second number."""
+"""Seconds before the first restart, and the maximum. The pause doubles with each further restart."""
 MAX_FAILED_STARTS = 5
-"""How often in a row a service may end by itself before it has answered. Such a service cannot work."""
+"""How often in a row a service may end by itself before it has answered. After that, it is not restarted."""
 MAX_RESTARTS = 20
-"""How often a service is restarted, unless it works for `CALM_S` between two ends."""
-CALM_S = 300.0
-"""A service that has worked for so many seconds starts again as if it had never ended."""
+"""How often a service is restarted, unless it works for `STABLE_S` between two ends."""
+STABLE_S = 300.0
+"""Seconds that a service has to work until its earlier restarts are forgotten."""
 
 
 @dataclass
@@ -25,16 +25,16 @@ class RestartCounter:
         """Count an end of the service.
 
         Args:
-            exit_code: the exit code; the negative number of a signal where one ended the service.
+            exit_code: the exit code, or -N if signal N ended the service.
             has_answered: whether the service had answered since its last start.
             lived_s: seconds since its last start.
 
         Returns:
             the seconds to wait before the next start; None if the service must not start again.
         """
-        if has_answered and lived_s >= CALM_S:
+        if has_answered and lived_s >= STABLE_S:
             self.restarts = 0
-        # Who sends SIGKILL to a service that is starting says nothing about what the service can do.
+        # If a signal ended a service that was starting, the service itself may work: this is not a failed start.
         is_failed_start = exit_code >= 0 and not has_answered
         self.failed_starts = self.failed_starts + 1 if is_failed_start else 0
         if self.failed_starts >= MAX_FAILED_STARTS or self.restarts >= MAX_RESTARTS:

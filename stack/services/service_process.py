@@ -1,4 +1,4 @@
-"""The process of one service: start it, notice its end and its first answer, and plan its next start."""
+"""Run the process of one service: start it, notice its end and its first answer, and plan its next start."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ServiceProcess:
         log: the file that gets the output of all starts.
         environment: the variables that all services have.
         folder: the working folder.
-        is_answering: the health check of the service; it returns True where there is none.
+        is_answering: the health check of the service; a service without one always counts as answering.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ServiceProcess:
             self._checked_at = time.monotonic()
 
     def take_exit_code(self) -> int | None:
-        """Return the exit code where the process has ended since the last call, else None."""
+        """Return the exit code if the process has ended since the last call, else None."""
         code = self._child.poll() if self._child is not None else None
         if code is not None:
             self._child = None
@@ -85,7 +85,7 @@ class ServiceProcess:
     def plan_restart(self, exit_code: int) -> float | None:
         """Return the seconds until the next start; None if the service must not start again.
 
-        A command that runs once starts again only where a signal ended it: another start would fail as this one did.
+        A command that runs once starts again only if a signal ended it: otherwise another start would fail, too.
         """
         lived_s = time.monotonic() - self._started_at
         has_failed = self.service.runs_once and exit_code > 0

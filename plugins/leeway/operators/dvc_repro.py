@@ -14,23 +14,23 @@ WORKSPACE = "{{ dag.dag_id }}.{{ run_id }}"
 
 
 class DvcReproOperator(StepOperator):
-    """Bring stages of dvc.yaml up to date in a workspace of the run's own, with the shared cache. Idempotent.
+    """Bring stages of dvc.yaml up to date in the run's own workspace, with the shared cache. Idempotent.
 
-    Concurrent runs do not wait for each other's lock. The same window is computed once: the second run takes the result
+    Concurrent runs do not wait for each other's lock. The same window is computed once: a second run takes the result
     from the run cache. If LEEWAY_DVC_REMOTE is set, data are pulled from there and pushed there.
 
     Args:
         targets: stages to bring up to date, with the stages that they depend on (templated).
         refresh: stages to run first in any case, because DVC does not see their inputs (templated).
         overrides: values that replace those of params.yaml: section to key to value (templated).
-        model_name: model whose parameters count: models/NAME.yaml over params.yaml (templated); by default params.yaml
-            alone.
+        model_name: model whose models/NAME/params.yaml overrides params.yaml (templated); by default only params.yaml
+            is read.
         window: window of the training, as GuardOperator returns it (templated); replaces values of section `snapshot`
             of params.yaml.
         workspace: name of the workspace (templated); by default DAG.RUN.
-        commit: commit of the code that runs (templated); by default the run's version of its DAG bundle, if that is a
-            commit: a run that is cleared or backfilled later has the code of its version again. A DAG bundle without
-            versions: LEEWAY_GIT_COMMIT, or the project's HEAD.
+        commit: commit of the code that runs (templated). By default it is the run's version of its DAG bundle, if that
+            is a commit, so a run that is cleared later has the same code again. If the DAG bundle has no versions, it
+            is LEEWAY_GIT_COMMIT, or the project's HEAD.
         push: whether to push the data to LEEWAY_DVC_REMOTE, if it is set (templated).
         wait: whether to wait while another task of the run uses the workspace (templated); otherwise the task fails,
             and a retry can help.
@@ -41,7 +41,7 @@ class DvcReproOperator(StepOperator):
     """
 
     step = "repro"
-    # Not `params`: that is the DAG's params in every operator.
+    # The field of the spec is `params`. In an operator, `params` are the DAG's params, so here it is `overrides`.
     fields = ("targets", "refresh", "overrides", "model_name", "window", "workspace", "commit", "push", "wait")
 
     def __init__(
@@ -82,8 +82,8 @@ class DvcReproOperator(StepOperator):
         }
 
     def execute(self, context: Context) -> Any:
-        """Run the step with the code of the run's DAG bundle, where that has versions; return its Result."""
-        # A version of None: the bundle has no versions, or the DAG does not pin them.
+        """Run the step with the code of the run's DAG bundle version, if there is one; return its Result."""
+        # The version is None if the bundle has no versions, or if the DAG does not pin them.
         bundle = getattr(context["ti"], "bundle_instance", None)
         self.bundle_version = str(getattr(bundle, "version", None) or "")
         return super().execute(context)

@@ -20,7 +20,7 @@ from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger, StepHook
 
 NOT_IN_TAGS = re.compile(r"[^\w\s.:/=+\-@]")
-"""Characters that the value of a tag may not have."""
+"""Characters that SageMaker does not allow in the value of a tag."""
 
 
 class Work(Protocol):

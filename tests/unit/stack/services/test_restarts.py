@@ -2,7 +2,7 @@
 
 import signal
 
-from stack.services.restarts import CALM_S, MAX_FAILED_STARTS, MAX_PAUSE_S, MAX_RESTARTS, RestartCounter
+from stack.services.restarts import MAX_FAILED_STARTS, MAX_PAUSE_S, MAX_RESTARTS, STABLE_S, RestartCounter
 
 KILLED = -signal.SIGKILL
 
@@ -17,12 +17,12 @@ def test_first_pause_comes_again_after_a_calm_time():
     counter = RestartCounter()
     for _ in range(5):
         counter.record_end(KILLED, True, 1.0)
-    assert counter.record_end(KILLED, True, CALM_S) == 0.5
+    assert counter.record_end(KILLED, True, STABLE_S) == 0.5
 
 
 def test_service_that_hangs_and_never_answers_has_no_calm_time():
     counter = RestartCounter()
-    pauses = [counter.record_end(1, False, CALM_S) for _ in range(MAX_FAILED_STARTS)]
+    pauses = [counter.record_end(1, False, STABLE_S) for _ in range(MAX_FAILED_STARTS)]
     assert pauses == [0.5, 1.0, 2.0, 4.0, None]
 
 
