@@ -126,8 +126,18 @@ def write_project(project: Path, training_script: str) -> None:
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text(text)
     (project / "python").chmod(0o755)
+    link_code(project)
     run_git(project, "init", "-q")
     commit_word(project, "one")
+
+
+def link_code(project: Path) -> None:
+    """Link Leeway's code into the project, which is then a checkout, except the files that the project has already."""
+    for folder in (Path("pipelines"), Path("pipelines/container")):
+        for path in (ROOT / folder).iterdir():
+            link = project / folder / path.name
+            if path.name != "__pycache__" and not link.exists():
+                link.symlink_to(path)
 
 
 def format_bundle_config(project: Path) -> str:

@@ -18,6 +18,7 @@ from leeway.operators.spark_preprocess import SparkPreprocessOperator
 from pipelines.costs.ledger import Ledger
 from pipelines.costs.sweep import sweep
 from tests.tools import forking
+from tests.tools.airflow_project import link_code
 from tests.tools.outages import ONE_ATTEMPT, post_to_drydock
 
 ROOT = Path(__file__).parents[3]
@@ -31,6 +32,7 @@ def project(tmp_path, monkeypatch):
     (project / "pipelines" / "container").mkdir(parents=True)
     (project / "data").mkdir()
     shutil.copy(STAND_INS / "processing.py", project / "pipelines" / "container")
+    link_code(project)
     (project / "data" / "snapshot.json").write_text(tmp_path.name)
     (tmp_path / "python").write_text(f"#!{sys.executable}\n" + (STAND_INS / "pack.py").read_text())
     (tmp_path / "python").chmod(0o755)
