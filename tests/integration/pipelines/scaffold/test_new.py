@@ -182,7 +182,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[[Path], str]]:
 
 
 def test_an_http_api(
-    serve: Callable[[Path], str], home: Path, project: Path, tmp_path: Path, orders: pd.DataFrame
+    serve: Callable[[Path], str], commands: Any, project: Path, tmp_path: Path, orders: pd.DataFrame
 ) -> None:
     folder = tmp_path / "api"
     folder.mkdir()
@@ -194,6 +194,10 @@ def test_an_http_api(
     first, last = (pd.Timestamp(orders["sold_at"].iloc[n]).date() for n in (0, -1))
     request = Request("orders", url, rows="items", first=first, last=last, **LABEL)
     assert create(request, project, refuse_to_ask).plan.sample.table.num_rows == len(orders)
+    environment = {"LEEWAY_PROJECT": str(project), "LEEWAY_HOME": str(tmp_path / "home")}
+    check = commands.run_step("check", "orders", "--json", env=environment, cwd=project)
+    assert check.code == 0, check.err
+    assert [answer["outcome"] for answer in json.loads(check.out)] == ["not yet", "not yet", "yes", *["not yet"] * 3]
 
 
 def swap_day_and_month(orders: pd.DataFrame) -> pd.DataFrame:
