@@ -100,6 +100,17 @@ def test_dates_in_two_formats(make: Callable[..., Creation], orders: pd.DataFram
     assert source_code.build_source(plan).read(day).read_all().num_rows == 60
 
 
+@pytest.mark.parametrize("name", ["Date", "date"])
+def test_a_column_with_the_name_of_the_partition(
+    name: str, make: Callable[..., Creation], project: Path, orders: pd.DataFrame
+) -> None:
+    plan = make(orders.rename(columns={"sold_at": name})).plan
+    assert (plan.time, list(plan.key), plan.has_clock) == (name, ["order_no"], False)
+    rows = source_code.build_source(plan).read(plan.days[0].as_py()).read_all()
+    assert [column for column in rows.column_names if column.lower() == "date"] == ["date"]
+    assert "hour" not in (project / "datasets/orders/features.py").read_text()
+
+
 def test_a_label_with_missing_values(make: Callable[..., Creation], orders: pd.DataFrame) -> None:
     missing = int(orders["returned"].isna().sum())
     creation = make(orders)
