@@ -56,7 +56,14 @@ class Subject:
 
     @cached_property
     def rows(self) -> pa.Table:
-        """Rows of the last days of the source."""
+        """Rows of the last days of the source.
+
+        Raises:
+            NotYet: the source is an API, which does not say which days it has, and no day is published.
+        """
+        is_api = self.dataset.open_source().describe().kind == "API"
+        if is_api and not Lake.open().count_rows_by_day(self.dataset.published):
+            raise NotYet(f"no day is published: run `dvc repro snapshot@{self.name}`")
         return read_last_days(self.dataset)
 
 

@@ -53,8 +53,8 @@ class Plan:
 
     @property
     def has_clock(self) -> bool:
-        """Whether the time column has a time of day."""
-        return bool(self.time) and _has_clock(self.columns[self.time])
+        """Whether the time column has a time of day. A column `date` loses it: it becomes the day."""
+        return self.time.lower() not in ("", PARTITION) and _has_clock(self.columns[self.time])
 
 
 def make_plan(request: Request, sample: Sample, ask: Ask) -> Plan:
@@ -71,8 +71,9 @@ def make_plan(request: Request, sample: Sample, ask: Ask) -> Plan:
         columns[time] = next(iter(infer_columns(sample.table.select([time]), formats, time)))
     days = _find_days(columns[time or PARTITION])
     label = labels.choose_label(request, columns, {time, PARTITION, *request.key}, ask)
-    rest = [name for name in columns if name not in (time, PARTITION, label.name)]
-    key = request.key or _find_key(sample.table, columns, [*filter(None, [time]), *rest], days, ask)
+    rest = [name for name in columns if name not in (time, label.name) and name.lower() != PARTITION]
+    times = [] if time.lower() in ("", PARTITION) else [time]
+    key = request.key or _find_key(sample.table, columns, [*times, *rest], days, ask)
     solo = {name: _compute_solo(columns[name], label) for name in rest if columns[name].is_feature}
     later = dict.fromkeys(request.later, "as the option --later says")
     for name, value in solo.items():

@@ -29,6 +29,7 @@ def build_rows(plan: Plan) -> pa.Table:
             arrays[name] = to_utc(plan.columns[name].values, Zone(plan.request.timezone, "earliest"))
         else:
             arrays[name] = plan.columns[name].values.cast(kind)
+    arrays = {name: values for name, values in arrays.items() if name.lower() != PARTITION}
     return pa.table({**arrays, PARTITION: plan.days}).sort_by(PARTITION)
 
 

@@ -39,7 +39,7 @@ def add_partition_columns(
         if isinstance(partition, Hour):
             columns[HOUR_COLUMN] = pa.repeat(pa.scalar(partition.hour, pa.int32()), batch.num_rows)
     for column, values in columns.items():
-        if column == name:
+        if column == name.lower():  # DuckDB ignores the case: with Date and date, rows could not be queried
             batch = batch.set_column(batch.schema.names.index(name), column, _keep_day(batch[name], values, position))
         elif column in batch.schema.names:
             raise DataError(

@@ -100,6 +100,17 @@ def test_dates_in_two_formats(make: Callable[..., Creation], orders: pd.DataFram
     assert source_code.build_source(plan).read(day).read_all().num_rows == 60
 
 
+@pytest.mark.parametrize("name", ["Date", "date"])
+def test_a_column_with_the_name_of_the_partition(
+    name: str, make: Callable[..., Creation], project: Path, orders: pd.DataFrame
+) -> None:
+    plan = make(orders.rename(columns={"sold_at": name})).plan
+    assert (plan.time, list(plan.key), plan.has_clock) == (name, ["order_no"], False)
+    rows = source_code.build_source(plan).read(plan.days[0].as_py()).read_all()
+    assert [column for column in rows.column_names if column.lower() == "date"] == ["date"]
+    assert "hour" not in (project / "datasets/orders/features.py").read_text()
+
+
 def test_a_label_with_missing_values(make: Callable[..., Creation], orders: pd.DataFrame) -> None:
     missing = int(orders["returned"].isna().sum())
     creation = make(orders)
@@ -182,7 +193,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[[Path], str]]:
 
 
 def test_an_http_api(
-    serve: Callable[[Path], str], home: Path, project: Path, tmp_path: Path, orders: pd.DataFrame
+    serve: Callable[[Path], str], commands: Any, project: Path, tmp_path: Path, orders: pd.DataFrame
 ) -> None:
     folder = tmp_path / "api"
     folder.mkdir()
@@ -194,6 +205,10 @@ def test_an_http_api(
     first, last = (pd.Timestamp(orders["sold_at"].iloc[n]).date() for n in (0, -1))
     request = Request("orders", url, rows="items", first=first, last=last, **LABEL)
     assert create(request, project, refuse_to_ask).plan.sample.table.num_rows == len(orders)
+    environment = {"LEEWAY_PROJECT": str(project), "LEEWAY_HOME": str(tmp_path / "home")}
+    check = commands.run_step("check", "orders", "--json", env=environment, cwd=project)
+    assert check.code == 0, check.err
+    assert [answer["outcome"] for answer in json.loads(check.out)] == ["not yet", "not yet", "yes", *["not yet"] * 3]
 
 
 def swap_day_and_month(orders: pd.DataFrame) -> pd.DataFrame:
