@@ -34,12 +34,14 @@ def find_uv() -> str:
 
 
 def run_uv(*arguments: str, cwd: Path | None = None) -> str:
-    """Run uv and return what it writes to stdout; a test whose uv fails shows both outputs."""
+    """Run uv and return what it writes to stdout; a test whose uv fails shows both outputs.
+
+    In a working directory inside the checkout, uv would apply the overrides of pyproject.toml, which no wheel has.
+    """
     command = [find_uv(), *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
-    process = subprocess.run(
-        command, cwd=cwd, env={**environment, "UV_PYTHON_DOWNLOADS": "never"}, capture_output=True, text=True
-    )
+    environment |= {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_CONFIG": "1"}
+    process = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
     assert process.returncode == 0, f"{' '.join(arguments)}\n{process.stdout[-2_000:]}\n{process.stderr[-4_000:]}"
     return process.stdout
 
