@@ -44,7 +44,10 @@ GATES, DRIFT = "docs/explanation/gates.md", "docs/explanation/drift.md"
 ADR_10, INGESTION = "docs/explanation/adr/0010-features-by-parts-of-days.md", "docs/how-to/ingestion.md"
 ADR_17 = "docs/explanation/adr/0017-a-day-that-may-be-cut-is-refused.md"
 CUT_DAYS = "days cut at 90% of their rows refused"
+PARTITIONS = "docs/how-to/partitions.md"
 FIGURES = [
+    Figure(PARTITIONS, "took {83} CPU seconds", "partitions", ("facts", "365 days of 24 rows, now: CPU seconds")),
+    Figure(PARTITIONS, "and {128} before", "partitions", ("facts", "365 days of 24 rows, before: CPU seconds")),
     Figure("README.md", "took {7} minutes on two cores", "demo", ("seconds", "make demo, empty home", "median"), 60),
     Figure("README.md", "A second run took {23} seconds", "demo", ("seconds", "make demo, second run", "median")),
     Figure(GATES, "take {5.4} s for AUC", "gates", ("seconds", "1,000,000 rows, auc, Leeway, 5,000 draws", "median")),
