@@ -22,6 +22,7 @@ from airflow.utils.session import create_session
 
 for line in sys.stdin:
     folder, dag_id, logical_date, conf, variables = json.loads(line)
+    environment = dict(os.environ)
     os.environ.update(variables)
     bag = DagBag(folder)
     assert bag.import_errors == {}, bag.import_errors
@@ -33,8 +34,8 @@ for line in sys.stdin:
         rows = session.query(XComModel).filter_by(**keys).all()
         xcoms = {row.task_id: XComModel.deserialize_value(row) for row in rows if row.key == "return_value"}
         texts = [str(XComModel.deserialize_value(row)) for row in rows]
-    for name in variables:
-        del os.environ[name]
+    os.environ.clear()
+    os.environ.update(environment)
     sys.stdout.flush()
     response = {"state": run.state, "states": states, "xcoms": xcoms, "xcom_texts": texts}
     print(json.dumps(response), file=responses, flush=True)

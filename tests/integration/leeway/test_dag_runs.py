@@ -282,6 +282,8 @@ with DAG("guarded", params={"as_of": "", "code": 0}):
 def run_guarded(airflow):
     """Return the function that runs the DAG as of a day and gives the run and the states of its three tasks."""
     (airflow.extra_dags / "guarded.py").write_text(GUARDED)
+    models = airflow.project / "models"
+    shutil.copytree(models / "flights", models / "guarded", dirs_exist_ok=True)
     extra_airflow = replace(airflow, dags=airflow.extra_dags)
 
     def run_as_of(as_of: str, code: int = 0) -> tuple[SimpleNamespace, list[str]]:
