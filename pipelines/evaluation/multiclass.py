@@ -1,4 +1,4 @@
-"""Compute how good a multiclass model is on a holdout, and draw it: metrics, tables, the figure of an evaluation."""
+"""Measure a multiclass model on a holdout: compute its metrics and tables, and draw the figure of the evaluation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def compute_multiclass_metrics(
     Args:
         label: number of each row's class, shape (rows,).
         score: probability of each class, shape (rows, classes).
-        class_shares: share of each class in the training rows: what a model without features predicts.
+        class_shares: share of each class in the training rows, which a model without features predicts for every row.
         classes: names of the classes.
 
     Returns:

@@ -40,18 +40,21 @@ def fit_classes(path: Path, label: str) -> Classes:
     rows = pq.read_table(path, columns=[SCORES, label])
     names = sorted(set(rows[SCORES].combine_chunks().keys.to_pylist()))
     scores, labels = _read_scores(rows, names), rows[label].cast(pa.string())
-    curves = [_fit_curve(name, scores[:, at], np.asarray(pc.equal(labels, name))) for at, name in enumerate(names)]
+    curves = [
+        _fit_curve(name, class_scores, np.asarray(pc.equal(labels, name)))
+        for name, class_scores in zip(names, scores.T, strict=True)
+    ]
     return Classes(label=label, curves=tuple(curves))
 
 
 def count_classes(
     reference: Reference, paths: Iterable[Path], slots: Sequence[Slot], day_column: str = ""
 ) -> Iterator[tuple[Day, Slot, Column]]:
-    """Count the rows of each class, and add up their calibrated probabilities; by day, where `day_column` is given.
+    """Count the rows of each class, and add up their calibrated probabilities; by day, if `day_column` is given.
 
     Args:
         reference: reference with the curves of the classes.
-        paths: Parquet files with the column `scores`, and the label where it is known.
+        paths: Parquet files with the column `scores`, and the label if it is known.
         slots: slots of the columns to build, one for each class.
         day_column: column with the date; empty: all rows together.
     """
@@ -68,7 +71,7 @@ def count_classes(
 
 
 def calibrate(classes: Classes, scores: Array) -> Array:
-    """Return the calibrated probability of each class; shape (rows, classes). Each row adds up to 1."""
+    """Return the calibrated probability of each class; shape (rows, classes). Each row of them adds up to 1."""
     curves = classes.curves
     chances = np.column_stack(
         [np.interp(scores[:, at], curve.scores, curve.chances) for at, curve in enumerate(curves)]
@@ -78,7 +81,7 @@ def calibrate(classes: Classes, scores: Array) -> Array:
 
 
 def _measure_rows(classes: Classes, rows: pa.Table) -> Array:
-    """Return for each row 1, and for each class its part of the counts and of the sums; shape (rows, numbers)."""
+    """Return what each row adds to the number of rows and to each class's counts and sums; shape (rows, numbers)."""
     scores = _read_scores(rows, [curve.name for curve in classes.curves])
     is_scored = np.asarray(np.isfinite(scores).all(axis=1))
     scores = np.where(is_scored[:, np.newaxis], scores, 0.0)
@@ -97,7 +100,7 @@ def _measure_rows(classes: Classes, rows: pa.Table) -> Array:
 
 
 def _find_rows(rows: pa.Table, column: str, value: str) -> Array:
-    """Return whether the column has the value in each row; false where there is no such column."""
+    """Return whether the column has the value in each row; false if there is no such column."""
     if column not in rows.column_names:
         return np.zeros(len(rows), dtype=bool)
     return np.asarray(pc.equal(rows[column].cast(pa.string()), value).fill_null(False))
@@ -113,7 +116,7 @@ def _fit_curve(name: str, scores: Array, is_class: Array) -> ClassCurve:
 
 
 def _read_scores(rows: pa.Table, names: Sequence[str]) -> Array:
-    """Return the probability of each class, NaN where it is missing; shape (rows, classes)."""
+    """Return the probability of each class, NaN if it is missing; shape (rows, classes)."""
     maps = rows[SCORES].combine_chunks()
     columns = [pc.map_lookup(maps, pa.scalar(name, maps.type.key_type), "first") for name in names]
     return np.column_stack([np.asarray(column.fill_null(np.nan), dtype=np.float64) for column in columns])
