@@ -65,9 +65,8 @@ def compare_windows(
         record: the reference, with the profiles of its own days.
         days: day to its profile over the reference, up to the last day to decide on.
         length: number of days of a window.
-        weights: feature to its importance, 0 to 1; a feature that is missing here has 0. If all are 0, for example
-            because the model has no importances, all features have the same weight: otherwise none could cause an
-            alarm.
+        weights: feature to its importance, 0 to 1; a feature that is missing here has 0. If all are 0, all features
+            get the same weight, because otherwise none could cause an alarm.
         policy: policy with the level of the intervals, and the least number of rows.
         label_delay_days: days until the label of a day is known.
         refused_days: days that are not scored because validation refused them. A window without them is complete.

@@ -1,7 +1,7 @@
 """Gates: what a candidate must prove before it may be promoted.
 
 A verdict is `passed`, `failed`, or `undecided`: too little data to decide, which is never a pass. Importing the package
-is light; the module `judge` loads the statistics.
+loads no large library; the module `judge` loads the statistics.
 """
 
 from __future__ import annotations
