@@ -18,7 +18,7 @@ from pipelines.dataset import Dataset
 from pipelines.registry.candidate import Candidate
 
 PACKAGES = ("mlflow", "xgboost-cpu", "pandas", "numpy", "pyarrow")
-"""Packages that a served model needs. They are pinned to the installed versions, with which the model was trained."""
+"""Packages that a served model needs. The installed versions are required, because the model was trained with them."""
 
 
 def log_package(candidate: Candidate) -> str:

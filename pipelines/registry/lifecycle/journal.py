@@ -1,4 +1,4 @@
-"""The table `lifecycle_events`, which holds what happened to the versions of all models."""
+"""Read and write the table `lifecycle_events`, which holds the events of the versions of all models."""
 
 from __future__ import annotations
 
