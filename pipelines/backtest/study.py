@@ -1,4 +1,4 @@
-"""Compare three strategies of retraining, with the models that a backfill of the training DAG registered.
+"""Compare three retraining strategies, with the models that a backfill of the training DAG registered.
 
 Each model is scored on the months after it. No result depends on the future: a month is scored only by models that were
 trained as of its first day or before, and a decision in a month uses only labels that were known when the month began.
@@ -132,7 +132,7 @@ def run_backtest(
     Args:
         name: name of the registered model.
         dataset: dataset of the model.
-        first: day on which the first month begins, or a day before it; None: the as_of of the first model.
+        first: the first month begins on this day or later; None: the as_of of the first model.
         last: last day; None: the last published day.
         label_delay_days: days until a label is known, as in the step `snapshot`.
         drop: the strategy "on drift" trains again if the primary metric is worse than on the holdout by more than

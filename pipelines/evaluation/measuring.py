@@ -1,4 +1,4 @@
-"""Measure a model of any task on the holdout: metrics, tables of curves, and the function that draws them."""
+"""Measure a model of any task on the holdout: return its metrics, its tables, and the function that draws them."""
 
 from __future__ import annotations
 

@@ -65,11 +65,11 @@ def compute_calibration(label: Array, score: Array) -> Table:
     Returns:
         The columns predicted, observed and rows.
     """
-    filled_bins = split_into_bins(score)
+    bins = split_into_bins(score)
     return {
-        "predicted": [float(score[members].mean()) for members in filled_bins],
-        "observed": [float(label[members].mean()) for members in filled_bins],
-        "rows": [len(members) for members in filled_bins],
+        "predicted": [float(score[rows].mean()) for rows in bins],
+        "observed": [float(label[rows].mean()) for rows in bins],
+        "rows": [len(rows) for rows in bins],
     }
 
 

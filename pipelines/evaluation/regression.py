@@ -116,7 +116,7 @@ def draw_regression(path: Path, tables: Mapping[str, Table], metrics: Mapping[st
 
 
 def draw_reliability(axis: Axes, bins: Table, name: str, color: str) -> None:
-    """Draw the mean label by the mean score of each bin, and the line where they are equal."""
+    """Draw the reliability: mean label by mean score of each bin, and the line of equal values."""
     values = [*bins["predicted"], *bins["observed"]]
     axis.plot([min(values), max(values)], [min(values), max(values)], color=REFERENCE_COLOR, linestyle="--")
     axis.plot(bins["predicted"], bins["observed"], color=color, marker="o", markersize=4, label=name)

@@ -21,7 +21,7 @@ from pipelines.features.prefetch import prefetch
 GROUP_ROWS = 128 * 1024
 """Rows of a row group. The number is fixed: equal rows give equal bytes, whatever the size of the engine's batches."""
 PREFETCHED_BATCHES = 4
-"""Batches that the engine computes ahead, while the writer uses another core."""
+"""Number of batches that the engine computes in advance, while the writer uses another core."""
 HIDDEN_LABEL = "leeway.label"
 """Name of the label's column while the features are built, so that no feature can use the label by its own name."""
 
@@ -29,7 +29,7 @@ HIDDEN_LABEL = "leeway.label"
 def build_labelled_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
     """Return the features of the rows with a label, sorted by key.
 
-    Rows whose label never became known are removed last, because features of other rows may be computed from them.
+    Rows whose label never became known are removed only at the end, because features of other rows may depend on them.
     """
     features = build_features(dataset, rows)
     return features.filter(features[dataset.label].notnull()).order_by(*dataset.key)
@@ -154,7 +154,7 @@ def _regroup(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[p
 
 
 def _check_keys(keys: pa.Table) -> None:
-    """Refuse a null key, and two successive rows with the same key: their order could differ between engines."""
+    """Refuse a null key, and two consecutive rows with the same key, because engines could order them differently."""
     null_columns = [name for name in keys.column_names if keys[name].null_count]
     if null_columns:
         raise DataError(

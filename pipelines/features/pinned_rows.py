@@ -30,7 +30,7 @@ class PinnedRows:
     pin: PinnedWindow
     paths: Sequence[str]
     schema: pa.Schema
-    """Columns of the rows. A column that a file lacks is null; a file may have a column in a narrower type."""
+    """Columns of the rows. A column that a file lacks is null. A file may have a narrower type for a column."""
 
 
 @contextmanager

@@ -116,7 +116,7 @@ def store_scores(
 ) -> tuple[Commit, Path]:
     """Replace the predictions of the version for the day by the scores in the file. Idempotent.
 
-    The file moves to LEEWAY_HOME/scored/DATASET/MODEL/VERSION, where the step `profile` reads it.
+    The file is moved to LEEWAY_HOME/scored/DATASET/MODEL/VERSION. The step `profile` reads it there.
 
     Returns:
         The commit, and the new path of the file.

@@ -1,4 +1,4 @@
-"""Make one check of a verdict: from an exact value, a number of rows, or an estimate with its interval."""
+"""Make one check of a verdict from an exact value, a number of rows, or an estimate with its interval."""
 
 from __future__ import annotations
 
@@ -121,7 +121,8 @@ def _compute_units_needed(estimate: Estimate, effect: float, policy: Policy) -> 
         return None
     if groups is None:
         return compute_rows_needed(estimate.se, estimate.rows, effect, policy.alpha, policy.power)
-    # More groups than there are: an interval is sometimes wider than its standard error says.
+    # An undecided check needs more groups than there are. The computed number may be smaller, because an interval is
+    # sometimes wider than its standard error says.
     return max(groups + 1, compute_groups_needed(estimate.se, groups, effect, policy.alpha, policy.power))
 
 

@@ -90,11 +90,8 @@ def _estimate_parts(
                 champion_quantiles={},
             )
             estimate = estimate_metric(part, metric, policy)
-        except (
-            DataError,
-            ValueError,
-            ArithmeticError,
-        ):  # for example, all labels are equal; the metric's function is the user's
+        except (DataError, ValueError, ArithmeticError):
+            # The user's function may raise an error, for example because all labels are equal.
             continue
         if np.isfinite(estimate.value):
             yield name, estimate

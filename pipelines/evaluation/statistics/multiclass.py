@@ -1,4 +1,4 @@
-"""Make the metrics of a multiclass model as functions of the rows' weights, like those of `weighted`.
+"""Make the metrics of a multiclass model as functions of weights of the rows, like those of `weighted`.
 
 Each maker takes the number of each row's class, shape (rows,), and the probabilities of the classes, shape (rows,
 classes). It returns a function of weights of shape (draws, rows). With weights of 1, the metric equals that of

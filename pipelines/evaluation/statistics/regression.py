@@ -1,7 +1,7 @@
-"""Make the metrics of a regression as functions of the rows' weights, like those of `weighted`.
+"""Make the metrics of a regression as functions of weights of the rows, like those of `weighted`.
 
 Each maker takes labels and scores, both numbers, and returns a function of weights of shape (draws, rows). With weights
-of 1, the metric equals scikit-learn's of the same meaning.
+of 1, the metric equals the same metric of scikit-learn.
 """
 
 from __future__ import annotations

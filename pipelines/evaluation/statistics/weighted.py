@@ -183,7 +183,7 @@ def list_metrics(task: Task, classes: Sequence[str] = (), quantiles: Sequence[st
 
 
 def _list_quantile_metrics(names: Sequence[str]) -> dict[str, Metric]:
-    sets = {PINBALL: tuple(names), **{f"{PINBALL}/{name}": (name,) for name in names}} if names else {}
+    loss_quantiles = {PINBALL: tuple(names), **{f"{PINBALL}/{name}": (name,) for name in names}} if names else {}
     metrics = {
         metric: Metric(
             partial(regression.make_pinball, quantiles=[float(name) for name in members]),
@@ -191,7 +191,7 @@ def _list_quantile_metrics(names: Sequence[str]) -> dict[str, Metric]:
             task="regression",
             quantiles=members,
         )
-        for metric, members in sets.items()
+        for metric, members in loss_quantiles.items()
     }
     pairs = [(low, high) for low in names for high in names if float(low) < 0.5 and is_opposite(low, high)]
     coverages = {

@@ -240,21 +240,21 @@ def _compute_se_over_labelled_rows(total: Array, scores: Array, metric: Metric) 
     return _compute_se_over_rows(total, scores, metric, total[total > 0], rows)
 
 
-def _compute_se_over_rows(total: Array, scores: Array, metric: Metric, numbers: Array, rows: Array) -> float:
+def _compute_se_over_rows(total: Array, scores: Array, metric: Metric, row_counts: Array, rows: Array) -> float:
     """Compute the jackknife standard error over rows; 0.5 if the metric is NaN without one of the rows.
 
     Args:
         total: counts of all rows, shape (bins, 2).
         scores: score of each bin.
         metric: the metric.
-        numbers: number of rows of each kind, shape (kinds,). The rows of a kind are equal.
+        row_counts: number of rows of each kind, shape (kinds,). The rows of a kind are equal.
         rows: counts of one row of each kind, shape (kinds, bins, 2).
     """
-    leave_one_out, all_rows = metric(total - rows, scores), float(numbers.sum())
+    leave_one_out, all_rows = metric(total - rows, scores), float(row_counts.sum())
     if not np.isfinite(leave_one_out).all():
         return 0.5
-    mean = (numbers * leave_one_out).sum() / all_rows
-    return float(np.sqrt((all_rows - 1) / all_rows * (numbers * (leave_one_out - mean) ** 2).sum()))
+    mean = (row_counts * leave_one_out).sum() / all_rows
+    return float(np.sqrt((all_rows - 1) / all_rows * (row_counts * (leave_one_out - mean) ** 2).sum()))
 
 
 def _compute_expected_counts(histogram: Array, probabilities: Array) -> Array:

@@ -74,7 +74,7 @@ def calibrate(classes: Classes, scores: Array) -> Array:
     """Return the calibrated probability of each class; shape (rows, classes). Each row of them adds up to 1."""
     curves = classes.curves
     chances = np.column_stack(
-        [np.interp(scores[:, at], curve.scores, curve.chances) for at, curve in enumerate(curves)]
+        [np.interp(scores[:, position], curve.scores, curve.chances) for position, curve in enumerate(curves)]
     )
     totals = chances.sum(axis=1, keepdims=True)
     return np.asarray(np.divide(chances, totals, out=np.full_like(chances, 1 / len(curves)), where=totals > 0))
@@ -88,14 +88,14 @@ def _measure_rows(classes: Classes, rows: pa.Table) -> Array:
     chances = np.where(is_scored[:, np.newaxis], calibrate(classes, scores), 0.0)
     predicted = np.where(is_scored, scores.argmax(axis=1), -1)
     numbers: list[Array] = [np.ones(len(rows))]
-    for at, curve in enumerate(classes.curves):
-        is_label, is_predicted = _find_rows(rows, classes.label, curve.name) & is_scored, predicted == at
-        bins = np.searchsorted(np.asarray(curve.edges), scores[:, at], side="right")
-        members = np.eye(len(curve.edges) + 1)[bins] * is_scored[:, np.newaxis]
-        chance = chances[:, at]
-        numbers += [is_predicted, is_label, is_label & is_predicted, *members.T]
+    for position, curve in enumerate(classes.curves):
+        is_label, is_predicted = _find_rows(rows, classes.label, curve.name) & is_scored, predicted == position
+        bins = np.searchsorted(np.asarray(curve.edges), scores[:, position], side="right")
+        is_in_bin = np.eye(len(curve.edges) + 1)[bins] * is_scored[:, np.newaxis]
+        chance = chances[:, position]
+        numbers += [is_predicted, is_label, is_label & is_predicted, *is_in_bin.T]
         numbers += [chance, chance * is_predicted, chance**2, chance**2 * is_predicted]
-        numbers += [*(members * chance[:, np.newaxis]).T]
+        numbers += [*(is_in_bin * chance[:, np.newaxis]).T]
     return np.column_stack(numbers).astype(np.float64)
 
 
@@ -108,11 +108,11 @@ def _find_rows(rows: pa.Table, column: str, value: str) -> Array:
 
 def _fit_curve(name: str, scores: Array, is_class: Array) -> ClassCurve:
     model = IsotonicRegression(out_of_bounds="clip").fit(scores, is_class.astype(np.float64))
-    knots, chances = (
+    sorted_scores, chances = (
         tuple(float(f"{number:.{DIGITS}g}") for number in values)
         for values in (model.X_thresholds_, model.y_thresholds_)
     )
-    return ClassCurve(name=name, scores=knots, chances=chances, edges=compute_edges(scores, SCORE_BINS))
+    return ClassCurve(name=name, scores=sorted_scores, chances=chances, edges=compute_edges(scores, SCORE_BINS))
 
 
 def _read_scores(rows: pa.Table, names: Sequence[str]) -> Array:

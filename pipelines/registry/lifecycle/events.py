@@ -17,7 +17,7 @@ PACKAGE_DIGEST = "package_digest"
 
 
 class Kind(StrEnum):
-    """What can happen to a version."""
+    """The kinds of events of a version."""
 
     REGISTERED = "registered"
     JUDGED = "judged"
@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened once to a version of a model."""
+    """One event in the life of a model version."""
 
     id: str
     """Digest of the fields that identify the event. If an event is recorded twice, both records have the same id."""
@@ -153,7 +153,7 @@ class State:
 
 
 def fold(events: Iterable[Event]) -> State:
-    """Return the state after all the events, which come oldest first."""
+    """Return the state after all events; `events` has the oldest first."""
     state = State()
     for event in events:
         state = state.apply(event)

@@ -35,7 +35,7 @@ def reconcile(registry: Registry, journal: Journal, model: str, *, keep: bool) -
         keep: whether to keep an alias that a person moved; otherwise it is put back.
 
     Returns:
-        A sentence about what was found and done.
+        A sentence that says what was found, and what was done.
 
     Raises:
         DataError: there is no such model, or its recorded champion was deleted in MLflow. A retry cannot help.
