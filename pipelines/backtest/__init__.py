@@ -1,1 +1,1 @@
-"""Walk-forward backtest: how each version scored on the days that came after it."""
+"""Run a walk-forward backtest: measure each version on the days after its training, and compare strategies."""

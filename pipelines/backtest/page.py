@@ -22,7 +22,7 @@ STYLES = (
     {"color": "#8c8c8c", "marker": "s", "linewidth": 1.8, "linestyle": "--"},
     {"color": "#e08a1e", "marker": "D", "linewidth": 1.4, "linestyle": "-.", "markersize": 5},
 )
-"""Line styles of the strategies, in their order. Where two lines coincide, the thinner one is drawn on top."""
+"""Line styles of the strategies, in their order. If two lines coincide, the thinner line is drawn on top."""
 
 
 def write_report(folder: Path, backtest: Backtest) -> Path:
@@ -85,7 +85,7 @@ def _build_strategy_row(strategy: Strategy, backtest: Backtest) -> dict[str, Any
 
 
 def _build_month_rows(backtest: Backtest) -> Iterator[dict[str, Any]]:
-    """Yield one row for each month: for each strategy its value, whether it is the best, and the model that served."""
+    """Yield one row for each month: for each strategy, its value, whether this is the best, and the model's as_of."""
     all_values = [strategy.list_monthly_values(backtest.months) for strategy in backtest.strategies]
     for index, month in enumerate(backtest.months):
         best_value = backtest.metric.find_best([values[index] for values in all_values])
@@ -107,11 +107,11 @@ def _summarize(strategy: Strategy, backtest: Backtest) -> str:
 
 
 def _compare_with_never(strategy: Strategy, backtest: Backtest) -> Gain | None:
-    """Compare a strategy with never retraining; None for that strategy itself, and for one month."""
+    """Compare a strategy with never retraining; None for this strategy itself, or if there is only one month."""
     (never,) = [other for other in backtest.strategies if other.name == NEVER]
     if strategy is never:
         return None
-    values = [one.list_monthly_values(backtest.months) for one in (strategy, never)]
+    values = [compared.list_monthly_values(backtest.months) for compared in (strategy, never)]
     return compare_values(backtest.metric, *values)
 
 

@@ -1,4 +1,4 @@
-"""The metric by which strategies of retraining are compared: the AUC, the accuracy, or the mean absolute error."""
+"""Define the primary metric, by which retraining strategies are compared: AUC, accuracy, or mean absolute error."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class PrimaryMetric:
     title: str
     greater_is_better: bool
     default_drop: float
-    """Loss after which a model is trained again, if no other is given."""
+    """Default of the loss after which a model is trained again."""
     is_relative: bool = False
-    """Whether a loss is a share of the value before: an error has the unit of the label."""
+    """Whether a loss is a share of the earlier value. It is for errors, because they have the unit of the label."""
 
     def measure_rows(self, labels: pd.Series[Any], scores: Any) -> Array:
-        """Return a number of each row, from which `combine` computes the metric.
+        """Return one number for each row, from which `combine` computes the metric.
 
-        That is the score, whether the predicted class is right, or the absolute error.
+        The number is the score, 1 if the predicted class is right and else 0, or the absolute error.
 
         Args:
             labels: labels of the rows, all known.
@@ -51,14 +51,14 @@ class PrimaryMetric:
         return np.asarray(scores, dtype=np.float64)
 
     def combine(self, labels: pd.Series[Any], values: Array) -> float | None:
-        """Compute the metric; None if it cannot be: without rows, or the AUC where all labels are the same."""
+        """Compute the metric; None if there are no rows, or if all labels are the same and the metric is the AUC."""
         if self.task != "binary":
             return float(np.mean(values)) if len(values) else None
         is_one = labels.to_numpy(dtype=bool)
         return None if is_one.all() or not is_one.any() else float(roc_auc_score(is_one, values))
 
     def compute_loss(self, value: float, before: float) -> float:
-        """Return by how much the value is worse than the one before, below 0 where it is better."""
+        """Return by how much the value is worse than the earlier value `before`; below 0 if it is better."""
         loss = before - value if self.greater_is_better else value - before
         return loss / before if self.is_relative and before else loss
 
@@ -67,7 +67,7 @@ class PrimaryMetric:
         return max(values) if self.greater_is_better else min(values)
 
     def find_worst(self, values: Sequence[float]) -> int:
-        """Return the position of the worst value, the first of several."""
+        """Return the position of the worst value; of the first, if several are equal."""
         worst = min(values) if self.greater_is_better else max(values)
         return list(values).index(worst)
 
@@ -78,12 +78,12 @@ PRIMARY_METRICS: Mapping[Task, PrimaryMetric] = {
     "multiclass": PrimaryMetric("multiclass", "accuracy", "accuracy", greater_is_better=True, default_drop=0.02),
     "regression": PrimaryMetric("regression", "mae", "MAE", False, default_drop=0.10, is_relative=True),
 }
-"""Task to its metric."""
+"""Task to its primary metric."""
 
 
 @dataclass(frozen=True)
 class Gain:
-    """Mean difference of the values of two strategies, positive where the first is better, with a 95 % interval."""
+    """Mean difference of the values of two strategies, with a 95 % interval. Positive if the first is better."""
 
     mean: float
     low: float
@@ -100,8 +100,8 @@ class Gain:
 def compare_values(metric: PrimaryMetric, values: Sequence[float], others: Sequence[float]) -> Gain | None:
     """Compare the values of two strategies by a paired t-test (Student 1908); None for fewer than two pairs.
 
-    The test takes the pairs, of a week or a month, as independent. Weather makes them slightly dependent: the interval
-    is a little too narrow.
+    The test treats the pairs as independent. A pair is of one week or month, so weather makes consecutive pairs
+    slightly dependent, and the interval a little too narrow.
     """
     differences = np.subtract(values, others) * (1 if metric.greater_is_better else -1)
     if len(differences) < 2:

@@ -1,4 +1,4 @@
-"""Compare three strategies of retraining, with the models that a backfill of the training DAG registered.
+"""Compare three retraining strategies, with the models that a backfill of the training DAG registered.
 
 Each model is scored on the months after it. No result depends on the future: a month is scored only by models that were
 trained as of its first day or before, and a decision in a month uses only labels that were known when the month began.
@@ -55,21 +55,21 @@ class Month:
     rows: int
     """Labelled rows."""
     values: Mapping[str, float]
-    """Version to its primary metric over the month; models that did not pass the gate are included."""
+    """Version to its primary metric over the month. Models that did not pass the gate are included."""
     known_values: Mapping[str, float]
-    """Version to the same over the days whose labels were known when the next month began."""
+    """Version to its primary metric over those days of the month whose labels were known when the next month began."""
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """A strategy of retraining, and the models that it would have trained and served."""
+    """A retraining strategy, and the models that would have been trained and served with it."""
 
     name: str
     rule: str
     serving_models: Sequence[BackfilledModel]
     """For each month, the model that would have served."""
     trained_models: Sequence[BackfilledModel]
-    """Every model that would have been trained; models that did not pass the gate are included."""
+    """Every model that would have been trained. Models that did not pass the gate are included."""
 
     def list_monthly_values(self, months: Sequence[Month]) -> list[float]:
         """List the primary metric of the serving model for each month."""
@@ -132,12 +132,12 @@ def run_backtest(
     Args:
         name: name of the registered model.
         dataset: dataset of the model.
-        first: day on which the first month begins, or a day before it; None: the as_of of the first model.
+        first: the first month begins on this day or later; None: the as_of of the first model.
         last: last day; None: the last published day.
         label_delay_days: days until a label is known, as in the step `snapshot`.
-        drop: the strategy "on drift" trains again when the primary metric is worse than the holdout's by more than
-            this: a difference of the AUC or of the accuracy, or a share of the mean absolute error. None: the default
-            of the task.
+        drop: the strategy "on drift" trains again if the primary metric is worse than on the holdout by more than
+            this. It is a difference of the AUC or of the accuracy, or a share of the mean absolute error. None: the
+            default of the task.
 
     Raises:
         SpecError: partitions are months. A retry cannot help.
@@ -186,13 +186,13 @@ def compare_strategies(
 ) -> list[Strategy]:
     """List the three strategies, with the models that each would have trained and served.
 
-    All begin with the same model.
+    All strategies begin with the same model.
     """
     first_model = _find_newest_passed(models, months[0].days.first)
     end = months[-1].days.first
     monthly_models = [_find_newest_passed(models, month.days.first) for month in months]
     all_models = [model for model in models if first_model.as_of <= model.as_of <= end]
-    served, trained = _retrain_on_drift(models, months, first_model, drop, metric)
+    serving_models, trained_models = _retrain_on_drift(models, months, first_model, drop, metric)
     loss = f"{drop:.0%}" if metric.is_relative else f"{drop:g}"
     rule = (
         f"trained again when the model's own {metric.title} of the month before was more than {loss} worse than that "
@@ -201,7 +201,7 @@ def compare_strategies(
     return [
         Strategy("retrain monthly", "trained again before every month", monthly_models, all_models),
         Strategy(NEVER, "the first model serves throughout", [first_model] * len(months), [first_model]),
-        Strategy("on drift", rule, served, trained),
+        Strategy("on drift", rule, serving_models, trained_models),
     ]
 
 
@@ -212,16 +212,16 @@ def _retrain_on_drift(
     drop: float,
     metric: PrimaryMetric,
 ) -> tuple[list[BackfilledModel], list[BackfilledModel]]:
-    """Return the model that serves in each month, and all models that are trained."""
-    serving_model, served, trained = first_model, [first_model], [first_model]
+    """Apply the strategy "on drift": return the model that serves in each month, and all models that are trained."""
+    serving_model, serving_models, trained_models = first_model, [first_model], [first_model]
     for previous, month in pairwise(months):
-        newer_models = [model for model in models if trained[-1].as_of < model.as_of <= month.days.first]
+        newer_models = [model for model in models if trained_models[-1].as_of < model.as_of <= month.days.first]
         value = previous.known_values.get(serving_model.version)
         if newer_models and value is not None and metric.compute_loss(value, serving_model.holdout_value) > drop:
-            trained.append(newer_models[-1])
+            trained_models.append(newer_models[-1])
             serving_model = newer_models[-1] if newer_models[-1].passed else serving_model
-        served.append(serving_model)
-    return served, trained
+        serving_models.append(serving_model)
+    return serving_models, trained_models
 
 
 def _find_newest_passed(models: Sequence[BackfilledModel], day: dt.date) -> BackfilledModel:

@@ -20,7 +20,7 @@ FOLDERS = (
     ("checkpoint_dir", "SM_CHECKPOINT_DIR", "checkpoints"),
 )
 """For each folder: the argument, the variable of SageMaker's script mode that holds its default, and the path below
-SAGEMAKER_BASE_DIR (/opt/ml) where the variable is not set."""
+SAGEMAKER_BASE_DIR (/opt/ml) that is used if the variable is not set."""
 
 
 class InvalidInput(Exception):

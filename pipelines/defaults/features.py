@@ -1,4 +1,4 @@
-"""Use the columns of the rows as features, as they are."""
+"""Use the columns of the rows as features, unchanged."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import ibis
 
 
 def features(rows: ibis.Table) -> ibis.Table:
-    """Return `rows`, which have the columns of `DATASET.features` already."""
+    """Return `rows` unchanged: they already have the columns of `DATASET.features`."""
     return rows

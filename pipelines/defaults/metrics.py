@@ -1,4 +1,4 @@
-"""The metrics of a dataset in addition to those of its task: none."""
+"""Define no metrics in addition to those of the task, for datasets without a metrics.py."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from collections.abc import Mapping
 from typing import Any
 
 METRICS: Mapping[str, Any] = {}
-"""Name to metric. A dataset that has some defines them in its metrics.py: see `pipelines.evaluation.own_metrics`."""
+"""Name to metric. A dataset with metrics of its own has a metrics.py: see `pipelines.evaluation.own_metrics`."""

@@ -1,4 +1,4 @@
-"""The trained model, a booster and the schema of its features: it scores rows, and is saved to a folder.
+"""Score rows with a trained model, which is a booster and the schema of its features; save and load the model.
 
 The module is part of the training job's source bundle and of the MLflow model, so it imports only xgboost, pandas,
 numpy, the standard library and files of the bundle.
@@ -22,7 +22,7 @@ from pipelines.classes import list_classes, number_labels
 BOOSTER_FILE = "model.ubj"
 SCHEMA_FILE = "schema.json"
 SERIAL_ROWS = 1_000
-"""Largest number of rows that are scored by one thread: for so few, threads take longer to start and to wait."""
+"""Largest number of rows that one thread scores alone. For so few rows, more threads would take longer."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Schema:
     label: str
     """Name of the label's column."""
     categories: dict[str, list[str]]
-    """Name of a feature that is a category to the categories that training saw."""
+    """Feature to the categories that training saw, for each feature of kind 'category'."""
     classes: list[str] = field(default_factory=list)
     """Names of the classes of a multiclass model, in the order of its scores; empty for other models."""
     quantiles: list[float] = field(default_factory=list)
@@ -46,8 +46,8 @@ class Schema:
 
         Args:
             frame: the training features.
-            description: has `features`, which maps each name to its kind, `label`, the name of the label's column, and
-                `task`; binary where it has none.
+            description: has `features`, which maps each name to its kind; `label`, the name of the label's column; and
+                `task`, which is binary if it is missing.
             quantiles: quantiles that the model predicts, ascending.
         """
         kinds = description["features"]
@@ -62,7 +62,7 @@ class Schema:
         """Convert the features to xgboost's matrix. A category that training did not see counts as missing.
 
         Args:
-            frame: has the feature columns; others are ignored. With the label column, the matrix has labels.
+            frame: has the feature columns; other columns are ignored. If it has the label column, so has the matrix.
 
         Raises:
             KeyError: a feature column is missing.
@@ -71,7 +71,7 @@ class Schema:
         columns = {name: self._convert_column(frame[name], kind) for name, kind in self.features.items()}
         label = self._convert_label(frame[self.label]) if self.label in frame else None
         # The columns go into a new frame with its own index. `frame`, which may be a slice, is not changed.
-        # One thread: with more, those that have nothing to do spin, on CPU time that the other processes lack.
+        # One thread: idle threads would spin, and take CPU time from other processes.
         return xgb.DMatrix(pd.DataFrame(columns), label=label, enable_categorical=True, nthread=1)
 
     def _convert_label(self, labels: pd.Series[Any]) -> Any:
@@ -86,7 +86,7 @@ class Schema:
 
     @cached_property
     def _category_indexes(self) -> dict[str, pd.Index[Any]]:
-        """Category indexes by feature, built once: for a request of one row, building them again would be slow."""
+        """Feature to the index of its categories. Built once, because building them for each request would be slow."""
         return {name: pd.Index(values) for name, values in self.categories.items()}
 
 
@@ -101,10 +101,11 @@ class Model:
         """Score each row of `frame`.
 
         Returns:
-            The probability that the label is 1, or in a regression the predicted number, shape (rows,). Of a multiclass
-            model, a frame with the probability of each class in a column of its name; of a model of quantiles, a frame
-            with a column for each. Where the trees' quantiles cross, the row has them in ascending order, which is
-            never farther from the true quantiles (Chernozhukov, Fernandez-Val & Galichon 2010, Econometrica 78).
+            The probability that the label is 1, or in a regression the predicted number; shape (rows,). For a
+            multiclass model, a frame with the probability of each class in a column of its name. For a model of
+            quantiles, a frame with a column for each quantile. The quantiles of a row are sorted, because those of the
+            trees may cross. Sorted quantiles are never farther from the true quantiles (Chernozhukov, Fernandez-Val &
+            Galichon 2010, Econometrica 78).
         """
         features = frame.drop(columns=self.schema.label, errors="ignore")
         booster = self._serial_booster if len(frame) <= SERIAL_ROWS else self.booster

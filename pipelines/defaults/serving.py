@@ -1,4 +1,4 @@
-"""The model for MLflow, saved as code instead of a pickle: MLflow runs this file when it loads the model."""
+"""Define the model for MLflow as code, without a pickle: MLflow runs this file when it loads the model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PackagedModel(PythonModel):
         """Load the trained model with the module that the package's configuration names."""
         self.model = import_module(context.model_config["module"]).load(Path(context.artifacts["model"]))
 
-    # MLflow derives no signature from the type hint of a frame; without any hint it warns at every load.
+    # MLflow derives no signature from this type hint. But without a hint, it warns at every load.
     def predict(
         self, context: PythonModelContext, model_input: pd.DataFrame, params: dict[str, Any] | None = None
     ) -> np.ndarray[Any, Any] | pd.DataFrame:

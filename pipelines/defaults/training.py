@@ -1,9 +1,9 @@
 """Train gradient-boosted trees: a SageMaker script-mode script that runs the same way on a laptop.
 
 Reads SM_CHANNEL_TRAIN and SM_CHANNEL_VALIDATION (data.parquet, with its columns described in the metadata). Writes
-SM_MODEL_DIR and SM_OUTPUT_DATA_DIR. Keeps checkpoints in SM_CHECKPOINT_DIR (/opt/ml/checkpoints where it is not set).
-A training that is stopped at any moment and started again resumes from its last checkpoint; its model is byte-identical
-to the model of a training without a stop.
+SM_MODEL_DIR and SM_OUTPUT_DATA_DIR. Keeps checkpoints in SM_CHECKPOINT_DIR (/opt/ml/checkpoints if it is not set).
+A training that was stopped at any moment resumes from its last checkpoint when it is started again. Its model is
+byte-identical to the model of a training without a stop.
 
 The script runs in the training container, so it imports only xgboost, pandas, pyarrow and the files of its bundle.
 """
@@ -41,7 +41,7 @@ METRICS: dict[str, tuple[str, ...]] = {
     "multiclass": ("mlogloss", "merror"),
     "regression": ("rmse", "mae"),
 }
-"""Task to the metrics of each round. The first one decides when to stop: less is better."""
+"""Task to the metrics of each round. The first metric decides when to stop; less is better."""
 XGBOOST_HYPERPARAMETERS = ("max_depth", "eta", "min_child_weight", "reg_lambda", "seed", "nthread")
 """Hyperparameters that are passed to xgboost."""
 SCORES_FILE = "scores.parquet"
@@ -63,7 +63,7 @@ def read_channel(folder: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """Return `dataset`, `task`, `features` and `label` of a channel. Raises as `read_channel`."""
+    """Return `dataset`, `task`, `features` and `label` of a channel. Errors: see `read_channel`."""
     with _open_channel(folder) as file:
         return _parse_description(file)
 
@@ -126,7 +126,7 @@ class Training:
         return Model(booster[: state["best_round"] + 1], self.schema)
 
     def _restore_or_create(self) -> tuple[xgb.Booster, dict[str, Any]]:
-        """Return the booster and the state of the last checkpoint; new ones where there is no checkpoint."""
+        """Return the booster and the state of the last checkpoint; if there is none, return new ones."""
         checkpoint = self.checkpoints.restore()
         if checkpoint is None:
             booster = xgb.Booster(self._list_parameters(), [self.train_matrix, self.validation_matrix])
@@ -185,7 +185,7 @@ def _list_inputs(args: argparse.Namespace) -> dict[str, Any]:
 def _describe_error(error: Exception) -> str:
     """Describe an error on one line, without the C++ stack that xgboost appends.
 
-    The line names the file and line of the code, except where the input is wrong.
+    The text names the file and line of the code, unless the input is wrong.
     """
     text = " ".join(str(error).split("Stack trace")[0].split())
     if isinstance(error, InvalidInput):

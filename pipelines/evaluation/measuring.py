@@ -1,4 +1,4 @@
-"""Measure a model of any task on the holdout: metrics, tables of curves, and the function that draws them."""
+"""Measure a model of any task on the holdout: return its metrics, its tables, and the function that draws them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Sample:
     """The rows of a holdout, with the scores of a model."""
 
     label: Array
-    """Labels as numbers; of a multiclass model, the numbers of the classes."""
+    """Labels as numbers; for a multiclass model, the number of each row's class."""
     score: Array
-    """Scores; of a multiclass model, shape (rows, classes)."""
+    """Scores; for a multiclass model, shape (rows, classes)."""
     rate: float | Array
-    """Mean label of the training rows; of a multiclass model, the share of each class."""
+    """Mean label of the training rows; for a multiclass model, the share of each class."""
     rows: pd.DataFrame
     """The scored rows."""
     classes: Sequence[str]
@@ -34,7 +34,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a model's evaluation writes."""
+    """The results of an evaluation."""
 
     metrics: dict[str, float]
     tables: dict[str, Table]
@@ -55,7 +55,7 @@ def measure(task: Task, sample: Sample) -> Measurement:
 def _measure_binary(sample: Sample) -> Measurement:
     label, score, rate = sample.label, sample.score, sample.rate
     assert isinstance(rate, float)
-    values = metrics.compute_metrics(label, score, rate)  # first, because it refuses rows of one label
+    values = metrics.compute_metrics(label, score, rate)  # first, because it raises an error if all labels are equal
     tables = {
         "pr_curve": metrics.compute_precision_recall(label, score),
         "calibration": metrics.compute_calibration(label, score),

@@ -1,4 +1,4 @@
-"""Compute how good a model is on a holdout: metrics, and the tables behind the curves."""
+"""Measure a binary model on a holdout: compute its metrics, and the tables from which its curves are drawn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipelines.evaluation.statistics.weighted import split_into_bins
 from pipelines.evaluation.tables import Table
 
 CURVE_POINTS = 200
-"""Largest number of points of a curve that is stored: a plot needs no more, whatever the size of the holdout."""
+"""Largest number of points of a stored curve. A plot needs no more, however many rows the holdout has."""
 
 Array = np.ndarray[Any, Any]
 
@@ -30,12 +30,12 @@ def compute_metrics(label: Array, score: Array, base_rate_train: float) -> dict[
     Args:
         label: shape (rows,), 0 or 1.
         score: shape (rows,), probability of 1.
-        base_rate_train: share of 1 in the training rows: what a model without features predicts.
+        base_rate_train: share of 1 in the training rows, which a model without features predicts for every row.
 
     Returns:
         rows, base_rate, auc (area under ROC), pr_auc (average precision), log_loss (nats), brier, ece (expected
         calibration error over ten equal-mass bins, Naeini et al. 2015), baseline_log_loss and baseline_brier (of the
-        constant_score base_rate_train).
+        constant score base_rate_train).
 
     Raises:
         DataError: all labels are equal, or a score is not a finite number. A retry cannot help.
@@ -65,11 +65,11 @@ def compute_calibration(label: Array, score: Array) -> Table:
     Returns:
         The columns predicted, observed and rows.
     """
-    filled_bins = split_into_bins(score)
+    bins = split_into_bins(score)
     return {
-        "predicted": [float(score[members].mean()) for members in filled_bins],
-        "observed": [float(label[members].mean()) for members in filled_bins],
-        "rows": [len(members) for members in filled_bins],
+        "predicted": [float(score[rows].mean()) for rows in bins],
+        "observed": [float(label[rows].mean()) for rows in bins],
+        "rows": [len(rows) for rows in bins],
     }
 
 

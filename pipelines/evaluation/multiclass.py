@@ -1,4 +1,4 @@
-"""Compute how good a multiclass model is on a holdout, and draw it: metrics, tables, the figure of an evaluation."""
+"""Measure a multiclass model on a holdout: compute its metrics and tables, and draw the figure of the evaluation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def compute_multiclass_metrics(
     Args:
         label: number of each row's class, shape (rows,).
         score: probability of each class, shape (rows, classes).
-        class_shares: share of each class in the training rows: what a model without features predicts.
+        class_shares: share of each class in the training rows, which a model without features predicts for every row.
         classes: names of the classes.
 
     Returns:
@@ -117,7 +117,7 @@ def draw_confusion(axis: Axes, counts: Array, classes: Sequence[str]) -> None:
 
 
 def draw_top_reliability(axis: Axes, bins: Table, name: str, color: str) -> None:
-    """Draw how often the predicted class is right by its mean probability, and the line where they are equal."""
+    """Draw the reliability of the predicted class: share that is right by mean probability."""
     axis.plot([0, 1], [0, 1], color=REFERENCE_COLOR, linestyle="--", linewidth=1)
     axis.plot(bins["predicted"], bins["observed"], color=color, marker="o", markersize=4, label=name)
     axis.set(xlabel="mean probability of the predicted class", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1))

@@ -1,4 +1,4 @@
-"""Make a metric of a user's function. The gate then gives it an interval and bounds like any other metric.
+"""Make a metric from a user's function. The gate estimates its interval and checks its bounds, as for other metrics.
 
 A dataset lists its metrics in metrics.py:
 
@@ -21,18 +21,18 @@ from pipelines.evaluation.statistics.weighted import METRICS, Metric
 WEIGHT = "sample_weight"
 """Parameter that scikit-learn's metrics have for the weights of rows."""
 ROWS_PER_WEIGHT = 10
-"""How often a row of the smallest weight is repeated where weights are not whole numbers."""
+"""How often a row of the smallest weight is repeated if the weights are not whole numbers."""
 
 
 def make_metric(function: Callable[..., float], *, greater_is_better: bool, task: Task) -> Metric:
-    """Make a metric of a function.
+    """Make a metric from a function.
 
     Args:
         function: takes labels and scores, each of shape (rows,), and returns a number. If it has a parameter
-            `sample_weight`, as scikit-learn's metrics do, it also gets weights of shape (rows,); if not, rows are
-            repeated, which takes longer.
+            `sample_weight`, as scikit-learn's metrics do, it also gets weights of shape (rows,). If not, each row is
+            repeated as often as its weight says, which takes longer.
         greater_is_better: whether a greater number means a better model.
-        task: what the models that it measures predict. Labels of binary models are 0 and 1. Labels of
+        task: task of the models that the metric measures. Labels of binary models are 0 and 1. Labels of
             multiclass models are numbers of classes, from 0 in their sorted order, and scores have the shape (rows,
             classes).
     """
@@ -57,8 +57,8 @@ def load_own_metrics(dataset: Dataset) -> Mapping[str, Metric]:
     """Load the metrics of the dataset's metrics.py.
 
     Raises:
-        SpecError: the file cannot be imported, or a metric is not one, has the name of a common metric, or is of
-            another task. A retry cannot help.
+        SpecError: the file cannot be imported, or one of its metrics was not made with `make_metric`, has the name of a
+            common metric, or belongs to another task. A retry cannot help.
     """
     path = dataset.find_file("metrics.py")
     try:

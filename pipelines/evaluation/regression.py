@@ -1,4 +1,4 @@
-"""Compute how good a regression is on a holdout, and draw it: metrics, tables, and the figure of an evaluation."""
+"""Measure a regression on a holdout: compute its metrics and tables, and draw the figure of the evaluation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def compute_regression_metrics(
     Args:
         label: shape (rows,).
         score: shape (rows,), the predicted numbers.
-        mean_train: mean label of the training rows: what a model without features predicts.
+        mean_train: mean label of the training rows, which a model without features predicts for every row.
         quantiles: predicted quantiles by their names, each of shape (rows,); empty if the model predicts none.
 
     Returns:
@@ -54,7 +54,7 @@ def compute_regression_metrics(
 
 
 def tabulate_residuals(label: Array, score: Array) -> Table:
-    """Tabulate ten bins of rows of equal mass, lowest score first.
+    """Split the rows by score into ten bins of equal size, and tabulate the bins, lowest scores first.
 
     Returns:
         The columns of `compute_calibration`, and low, middle and high: quantiles 0.1, 0.5 and 0.9 of label less score.
@@ -67,7 +67,7 @@ def tabulate_residuals(label: Array, score: Array) -> Table:
 
 
 def tabulate_quantiles(label: Array, quantiles: Mapping[str, Array]) -> Table:
-    """Tabulate the quantiles, and the share of labels that is not above each: columns quantile, observed and rows."""
+    """Tabulate the share of labels at or below each quantile: columns quantile, observed and rows."""
     return {
         "quantile": [float(name) for name in quantiles],
         "observed": [float((label <= values).mean()) for values in quantiles.values()],
@@ -116,7 +116,7 @@ def draw_regression(path: Path, tables: Mapping[str, Table], metrics: Mapping[st
 
 
 def draw_reliability(axis: Axes, bins: Table, name: str, color: str) -> None:
-    """Draw the mean label by the mean score of each bin, and the line where they are equal."""
+    """Draw the reliability: mean label by mean score of each bin, and the line of equal values."""
     values = [*bins["predicted"], *bins["observed"]]
     axis.plot([min(values), max(values)], [min(values), max(values)], color=REFERENCE_COLOR, linestyle="--")
     axis.plot(bins["predicted"], bins["observed"], color=color, marker="o", markersize=4, label=name)

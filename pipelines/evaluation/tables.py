@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 Table = dict[str, list[Any]]
-"""Column name to its values."""
+"""A table: column name to the values of the column."""
 
 
 def write_tables(folder: Path, tables: Mapping[str, Table]) -> None:

@@ -1,1 +1,1 @@
-"""Features: the pinned window that they are built from, the ibis expressions, and the engines that run them."""
+"""Build features: open the pinned window, and run the dataset's ibis expression on it with an engine."""

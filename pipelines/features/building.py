@@ -21,15 +21,15 @@ from pipelines.features.prefetch import prefetch
 GROUP_ROWS = 128 * 1024
 """Rows of a row group. The number is fixed: equal rows give equal bytes, whatever the size of the engine's batches."""
 PREFETCHED_BATCHES = 4
-"""Batches that the engine computes ahead, while the writer uses another core."""
+"""Number of batches that the engine computes in advance, while the writer uses another core."""
 HIDDEN_LABEL = "leeway.label"
-"""Name of the label's column while the features are built: an expression with the label's own name does not compile."""
+"""Name of the label's column while the features are built, so that no feature can use the label by its own name."""
 
 
 def build_labelled_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
     """Return the features of the rows with a label, sorted by key.
 
-    Rows whose label never became known are removed last, because features of other rows may be computed from them.
+    Rows whose label never became known are removed only at the end, because features of other rows may depend on them.
     """
     features = build_features(dataset, rows)
     return features.filter(features[dataset.label].notnull()).order_by(*dataset.key)
@@ -41,7 +41,7 @@ def build_sorted_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
 
 
 def build_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
-    """Return the key, the features and the label of every row; the label is null where it never became known.
+    """Return the key, the features and the label of every row; the label is null if it never became known.
 
     The columns of `dataset.later_known` are removed first: an expression that names one of them does not compile.
 
@@ -67,7 +67,7 @@ def find_source_columns(dataset: Dataset, row_schema: pa.Schema) -> dict[str, fr
     """Return, for each feature, the names of the columns that it is computed from.
 
     Args:
-        dataset: whose features are built.
+        dataset: dataset whose features are built.
         row_schema: schema of the rows that the features are computed from.
     """
     features = build_features(dataset, ibis.table(ibis.Schema.from_pyarrow(row_schema), name="rows"))
@@ -92,7 +92,7 @@ def build_feature_schema(dataset: Dataset, row_schema: pa.Schema) -> pa.Schema:
     """Return the schema of the feature file, the same for all engines.
 
     Args:
-        dataset: whose features are written.
+        dataset: dataset whose features are written.
         row_schema: schema of the rows that the features are computed from; it gives the types of key and label.
     """
     feature_types = {name: pa.float64() if kind == "number" else pa.string() for name, kind in dataset.features.items()}
@@ -110,14 +110,14 @@ def build_feature_schema(dataset: Dataset, row_schema: pa.Schema) -> pa.Schema:
 
 
 def write_features(batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder: Path) -> int:
-    """Write features to `folder`/data.parquet; return the number of rows.
+    """Write features to data.parquet in `folder`; return the number of rows.
 
     Memory does not grow with the rows. Equal rows give equal bytes.
 
     Args:
-        batches: of features, sorted by key; each key occurs once.
-        schema: as `build_feature_schema` returns it.
-        folder: created where it does not exist.
+        batches: batches of features, sorted by key; each key occurs once.
+        schema: schema that `build_feature_schema` returned.
+        folder: folder to write; created if it does not exist.
 
     Raises:
         DataError: a key occurs twice, or is null. A retry cannot help.
@@ -154,7 +154,7 @@ def _regroup(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[p
 
 
 def _check_keys(keys: pa.Table) -> None:
-    """Refuse a null key, and two successive rows with the same key: their order could differ between engines."""
+    """Refuse a null key, and two consecutive rows with the same key, because engines could order them differently."""
     null_columns = [name for name in keys.column_names if keys[name].null_count]
     if null_columns:
         raise DataError(

@@ -21,7 +21,7 @@ def check_label_type(dataset: Dataset, schema: pa.Schema) -> None:
     """Check that the type of the label's column fits the dataset's task. A dataset without a label passes.
 
     Args:
-        dataset: whose rows have the schema.
+        dataset: dataset of the rows.
         schema: schema of the rows.
 
     Raises:
@@ -43,11 +43,11 @@ def check_label_type(dataset: Dataset, schema: pa.Schema) -> None:
 
 
 def check_label_values(dataset: Dataset, folder: Path) -> None:
-    """Check that all labels are finite, that those to train on differ, and that each class is among these.
+    """Check the labels of all splits: they are finite, those of train differ, and train has every class.
 
     Args:
-        dataset: whose features are in the folder.
-        folder: has train/, validation/ and holdout/. Each file has one row or more, and no label is null.
+        dataset: dataset whose features are in the folder.
+        folder: folder with train/, validation/ and holdout/. Each file has one row or more, and no label is null.
 
     Raises:
         DataError: a label is NaN or infinite, all labels of train are equal, or a class is not in train. A retry cannot
@@ -99,4 +99,4 @@ ALLOWED_TYPES: Mapping[Task, tuple[Callable[[pa.DataType], bool], str]] = {
     "multiclass": (_is_class, "a text or an integer"),
     "regression": (_is_number, "an integer or a float"),
 }
-"""Task to the function that says whether a label may have a type, and these types in words."""
+"""Task to two values: a function that decides whether a label may have a type, and the allowed values in words."""

@@ -1,7 +1,7 @@
-"""The rows of a pinned window as Parquet files: in the lake, or packed into a folder for a machine without the lake.
+"""Open the rows of a pinned window as Parquet files, from the lake or from a folder; pack them into such a folder.
 
-A packed folder has snapshot.json, columns.parquet (the names and types of the columns, without rows) and
-rows/NUMBER.parquet.
+A machine without the lake uses a packed folder. The folder has snapshot.json, columns.parquet (the names and types of
+the columns, without rows) and rows/NUMBER.parquet.
 Equal data gives equal files under equal names.
 """
 
@@ -30,7 +30,7 @@ class PinnedRows:
     pin: PinnedWindow
     paths: Sequence[str]
     schema: pa.Schema
-    """Columns of the rows. A column that a file lacks is null; a file may have a column in a narrower type."""
+    """Columns of the rows. A column that a file lacks is null. A file may have a narrower type for a column."""
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def open_packed_folder(folder: Path) -> PinnedRows:
 
 
 def pack(rows: PinnedRows, folder: Path) -> None:
-    """Write the window to the empty `folder`; the data files are hard links where the file system allows them."""
+    """Write the window to the empty `folder`; the data files are hard links if the file system allows them."""
     (folder / ROWS_FOLDER).mkdir(parents=True)
     for number, path in enumerate(rows.paths):
         _link_or_copy(path, folder / ROWS_FOLDER / f"{number:06d}.parquet")

@@ -1,4 +1,4 @@
-"""The window of a training: the fields that choose its days, and the file that pins it at a snapshot of the lake.
+"""Define the window of a training: the fields that choose its days, and the file that pins it at a lake snapshot.
 
 The module imports little, because many steps read a pinned window through it.
 """
@@ -27,7 +27,7 @@ class WindowSpec(Spec):
     as_of: dt.date
     """Moment of training: the midnight (UTC) that begins this day."""
     train_days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 60
-    """Number of training days. If the data starts later than the first of them, fewer are used. Where partitions are
+    """Number of training days. If the data starts later than the first of them, fewer are used. If partitions are
     months, this number and `holdout_days` are rounded to whole months."""
     holdout_days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 28
     """Number of holdout days, after the training days."""
@@ -74,7 +74,7 @@ class PinnedWindow(Result):
     rows: int
     """Number of rows from the first training day to the last holdout day, including the gap between the two."""
     missing_days: int
-    """Number of days of the window that are not published completely; of months, where partitions are months."""
+    """Number of days of the window that are not published completely; of months, if partitions are months."""
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -13,8 +13,8 @@ T = TypeVar("T")
 def prefetch(items: Iterable[T], depth: int) -> Generator[T, None, None]:
     """Yield the items in their order; another thread computes the next `depth` of them.
 
-    The caller must close the generator; when `close` returns, no more items are computed. An error that `items` raises
-    is raised here, after the items before it.
+    The caller must close the generator. After `close` returns, no more items are computed. If `items` raises an error,
+    this generator raises it after the items before it.
     """
     iterator, end = iter(items), object()
     with ThreadPoolExecutor(1, thread_name_prefix="prefetch") as pool:

@@ -1,1 +1,1 @@
-"""Monitoring of scored days: their profiles, drift, the drift report, and the table of drift results."""
+"""Monitor scored days: count their profiles, measure drift, and write the drift report and the drift results."""

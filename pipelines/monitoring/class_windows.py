@@ -1,4 +1,4 @@
-"""Compare how well a multiclass model predicts each class in a window with its holdout, by labels and without them."""
+"""Compare the performance of a multiclass model, class by class, between a window and the holdout."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def estimate_class_days(days: Mapping[dt.date, Profile], policy: Policy) -> Perf
 
 
 def find_class_losses(window: Performances, holdout: Performances) -> list[Finding]:
-    """Compare with the holdout. A metric that the holdout has too few rows for is left out."""
+    """Compare each metric of the window with that of the holdout. Leave out a metric that the holdout lacks."""
     return [
         build_loss_finding(column, measure, performance, holdout[column, measure])
         for (column, measure), performance in window.items()

@@ -1,4 +1,4 @@
-"""Which days have all the profiles that they will get: their hours are scored, or refused by validation."""
+"""Find the days whose profiles are final: each hour is either scored, or refused by validation."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pipelines.window import Days
 def list_refused_days(lake: Lake, dataset: Dataset, days: Days) -> set[dt.date]:
     """List the days that failed validation and are not published: they will not be scored until their data change.
 
-    A day that passed its validation is not in the list, even if it is not published yet. Where partitions are hours, a
-    day is refused if all its hours are.
+    A day that passed its validation is not in the list, even if it is not published yet. If partitions are hours, a day
+    is in the list only if validation refused all its hours.
     """
     refused = _list_refused_partitions(lake, dataset, days)
     return {day for day in days if refused.issuperset(list_partitions(Days(day, day), dataset.partition))}
@@ -26,10 +26,10 @@ def list_refused_days(lake: Lake, dataset: Dataset, days: Days) -> set[dt.date]:
 def select_complete_days(
     lake: Lake, dataset: Dataset, profiles: Mapping[dt.date, Profile], model_name: str, version: str
 ) -> dict[dt.date, Profile]:
-    """Select the days whose profile has all rows; where partitions are days, these are all.
+    """Select the days whose profile has all rows; if partitions are days, return all days.
 
-    Where partitions are hours, the version must have scored each hour that validation did not refuse, and the profile
-    must count all rows that it scored.
+    If partitions are hours, the version must have scored each hour that validation did not refuse, and the profile
+    must count all rows that the version scored.
     """
     if dataset.partition != "hour" or not profiles:
         return dict(profiles)

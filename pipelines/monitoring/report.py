@@ -21,7 +21,7 @@ from pipelines.system.files import replace_folder
 
 PAGE = "drift.html"
 MAX_COLUMNS, MAX_BINS, MAX_DISTRIBUTIONS = 30, 24, 4
-"""Largest numbers of columns in the heat map, of bins in a distribution, and of distributions in the report."""
+"""Largest numbers of columns in the heat map, bins in a distribution, and distributions in the report."""
 MAX_CHARACTERS = 32
 """Largest number of characters of a name or a value in a chart; the table of the page shows all characters."""
 MAX_CLASSES = 8
@@ -81,7 +81,7 @@ def _get_sort_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _order_columns(history: DriftHistory) -> list[str]:
-    """Order the columns: those of the alarm, then by the effect in the last window, then by the largest effect."""
+    """Order the columns: first those of the alarm, then by effect in the last window, then by effect in any window."""
     names = dict.fromkeys(finding.column for window in history.windows for finding in window.result.findings)
     last_effects, all_effects = (
         _compute_effects(history.windows[-1:], history.policy),
@@ -101,7 +101,7 @@ def _order_columns(history: DriftHistory) -> list[str]:
 
 
 def _compute_effects(windows: Iterable[ComparedWindow], policy: Policy) -> dict[str, list[float]]:
-    """Return, by column, the largest effect in each window, as a multiple of its bound."""
+    """Return column to the largest effect in each window, as a multiple of its bound."""
     effects: dict[str, list[float]] = {}
     for position, window in enumerate(windows):
         for finding in window.result.findings:
@@ -157,7 +157,7 @@ def _draw_distributions(history: DriftHistory, order: Sequence[str]) -> Any:
 def _draw_bars(axis: Axes, column: Column, labels: Sequence[str]) -> None:
     """Draw, for each bin, its share of the rows of the reference and of the window.
 
-    Bins that are empty in both are left out; of the others, the `MAX_BINS` largest are drawn.
+    Bins that are empty in both are left out. If more than `MAX_BINS` bins are left, only the largest are drawn.
     """
     reference, window = _compute_shares(column.reference), _compute_shares(column.window)
     shown_bins = np.flatnonzero((reference > 0) | (window > 0))
@@ -232,7 +232,7 @@ def _draw_performance(history: DriftHistory) -> Any:
 
 
 def _draw_classes(windows: Sequence[ComparedWindow]) -> Any:
-    """Draw the recall of each class: measured where labels are known, and estimated with its interval."""
+    """Draw two recalls of each class with their intervals: one measured from labels, one estimated without labels."""
     columns = list(dict.fromkeys(column for window in windows for column, _ in window.classes if "/" in column))
     shown_columns = columns[:MAX_CLASSES]
     figure, axes = plt.subplots(
@@ -257,7 +257,7 @@ def _draw_classes(windows: Sequence[ComparedWindow]) -> Any:
 
 
 def _compute_mean(window: ComparedWindow, name: str, record: ReferenceRecord) -> float:
-    """Compute the mean of the score or of the label in a window; NaN where the window has no such rows."""
+    """Compute the mean of the score or of the label in a window; NaN if no row of the window has a value."""
     counts = next((column.window for column in window.columns if column.name == name and column.window), None)
     if counts is None or not counts.total.sum():
         return float("nan")
@@ -269,7 +269,7 @@ def _compute_mean(window: ComparedWindow, name: str, record: ReferenceRecord) ->
 
 
 def _draw_band(axis: Axes, estimates: Sequence[Estimate | None], color: str, label: str) -> None:
-    """Draw the estimates of the windows with their intervals; a window without one is left out."""
+    """Draw the estimates of the windows with their intervals; leave out a window without an estimate."""
     points = [(position, estimate) for position, estimate in enumerate(estimates) if estimate]
     if points:
         positions = [position for position, _ in points]

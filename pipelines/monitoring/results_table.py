@@ -1,4 +1,4 @@
-"""The table `drift_results` of the lake: every finding of every decided window, with the decision."""
+"""Write the lake's table `drift_results`: every finding of every decided window, with the decision."""
 
 from __future__ import annotations
 

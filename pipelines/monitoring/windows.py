@@ -65,11 +65,11 @@ def compare_windows(
         record: the reference, with the profiles of its own days.
         days: day to its profile over the reference, up to the last day to decide on.
         length: number of days of a window.
-        weights: feature to its importance, 0 to 1; a feature that is not in it has 0. Where all are 0, as for a model
-            without importances, all features have the same weight: features of weight 0 could never cause an alarm.
+        weights: feature to its importance, 0 to 1; a feature that is missing here has 0. If all are 0, all features
+            get the same weight, because otherwise none could cause an alarm.
         policy: policy with the level of the intervals, and the least number of rows.
         label_delay_days: days until the label of a day is known.
-        refused_days: days that are not scored because validation refused them. A window is complete without them.
+        refused_days: days that are not scored because validation refused them. A window without them is complete.
 
     Raises:
         DataError: a profile belongs to another reference. A retry cannot help.
@@ -137,12 +137,12 @@ def _compare_window(
 
 @dataclass(frozen=True)
 class _Holdout:
-    """The performance on the holdout, measured and estimated from its scores."""
+    """The performance on the holdout: measured from labels, and estimated from scores."""
 
     metrics: Mapping[Measure, Performance]
-    """Empty where the holdout has no labels."""
+    """Performance of the whole model, by measure; empty if the holdout has no labels."""
     classes: Performances
-    """Empty where the model is not multiclass."""
+    """Performance of each class; empty if the model is not multiclass."""
 
     @classmethod
     def measure(cls, record: ReferenceRecord, policy: Policy) -> _Holdout:
@@ -155,7 +155,7 @@ class _Holdout:
 def _measure_window(
     record: ReferenceRecord, labelled_days: ProfilesByDay, policy: Policy
 ) -> dict[Measure, Performance]:
-    """Measure the performance from labels. Each bin has the holdout's mean score."""
+    """Measure the performance from labels. The score of a bin is its mean score on the holdout."""
     profiles = _select_labelled_profiles(labelled_days)
     if not profiles:
         return {}
@@ -166,9 +166,9 @@ def _measure_window(
 
 
 def _estimate_from_scores(record: ReferenceRecord, days: ProfilesByDay, policy: Policy) -> dict[Measure, Performance]:
-    """Estimate the performance without labels: from scores that are calibrated by the holdout's labels.
+    """Estimate the performance without labels, from scores that are calibrated by the holdout's labels.
 
-    In a regression, from the errors that the models of the reference estimate; empty if there are no such models.
+    In a regression, use the errors that the models of the reference estimate; empty if there are no such models.
     """
     if record.reference.target:
         return _estimate_errors(days, policy)
@@ -221,9 +221,9 @@ def _build_feature_columns(
 def _build_score_and_label_columns(
     record: ReferenceRecord, window: ProfilesByDay, labelled_days: ProfilesByDay
 ) -> Iterator[Column]:
-    """Build the column of scores, with the holdout as reference, and that of labels, with all days as reference.
+    """Build two columns: the scores, compared with the holdout, and the labels, compared with all days.
 
-    The training days are no reference for scores: a model scores its training rows too well.
+    Scores are not compared with the training days, because a model scores its training rows too well.
     """
     yield _build_column("score", record.holdout, window, record.reference.score.edges, FULL_WEIGHT)
     label, target = record.reference.label, record.reference.target
@@ -233,7 +233,7 @@ def _build_score_and_label_columns(
 
 
 def _select_season(reference: ProfilesByDay, window: ProfilesByDay) -> ProfilesByDay:
-    """Select the reference's days in the same weeks a year before; all its days where these are too few."""
+    """Select the reference's days in the same weeks a year before; all its days if there are too few of these."""
     is_selected = seasonal.select_same_weeks(list(reference), list(window))
     return {day: profile for (day, profile), selected in zip(reference.items(), is_selected, strict=True) if selected}
 
@@ -270,7 +270,7 @@ def _stack_joint_counts(profiles: Sequence[Profile]) -> Array:
 
 
 def _compute_bin_scores(profiles: Sequence[Profile]) -> Array:
-    """Compute the mean score of each bin; the middle of a bin without rows."""
+    """Compute the mean score of each bin; for a bin without rows, return its middle."""
     middles = [(low + high) / 2 for low, high in pairwise(SCORE_EDGES)]
     sums = np.asarray([profile.joint.sums for profile in profiles]).sum(axis=0).reshape(2, -1).sum(axis=0)
     rows = _stack_joint_counts(profiles).sum(axis=(0, 2))

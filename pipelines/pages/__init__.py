@@ -1,1 +1,1 @@
-"""Parts that all HTML pages share: the Jinja environment, the layout with its style sheet, and the charts' settings."""
+"""Provide what all HTML pages share: the Jinja environment, the layout, its style sheet, and settings of charts."""

@@ -1,4 +1,4 @@
-"""Set what all charts share, and save charts as PNG files. Equal figures give byte-identical files."""
+"""Configure matplotlib for all charts, and save charts as PNG files. Equal figures give byte-identical files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR = "#1f5fa8", "#e08a1e", "#99999
 def save_figure(path: Path, figure: Any, dpi: int = 110) -> Path:
     """Write a figure to a PNG file, close the figure, and return the path."""
     with replace_file(path) as temporary, warnings.catch_warnings():
-        # A name in a script that the font lacks is drawn as boxes; the tables of the page have it.
+        # Characters that the font lacks are drawn as boxes. The tables of the page show the whole name.
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font", UserWarning)
         # By default matplotlib writes its version into the file, and the bytes would change with it.
         figure.savefig(temporary, dpi=dpi, format="png", metadata={"Software": None})

@@ -1,7 +1,7 @@
-"""Render the HTML pages. Each page is one file that needs no other file and no network, and runs no script.
+"""Render the HTML pages. Each page is one file. It needs no other file and no network, and runs no script.
 
-The values of a page come from data. So Jinja escapes all of them, `pipelines.escaping` escapes the characters that a
-person could not see, and the layout's Content-Security-Policy forbids scripts. Equal values give byte-identical files.
+The values of a page come from data. So Jinja escapes all of them, `pipelines.escaping` escapes the characters that are
+invisible, and the layout's Content-Security-Policy forbids scripts. Equal values give byte-identical files.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def write_page(path: Path, template: str, pictures: Sequence[Path], **values: An
 
 
 def _escape_value(value: Any) -> Any:
-    """Escape the characters of a value that a person could not see; leave numbers and HTML as they are."""
+    """Escape the invisible characters of a value; return numbers and HTML unchanged."""
     return value if value is None or isinstance(value, Markup | int | float) else escape(value)
 
 

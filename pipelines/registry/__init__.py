@@ -1,4 +1,4 @@
-"""The MLflow registry: versions, their lineage, and the events that decide which version is champion.
+"""Manage versions of models in MLflow: their lineage, and the events that decide which version is champion.
 
 Importing any module of this package configures MLflow's client first.
 """

@@ -51,10 +51,11 @@ def download_run(version: ModelVersion, folder: Path) -> Path:
 
 
 def download_artifact(registry: Registry, version: ModelVersion, path: str, folder: Path) -> Path | None:
-    """Download one artifact of the version's run; return its file, below `folder`.
+    """Download one artifact of the version's run to `folder`.
 
     Returns:
-        None where the run has no such artifact, or the version has no run (registered by hand, from files).
+        The path of the file. None if the run has no such artifact, or if the version has no run because it was
+        registered by hand from files.
 
     Raises:
         ServiceError: MLflow failed. A retry can help.
@@ -80,7 +81,7 @@ def find_model_folder(package: Path) -> Path:
 
 
 def download_package(version: ModelVersion, folder: Path) -> Path:
-    """Download the packaged model, which a server loads, and check that its files are those that the gate judged.
+    """Download the packaged model that a server loads; check that its files are those that the gate judged.
 
     Callers must load the returned folder, not MLflow's URI: only the files in the folder have been checked.
 
@@ -108,7 +109,7 @@ def open_package(version: ModelVersion) -> Iterator[Path]:
 
 
 def download_unchecked_package(version: ModelVersion, folder: Path) -> Path:
-    """Download the packaged model without a check of its files. The caller must check them before it loads any.
+    """Download the packaged model without checking its files. The caller must check them before it loads any.
 
     Raises:
         DataError: files are missing. A retry cannot help.

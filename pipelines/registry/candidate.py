@@ -1,4 +1,4 @@
-"""A trained and evaluated model that can be registered as a version."""
+"""Define a candidate: a trained and evaluated model that can be registered as a version."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Candidate:
     artifacts: Mapping[str, Path]
     """Files and folders of evidence, by their names among the artifacts of the run: evaluation, training, dvc.lock."""
     provenance: Mapping[str, Any]
-    """What `reproduce` compares; see `pipelines.registry.lineage.build_provenance`."""
+    """Record that `reproduce` compares; see `pipelines.registry.lineage.build_provenance`."""
     example: pd.DataFrame
     """A few feature rows: the packaged model declares their columns as its input."""
 

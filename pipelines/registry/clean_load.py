@@ -1,4 +1,4 @@
-"""Find out whether a packaged model can be loaded where the project's code is not."""
+"""Find out whether a packaged model can be loaded without the project's code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipelines.escaping import escape
 from pipelines.registry import load_script
 
 MAX_LOAD_S = 600
-"""Seconds after which a process that loads a package is ended."""
+"""Seconds after which the process that loads the package is stopped."""
 
 
 def find_load_problem(package: Path, rows: pd.DataFrame) -> str:
@@ -25,7 +25,7 @@ def find_load_problem(package: Path, rows: pd.DataFrame) -> str:
         rows: feature rows.
 
     Returns:
-        Why this failed, in one line; empty if it did not.
+        The reason why loading or scoring failed, in one line; empty if both worked.
     """
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         file = Path(folder) / "rows.parquet"

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from mlflow.entities.model_registry import ModelVersion
 
 ORIGIN_TAGS = ("as_of", "window", "table", "snapshot_id", "data_version", "features_schema", "git_commit")
-"""Tags of a version that name the data and the code that it was made of; without the prefix `leeway.`."""
+"""Tags that name the data and the code from which a version was made; without the prefix `leeway.`."""
 DESCRIPTION_TAGS = (*ORIGIN_TAGS, "dag_run", "training_job", "cost_usd")
 """Tags that describe a version to a person; without the prefix `leeway.`."""
 
 
 def describe_version(version: ModelVersion) -> dict[str, str]:
-    """Return the tags that describe a version: name, with spaces instead of underscores, to value."""
+    """Return the tags that describe a version: name to value. The names have spaces instead of underscores."""
     return _read_tags(version, DESCRIPTION_TAGS)
 
 
@@ -23,7 +23,7 @@ def compare_versions(
     candidate: ModelVersion,
     candidate_params: Mapping[str, str],
 ) -> dict[str, list[str]]:
-    """Return the differences in data, code and parameters: name to the champion's and the candidate's value."""
+    """Return the differences in data, code and parameters: name to two values, the champion's and the candidate's."""
     champion_values = {**_read_tags(champion, ORIGIN_TAGS), **champion_params}
     candidate_values = {**_read_tags(candidate, ORIGIN_TAGS), **candidate_params}
     return {
@@ -34,7 +34,7 @@ def compare_versions(
 
 
 def read_cost_usd(version: ModelVersion) -> float | None:
-    """Return what the version's training cost, US dollars; None if the version has no such tag."""
+    """Return the cost of the version's training in US dollars; None if the version has no such tag."""
     try:
         return float(version.tags["leeway.cost_usd"])
     except (KeyError, ValueError):

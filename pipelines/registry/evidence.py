@@ -23,7 +23,7 @@ from pipelines.registry.scorer import load_scorer
 from pipelines.system.data_files import read_parquet
 
 SAMPLE_ROWS = 1_000
-"""Rows of the holdout with which the packaged model is measured."""
+"""Number of holdout rows with which the packaged model is measured."""
 
 
 def collect_evidence(
@@ -76,7 +76,7 @@ def check_task(champion: ModelVersion, task: Task) -> None:
 
 
 def _measure_candidate(candidate: RegisteredCandidate, sample: pd.DataFrame, batch_rows: int) -> PackageMeasurements:
-    """Measure the version's package as it would be served."""
+    """Measure the version's package in the same way as a server would use it."""
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         path = download_artifact(candidate.registry, candidate.version, "training/scores.parquet", Path(folder))
         training_scores = read_parquet(path, "train") if path else None

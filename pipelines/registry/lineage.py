@@ -1,4 +1,4 @@
-"""Record where a model came from: tags, provenance and costs of its registered version."""
+"""Record the lineage of a registered version: build its tags, its provenance, and its costs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COST_TAGS = (*COSTS, "instance_type", "price_date")
 
 @dataclass(frozen=True)
 class Origin:
-    """The files that a candidate was made of."""
+    """The files from which a candidate was made."""
 
     features: Path
     """Folder with train/ and holdout/, as `preprocess` wrote it."""
@@ -41,7 +41,7 @@ def build_tags(origin: Origin, rows: Mapping[str, int], extra: Mapping[str, str]
     """Build every lineage tag of a version, name to value.
 
     Args:
-        origin: what the candidate was made of.
+        origin: files from which the candidate was made.
         rows: number of rows of `train` and `holdout`.
         extra: more tags, without the prefix `leeway.`; they replace those of the same name.
 
@@ -72,7 +72,7 @@ def build_tags(origin: Origin, rows: Mapping[str, int], extra: Mapping[str, str]
 
 
 def build_provenance(origin: Origin) -> dict[str, Any]:
-    """Build what `reproduce` compares: the code and its libraries, the features and their schema, the model."""
+    """Build what `reproduce` compares: digests of code, features and model, versions of libraries, the schema."""
     features = {"schema": read_schema(origin.features), "features": digest_files(origin.features)}
     return {"code": asdict(_read_code(origin)), **features, "model_digest": origin.model_digest}
 
@@ -80,7 +80,7 @@ def build_provenance(origin: Origin) -> dict[str, Any]:
 def build_cost_metrics(lineage: Mapping[str, str]) -> dict[str, float]:
     """Build the run's metrics from the costs in a lineage, without those that are not finite numbers.
 
-    A training from before there was a ledger has empty costs.
+    If a training is older than the cost ledger, its costs are empty.
     """
     metrics = {}
     for name in COSTS:

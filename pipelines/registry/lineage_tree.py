@@ -32,9 +32,9 @@ BRANCHES = {
     "cost": ("cost_usd", "training_s", "billable_s", "price_usd_h", "saving", "interruptions", "lost_s", "capacity_s"),
     "verdict": ("verdict", "verdict_reason", "verdict_digest", "promoted_at", "promoted_over", "would_promote_over"),
 }
-"""Branch of the tree to the version's tags on this branch, without their prefix."""
+"""Branch of the tree to the tags that it shows, without their prefix."""
 HOLDOUT_PREFIX = "holdout_"
-"""Prefix of the run's metrics of the holdout."""
+"""Prefix of the names of holdout metrics in a run."""
 SPLITS = ("train", "holdout")
 """The splits of a window, in the order of tag `leeway.window`."""
 
@@ -88,7 +88,7 @@ def describe_versions_with_partition(table: str, day: dt.date) -> list[str]:
     """Describe each version, of any model, whose window over `table` contains the day.
 
     Returns:
-        One line for each version; where there is none, one line that says so.
+        One line for each version; if there is no such version, one line that says so.
 
     Raises:
         ServiceError: MLflow does not answer. A retry can help.
@@ -115,7 +115,7 @@ def _find_split(window: str, day: dt.date) -> str:
 
 
 def _parse_days(part: str) -> Days | None:
-    """Parse FIRST..LAST; None if the tag holds something else, because a person wrote it."""
+    """Parse FIRST..LAST; return None if the tag has another form: a person may have written it."""
     first, _, last = part.partition("..")
     with suppress(ValueError):
         return Days(dt.date.fromisoformat(first), dt.date.fromisoformat(last))
@@ -152,7 +152,7 @@ def _describe_status(version: str, state: State) -> str:
 
 
 def _describe_events(version: str, state: State) -> list[tuple[str, str]]:
-    """Describe the events about the version: first time and kind, then who caused the event and why.
+    """Describe each event about the version by two texts: its time and kind; who caused it, and why.
 
     An event that made the version champion, or replaced it as champion, is also about the version.
     """

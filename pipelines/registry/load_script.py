@@ -1,7 +1,7 @@
 """Load a packaged model and score rows with it, in a process that can import none of the project's code.
 
-A script with two arguments: the folder of the package, and a Parquet file with rows of features. It exits with code 0,
-or writes a traceback and exits with code 1. `pipelines` can only be imported from the package's own folder `code`.
+This script has two arguments: the folder of the package, and a Parquet file with rows of features. It exits with code
+0, or writes a traceback and exits with code 1. It can import `pipelines` only from the folder `code` of the package.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pathlib import Path
 
 
 class PackageFinder:
-    """Finds `pipelines` in the package alone, wherever else it is installed."""
+    """Finds `pipelines` only in the package, even if it is also installed elsewhere."""
 
     def __init__(self, package: Path) -> None:
         self.folder = str(package / "code")
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
-        """Find the module `pipelines`; return None for each other name, which Python's own finders look for.
+        """Find the module `pipelines`; return None for all other names, so that Python's own finders search for them.
 
         Raises:
             ModuleNotFoundError: the package has no such module.

@@ -1,4 +1,4 @@
-"""Turn MLflow's errors into errors of the step contract, and retry writes that collide."""
+"""Translate MLflow's errors into errors of the step contract, and retry writes that collide."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOT_FOUND = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 TRANSIENT = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED", "DEADLINE_EXCEEDED")
 """MLflow's codes for failures after which a retry can help. Its client uses INTERNAL_ERROR if no server answers."""
 ATTEMPTS = 5
-"""Attempts of a write that collides."""
+"""Largest number of attempts of a write that collides with another."""
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def write_with_retries(write: Callable[..., object], *args: str) -> None:
 
     Args:
         write: method of the client.
-        args: passed to the method.
+        args: arguments of the method.
 
     Raises:
         ServiceError: MLflow failed. A retry can help.

@@ -1,8 +1,8 @@
 """Check that the package of a version is the one that was judged, before anything of it is loaded.
 
-Loading a package runs code that is in it. The registry's files can be changed by whoever can write to MLflow's
-artifacts, so each reader compares them with a digest that is stored elsewhere: with the events in the lake, else with
-a tag of the version.
+Loading a package runs the code in it. Everybody who can write to MLflow's artifacts can change the package. So each
+reader compares its files with a digest that is stored elsewhere: in the events in the lake or, if there is none, in a
+tag of the version.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def compute_package_digest(package: Path) -> str:
     """Compute the SHA-256 of every file of a downloaded package; remove the file that the download added.
 
     Raises:
-        DataError: there is a link or another special file in the package: its content could change after the check. A
-            retry cannot help.
+        DataError: the package has a link or another special file, whose content could change after the check. A retry
+            cannot help.
     """
     (package / DOWNLOAD_NOTE).unlink(missing_ok=True)
     for path in package.rglob("*"):
@@ -44,11 +44,11 @@ def check_package(version: ModelVersion, package: Path, *, is_first_verdict: boo
     Args:
         version: version of the package.
         package: folder of the downloaded package, in which nobody else can write.
-        is_first_verdict: whether a version without a recorded digest is accepted: the gate judges it now.
+        is_first_verdict: whether to accept a version without a recorded digest, because the gate judges it now.
 
     Raises:
-        DataError: these are other files than those that were judged, or registered; or nothing was recorded. A retry
-            cannot help.
+        DataError: the files are not those that were judged or registered, or no digest was recorded. A retry cannot
+            help.
     """
     name, digest = f"{version.name} version {version.version}", compute_package_digest(package)
     judged_digest = _find_judged_digest(version)
@@ -69,7 +69,7 @@ def check_package(version: ModelVersion, package: Path, *, is_first_verdict: boo
 
 
 def _find_judged_digest(version: ModelVersion) -> str:
-    """Return the digest of the package that the last verdict on the version is about; empty if there is none."""
+    """Return the digest of the package in the last verdict on the version; empty if there is none."""
     digests = [
         str(event.evidence[PACKAGE_DIGEST])
         for event in Journal.open().read_state(version.name).events

@@ -18,7 +18,7 @@ from pipelines.dataset import Dataset
 from pipelines.registry.candidate import Candidate
 
 PACKAGES = ("mlflow", "xgboost-cpu", "pandas", "numpy", "pyarrow")
-"""Packages that a served model needs. They are pinned to the installed versions, with which the model was trained."""
+"""Packages that a served model needs. The installed versions are required, because the model was trained with them."""
 
 
 def log_package(candidate: Candidate) -> str:
@@ -62,13 +62,13 @@ def _list_arguments(dataset: Dataset, folder: Path, example: pd.DataFrame) -> It
 
 @contextmanager
 def _write_no_bytecode() -> Iterator[None]:
-    """Let imports write no bytecode while the block runs. MLflow imports serving.py from the folder that it logs."""
-    before = sys.dont_write_bytecode
+    """Write no bytecode for imports in the block: MLflow imports serving.py from the folder that it logs."""
+    earlier_value = sys.dont_write_bytecode
     sys.dont_write_bytecode = True
     try:
         yield
     finally:
-        sys.dont_write_bytecode = before
+        sys.dont_write_bytecode = earlier_value
 
 
 def _copy_code(dataset: Dataset, folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""A registered version that the gate judges, and the champion that the version is compared with."""
+"""Read a registered version that the gate judges, and the champion to compare it with."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from pipelines.system.files import sha256
 
 @dataclass(frozen=True)
 class RegisteredCandidate:
-    """What the gate reads of a version and its champion. Both are read once, so that all checks use the same state."""
+    """A version and its champion, as the gate reads them. Each is read once, so that all checks use the same state."""
 
     registry: Registry
     """The registry of both versions."""
     version: ModelVersion
     """The version to judge."""
     champion: ModelVersion | None
-    """The champion to compare it with; None if there is none, or the version is champion itself."""
+    """The champion to compare the version with; None if there is none, or if the version is champion itself."""
     is_champion: bool
     """Whether the version is champion now. False in a backfill, which does not look at today's champion."""
     package: Path
@@ -36,7 +36,7 @@ class RegisteredCandidate:
     package_digest: str
     """SHA-256 of all files of the package, the code included."""
     model_digest: str
-    """SHA-256 of the files in it that the training wrote."""
+    """SHA-256 of those files of the package that the training wrote."""
 
     @cached_property
     def days_newer(self) -> int | None:
@@ -59,8 +59,8 @@ def open_registered_candidate(model: str, number: str, *, backfill: bool) -> Ite
 
     Raises:
         InvalidError: there is no registry. A retry cannot help.
-        DataError: there is no such version, or its files are gone or others than those that were judged or evaluated.
-            A retry cannot help.
+        DataError: there is no such version, its files are missing, or they are not those that were judged or
+            evaluated. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
     """
     registry = Registry.open()

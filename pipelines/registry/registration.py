@@ -32,7 +32,7 @@ FORBIDDEN_CHARACTERS = re.compile(r"[^\w\-. :/]")
 def register_candidate(registry: Registry, candidate: Candidate, name: str) -> ModelVersion:
     """Register the candidate as a version of model `name`, and log its evidence and package to the training job's run.
 
-    Idempotent: a candidate whose digest is registered already keeps its version.
+    Idempotent: if the candidate is registered already, return its version. Its digest identifies it.
 
     Raises:
         ConflictError: the model's files changed since they were evaluated. A retry evaluates them again.
@@ -81,7 +81,7 @@ def _compute_logged_digest(candidate: Candidate, uri: str) -> str:
 
 
 def _log_artifacts(artifacts: Mapping[str, Path]) -> None:
-    """Log files and folders to the active run. The keys of `artifacts` are their names there."""
+    """Log files and folders to the active run, each under its key in `artifacts`."""
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         for name, path in artifacts.items():
             if path.is_dir():
@@ -91,7 +91,7 @@ def _log_artifacts(artifacts: Mapping[str, Path]) -> None:
 
 
 def _find_or_create_run(registry: Registry, candidate: Candidate) -> str:
-    """Return the id of the run that the training job logged to; create one where the job could not reach the server."""
+    """Return the id of the run that the training job logged to; create a run if the job could not reach the server."""
     client, name, tags = registry.client, candidate.dataset.name, {JOB_TAG: candidate.training_job}
     experiment = client.get_experiment_by_name(name)
     experiment_id = experiment.experiment_id if experiment else client.create_experiment(name)

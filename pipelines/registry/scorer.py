@@ -26,11 +26,11 @@ def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:
 
     Args:
         version: version to load.
-        package: folder of its package if it was downloaded and checked already; if None, the package is downloaded and
-            checked first.
+        package: folder of the package, if it is downloaded and checked already. If None, it is downloaded and checked
+            first.
 
     Raises:
-        DataError: the model cannot be loaded: files are missing or damaged, or are not those that the gate judged. A
+        DataError: the model cannot be loaded, because files are missing, damaged, or not those that the gate judged. A
             retry cannot help.
         ServiceError: MLflow failed. A retry can help.
     """
@@ -51,6 +51,6 @@ def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:
         with translate_mlflow_errors():
             return model.predict(rows[columns])
 
-    # The folder is removed only together with the function: a model may import a module of its package when it scores.
+    # Keep the folder as long as the function: a model may import a module of its package when it scores.
     weakref.finalize(score, folder.cleanup)
     return score

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def read_current_verdict(path: Path, version: ModelVersion) -> dict[str, Any]:
-    """Read a verdict, and check that it is the latest on the version: a tag of the version has the latest's digest.
+    """Read a verdict, and check that it is the latest one: a tag of the version has the digest of the latest verdict.
 
     Raises:
         DataError: the file is not a verdict. A retry cannot help.
@@ -29,7 +29,7 @@ def read_current_verdict(path: Path, version: ModelVersion) -> dict[str, Any]:
 
 
 def read_verdict(path: Path, version: ModelVersion) -> dict[str, Any]:
-    """Read a verdict about the version. An older verdict than the latest is accepted, too.
+    """Read a verdict about the version. It need not be the latest one.
 
     Raises:
         DataError: the file is not a verdict. A retry cannot help.

@@ -25,7 +25,7 @@ WOULD_PROMOTE_TAG = "leeway.would_promote_over"
 
 
 class Registry:
-    """The versions in one MLflow server."""
+    """The registered versions on one MLflow server."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -130,7 +130,7 @@ class Registry:
 
 
 def read_as_of(version: ModelVersion) -> dt.date:
-    """Return the moment as of which a version was trained, from its tags.
+    """Return the as_of of a version, the moment of its training, from its tags.
 
     Raises:
         DataError: it has no such tag, because `evaluate` did not register it. A retry cannot help.

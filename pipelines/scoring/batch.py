@@ -33,14 +33,14 @@ def list_features(package: Path) -> list[str]:
 
 
 def list_score_classes(package: Path) -> list[str]:
-    """List the classes of a packaged multiclass model, in the order of its scores; of another model, nothing."""
+    """List the classes of a packaged multiclass model, in the order of its scores; empty for another model."""
     outputs = mlflow.models.get_model_info(str(package)).signature.outputs
     names = [str(column.name) for column in outputs.inputs] if outputs else []
     return [] if names == [SCORE] else names
 
 
 def pack_model(folder: Path, archive: Path) -> None:
-    """Write the model.tar.gz of a package, in the form that a SageMaker container takes.
+    """Write the model.tar.gz of a package, in the form that a SageMaker container expects.
 
     Equal packages give byte-identical archives. The file code/inference.py is added to the folder.
 
@@ -86,7 +86,7 @@ def write_request(frames: Iterable[pd.DataFrame], features: Sequence[str], folde
 
 
 class Response:
-    """The scores that a job returned for a request. It is called like a model, with the rows of the request in order.
+    """The scores that a job returned for a request. It is called like a model, with the rows in the request's order.
 
     Args:
         folder: folder of the job's output.

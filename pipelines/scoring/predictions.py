@@ -1,4 +1,4 @@
-"""Columns of the tables of predictions and outcomes, and functions that the steps `score` and `outcomes` share.
+"""Define columns of the tables of predictions and outcomes, and functions that `score` and `outcomes` share.
 
 Both tables have one row for each key and model version. A write replaces the rows of one day and model (and version).
 """
@@ -22,9 +22,9 @@ def require_published(lake: Lake, dataset: Dataset, day: Partition) -> None:
     """Check that the partition has rows to score.
 
     Raises:
-        SpecError: the dataset has no label, so there is nothing to predict, or partitions of another unit. A retry
-            cannot help.
-        DataError: the day is not published. A retry helps once it is.
+        SpecError: the dataset has no label, so there is nothing to predict, or its partitions have another unit than
+            `day`. A retry cannot help.
+        DataError: the day is not published. A retry can help after the day is published.
     """
     if not dataset.label:
         raise SpecError(f"the dataset {dataset.name} has no label: there is nothing to predict.")
@@ -34,9 +34,9 @@ def require_published(lake: Lake, dataset: Dataset, day: Partition) -> None:
 
 
 def repeat_until_current(lake: Lake, tables: Sequence[str], day: Partition, work: Callable[[], T]) -> T:
-    """Run `work`, and run it again if another process rewrote the day in one of the tables in the meantime.
+    """Run `work`; repeat it if another process rewrote the day in one of the tables while `work` ran.
 
-    If two processes work on one day, the one that ends last has read the newest rows, so no results of older rows
+    If two processes work on one day, the process that ends last has read the newest rows. So no results of older rows
     remain.
 
     Returns:

@@ -40,9 +40,9 @@ def choose_version(registry: Registry, name: str, number: str, day: Partition) -
     """Choose the version of model `name` that scores the day.
 
     Returns:
-        Version `number` if it is given. Otherwise the champion; but if the champion was trained as of a later day, it
-        may have seen the labels of this day, so the version that was champion on the day is returned instead. None if
-        there is no such version.
+        Version `number` if it is given. Otherwise the champion. But a champion that was trained as of a later day may
+        have seen the labels of this day; then the version that was champion on this day is returned. None if there is
+        no such version.
 
     Raises:
         DataError: there is no version `number`, or the champion has no as_of. A retry cannot help.
@@ -57,7 +57,7 @@ def choose_version(registry: Registry, name: str, number: str, day: Partition) -
 
 @contextmanager
 def score_day(lake: Lake, dataset: Dataset, day: Partition, scorer: Scorer) -> Iterator[Path]:
-    """Write a Parquet file with key, features, label and score of each row of the day; remove it after the block.
+    """Write a Parquet file with key, features, label and score of each row of the day; remove it when the block ends.
 
     The features come from the same expression as in `preprocess`. Memory use does not grow with the day.
 
@@ -103,7 +103,7 @@ def read_rows(lake: Lake, dataset: Dataset, day: Partition) -> Iterator[tuple[pa
 
 @contextmanager
 def report_missing_features(dataset: Dataset) -> Iterator[None]:
-    """Turn the KeyError of the block into a DataError: the model needs a feature that the rows do not have."""
+    """Raise a DataError instead of a KeyError of the block, which means that the rows lack a feature of the model."""
     try:
         yield
     except KeyError as error:
@@ -116,7 +116,7 @@ def store_scores(
 ) -> tuple[Commit, Path]:
     """Replace the predictions of the version for the day by the scores in the file. Idempotent.
 
-    The file moves to LEEWAY_HOME/scored/DATASET/MODEL/VERSION, where the step `profile` reads it.
+    The file is moved to LEEWAY_HOME/scored/DATASET/MODEL/VERSION. The step `profile` reads it there.
 
     Returns:
         The commit, and the new path of the file.

@@ -1,4 +1,4 @@
-"""Make one check of a verdict: from an exact value, a number of rows, or an estimate with its interval."""
+"""Make one check of a verdict from an exact value, a number of rows, or an estimate with its interval."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pipelines.evaluation.statistics.hypotheses import compute_groups_needed, co
 def check_value(
     name: str, value: float | None, *, at_least: float | None = None, at_most: float | None = None
 ) -> Check:
-    """Compare an exact value with a lower or an upper bound: give one of the two.
+    """Compare an exact value with one bound, either `at_least` or `at_most`.
 
-    The check fails where the value or the bound is not a finite number.
+    The check fails if the value or the bound is not a finite number.
     """
     number, lower, upper = _replace_non_finite(value), _replace_non_finite(at_least), _replace_non_finite(at_most)
     bound = lower if at_least is not None else upper
@@ -32,9 +32,9 @@ def check_value(
 
 
 def check_row_count(name: str, label: Array, minimum: int, task: Task = "binary") -> Check:
-    """Check that there are enough rows to judge at all, and of a binary label enough of each; else it is undecided."""
+    """Check that there are enough rows, and enough of each binary label, to judge; otherwise the check is undecided."""
     rows = len(label)
-    # Without two labels, each row counts, whatever its label.
+    # For other tasks, only the number of all rows matters.
     rarer_rows = int(min((label == 1).sum(), (label != 1).sum())) if task == "binary" else MIN_LABEL_ROWS
     passed = rows >= minimum and rarer_rows >= MIN_LABEL_ROWS
     reason = f"{name} are {rows}, {_get_connective(rows >= minimum)} at least {minimum}"
@@ -66,10 +66,10 @@ def check_estimate(
     Args:
         name: name of the check.
         estimate: value with its interval at the policy's alpha.
-        bound: smallest allowed value; the largest one where `is_upper` is true.
+        bound: smallest allowed value; if `is_upper` is true, the largest allowed value.
         policy: gives the least number of groups, and alpha and power for which the needed rows are computed.
         is_upper: whether the bound is the largest allowed value.
-        is_strict: whether the bound itself is not allowed: a model is not better than itself.
+        is_strict: whether a value equal to the bound fails: a model is not better than itself.
         relevant_effect: smallest distance beyond the bound that is worth having, 0 or more.
     """
     # `decide` takes a lower bound, so both signs change for an upper bound.
@@ -121,7 +121,8 @@ def _compute_units_needed(estimate: Estimate, effect: float, policy: Policy) -> 
         return None
     if groups is None:
         return compute_rows_needed(estimate.se, estimate.rows, effect, policy.alpha, policy.power)
-    # More groups than there are: an interval is sometimes wider than its standard error says.
+    # An undecided check needs more groups than there are. The computed number may be smaller, because an interval is
+    # sometimes wider than its standard error says.
     return max(groups + 1, compute_groups_needed(estimate.se, groups, effect, policy.alpha, policy.power))
 
 
@@ -151,7 +152,7 @@ def _describe_estimate(
 
 
 def name_groups(column: str) -> str:
-    """Return the plural of the groups that a column makes: days, for `date`."""
+    """Return the name of the groups of a column, in the plural: `days` for the column `date`."""
     return "days" if column == "date" else f"groups by {column}"
 
 

@@ -16,7 +16,7 @@ def check_gate_section(section: Mapping[str, Any], dataset: Dataset) -> None:
     """Check that the policy in a section `gate` of the parameters fits the models of the dataset.
 
     Raises:
-        SpecError: the gate would refuse the policy, for example since it names a metric that neither the task nor the
+        SpecError: the gate would refuse the policy. For example, it names a metric that neither the task nor the
             dataset's metrics.py has. A retry cannot help.
     """
     metrics = {**list_metrics(dataset.task), **load_own_metrics(dataset)}

@@ -1,4 +1,4 @@
-"""Estimate metrics of a holdout, and differences between models, by the policy: by rows, or by groups such as days."""
+"""Estimate metrics of a holdout, and differences between models, as the policy says: by rows or by groups of rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def estimate_metric(holdout: Holdout, name: str, policy: Policy) -> Estimate:
 
 
 def estimate_gain(holdout: Holdout, other_score: Array, comparison: Comparison, policy: Policy) -> Estimate:
-    """Estimate how much better the candidate is than another model: positive is better, whatever the metric.
+    """Estimate how much better the candidate is than another model. Positive means better, for every metric.
 
     With fewer groups than the policy requires, the interval is infinite.
     """
@@ -73,7 +73,7 @@ def estimate_gain(holdout: Holdout, other_score: Array, comparison: Comparison, 
 
 
 def _find_metric(holdout: Holdout, name: str) -> Metric | str:
-    """Return the metric; for those that have methods of their own in `bootstrap`, the name."""
+    """Return the metric; for a common metric of binary models, its name: `bootstrap` has special methods for some."""
     return name if name in BINARY_METRICS and holdout.task == "binary" else holdout.metrics[name]
 
 

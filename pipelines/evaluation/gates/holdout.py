@@ -1,4 +1,4 @@
-"""The rows of the holdout, with the scores of candidate and champion."""
+"""Hold the rows of the holdout, with the scores of candidate and champion."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ class Holdout:
     """One holdout. All arrays and the frame have the same rows in the same order."""
 
     label: Array
-    """Shape (rows,): 0 or 1, in a regression a number, or of a multiclass model the number of the class."""
+    """Shape (rows,): 0 or 1; in a regression, a number; for a multiclass model, the number of the class."""
     candidate_score: Array
-    """The candidate's probability of 1, or its predicted number; shape (rows,). Of a multiclass model, its probability
-    of each class; shape (rows, classes)."""
+    """The candidate's probability of 1, or its predicted number; shape (rows,). For a multiclass model, its
+    probability of each class; shape (rows, classes)."""
     champion_score: Array | None
-    """The same of the champion; None if there is no champion to compare with."""
+    """The champion's scores, of the same shape; None if there is no champion to compare with."""
     features: pd.DataFrame
     """The features, and `date`."""
     base_rate: float | Array
-    """Mean label of the training rows (the share of label 1): what the simplest model predicts for every row. Of a
-    multiclass model, the share of each class; shape (classes,)."""
+    """Mean label of the training rows (for binary labels, the share of label 1). For a multiclass model, the share of
+    each class; shape (classes,). A model without features predicts this for every row."""
     last_week_rate: float | Array
-    """The same of the last seven days of the training rows."""
+    """The base rate of the last seven days of the training rows."""
     task: Task = "binary"
     """What the models predict."""
     own_metrics: Mapping[str, Metric] = field(default_factory=dict)
     """Metrics of the dataset, by name, in addition to those of the task."""
     classes: Sequence[str] = ()
-    """Names of the classes of a multiclass model, by their numbers; empty for other models."""
+    """Names of the classes of a multiclass model, in the order of their numbers; empty for other models."""
     candidate_quantiles: Mapping[str, Array] = field(default_factory=dict)
     """The candidate's quantiles by their names, each of shape (rows,); empty if it predicts none."""
     champion_quantiles: Mapping[str, Array] = field(default_factory=dict)
-    """The same of the champion."""
+    """The champion's quantiles, by their names."""
 
     def __post_init__(self) -> None:
         """Check that the rows can be judged.
@@ -71,11 +71,11 @@ class Holdout:
         return {**list_metrics(self.task, self.classes, tuple(self.candidate_quantiles)), **self.own_metrics}
 
     def select_candidate(self, metric: Metric) -> Array:
-        """Return the candidate's scores that the metric measures: its scores, or the metric's quantiles."""
+        """Return what the metric measures of the candidate: its scores, or the quantiles of the metric."""
         return _select(self.candidate_score, self.candidate_quantiles, metric, "candidate")
 
     def select_champion(self, metric: Metric) -> Array | None:
-        """Return the same of the champion; None if there is none.
+        """Return what the metric measures of the champion; None if there is no champion.
 
         Raises:
             DataError: the champion has no such quantile. A retry cannot help.

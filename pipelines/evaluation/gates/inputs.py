@@ -18,7 +18,7 @@ from pipelines.score_columns import SCORE_PREFIX, name_score_columns
 from pipelines.system.data_files import read_parquet
 
 LAST_DAYS = 7
-"""Number of days at the end of the training rows: a model that only follows the season predicts their rate."""
+"""Number of days at the end of the training rows. A trivial model predicts the label's rate of these days."""
 
 
 def read_holdout(
@@ -62,14 +62,14 @@ def read_holdout(
 
 
 def compute_rate(labels: pd.Series[Any], classes: Sequence[str]) -> float | Array:
-    """Compute the mean label; where there are classes, the share of each one, shape (classes,)."""
+    """Compute the mean label; if there are classes, the share of each class, shape (classes,)."""
     if not classes:
         return float(labels.mean())
     return np.bincount(number_labels(labels, classes), minlength=len(classes)) / len(labels)
 
 
 def read_labels(labels: pd.Series[Any], classes: Sequence[str]) -> Array:
-    """Return the labels as numbers; where there are classes, the number of each label's class.
+    """Return the labels as numbers; if there are classes, the number of each row's class.
 
     Raises:
         DataError: a label is not one of the classes. A retry cannot help.

@@ -22,11 +22,11 @@ class Evidence:
     holdout: Holdout
     """The rows, with the scores of both models."""
     features: Sequence[str] = ()
-    """Columns of the holdout that the model sees."""
+    """Columns of the holdout that are features of the model."""
     days_newer: int | None = None
     """The candidate's as_of minus the champion's, days; None if there is no champion."""
     package: serving.PackageMeasurements | None = None
-    """Measurements of the packaged model; None if it is not registered, or the policy does not ask for them."""
+    """Measurements of the packaged model; None if it is not registered, or the policy has no section `serving`."""
     cost_usd: float | None = None
     """Cost of the training, US dollars; None if it is not known."""
 
@@ -40,7 +40,7 @@ class Judgement:
     slices: pd.DataFrame = field(default_factory=pd.DataFrame)
     """One row for each slice; columns `parts.COLUMNS`."""
     weeks: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """One row for each week; the same columns."""
+    """One row for each week; columns `parts.COLUMNS`."""
 
 
 def judge(evidence: Evidence, policy: Policy) -> Judgement:

@@ -15,13 +15,13 @@ from pipelines.evaluation.gates.verdict import Check
 from pipelines.evaluation.statistics.concordance import compute_concordance
 
 MIN_ROWS = 100
-"""Fewest rows with a value for which a feature's AUC is computed: with fewer, a high AUC may be chance."""
+"""Smallest number of rows with a value for which a feature's AUC is computed. With fewer, it may be high by chance."""
 
 
 def check_single_features(holdout: Holdout, features: Sequence[str], bound: float) -> Check:
     """Check that the AUC of each feature alone, in either direction, is at most the bound.
 
-    In a regression it is the concordance. Of a multiclass model, it is the largest AUC of one class against all others.
+    In a regression, check the concordance. For a multiclass model, check the largest AUC of one class against the rest.
 
     Raises:
         DataError: a feature is not among the columns. A retry cannot help.
@@ -35,7 +35,7 @@ def check_single_features(holdout: Holdout, features: Sequence[str], bound: floa
 
 
 def _compute_largest(holdout: Holdout, values: pd.Series[Any]) -> float:
-    """Compute the concordance of a feature alone; of a multiclass model, the largest over the classes."""
+    """Compute the concordance of a feature alone; for a multiclass model, the largest over the classes."""
     labels = [holdout.label]
     if holdout.task == "multiclass":
         members = [holdout.label == number for number in range(len(holdout.classes))]
@@ -46,7 +46,7 @@ def _compute_largest(holdout: Holdout, values: pd.Series[Any]) -> float:
 def compute_concordance_alone(label: Array, values: pd.Series[Any]) -> float:
     """Compute the concordance of one feature alone, in its better direction: at least 0.5.
 
-    Of two labels, it is the AUC. Missing values are left out. A category is scored by its mean label in the other half
+    For two labels, it is the AUC. Missing values are left out. A category is scored by its mean label in the other half
     of the rows. A column of unique names then has no information.
     """
     present = values.notna().to_numpy()
@@ -58,7 +58,7 @@ def compute_concordance_alone(label: Array, values: pd.Series[Any]) -> float:
 
 
 def _score_rows(label: Array, values: pd.Series[Any]) -> Array:
-    """Return a score for each row: a number as it is, a category as its mean label in the other half."""
+    """Return a score for each row: a number unchanged; for a category, its mean label in the other half of the rows."""
     if is_numeric_dtype(values) and not is_bool_dtype(values):
         return values.to_numpy(dtype=float)
     parities = np.arange(len(label)) % 2

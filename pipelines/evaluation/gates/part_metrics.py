@@ -1,4 +1,4 @@
-"""The metric of the slices and weeks of a holdout: the AUC, the share of right classes, or the relative accuracy."""
+"""Define the metrics of slices and weeks of a holdout: AUC, share of right classes, or relative accuracy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AucOfParts:
         return make_auc(label == 1, score)
 
     def estimate_by_rows(self, label: Array, scores: Sequence[Array], alpha: float) -> Estimate:
-        """Estimate the metric of the only score, or of the first less the second, for independent rows."""
+        """Estimate the metric of one score, or of the first less the second, for independent rows."""
         if len(scores) == 1:
             return delong.estimate_auc(label, scores[0], alpha)
         return delong.estimate_auc_difference(label, scores[0], scores[1], alpha)
@@ -39,7 +39,7 @@ class AucOfParts:
 
 
 class MeanOfParts(ABC):
-    """The mean of a number of each row. Greater is better."""
+    """The mean of one number for each row. Greater is better."""
 
     name: str
 
@@ -52,7 +52,7 @@ class MeanOfParts(ABC):
         return make_mean(self.compute_rows(label, score))
 
     def estimate_by_rows(self, label: Array, scores: Sequence[Array], alpha: float) -> Estimate:
-        """Estimate the metric of the only score, or of the first less the second, for independent rows."""
+        """Estimate the metric of one score, or of the first less the second, for independent rows."""
         values = [self.compute_rows(label, score) for score in scores]
         gains = values[0] if len(values) == 1 else values[0] - values[1]
         error = float(sem(gains)) if len(gains) > 1 else math.inf
@@ -64,9 +64,10 @@ class MeanOfParts(ABC):
 
 
 class RelativeAccuracy(MeanOfParts):
-    """1 less the mean absolute error as a share of a fixed error, `scale`; 0 if the error is as large as that.
+    """1 less the ratio of the mean absolute error to a fixed error, `scale`.
 
-    It has no unit, greater is better, and a difference of 0.05 is an error that is larger by 5 % of `scale`.
+    The metric has no unit, and greater is better. It is 0 if the error equals `scale`. It falls by 0.05 if the error
+    grows by 5 % of `scale`.
     """
 
     name = "1 - MAE / MAE of the holdout"
@@ -110,7 +111,7 @@ def estimate_part(
     *,
     is_lasting: bool = True,
 ) -> Estimate:
-    """Estimate the metric of one score on the rows of a part, or of two: the first's less the second's.
+    """Estimate the metric on the rows of a part: of one score, or of the first score less the second.
 
     Without groups, rows are independent. With groups the method is `estimate_by_groups`, which describes `is_lasting`.
     """

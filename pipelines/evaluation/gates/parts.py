@@ -1,4 +1,4 @@
-"""Check parts of the holdout: slices against the champion, weeks against the whole holdout."""
+"""Check parts of the holdout: compare slices with the champion, and weeks with the whole holdout."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MIN_WEEK_GROUPS = 3
 COLUMNS = ("column", "part", "rows", "value", "low", "high", "p_value", "judged")
 """Columns of a table of parts, which has one row for each part.
 
-`column` is the name of a column of the holdout, or `week`. `part` is the value that all rows of the part have in it.
+`column` is the name of a column of the holdout, or `week`. All rows of the part have the value `part` in this column.
 """
 
 
@@ -66,7 +66,7 @@ def check_slices(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.Data
 
 
 def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataFrame]:
-    """Check that no week's metric (that of `part_metrics`) is too far below that of the whole holdout.
+    """Check that no week is too far below the whole holdout in the metric of `part_metrics`.
 
     Returns:
         At most one check, and the table of all weeks; columns `COLUMNS`.
@@ -100,7 +100,7 @@ def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataF
 def _split_by_value(column: pd.Series[Any]) -> Iterator[tuple[str, Array]]:
     """Yield each value of a column as text, and the mask of its rows.
 
-    Rows without a value are `missing`, or `no value` where the column has the text `missing`.
+    Rows without a value are called `missing`; if `missing` is a value of the column, they are called `no value`.
     """
     has_value, text = column.notna().to_numpy(), column.astype(object).astype(str).to_numpy()
     values = np.unique(text[has_value])
@@ -118,16 +118,16 @@ def _make_table(
     is_judged: Callable[[Estimate], bool],
     bound: float,
 ) -> pd.DataFrame:
-    """Make a table with one row for each part. A part has a p-value if the metric can be computed and it is judged.
+    """Make a table with one row for each part. A part has a p-value if it is judged.
 
     The p-value is that of the hypothesis that the metric is not below the bound, adjusted by Holm's method.
 
     Args:
         holdout: holdout to which the parts belong.
         masks: for each column, the values that it has, each with the mask of its rows.
-        part_metric: says whether the metric can be computed on a part.
+        part_metric: metric of the parts; its `has_value` decides whether it can be computed on a part.
         estimate: estimates the metric on the rows of a mask.
-        is_judged: says whether a part with this estimate has enough rows and groups to be judged.
+        is_judged: decides whether a part with this estimate has enough rows and groups to be judged.
         bound: smallest allowed value of the metric.
     """
     records: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""What a candidate must prove: the section `gate.policy` of params.yaml."""
+"""Define the policy of the gate, which says what a candidate must prove: section `gate.policy` of params.yaml."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, model_validator
 from pipelines.parameters import Parameters
 
 Metric = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]{0,63}|(recall|pinball|coverage)/.{1,200})$")]
-"""Name of a metric of the task (`pipelines.evaluation.statistics.weighted`), or of one in the dataset's metrics.py."""
+"""Name of a metric of the task (`pipelines.evaluation.statistics.weighted`), or of the dataset's metrics.py."""
 Share = Annotated[float, Field(ge=0, le=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -20,7 +20,7 @@ class Section(Parameters, BaseModel):  # ruff knows only by BaseModel that defau
 
 
 class Bound(Section):
-    """Bounds of one metric. Its whole interval has to be within them."""
+    """Bounds of one metric. The whole interval of the metric must be within them."""
 
     at_least: Finite | None = None
     """Smallest allowed value."""
@@ -38,13 +38,13 @@ class Comparison(Section):
     """A paired comparison of candidate and champion on the same rows."""
 
     metric: Metric
-    """Metric to compare; each has its own direction (auc, r2: greater is better, losses: less is better)."""
+    """Metric to compare. Its direction is known: a greater auc or r2 is better, and so is a smaller loss."""
     margin: Amount = 0.0
-    """Tolerated loss. Above 0, the candidate may not be worse by more (non-inferiority); at 0, it has to be better."""
+    """Tolerated loss. If 0, the candidate must be better; if above 0, not worse by more than this (non-inferiority)."""
     relevant_gain: Amount = 0.0
     """Smallest gain over the bound that is worth having. Once the interval excludes it, the check fails."""
     test: Literal["auto", "delong", "bootstrap"] = "auto"
-    """auto: DeLong's test for auc of independent rows, else by groups or by the paired bootstrap."""
+    """auto: for auc of independent rows, DeLong's test; otherwise a test by groups or the paired bootstrap."""
 
     @model_validator(mode="after")
     def _check_test(self) -> Self:
@@ -57,7 +57,7 @@ class Slices(Section):
     """Slices of the holdout: none may fall far behind the champion."""
 
     columns: list[str]
-    """Columns of the features; each of their values is a slice."""
+    """Columns of the features. Each value of a column is a slice."""
     max_drop: Share = 0.05
     """Largest tolerated loss of AUC against the champion; all slices are tested together (Holm). In a regression, the
     loss is the increase of the mean absolute error, as a share of the champion's on the whole holdout."""
@@ -94,50 +94,49 @@ class Policy(Section):
     """What a candidate must prove."""
 
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
-    """Probability of a wrong pass that each check may have: bounds are compared with one-sided limits at this level."""
+    """Allowed probability that a check passes wrongly. Bounds are compared with one-sided limits at this level."""
     power: Annotated[float, Field(gt=0.5, lt=1)] = 0.8
-    """Probability of detecting an effect that matters, for which the needed rows are computed."""
+    """Probability of detecting a relevant effect. The number of needed rows is computed for it."""
     draws: Annotated[int, Field(ge=100, le=100_000)] = 2_000
     """Draws of the bootstrap of independent rows."""
     group_by: str = ""
-    """Column whose values are groups of related rows (date: flights of one day are late together); groups that follow
-    each other may be related too. Every interval is then by groups. Empty: rows are taken as independent, and auc has
+    """Column whose values are groups of related rows (date: flights of one day are late together). Consecutive groups
+    may be related too. Every interval is then computed by groups. Empty: rows are treated as independent, and auc has
     DeLong's interval."""
     min_groups: Annotated[int, Field(ge=2)] = 10
-    """Smallest number of groups with which anything is decided by groups; with fewer, it is undecided."""
+    """Smallest number of groups for a check by groups. With fewer, the check is undecided."""
     seed: int = 13
     """Seed of the bootstrap."""
     min_rows: Annotated[int, Field(ge=1)] = 5_000
-    """Smallest number of holdout rows with which a verdict can pass. Fewer than 30 rows of a label never pass."""
+    """Smallest number of holdout rows with which a verdict can pass. With fewer than 30 of a label, none passes."""
     bounds: Annotated[dict[Metric, Bound], Field(min_length=1)] = {
         "auc": Bound(at_least=0.60, at_most=0.80),
         "ece": Bound(at_most=0.10),
     }
-    """Bounds by metric, one or more. An AUC above its upper bound is taken as a leak, not as a good model. Where bounds
-    are not given, nor baseline, champion or stability, a regression has its own defaults: see `task_policy`."""
+    """Bounds by metric, one or more. An AUC above its upper bound counts as a leak, not as a good model. Other tasks
+    have other defaults of bounds, baseline, champion and stability: see `task_policy`."""
     baseline: list[Metric] = ["log_loss"]
-    """Metrics in which the candidate has to beat two constants: the label's rate in training, and in its last week; in
-    a regression, its means."""
+    """Metrics in which the candidate must beat two constant predictions: the mean label of the training days, and that
+    of their last week."""
     champion: list[Comparison] = [Comparison(metric="auc", margin=0.005, relevant_gain=0.005)]
     """Comparisons with the champion, if there is one."""
     threshold: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Score from which a row is predicted positive; candidate and champion are compared there by McNemar's test. A
-    regression has none."""
+    """Smallest score with which a row is predicted positive. McNemar's test compares candidate and champion at this
+    score. Only for binary models."""
     threshold_margin: Annotated[Share, Field(lt=1)] = 0.0
-    """Tolerated loss at the threshold, as a share of the rows. Above 0, the candidate may not be right on fewer rows by
-    more (non-inferiority); at 0, it has to be right on more rows."""
+    """Tolerated loss at the threshold, as a share of the rows. If 0, the candidate must be right on at least as many
+    rows. If above 0, it may be right on fewer rows, but not by more than this share (non-inferiority)."""
     slices: Slices | None = None
     """Slices of the holdout; null: no check."""
     stability: Stability | None = Stability()
     """Weeks of the holdout; null: no check."""
     max_solo_auc: Share | None = 0.75
-    """Largest AUC of one feature alone; above it the feature is taken as a leak. In a regression, the concordance:
-    the share of pairs of rows that the feature puts in the right order, which for two labels is the AUC. Null: no
-    check."""
+    """Largest AUC of one feature alone. A feature above it counts as a leak. In a regression, the concordance: the
+    share of pairs of rows that the feature puts in the right order. Null: no check."""
     serving: Serving | None = Serving()
     """The packaged model, if it is registered; null: no check."""
     max_cost_usd: Amount | None = None
-    """Largest cost of the training, US dollars, if that is known."""
+    """Largest cost of the training, US dollars, if the cost is known."""
 
     @model_validator(mode="after")
     def _check_independence(self) -> Self:

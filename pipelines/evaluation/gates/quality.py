@@ -1,4 +1,4 @@
-"""Check how good a candidate is: against bounds, against trivial models, against the champion."""
+"""Check how good a candidate is: compare it with bounds, with trivial models, and with the champion."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_bounds(holdout: Holdout, policy: Policy) -> list[Check]:
         if bound.at_least is not None:
             checks.append(check_estimate(name, estimate, bound.at_least, policy))
         if bound.at_most is not None:
-            # A metric that is too good means that the features contain the label.
+            # If a metric is too good, the features probably contain the label.
             title = f"{name}, leakage" if holdout.metrics[name].greater_is_better else name
             checks.append(check_estimate(title, estimate, bound.at_most, policy, is_upper=True))
     return checks
@@ -42,8 +42,8 @@ def report_own_metrics(holdout: Holdout, policy: Policy) -> list[Check]:
 def check_against_baselines(holdout: Holdout, policy: Policy) -> list[Check]:
     """Check that the candidate beats two models without features.
 
-    One scores every row with the label's rate (in a regression, its mean; of a multiclass model, the shares of the
-    classes) in the training days, the other with that in the last week of these days.
+    Each of the two gives every row the same score: the label's rate, in a regression its mean, or the shares of the
+    classes. One model takes it from all training days, the other from the last week of these days.
     """
     mean = MEANS[holdout.task]
     rates = {
@@ -69,7 +69,7 @@ def _repeat(rate: float | Array, holdout: Holdout) -> Array:
 
 
 def check_against_champion(holdout: Holdout, policy: Policy) -> list[Check]:
-    """Compare the candidate with the champion as the policy says; make no checks where there is no champion."""
+    """Compare the candidate with the champion as the policy says; return no checks if there is no champion."""
     champion_score, threshold = holdout.champion_score, policy.threshold
     if champion_score is None:
         return []
@@ -91,7 +91,7 @@ def check_against_champion(holdout: Holdout, policy: Policy) -> list[Check]:
 
 
 def check_recency(days_newer: int | None) -> list[Check]:
-    """Check that the candidate's window is not older than the champion's; no check where there is no champion."""
+    """Check that the candidate's window is not older than the champion's; return no check if there is no champion."""
     name = "days that the window is newer than the champion's"
     return [] if days_newer is None else [check_value(name, days_newer, at_least=0)]
 

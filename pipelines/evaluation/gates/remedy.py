@@ -1,4 +1,4 @@
-"""Say what to do about an undecided verdict: how many more days of holdout would decide, and who can decide now."""
+"""Find what would decide an undecided verdict: more days of holdout, a person's approval, or another policy."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Remedy:
     """What would decide an undecided verdict."""
 
     days_needed: int | None
-    """Days of holdout with which all undecided checks would be decided, at the present values; None if no number
-    would, or the verdict is not undecided."""
+    """Days of holdout that would decide all undecided checks, if the values stay the same; None if no number of days
+    would, or if the verdict is not undecided."""
     next_steps: list[str]
     """What to do, in sentences; empty if the verdict is not undecided."""
 

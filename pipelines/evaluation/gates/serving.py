@@ -1,4 +1,4 @@
-"""Check the packaged model: whether it loads, its scores against those of the training process, its size and speed."""
+"""Check the packaged model: that it loads, that its scores equal those of the training, its size and its speed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Scorer = Callable[[pd.DataFrame], Any]
 SINGLE_CALLS, BATCH_CALLS, WARMUP_CALLS = 200, 30, 3
 """Number of timed calls with one row and with a batch, and of calls before the timing."""
 MAX_TIMING_S = 3.0
-"""Seconds after which no further call is timed: fewer calls suffice to show that a model is slow."""
+"""Seconds after which no further call is timed. For a slow model, fewer calls are enough."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class PackageMeasurements:
     batch_ms: tuple[float, float]
     """p50 and p99 of the time for a batch, milliseconds."""
     load_problem: str = ""
-    """Why the package cannot be loaded where the project's code is not; empty if it can be."""
+    """Why the package cannot be loaded without the project's code; empty if it can be."""
 
 
 def measure_package(
     score: Scorer, rows: pd.DataFrame, training_scores: pd.DataFrame | None, folder: Path, batch_rows: int
 ) -> PackageMeasurements:
-    """Call the model as a server would, one call after the other, and add up its files.
+    """Call the model as a server would, one call after the other, and add up the size of its files.
 
     Args:
         score: the packaged model.
@@ -68,7 +68,7 @@ def measure_package(
 
 
 def check_package(package: PackageMeasurements, policy: Serving) -> list[Check]:
-    """Compare each measurement with the policy; only report it where the policy has no bound."""
+    """Compare each measurement with its bound in the policy; if there is no bound, only report the measurement."""
     (single_p50, single_p99), (batch_p50, batch_p99) = package.single_ms, package.batch_ms
     batch_name = f"time for {policy.batch_rows} rows, p99, ms"
     return [
@@ -101,7 +101,7 @@ def _check_maximum(name: str, value: float, bound: float | None) -> Check:
 
 
 def _check_time(name: str, p99_ms: float, bound: float | None, p50_ms: float) -> Check:
-    """Compare the p99 with the bound. The reason gives the p50 as well: the two together show a model with outliers."""
+    """Compare the p99 with the bound. The reason also gives the p50: both show whether a few calls are slow."""
     check = _check_maximum(name, p99_ms, bound)
     return check.model_copy(update={"reason": f"{check.reason}; p50 {p50_ms:.4g}", "timed": True})
 

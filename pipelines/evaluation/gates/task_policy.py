@@ -1,4 +1,4 @@
-"""Complete a policy with the defaults of a task other than binary, and refuse what does not fit the task."""
+"""Complete a policy with the defaults of the task, and refuse a policy that does not fit the task."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def complete_policy(
         policy: policy to complete.
         task: what the models predict.
         metrics: all metrics of the models, by name.
-        are_classes_known: whether `metrics` has those of each class and quantile. If not, all of these are allowed.
+        are_classes_known: whether `metrics` has those of each class and quantile. If not, the policy may name any.
 
     Raises:
-        SpecError: the policy names a metric that is not among these, compares models by a metric without direction, or
-            has a threshold and the task has none. A retry cannot help.
+        SpecError: the policy names a metric that the models lack, compares models by a metric without direction, or has
+            a threshold although the task has none. A retry cannot help.
     """
     defaults = {name: value for name, value in DEFAULTS[task].items() if name not in policy.model_fields_set}
     complete = policy.model_copy(update=defaults)

@@ -1,4 +1,4 @@
-"""A verdict: a list of checks, and the outcome that they add up to."""
+"""Define a verdict: a list of checks, and the outcome of all of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNDECIDED: Final = "undecided"
 REPORTED: Final = "reported"
 Outcome = Literal["passed", "failed", "undecided", "reported"]
 Approval = Literal["none", "required", "when_undecided"]
-"""When a person has to agree before a candidate that did not fail may be promoted."""
+"""When a person must approve a candidate that did not fail, before it may be promoted."""
 
 
 class Check(BaseModel):
@@ -24,29 +24,30 @@ class Check(BaseModel):
     name: str
     """Name of the check."""
     value: float | None
-    """Measured value; null where it is not a number."""
+    """Measured value; null if it is not a number."""
     bound: float | None
-    """Bound that the value was compared with; null where there is none, or the bound is not a number."""
+    """Bound that the value was compared with; null if there is none, or if it is not a number."""
     low: float | None = None
-    """Lower end of the value's interval; null where the value is exact."""
+    """Lower end of the value's interval; null if the value is exact."""
     high: float | None = None
-    """Upper end of the value's interval; null where the value is exact."""
+    """Upper end of the value's interval; null if the value is exact."""
     outcome: Outcome
     """passed; failed; undecided: too little data to decide; reported: there is no bound."""
     rows_needed: int | None = None
-    """For an undecided check, how many rows of holdout would decide it; null where no number of rows would."""
+    """For an undecided check, the number of holdout rows that would decide it; null if no number would."""
     groups_needed: int | None = None
-    """For an undecided check by groups (`group_by`), how many groups, such as days, would decide it; else null."""
+    """For an undecided check by groups (`group_by`), the number of groups that would decide it; otherwise null."""
     reason: str
     """The outcome in words."""
     timed: bool = False
-    """Whether the value was read from a clock, and so differs each time."""
+    """Whether the value is a measured time, which differs from run to run."""
 
 
 def combine_outcomes(checks: Iterable[Check]) -> Outcome:
     """Return the outcome of all checks, leaving out those with the outcome `reported`.
 
-    It is failed if one failed or no check is left; else undecided if one is undecided; else passed.
+    The outcome is failed if a check failed or none is left. Otherwise, it is undecided if a check is undecided, else
+    passed.
     """
     outcomes = {check.outcome for check in checks} - {REPORTED}
     if not outcomes or FAILED in outcomes:
@@ -55,7 +56,7 @@ def combine_outcomes(checks: Iterable[Check]) -> Outcome:
 
 
 def needs_approval(outcome: Outcome, approval: Approval) -> bool:
-    """Return whether a person has to agree to a verdict. A failed one never needs it: it cannot be promoted."""
+    """Return whether a person must approve a verdict. A failed verdict never needs approval: it prevents promotion."""
     if approval == "when_undecided":
         return outcome == UNDECIDED
     return outcome == PASSED and approval == "required"

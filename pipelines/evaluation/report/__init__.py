@@ -1,1 +1,1 @@
-"""The report of an evaluation: one HTML page that needs no network, and its pictures as PNG."""
+"""Write the report of an evaluation: one HTML page that needs no network, and its pictures as PNG files."""

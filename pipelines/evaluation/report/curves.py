@@ -15,7 +15,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 BINS = 400
-"""Largest number of bins. Their numbers of rows are about equal."""
+"""Largest number of bins. Each has about the same number of rows."""
 DRAWS = 300
 SEED = 13
 GRID = np.linspace(0.0, 1.0, 201)
@@ -95,7 +95,7 @@ def _compute_on_grid(counts: Array) -> tuple[Array, Array]:
     valid = (positives[:, -1] > 0) & (negatives[:, -1] > 0)
     roc, precision = [], []
     for all_fp, all_tp in zip(negatives[valid], positives[valid], strict=True):
-        has_rows = all_fp + all_tp > 0  # without rows there is no precision: a draw may leave the first bins empty
+        has_rows = all_fp + all_tp > 0  # a draw may leave the first bins empty; they have no precision
         fp, tp = all_fp[has_rows], all_tp[has_rows]
         recall = np.concatenate([[0.0], tp / tp[-1]])
         roc.append(np.interp(GRID, np.concatenate([[0.0], fp / fp[-1]]), recall))

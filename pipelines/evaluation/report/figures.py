@@ -42,7 +42,7 @@ class Content:
     """The data that the pictures show."""
 
     holdout: Holdout
-    """Rows that were judged."""
+    """Rows on which the candidate was judged."""
     candidate: Curves | None
     """Curves of the candidate; None for models that are not binary."""
     champion: Curves | None
@@ -50,11 +50,11 @@ class Content:
     slices: pd.DataFrame
     """Table of slices; columns `pipelines.evaluation.gates.parts.COLUMNS`."""
     weeks: pd.DataFrame
-    """Table of weeks; the same columns."""
+    """Table of weeks; columns `pipelines.evaluation.gates.parts.COLUMNS`."""
     importance: Mapping[str, float]
     """Feature to its share of the gain, largest first."""
     threshold: float = math.nan
-    """Score from which a row is predicted positive; NaN for models that are not binary."""
+    """Smallest score with which a row is predicted positive; NaN for models that are not binary."""
     shares_below: Mapping[float, Estimate] = field(default_factory=dict)
     """Quantile of the candidate to the share of labels below it; empty if it predicts no quantiles."""
     own_metrics: Mapping[str, MetricParts] = field(default_factory=dict)
@@ -174,7 +174,7 @@ def _draw_parts(content: Content) -> Any:
 
 
 def _draw_intervals(axis: Axes, table: pd.DataFrame, title: str) -> None:
-    """Draw each part with its interval, the first one at the bottom; a part that was not judged is grey."""
+    """Draw each part with its interval, the first part at the bottom. A part that was not judged is grey."""
     axis.set_title(title)
     if table.empty:
         axis.text(0.5, 0.5, "none", ha="center", va="center", color=REFERENCE_COLOR, transform=axis.transAxes)

@@ -41,7 +41,7 @@ def draw_classes(holdout: Holdout) -> Any:
 
 
 def draw_class_reliability(holdout: Holdout) -> Any:
-    """Draw for each class how often a row has it by the probability of the class, for both models."""
+    """Draw the reliability of each class for both models: observed share by predicted probability."""
     rows = np.bincount(holdout.label, minlength=len(holdout.classes))
     numbers = [int(number) for number in np.argsort(-rows, kind="stable")[:MAX_CURVES] if rows[number]]
     lines = math.ceil(len(numbers) / COLUMNS)
@@ -62,7 +62,7 @@ def draw_class_reliability(holdout: Holdout) -> Any:
 
 
 def draw_top_reliability_of_models(axis: Axes, holdout: Holdout) -> None:
-    """Draw how often the predicted class is right by its probability, for both models."""
+    """Draw the reliability of the predicted class for both models: share that is right by predicted probability."""
     for score, name, color in _list_models(holdout):
         draw_top_reliability(axis, tabulate_top_class(holdout.label, score), name, color)
     axis.set_title("Reliability of the predicted class")

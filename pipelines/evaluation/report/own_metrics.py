@@ -1,4 +1,4 @@
-"""Draw the metrics of a dataset's metrics.py: by week, and by the slices of the policy, each with its interval."""
+"""Draw the metrics of a dataset's metrics.py by week and by slice of the policy, with their intervals."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pipelines.evaluation.weeks import find_weeks
 from pipelines.pages.drawing import CANDIDATE_COLOR, REFERENCE_COLOR, Axes, plt
 
 MAX_METRICS, MAX_SLICES = 6, 12
-"""Largest numbers of metrics that are drawn, and of slices: those with the most rows."""
+"""Largest numbers of drawn metrics (the first ones) and of drawn slices (those with the most rows)."""
 Parts = dict[str, Estimate]
 """Name of a part to its estimate."""
 
 
 @dataclass(frozen=True)
 class MetricParts:
-    """A metric of the candidate on the whole holdout and on its parts. Parts where it has no value are left out."""
+    """A metric of the candidate on the whole holdout and on its parts. Parts for which it has no value are left out."""
 
     whole: Estimate
     weeks: Parts
@@ -34,7 +34,7 @@ class MetricParts:
 
 def estimate_own_metrics(holdout: Holdout, policy: Policy) -> dict[str, MetricParts]:
     """Estimate each metric of the dataset on the holdout, on its weeks, and on the slices of the policy."""
-    # A week has seven days. Its interval is wide, and not judged.
+    # A week has at most seven days. Its interval is wide, but only reported.
     part_policy = policy.model_copy(update={"min_groups": min(policy.min_groups, MIN_WEEK_GROUPS)})
     weeks = _split(find_weeks(holdout.get_column("date")).to_numpy()) if "date" in holdout.features else {}
     slices = dict(_list_slices(holdout, policy))
@@ -49,7 +49,7 @@ def estimate_own_metrics(holdout: Holdout, policy: Policy) -> dict[str, MetricPa
 
 
 def draw_own_metrics(metrics: Mapping[str, MetricParts]) -> Any:
-    """Draw each metric in a row: its weeks to the left, its slices to the right; the band is the whole holdout."""
+    """Draw one line of charts for each metric: weeks left, slices right. The band is that of the whole holdout."""
     figure, axes = plt.subplots(
         len(metrics), 2, figsize=(11, 0.6 + 3.2 * len(metrics)), layout="constrained", squeeze=False
     )
@@ -90,7 +90,8 @@ def _estimate_parts(
                 champion_quantiles={},
             )
             estimate = estimate_metric(part, metric, policy)
-        except (DataError, ValueError, ArithmeticError):  # such as one label in all rows; the function is the user's
+        except (DataError, ValueError, ArithmeticError):
+            # The user's function may raise an error, for example because all labels are equal.
             continue
         if np.isfinite(estimate.value):
             yield name, estimate

@@ -1,4 +1,4 @@
-"""Draw how often the labels are below the quantiles that a regression predicts, and within its outermost interval."""
+"""Draw the share of labels below each predicted quantile of a regression, and the coverage of the widest interval."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHARE_BELOW = Metric(make_share_below, None, "regression", is_share=True)
 
 
 def estimate_shares_below(holdout: Holdout, policy: Policy) -> dict[float, Estimate]:
-    """Estimate the share of labels below each of the candidate's quantiles, as the gate estimates a metric.
+    """Estimate the share of labels below each of the candidate's quantiles, with the gate's method for metrics.
 
     Returns:
         Quantile to estimate, ascending; empty if the candidate predicts none. With too few groups, the interval is
@@ -50,8 +50,8 @@ def draw_quantiles(holdout: Holdout, shares_below: Mapping[float, Estimate]) -> 
         levels = [float(name) for name in holdout.champion_quantiles]
         share_axis.plot(levels, shares, color=CHAMPION_COLOR, marker="s", markersize=4, label="champion")
     estimates = list(shares_below.values())
-    ends = np.array([[one.value - one.low, one.high - one.value] for one in estimates]).T
-    values = [one.value for one in estimates]
+    ends = np.array([[estimate.value - estimate.low, estimate.high - estimate.value] for estimate in estimates]).T
+    values = [estimate.value for estimate in estimates]
     share_axis.errorbar(
         list(shares_below), values, yerr=ends, color=CANDIDATE_COLOR, marker="o", markersize=4, label="candidate"
     )

@@ -27,7 +27,7 @@ def draw_predictions(holdout: Holdout) -> Any:
 
 
 def draw_reliability_of_models(axis: Axes, holdout: Holdout) -> None:
-    """Draw the mean label by the mean score of both models."""
+    """Draw the reliability of both models: mean label by mean score of each bin."""
     scores = [
         (holdout.champion_score, "champion", CHAMPION_COLOR),
         (holdout.candidate_score, "candidate", CANDIDATE_COLOR),

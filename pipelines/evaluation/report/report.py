@@ -38,8 +38,8 @@ def write_report(
 
     Args:
         folder: folder to write.
-        verdict: fields of `GateResult`, as in the verdict's file.
-        holdout: rows that were judged.
+        verdict: fields of `GateResult`, as the file of the verdict has them.
+        holdout: rows on which the candidate was judged.
         judgement: tables of slices and weeks.
         policy: gives the threshold of the confusion matrix, and the column of the groups that the bootstrap draws.
         importance: feature to its share of the gain.

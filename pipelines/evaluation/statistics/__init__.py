@@ -1,4 +1,4 @@
-"""The statistics behind the gates: estimates of metrics and of differences between models, and tests of them.
+"""Compute the statistics of the gates: estimate metrics and differences between models, and test them.
 
 Pure functions: arrays in, numbers out.
 """

@@ -24,13 +24,13 @@ from pipelines.evaluation.statistics.weighted import Metric, find_metric
 DRAWS = 5_000
 """Number of draws, unless the caller gives another number."""
 MAX_FULL_ROWS = 20_000
-"""Largest number of rows for which the percentile bootstrap is used: 5,000 draws then take seconds."""
+"""Largest number of rows for which the percentile bootstrap is used. 5,000 draws then take seconds."""
 SUBSETS = 20
 """Number of subsets in the bag of little bootstraps."""
 EXPONENT = 0.7
 """A subset has rows ** EXPONENT rows, after Kleiner et al."""
 MIN_SUBSET_LABEL_ROWS = 1_000
-"""Smallest number of rows of each label in a subset, or all if there are fewer: a rare label must not vanish."""
+"""Smallest number of rows of each label in a subset: a rare label must not vanish. If there are fewer, all are used."""
 
 
 def estimate_metric(
@@ -46,18 +46,18 @@ def estimate_metric(
     """Estimate the metric of a score. The same seed gives the same interval.
 
     Args:
-        label: shape (rows,): 0 or 1, both present; for a metric of a regression, finite numbers that are not all equal;
-            for one of a multiclass model, numbers of classes.
-        score: shape (rows,), finite; a probability for log_loss, brier and ece. Of a multiclass model, shape (rows,
+        label: shape (rows,). For a binary metric: 0 or 1, both present. For a metric of a regression: finite numbers
+            that are not all equal. For a metric of a multiclass model: numbers of classes.
+        score: shape (rows,), finite; a probability for log_loss, brier and ece. For a multiclass model, shape (rows,
             classes).
-        metric: name of a metric of binary models or regressions, a metric of `weighted.METRICS` or one like these, or a
-            maker of a binary one.
+        metric: name of a metric of `weighted.METRICS`; or a `Metric`, for example the user's own; or a function that
+            makes a binary metric.
         alpha: error probability of each end of the interval; see `Estimate`.
         seed: seed of the draws.
         draws: number of draws in all subsets together, 20 or more.
-        groups: shape (rows,), rows of equal value are related (such as those of a day), and the order of the values is
-            that of time. Nothing is drawn then. The interval is infinite where the metric is not a number without one
-            of the groups.
+        groups: shape (rows,). Rows with the same value are related, such as those of a day; the order of the values is
+            that of time. Nothing is drawn then. The interval is infinite if the metric is not a number without one of
+            the groups.
 
     Raises:
         DataError: the rows are not valid, there are fewer than two groups, or the metric is not a number in a draw. A
@@ -130,14 +130,14 @@ def _estimate_by_draws(
 
 
 def _compute_value(make: MetricMaker, label: Array, scores: list[Array]) -> float:
-    """Compute the metric of the only score, or of the first less the second. One score at a time is held in memory."""
+    """Compute the metric of one score, or the difference of two scores. Hold only one score in memory at a time."""
     ones = np.ones((1, len(label)))
     values = [float(_compute_samples(make(label, score), [ones])[0]) for score in scores]
     return values[0] if len(values) == 1 else values[0] - values[1]
 
 
 def _subtract(metrics: Sequence[WeightedMetric]) -> WeightedMetric:
-    """Return the only metric, or the first less the second."""
+    """Return the metric if there is one; if there are two, return the first less the second."""
     if len(metrics) == 1:
         return metrics[0]
     return lambda weights: metrics[0](weights) - metrics[1](weights)
@@ -176,7 +176,7 @@ def _count_subset_rows(label_rows: int, rows: int) -> int:
 
 
 def _compute_samples(statistic: WeightedMetric, weights: Iterable[Array]) -> Array:
-    """Compute the statistic of each draw; raise a DataError where it is not a number in a draw."""
+    """Compute the statistic of each draw; raise a DataError if it is not a number in a draw."""
     samples = np.concatenate([statistic(batch) for batch in weights])
     if invalid_draws := int((~np.isfinite(samples)).sum()):
         raise DataError(

@@ -30,7 +30,7 @@ def estimate_ece(label: Array, score: Array, *, alpha: float, groups: Array | No
         label: shape (rows,), 0 or 1, both present.
         score: shape (rows,), a probability.
         alpha: error probability of each end of the interval; see `Estimate`.
-        groups: shape (rows,), rows of equal value are related (such as those of a day).
+        groups: shape (rows,). Rows with the same value are related, such as those of a day.
 
     Raises:
         DataError: the rows are not valid, or there are fewer than two groups. A retry cannot help.

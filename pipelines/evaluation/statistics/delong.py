@@ -26,7 +26,7 @@ from pipelines.evaluation.statistics.inputs import Array, validate_alpha, valida
 def estimate_auc(label: Array, score: Array, alpha: float) -> Estimate:
     """Estimate the AUC of a score; ties count a half.
 
-    The interval is exact where a label has fewer than 30 rows, and where DeLong's would reach 0 or 1.
+    The interval is exact if a label has fewer than 30 rows, or if DeLong's interval would reach 0 or 1.
 
     Args:
         label: shape (rows,), 0 or 1, both present.
@@ -51,8 +51,8 @@ def estimate_auc_difference(label: Array, candidate: Array, champion: Array, alp
     """Estimate the candidate's AUC less the champion's, on the same rows.
 
     The variance is that of the differences of placements, so it includes the covariance of the two AUCs. Equal scores
-    differ by exactly 0. The interval is exact where a label has fewer than 30 rows, and where nothing varies although
-    the scores are not equal.
+    differ by exactly 0. The interval is exact if a label has fewer than 30 rows, or if the variance is 0 although the
+    scores are not equal.
 
     Args:
         label: shape (rows,), 0 or 1, both present.
@@ -84,7 +84,7 @@ def _compute_placements(label: Array, score: Array) -> tuple[Array, Array]:
 
 
 def _compute_standard_error(ones: Array, zeros: Array) -> float:
-    """Compute the standard error of the mean placement of both labels; infinite where a label has one row."""
+    """Compute the standard error of the mean placement of both labels; infinite if a label has one row."""
     if min(len(ones), len(zeros)) < 2:
         return math.inf
     return math.sqrt(np.var(ones, ddof=1) / len(ones) + np.var(zeros, ddof=1) / len(zeros))

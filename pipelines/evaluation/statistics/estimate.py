@@ -1,4 +1,4 @@
-"""A measured value with its confidence interval."""
+"""Define an estimate: a measured value with its confidence interval."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scipy.special import ndtri, stdtrit
 
 
 def compute_quantile(alpha: float, degrees_of_freedom: float) -> float:
-    """Return the value that a t distribution exceeds with probability alpha; a normal one if they are infinite."""
+    """Return the value that a t distribution exceeds with probability alpha (infinite: the normal distribution)."""
     # These functions take a hundredth of the time of scipy.stats.t and norm (scipy 1.17).
     return -float(ndtri(alpha) if math.isinf(degrees_of_freedom) else stdtrit(degrees_of_freedom, alpha))
 
@@ -35,7 +35,7 @@ class Estimate:
     groups: int | None = None
     """Number of groups (such as days) that were taken as the units; None if each row is a unit."""
     degrees_of_freedom: float = math.inf
-    """Degrees of freedom of the standard error; infinite where the normal distribution is used."""
+    """Degrees of freedom of the standard error; infinite if the normal distribution is used."""
 
     @classmethod
     def from_standard_error(
@@ -56,10 +56,10 @@ class Estimate:
             se: its standard error.
             rows: number of rows.
             alpha: error probability of each end of the interval.
-            lowest: smallest possible value, where the interval is cut.
-            highest: largest possible value, where the interval is cut.
-            groups: number of groups that are the units; None: the rows are.
-            degrees_of_freedom: of the t distribution that gives the quantile; infinite: the normal one.
+            lowest: smallest possible value. The interval is cut there.
+            highest: largest possible value. The interval is cut there.
+            groups: number of groups, if groups are the units; None if rows are the units.
+            degrees_of_freedom: those of the t distribution of the quantile; infinite: the normal distribution.
         """
         half_width = compute_quantile(alpha, degrees_of_freedom) * se
         low, high = max(value - half_width, lowest), min(value + half_width, highest)

@@ -1,4 +1,4 @@
-"""Estimate a metric of rows that are related within groups, such as the flights of a day.
+"""Estimate a metric with its interval, if rows are related within groups, such as the flights of a day.
 
 The groups are the units. Each is left out once. The pseudo-values of this jackknife (Miller 1974, Biometrika 61) say
 how much each group changes the metric. Days that follow each other are related too: weather lasts. So the variance is
@@ -26,7 +26,7 @@ MAX_TABLE_GROUPS = 1_000
 """Largest number of groups for which the AUC uses a table of all pairs of groups. The table then takes 8 MB."""
 COEFFICIENT_FACTOR = 0.4
 """Number of coefficients, as a multiple of groups ** (2 / 3), as Lazarus et al. recommend. More coefficients make a
-narrower interval, which is too narrow where days are related."""
+narrower interval, which is too narrow if days are related."""
 
 
 def number_groups(groups: Array, rows: int) -> Array:
@@ -46,9 +46,9 @@ def number_groups(groups: Array, rows: int) -> Array:
 def estimate_by_groups(
     metrics: Sequence[WeightedMetric], groups: Array, alpha: float, *, is_lasting: bool = True
 ) -> Estimate:
-    """Estimate one metric, or the first less the second, with an interval for groups of related rows.
+    """Estimate one metric, or the first metric less the second, with an interval for groups of related rows.
 
-    The interval is infinite where the metric cannot be computed without one of the groups.
+    The interval is infinite if the metric cannot be computed without one of the groups.
 
     Args:
         metrics: one or two metrics, as functions of weights of rows.
@@ -72,7 +72,7 @@ def compute_pseudo_values(samples: Array) -> Array:
     """Compute the jackknife's pseudo-value of each group; their mean is the metric without its bias of order 1/groups.
 
     Args:
-        samples: the metric of all rows, then without each group; shape (groups + 1, ...).
+        samples: first the metric of all rows, then the metric without each group; shape (groups + 1, ...).
     """
     group_count = len(samples) - 1
     return np.asarray(group_count * samples[0] - (group_count - 1) * samples[1:])
@@ -107,7 +107,7 @@ def make_group_metrics(metrics: Sequence[WeightedMetric], groups: Array, group_c
 
 
 def _leave_out_groups(metrics: Sequence[WeightedMetric], groups: Array, group_count: int) -> Array:
-    """Compute one metric, or the first less the second, of all rows, then without each group; shape (groups + 1,)."""
+    """Compute one metric, or the first less the second: of all rows, then without each group; shape (groups + 1,)."""
     group_metrics = make_group_metrics(metrics, groups, group_count)
     samples = [
         np.concatenate([metric(weights) for weights in _yield_weights(group_count, len(groups))])

@@ -65,7 +65,7 @@ def compute_rows_needed(se: float, rows: int, effect: float, alpha: float, power
 def compute_groups_needed(se: float, groups: int, effect: float, alpha: float, power: float) -> int:
     """Compute how many groups a one-sided test by groups needs to detect a true difference of `effect`.
 
-    As `compute_rows_needed`, but with quantiles of the t distribution for the needed number of groups.
+    This is `compute_rows_needed` with quantiles of the t distribution, whose degrees of freedom depend on the result.
 
     Args:
         se: standard error of the difference on `groups` groups.
@@ -95,7 +95,7 @@ def decide(estimate: Estimate, bound: float, relevant_effect: float) -> Decision
     """Decide by an interval whether a value is at least `bound`.
 
     Args:
-        estimate: value with its interval; negate it where less is better.
+        estimate: value with its interval; negate it if less is better.
         bound: smallest allowed value.
         relevant_effect: smallest distance above the bound that is worth having, 0 or more.
 

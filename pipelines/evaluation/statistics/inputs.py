@@ -78,7 +78,7 @@ def _validate_classes(label: Array, scores: Sequence[Array]) -> tuple[Array, lis
 
 
 def find_strata(label: Array) -> list[Array]:
-    """Return the rows of each label, label 1 first, or of each class; of numbers in a regression, all rows together."""
+    """Return the rows of each stratum: of each label (1 first) or of each class; in a regression, all rows together."""
     if np.issubdtype(label.dtype, np.integer):
         return [np.flatnonzero(label == number) for number in np.unique(label)]
     return [np.flatnonzero(label), np.flatnonzero(~label)] if label.dtype == bool else [np.arange(len(label))]

@@ -1,4 +1,4 @@
-"""Compare how often two classifiers are right: McNemar's test of independent rows, and the same for groups of rows."""
+"""Compare how often two classifiers are right: McNemar's test for independent rows, and for groups of rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def run_mcnemar_test(
         champion: shape (rows,), finite scores.
         threshold: a row with this score or a higher one is predicted as 1.
         alpha: error probability of each end of the gain's interval; see `Estimate`.
-        groups: shape (rows,), rows of equal value are related (such as those of a day).
+        groups: shape (rows,). Rows with the same value are related, such as those of a day.
 
     Raises:
         DataError: the rows are not valid, or there are fewer than two groups. A retry cannot help.

@@ -1,8 +1,8 @@
-"""Make the metrics of a multiclass model as functions of the rows' weights, like those of `weighted`.
+"""Make the metrics of a multiclass model as functions of weights of the rows, like those of `weighted`.
 
 Each maker takes the number of each row's class, shape (rows,), and the probabilities of the classes, shape (rows,
 classes). It returns a function of weights of shape (draws, rows). With weights of 1, the metric equals that of
-scikit-learn. A mean over classes leaves out, in each draw, those for which the metric cannot be computed.
+scikit-learn. In each draw, a mean over classes leaves out the classes for which the metric cannot be computed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def make_log_loss(label: Array, score: Array) -> WeightedMetric:
 
 
 def make_accuracy(label: Array, score: Array) -> WeightedMetric:
-    """Make the share of rows whose class has the largest probability; of equal ones, the first class counts."""
+    """Make the share of rows whose class has the largest probability. If several are equal, the first class counts."""
     return make_mean((find_predicted_classes(score) == label).astype(np.float64))
 
 
@@ -58,7 +58,7 @@ def make_recall(label: Array, score: Array, number: int) -> WeightedSums:
 
 
 def measure_top_class(label: Array, score: Array) -> tuple[Array, Array]:
-    """Return whether the predicted class of each row is right, and its probability; each of shape (rows,)."""
+    """Return two arrays of shape (rows,): whether the predicted class is right, and the probability of this class."""
     return find_predicted_classes(score) == label, np.clip(score.max(axis=1), 0.0, 1.0)
 
 

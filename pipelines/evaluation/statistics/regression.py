@@ -1,7 +1,7 @@
-"""Make the metrics of a regression as functions of the rows' weights, like those of `weighted`.
+"""Make the metrics of a regression as functions of weights of the rows, like those of `weighted`.
 
 Each maker takes labels and scores, both numbers, and returns a function of weights of shape (draws, rows). With weights
-of 1, the metric equals scikit-learn's of the same meaning.
+of 1, the metric equals the same metric of scikit-learn.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def make_mae(label: Array, score: Array) -> WeightedMetric:
 
 
 def make_bias(label: Array, score: Array) -> WeightedMetric:
-    """Make the mean of score less label: above 0 where the scores are too high."""
+    """Make the mean of score less label: above 0 if the scores are too high."""
     return make_mean(score - label)
 
 
@@ -44,7 +44,7 @@ def make_r2(label: Array, score: Array) -> WeightedMetric:
 
 
 def make_median_ae(label: Array, score: Array) -> WeightedMetric:
-    """Make the median absolute error, in units of the label; the mean of the two middle ones if these are equally far.
+    """Make the median absolute error, in units of the label. If two errors are in the middle, it is their mean.
 
     A draw without weights is NaN.
     """
@@ -78,12 +78,12 @@ def make_pinball(label: Array, score: Array, quantiles: Sequence[float]) -> Weig
 
 
 def make_coverage(label: Array, score: Array) -> WeightedMetric:
-    """Make the share of labels from the first predicted quantile to the second; `score` has the shape (rows, 2)."""
+    """Make the share of labels between two predicted quantiles, ends included; `score` has the shape (rows, 2)."""
     return make_mean(((score[:, 0] <= label) & (label <= score[:, 1])).astype(np.float64))
 
 
 def make_share_below(label: Array, score: Array) -> WeightedMetric:
-    """Make the share of labels that are not above the predicted quantile; `score` has the shape (rows, 1)."""
+    """Make the share of labels at or below the predicted quantile; `score` has the shape (rows, 1)."""
     return make_mean((label <= score[:, 0]).astype(np.float64))
 
 

@@ -14,12 +14,12 @@ BATCH_WEIGHTS = 1 << 20
 
 
 def compute_batch_size(rows: int) -> int:
-    """Return the number of draws in a batch, where each draw has `rows` weights; at least 1."""
+    """Return the number of draws in a batch if each draw has `rows` weights; at least 1."""
     return max(1, BATCH_WEIGHTS // rows)
 
 
 def draw_stratified(label: Array, draws: int, random: np.random.Generator) -> Iterator[Array]:
-    """Draw rows with replacement, keeping the number of rows of each label; of numbers, all rows are one stratum.
+    """Draw rows with replacement. Each draw has the same number of rows of each stratum (see `find_strata`).
 
     The draws equal those of scipy 1.17: scipy.stats.bootstrap(batch=compute_batch_size(rows)) of two samples, the rows
     of label 1 and those of label 0.
@@ -37,11 +37,11 @@ def draw_stratified(label: Array, draws: int, random: np.random.Generator) -> It
 
 
 def draw_from_subset(label: Array, totals: Sequence[int], draws: int, random: np.random.Generator) -> Iterator[Array]:
-    """Draw samples from a subset of the rows, as many as all rows have: a part of the bag of little bootstraps.
+    """Draw samples from a subset, each with as many rows as there are in all: a part of the bag of little bootstraps.
 
     Args:
         label: labels of the subset, shape (rows,).
-        totals: number of all rows of each stratum of `find_strata`. The weights of a stratum sum to this number.
+        totals: for each stratum of `find_strata`, the number of rows in all. The weights of the stratum sum to this.
         draws: number of draws.
         random: source of randomness.
 

@@ -1,4 +1,4 @@
-"""Metrics of weighted rows that can also be computed from weighted groups: exactly, and without the rows."""
+"""Define metrics of weighted rows that can also be computed, exactly, from weights of groups instead of rows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class WeightedAuc:
         zeros = np.flatnonzero(~label)
         self._ones, self._zeros = np.flatnonzero(label), zeros[np.argsort(score[zeros])]
         scores, ones = score[self._zeros], score[self._ones]
-        # For each row of label 1: how many zeros have a lower score, and how many a lower or an equal score.
+        # For each row of label 1: how many rows of label 0 have a lower score, and how many a lower or equal one.
         self._lower = np.searchsorted(scores, ones, "left")
         self._lower_or_equal = np.searchsorted(scores, ones, "right")
         self._has_ties = bool((self._lower != self._lower_or_equal).any())
@@ -90,7 +90,7 @@ class WeightedAuc:
 
 @dataclass(frozen=True)
 class MeanOfMetrics:
-    """The mean of metrics, such as one for each class. In a draw, a metric that is not a number is left out."""
+    """The mean of several metrics, such as one for each class. A metric that is NaN in a draw is left out."""
 
     metrics: Sequence[WeightedSums | WeightedAuc]
 
@@ -116,12 +116,12 @@ def _compute_mean(metrics: Sequence[WeightedMetric], weights: Array) -> Array:
 
 
 def make_mean(values: Array) -> WeightedSums:
-    """Make the mean of a value of each row."""
+    """Make the weighted mean of `values`, which has one value for each row."""
     terms: list[RowValues] = [(ALL, values), (ALL, np.ones(len(values)))]
     return WeightedSums(terms, lambda total, rows: divide(total, rows, np.nan))
 
 
 def divide(numerator: Array, denominator: Array, default: float) -> Array:
-    """Divide elementwise; return `default` where the denominator is 0."""
+    """Divide elementwise; use `default` if the denominator is 0."""
     quotient = np.full(numerator.shape, default)
     return np.asarray(np.divide(numerator, denominator, out=quotient, where=denominator != 0))

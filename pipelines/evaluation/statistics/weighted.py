@@ -1,4 +1,4 @@
-"""Make metrics as functions of the rows' weights. The rows are sorted only once, when the function is made.
+"""Make metrics as functions of weights of the rows. The rows are sorted only once, when the function is made.
 
 Each maker of a binary metric takes labels (bool) and scores, and returns a function. The function takes weights of
 shape (draws, rows), and returns the metric of each draw, shape (draws,). With weights of 1, the metric equals scikit-
@@ -123,13 +123,13 @@ class Metric:
     make: MetricMaker
     """Takes labels and scores; returns the metric as a function of weights."""
     greater_is_better: bool | None
-    """None where neither is: the best bias is 0."""
+    """None if neither greater nor less is better: the best bias is 0."""
     task: Task = "binary"
-    """Task of the models that it measures."""
+    """Task of the models that the metric measures."""
     is_share: bool = False
-    """Whether it is between 0 and 1, and both ends are possible. Its interval then has the same limits."""
+    """Whether the metric can be any number from 0 to 1, both included. Its interval then has the same limits."""
     quantiles: Sequence[str] = ()
-    """Names of the quantiles that it measures, in place of the score. Scores then have the shape (rows, quantiles)."""
+    """Names of the quantiles that the metric measures instead of scores. `make` then takes shape (rows, quantiles)."""
 
 
 BINARY_METRICS: Mapping[str, Metric] = {
@@ -171,9 +171,9 @@ def list_metrics(task: Task, classes: Sequence[str] = (), quantiles: Sequence[st
 
     Args:
         task: what the models predict.
-        classes: classes of a multiclass model. Each has a metric, its recall: `name_recall` gives its name.
-        quantiles: names of the quantiles of a regression, such as 0.1, ascending. Each has a pinball loss, and each
-            pair as far from 0 as from 1 has a coverage: pinball/0.1, coverage/0.1-0.9. `pinball` is the mean loss.
+        classes: classes of a multiclass model. The recall of each class is a metric; `name_recall` returns its name.
+        quantiles: names of the quantiles of a regression, such as 0.1, ascending. Each has a pinball loss, such as
+            pinball/0.1; `pinball` is their mean. Each pair that adds up to 1 has a coverage, such as coverage/0.1-0.9.
     """
     recalls = {
         name_recall(name): Metric(partial(multiclass.make_recall, number=number), True, "multiclass", is_share=True)
@@ -183,7 +183,7 @@ def list_metrics(task: Task, classes: Sequence[str] = (), quantiles: Sequence[st
 
 
 def _list_quantile_metrics(names: Sequence[str]) -> dict[str, Metric]:
-    sets = {PINBALL: tuple(names), **{f"{PINBALL}/{name}": (name,) for name in names}} if names else {}
+    loss_quantiles = {PINBALL: tuple(names), **{f"{PINBALL}/{name}": (name,) for name in names}} if names else {}
     metrics = {
         metric: Metric(
             partial(regression.make_pinball, quantiles=[float(name) for name in members]),
@@ -191,7 +191,7 @@ def _list_quantile_metrics(names: Sequence[str]) -> dict[str, Metric]:
             task="regression",
             quantiles=members,
         )
-        for metric, members in sets.items()
+        for metric, members in loss_quantiles.items()
     }
     pairs = [(low, high) for low in names for high in names if float(low) < 0.5 and is_opposite(low, high)]
     coverages = {
@@ -204,7 +204,7 @@ def _list_quantile_metrics(names: Sequence[str]) -> dict[str, Metric]:
 
 
 def is_opposite(low: str, high: str) -> bool:
-    """Return whether a quantile is as far from 0 as another one from 1."""
+    """Return whether the two quantiles add up to 1, as 0.1 and 0.9 do."""
     return math.isclose(float(low) + float(high), 1.0)
 
 
@@ -214,13 +214,13 @@ def name_recall(class_name: str) -> str:
 
 
 def is_known_after_training(metric: str, task: Task) -> bool:
-    """Return whether this may be a metric of a class or of a quantile, which are not known before the training."""
+    """Return whether a metric of a class or quantile may have this name. These are only known after the training."""
     prefixes = {"multiclass": (name_recall(""),), "regression": (f"{PINBALL}/", f"{COVERAGE}/")}.get(task, ())
     return metric.startswith(prefixes) or (task == "regression" and metric == PINBALL)
 
 
 def find_metric(metric: str | MetricMaker | Metric) -> Metric:
-    """Return the metric of that name, that of binary models where several tasks have one.
+    """Return the metric of that name. If several tasks have it, return the metric of binary models.
 
     A maker becomes a metric of binary models; a metric is returned unchanged.
 

@@ -1,4 +1,4 @@
-"""Engines that run the ibis expressions of features: DuckDB in this process, or Spark. Both give the same rows."""
+"""Run the ibis expressions of features with an engine: DuckDB in this process, or Spark. Both give the same rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RunExpression(Protocol):
     """Runs an expression on an open engine."""
 
     def __call__(self, expression: Callable[[ibis.Table], ibis.Table], days: Days | None) -> Iterator[pa.RecordBatch]:
-        """Run the expression on the rows of `days`, or on all rows where `days` is None, and yield its result."""
+        """Run the expression on the rows of `days`, or on all rows if `days` is None; yield its result in batches."""
 
 
 MODULES = {"duckdb": "duck", "spark": "spark"}
@@ -32,9 +32,9 @@ def open_engine(
     """Start an engine over the rows of Parquet files; it stops when the block ends.
 
     Args:
-        engine: its name.
-        paths: of the files, on this machine.
-        schema: of the rows. A column that a file lacks is null; a column of a narrower type is widened.
+        engine: name of the engine.
+        paths: paths of the files, on this machine.
+        schema: schema of the rows. A column that a file lacks is null; a column of a narrower type is widened.
         with_nan: whether numbers may be NaN, and expressions test for NaN.
 
     Raises:
@@ -45,5 +45,5 @@ def open_engine(
 
 
 def filter_days(rows: ibis.Table, days: Days | None) -> ibis.Table:
-    """Return the rows of the days; all rows where `days` is None."""
+    """Return the rows of the days; all rows if `days` is None."""
     return rows.filter(rows.date.between(days.first, days.last)) if days else rows

@@ -1,6 +1,6 @@
-"""The engine DuckDB, which runs in this process, in bounded memory, and spills to LEEWAY_HOME.
+"""Run expressions with DuckDB in this process, in bounded memory. DuckDB spills to LEEWAY_HOME.
 
-A window is computed in parts of some days each, where this gives the same rows as computing all days together.
+A window is computed in parts of some days each, if this gives the same rows as computing all days together.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def open_engine(paths: Sequence[str], schema: pa.Schema, with_nan: bool = False)
         files = list_files_by_day(paths)
 
         def run(expression: Callable[[ibis.Table], ibis.Table], days: Days | None) -> Iterator[pa.RecordBatch]:
-            # The result is closed when an error ends the block: DuckDB 2.0 cannot drop a view of an open result.
+            # Close the result even if an error ends the block: DuckDB 2.0 cannot drop the view of an open result.
             batches = read_batches(expression, days)
             open_results.callback(batches.close)
             return batches

@@ -1,6 +1,6 @@
 """Split a window into parts of some days each.
 
-An expression that gives the same rows for the parts as for the whole window is computed for one part at a time. The
+If an expression gives the same rows for the parts as for the whole window, it is computed for one part at a time. The
 sort and the SQL window functions of a part fit in memory, so less is spilled to disk.
 """
 
@@ -20,7 +20,7 @@ DAY_COLUMN = "date"
 PART_ROWS = 512 * 1024
 """A part with at least this many rows is complete. The next part begins with a later day."""
 ROW_BY_ROW = (ops.DatabaseTable, ops.Project, ops.Filter, ops.Sort, ops.DropColumns)
-"""Relations in which each row is made from one input row; only window functions in them may read other rows."""
+"""Relations that make each row from one input row. Only window functions in them may read other rows."""
 
 
 @dataclass(frozen=True, order=True)
@@ -70,7 +70,7 @@ def _describe_file(path: str) -> File:
 
 
 def split_by_days(files: Sequence[File], days: Days) -> list[list[str]]:
-    """Split the files with rows of `days` into parts; each part has only days after those of the part before it.
+    """Split the files with rows of `days` into parts. All days of a part are later than those of the part before.
 
     Args:
         files: the files, sorted by day.

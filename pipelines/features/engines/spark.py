@@ -1,4 +1,4 @@
-"""The engine Spark in local mode: one JVM with a thread for each core, which spills to LEEWAY_HOME.
+"""Run expressions with Spark in local mode: one JVM with a thread for each core, which spills to LEEWAY_HOME.
 
 Results go through Parquet files that Arrow reads, not through pandas: PySpark 4.0.5 does not support pandas 3.
 """
@@ -32,7 +32,7 @@ ROWS = "window_rows"
 OLDEST_JAVA = 17
 """Oldest version of Java that Spark 4.0 runs on."""
 HEAP_SIZE = "2g"
-"""Size of the JVM's heap, where the environment does not set SPARK_DRIVER_MEMORY."""
+"""Size of the JVM's heap, if the environment does not set SPARK_DRIVER_MEMORY."""
 JAVA_HINT = "Run `apt-get install openjdk-17-jre-headless`, set JAVA_HOME, or use engine duckdb."
 
 
@@ -65,7 +65,7 @@ def open_engine(paths: Sequence[str], schema: pa.Schema, with_nan: bool = False)
 
 
 def check_java() -> None:
-    """Check that a version of Java is installed that Spark runs on.
+    """Check that Java is installed, in a version on which Spark runs.
 
     Raises:
         SpecError: Java is not installed, or is too old. A retry cannot help.
@@ -110,7 +110,7 @@ def _start_session(folder: Path) -> Iterator[SparkSession]:
 
 
 def _create_view(session: SparkSession, paths: Sequence[str], schema: pa.Schema, folder: Path) -> None:
-    """Create Spark's view `ROWS` of the files. It reads links to them: Spark would read some file names as patterns."""
+    """Create Spark's view `ROWS` of the files. It reads links to the files: Spark reads some file names as patterns."""
     from ibis.backends.pyspark.datatypes import PySparkSchema
 
     links = folder / "rows"

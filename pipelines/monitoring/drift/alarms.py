@@ -17,7 +17,7 @@ Outcome = Literal["drift", "none", "undecided"]
 Breaches = dict[str, Finding]
 """Column to finding, for the findings of a window that are significantly over their bounds.
 
-Where a column has several, only the one furthest over its bound is here.
+If a column has several, only the one furthest over its bound is included.
 """
 
 
@@ -83,7 +83,7 @@ def find_breaches(window: WindowResult, policy: Policy) -> Breaches:
 def get_bound(finding: Finding, policy: Policy) -> float | None:
     """Return the smallest effect that counts as drift; None if the policy sets no bound for the measure.
 
-    For a column that vanished, the bound is 1 and so is the effect: it always reaches the bound.
+    If a column vanished, its effect and its bound are both 1, so the effect always reaches the bound.
     """
     return 1.0 if finding.measure == "vanished" else policy.bounds.get(cast(Decisive, finding.measure))
 
@@ -97,7 +97,7 @@ def compute_bound_ratio(finding: Finding | None, policy: Policy) -> float:
 def adjust_p_values(p_values: Sequence[float]) -> list[float]:
     """Adjust p-values for multiple testing (Benjamini & Hochberg 1995, JRSS B 57).
 
-    An adjusted p-value of at most alpha is significant. This controls the false discovery rate. Where nothing drifts,
+    An adjusted p-value of at most alpha is significant. This controls the false discovery rate. If nothing drifts,
     the probability of any false finding is at most alpha (Simes 1986). This also holds for positively
     dependent tests (Benjamini & Yekutieli 2001).
     """
@@ -119,7 +119,7 @@ def _find_continued_alarms(window: WindowResult, alarm_columns: frozenset[str], 
 def _find_new_alarms(recent_breaches: Sequence[Breaches], policy: Policy) -> frozenset[str]:
     """Find the columns with a breach in the newest window and in at least `policy.at_least` of the recent windows.
 
-    There are none if the weights of these columns add up to less than `policy.min_weight`.
+    Return none if the weights of these columns add up to less than `policy.min_weight`.
     """
     newest = recent_breaches[-1]
     lasting_columns = frozenset(

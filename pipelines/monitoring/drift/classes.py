@@ -1,7 +1,7 @@
 """Measure how well a multiclass model predicts each class, and estimate it for days without labels.
 
-The estimates are those of confidence-based performance estimation (CBPE, NannyML): a row belongs to each class with its
-calibrated probability. Each metric is a ratio of sums over rows, whose error is over days (`day_values`).
+The estimates use confidence-based performance estimation (CBPE, NannyML): a row belongs to each class with its
+calibrated probability. Each metric is a ratio of sums over rows. Its error is over days (`day_values`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pipelines.monitoring.drift.finding import PERFORMANCE, Measure
 from pipelines.monitoring.drift.performance import Performance, build_day_values, compute_auc, estimate_performance
 
 LEAST_ROWS = 100
-"""Smallest number of rows of a class, measured or expected, from which its performance is computed."""
+"""Smallest number of rows of a class, counted or expected, for which its performance is computed."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def estimate_classes(classes: Sequence[ClassDays], alpha: float) -> dict[Key, Pe
     """Estimate accuracy and macro AUC of the model, and recall and precision of each class, without labels.
 
     The standard errors are those of the metrics that will be measured once the labels are known. The values of the days
-    are those of the estimates alone. Classes with few rows are left out.
+    depend on the estimates alone. Classes with few rows are left out.
     """
     hits, predicted, squares = (
         np.sum([getattr(days, name) for days in classes], axis=0)
@@ -97,7 +97,7 @@ def _estimate_recall(days: ClassDays, alpha: float) -> Performance | None:
     if total < LEAST_ROWS:
         return None
     recall, squares = float(days.expected_hits.sum()) / total, float(days.hit_squares.sum())
-    # The error of a ratio by the delta method: a row in the numerator counts 1 - recall, any other one - recall.
+    # The error of a ratio by the delta method: a row in the numerator counts 1 - recall, any other row -recall.
     variance = squares * (1 - recall) ** 2 + (float(days.squares.sum()) - squares) * recall**2
     return _build_ratio(days.expected_hits, days.expected, float(np.sqrt(variance)) / total, alpha)
 
@@ -112,13 +112,15 @@ def _estimate_macro_auc(classes: Sequence[ClassDays], alpha: float) -> Performan
     if not np.isfinite(without_day).all():
         without_day = np.zeros(1)
     # The error of a mean is at most the mean of the errors.
-    aucs = [estimate_performance(days.bins, _compute_chances(days), alpha)["estimated_auc"] for days in classes]
+    aucs = [
+        estimate_performance(days.bins, _compute_bin_probabilities(days), alpha)["estimated_auc"] for days in classes
+    ]
     row_se, least_se = (float(np.mean([getattr(auc, name) for auc in aucs])) for name in ("row_se", "se"))
     value, rows = float(compute_auc(total, scores).mean()), round(float(total[0].sum()))
-    return _build(value, without_day, row_se, least_se, rows, alpha)
+    return _build_performance(value, without_day, row_se, least_se, rows, alpha)
 
 
-def _compute_chances(days: ClassDays) -> Array:
+def _compute_bin_probabilities(days: ClassDays) -> Array:
     rows = days.bins.sum(axis=0)
     return np.asarray(np.divide(days.expected_bins.sum(axis=0), rows, out=np.zeros(len(rows)), where=rows > 0))
 
@@ -128,10 +130,12 @@ def _build_ratio(part: Array, rows: Array, row_se: float, alpha: float) -> Perfo
     value, others = float(part.sum()) / total, total - rows
     without_day = np.divide(part.sum() - part, others, out=np.full(len(part), value), where=others > 0)
     label_se = float(np.sqrt(max(value * (1 - value), 0.0) / total))
-    return _build(value, without_day, row_se, label_se, round(total), alpha)
+    return _build_performance(value, without_day, row_se, label_se, round(total), alpha)
 
 
-def _build(value: float, without_day: Array, row_se: float, least_se: float, rows: int, alpha: float) -> Performance:
+def _build_performance(
+    value: float, without_day: Array, row_se: float, least_se: float, rows: int, alpha: float
+) -> Performance:
     values = build_day_values(without_day, row_se)
     error = estimate_error([values])
     se = max(error.se, least_se)

@@ -22,7 +22,7 @@ def summarize_window(
 
 
 def examine_column(column: Column) -> tuple[Finding, ...]:
-    """Compute the findings of a column. Where a measure cannot be computed, the finding's note says why."""
+    """Compute the findings of a column. If a measure cannot be computed, the finding's note says why."""
     if column.reference is None:
         return (_build_empty_finding(column, "vanished", "the reference does not have this column"),)
     if column.window is None:
@@ -92,7 +92,7 @@ def _compute_chi_square_measures(
 
 
 def _measure_ordered(column: Column, reference: Counts, window: Counts) -> Iterator[Finding]:
-    """Compute the measures that need ordered bins. Bins are not pooled: that could hide the largest distance."""
+    """Compute the measures that need ordered bins. Bins are not pooled: pooling could hide the largest distance."""
     distribution = estimate_null_distribution(
         Sample.from_counts(reference.bins, reference.strata), Sample.from_counts(window.bins, window.strata)
     )
@@ -120,7 +120,7 @@ def _measure_rate(
 ) -> Finding:
     """Measure the change of a rate by the score test, with the variance between days.
 
-    Where a cell expects few rows, Fisher's exact test is computed too, and the larger p-value is used.
+    If few rows are expected in a cell, Fisher's exact test is computed too, and the larger p-value is used.
 
     Args:
         column: the column.

@@ -1,4 +1,4 @@
-"""Counts of one column over fixed bins, for each day of the reference or of a window."""
+"""Hold the counts of one column over fixed bins, for each day of the reference or of a window."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.errors import DataError
 
 Array = np.ndarray[Any, Any]
 ANY_DAY = 7
-"""Stratum of every day where weekdays are not used; 0 to 6 are the weekdays."""
+"""Stratum of every day if weekdays are not used; 0 to 6 are the weekdays."""
 Kind = Literal["numeric", "category", "label"]
 
 
@@ -58,7 +58,7 @@ class Counts:
 
     @property
     def strata(self) -> Array:
-        """The stratum of each day: its weekday, or `ANY_DAY` where weekdays are not used."""
+        """The stratum of each day: its weekday, or `ANY_DAY` if weekdays are not used."""
         return np.asarray(self.weekdays) if len(self.weekdays) else np.full(len(self.bins), ANY_DAY)
 
 

@@ -1,4 +1,4 @@
-"""Estimate the error of a mean over days, where each day is correlated with the day before.
+"""Estimate the error of a mean over days, if each day is correlated with the day before.
 
 A day's value has two parts: an effect that all rows of the day share, and the noise of the single rows. This module
 calls the shared effect weather, because that is what it is for flights. Weather can last for several days; the noise of
@@ -6,7 +6,7 @@ one day is independent of the next day's.
 
 The values of days are modelled as an autoregression of order 1. Its one parameter can be estimated from some 30 days.
 The module `dispersion`, for matrices of counts, adds up the covariances of a few lags instead. So few lags are not
-enough where weather lasts: with a correlation of 0.7 and no drift, 12 % of windows are significant at a level of 5 %.
+enough if weather lasts: with a correlation of 0.7 and no drift, 12 % of windows are significant at a level of 5 %.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class MeanError:
 
     se: float
     degrees_of_freedom: float
-    """Degrees of freedom of the error, for Student's t: fewer where the weather lasts longer."""
+    """Degrees of freedom of the error, for Student's t: fewer if the weather lasts longer."""
 
 
 def estimate_error(samples: Sequence[DayValues]) -> MeanError:

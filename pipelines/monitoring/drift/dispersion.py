@@ -1,4 +1,4 @@
-"""Compute p-values of distances, corrected for within-day correlation: the flights of a day share the weather.
+"""Compute p-values of distances, corrected for within-day correlation (such as the weather of a day's flights).
 
 Under the null hypothesis the chi-square of shares p and q is a sum of squared normals whose variances are not 1 but the
 eigenvalues of the matrix of design effects (Rao & Scott 1981, JASA 76). The matrix is estimated from how much the
@@ -42,7 +42,7 @@ class NullDistribution:
         """Compute the p-value of a statistic that is chi-square with bins - 1 degrees of freedom for independent rows.
 
         The right tail is approximated by three moments (Imhof 1961, Biometrika 48). Two moments, as in Satterthwaite's
-        method, give p-values several times too small near 0.001 where one eigenvalue, such as the weather's, dominates.
+        method, give p-values several times too small near 0.001 if one eigenvalue, such as the weather's, dominates.
         """
         trace = np.trace(self.effects, axis1=-2, axis2=-1)
         is_positive = trace > 1e-9
@@ -50,7 +50,7 @@ class NullDistribution:
         trace_of_square, trace_of_cube = (
             np.where(is_positive, np.trace(power, axis1=-2, axis2=-1), 1.0) for power in (square, square @ self.effects)
         )
-        # Where no eigenvalue is negative, this is at most their number. Estimated eigenvalues may be negative.
+        # If no eigenvalue is negative, this is at most their number. But estimated eigenvalues may be negative.
         degrees_of_freedom = np.minimum(
             trace_of_square**3 / np.maximum(trace_of_cube, 1e-9) ** 2, np.maximum((self.share > 0).sum(axis=-1) - 1, 1)
         )
@@ -84,7 +84,7 @@ class NullDistribution:
 
 @dataclass(frozen=True)
 class Sample:
-    """Sums over the days of a sample. Those of a reference are computed once, and serve for many windows."""
+    """Sums over the days of a sample. The sums of a reference are computed once, and used for many windows."""
 
     total: Array
     """Rows in each bin, shape (..., bins)."""
@@ -92,7 +92,7 @@ class Sample:
     """Sums of squares and products of the deviations of days from their weekday's mean, with lagged products, shape
     (..., bins, bins). A deviation is in rows, divided by the mean rows of a day."""
     independent: Array
-    """What `within` would be for independent rows, as a multiple of their projection, shape (...)."""
+    """Value of `within` for independent rows, as a multiple of their projection, shape (...)."""
     one_over_days: Array
     """One divided by the effective number of days, in which a day with more rows has more weight."""
     degrees_of_freedom: int

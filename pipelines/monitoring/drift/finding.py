@@ -1,4 +1,4 @@
-"""The findings of one window, column by column. Importing this module loads nothing heavy."""
+"""Define the findings of one window, column by column. Importing this module loads no large library."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ Decisive = Literal[
 ]
 """Measures for which a policy can set a bound. Wasserstein has no p-value, so it is reported and decides nothing."""
 PERFORMANCE = "performance"
-"""The `column` of findings about the model's performance; followed by /CLASS, of those about one class."""
+"""The `column` of findings about the model's performance. For one class, /CLASS is appended."""
 Measure = Literal[Decisive, "wasserstein", "vanished"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One measure of one column. Where it cannot be computed, the effect is None, never NaN, and `note` says why."""
+    """One measure of one column. If it cannot be computed, the effect is None, never NaN, and `note` says why."""
 
     column: str
     measure: Measure
     effect: float | None
     """Size of the change in the unit of the measure, 0: no change; see docs/explanation/drift.md."""
     p_value: float | None
-    """Probability of such an effect or a larger one where nothing drifts; None: not tested, or not computed."""
+    """Probability of such an effect or a larger one if nothing drifts; None: not tested, or not computed."""
     weight: float = 1.0
     """Importance of the column, 0 to 1; 1 for scores, labels and performance."""
     note: str = ""

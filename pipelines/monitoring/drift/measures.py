@@ -1,6 +1,6 @@
 """Compute distances between two vectors of counts, one of the reference and one of a window.
 
-The functions that return a distance as an array broadcast over leading axes; the last axis has the bins. Where one side
+The functions that return a distance as an array broadcast over leading axes; the last axis has the bins. If one side
 has no rows, the distance is 0.
 """
 
@@ -23,7 +23,7 @@ About `MIN_EXPECTED_ROWS` rows are expected there, so with more than `MAX_EXACT_
 
 
 def compute_shares(counts: Array) -> Array:
-    """Divide the counts by their sum; zeros where the sum is 0."""
+    """Divide the counts by their sum; zeros if the sum is 0."""
     return _divide(counts, counts.sum(axis=-1, keepdims=True))
 
 
@@ -62,10 +62,10 @@ def compute_sample_factor(reference: Array, window: Array) -> Array:
 
 
 def compute_fisher_p_value(reference: Array, window: Array) -> float:
-    """Compute the two-sided p-value of Fisher's exact test of a 2 x 2 table, for tables where a cell expects few rows.
+    """Compute the two-sided p-value of Fisher's exact test of a 2 x 2 table. Use it if few rows are expected in a cell.
 
     It is computed from ratios of neighbouring probabilities: scipy 1.17 takes minutes for 1e12 rows, and overflows.
-    As in R's fisher.test, tables count as equally likely where their probabilities differ by a factor below 1 + 1e-7.
+    As in R's fisher.test, tables count as equally likely if their probabilities differ by a factor below 1 + 1e-7.
     """
     table = np.rint(np.stack([reference, window]))
     row, column = int(table.sum(axis=1).argmin()), int(table.sum(axis=0).argmin())
@@ -84,7 +84,7 @@ def compute_fisher_p_value(reference: Array, window: Array) -> float:
 
 
 def compute_ks_distance(reference: Array, window: Array) -> Array:
-    """Compute the largest distance between the cumulative shares at the edges; between two edges it may be larger."""
+    """Compute the largest distance between the cumulative shares at the edges. It may be larger between two edges."""
     return np.asarray(np.abs(_compute_cumulative_gap(reference, window)).max(axis=-1))
 
 
@@ -132,7 +132,7 @@ def merge_bins(days: Array, groups: Array) -> Array:
 
 
 def _compute_cumulative_gap(reference: Array, window: Array) -> Array:
-    """Subtract the cumulative shares; zeros where one side has no rows."""
+    """Subtract the cumulative shares; zeros if one side has no rows."""
     has_rows = (reference.sum(axis=-1, keepdims=True) > 0) & (window.sum(axis=-1, keepdims=True) > 0)
     return np.asarray(np.where(has_rows, np.cumsum(compute_shares(reference) - compute_shares(window), axis=-1), 0.0))
 

@@ -14,7 +14,7 @@ NAMES: tuple[Measure, Measure] = ("estimated_mae", "estimated_rmse")
 
 
 def measure_errors(rows: Array, absolute: Array, squared: Array, alpha: float) -> dict[Measure, Performance]:
-    """Measure the mean absolute error of a regression with its interval. Empty where there are less than two rows.
+    """Measure the mean absolute error of a regression with its interval. Empty if there are fewer than two rows.
 
     The standard error is that of `measure_performance`.
 
@@ -37,9 +37,8 @@ def measure_errors(rows: Array, absolute: Array, squared: Array, alpha: float) -
 def estimate_errors(rows: Array, losses: Array, alpha: float) -> dict[Measure, Performance]:
     """Estimate the mean absolute error and the RMSE from estimated errors of the rows, without labels.
 
-    This is direct loss estimation (DLE, NannyML). The values of the days are those of the estimates alone:
-    `find_losses` compares two estimates by the same models, in which labels have no part. Empty where there are less
-    than two rows.
+    This is direct loss estimation (DLE, NannyML). The values of the days depend on the estimates alone: `find_losses`
+    compares two estimates that both use these models and no labels. Empty if there are fewer than two rows.
 
     Args:
         rows: rows with a score of each day, oldest day first; shape (days,), each 1 or more.
@@ -48,8 +47,9 @@ def estimate_errors(rows: Array, losses: Array, alpha: float) -> dict[Measure, P
         alpha: probability beyond each end of the interval.
 
     Returns:
-        The standard error of `estimated_mae` is that of the error that will be measured once the labels are known. That
-        of `estimated_rmse` is that of the estimate: the squares of single errors vary more than the models can tell.
+        The estimates. The standard error of `estimated_mae` is that of the mean absolute error that will be measured
+        once the labels are known. The standard error of `estimated_rmse` covers the estimate only: the squares of
+        single errors vary more than the models predict.
     """
     total, (absolute, squared, *squares) = float(rows.sum()), losses.sum(axis=0)
     if total < 2 or not squared > 0:
@@ -65,14 +65,16 @@ def estimate_errors(rows: Array, losses: Array, alpha: float) -> dict[Measure, P
     row_ses = np.sqrt(variances / total) / (1.0, 2 * rmse)  # of the root by the delta method
     label_ses = np.sqrt(max(squared / total - mae**2, 0.0) / total), 0.0
     return {
-        name: _estimate(float(value), values, float(row_se), float(label_se), round(total), alpha)
+        name: _build_estimate(float(value), values, float(row_se), float(label_se), round(total), alpha)
         for name, value, values, row_se, label_se in zip(
             NAMES, (mae, rmse), without_day, row_ses, label_ses, strict=True
         )
     }
 
 
-def _estimate(value: float, without_day: Array, row_se: float, label_se: float, rows: int, alpha: float) -> Performance:
+def _build_estimate(
+    value: float, without_day: Array, row_se: float, label_se: float, rows: int, alpha: float
+) -> Performance:
     """Build an estimate from the values without each day; `label_se` is the least standard error."""
     values = build_day_values(without_day, row_se)
     error = estimate_error([values])

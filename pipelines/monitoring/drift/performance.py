@@ -1,7 +1,7 @@
-"""Measure performance from counts of score bin x label, and estimate it for days without labels.
+"""Measure performance from counts of rows by score bin and label, and estimate it for days without labels.
 
-All rows of a bin have the score of the bin. For such scores the metrics equal scikit-learn's. All metrics broadcast
-over leading axes.
+All rows of a bin count with the score of the bin. For such scores the metrics equal scikit-learn's. All metrics
+broadcast over leading axes.
 """
 
 from __future__ import annotations
@@ -83,15 +83,15 @@ class Performance(Estimate):
     """Standard error if all rows were independent."""
     values_of_runs: tuple[float, ...] = ()
     """Mean of the metric over all runs of 1 consecutive day, of 2 days, and so on to all days. Only the ECE has them,
-    because chance makes it larger where there are fewer days. Empty for other metrics."""
+    because chance makes it larger if there are fewer days. Empty for other metrics."""
 
 
 def measure_performance(counts: Array, scores: Array, alpha: float) -> dict[Measure, Performance]:
-    """Measure each metric with its interval. Empty where all labels are the same.
+    """Measure each metric with its interval. Empty if all labels are the same.
 
-    The standard error is over days, since the rows of a day are not independent, and a day is like the day before
-    (`day_values`); a day contributes its pseudo-value of the jackknife (Efron & Stein 1981). The error is over rows
-    instead where there are no days, or where all rows with one of the labels are of one day.
+    The standard error is over days, because the rows of a day are not independent, and a day is correlated with the day
+    before (`day_values`). The value of a day is its pseudo-value of the jackknife (Efron & Stein 1981). If there are no
+    days, or all rows of one label are in one day, the standard error is over rows instead.
 
     Args:
         counts: shape (days, bins, 2), oldest day first, or (bins, 2).
@@ -120,11 +120,11 @@ def calibrate_scores(counts: Array, scores: Array) -> Array:
 
 
 def estimate_performance(histogram: Array, probabilities: Array, alpha: float) -> dict[Measure, Performance]:
-    """Estimate the AUC from calibrated scores, without labels. Empty where less than one row of a label is expected.
+    """Estimate the AUC from calibrated scores, without labels. Empty if less than one row of a label is expected.
 
     The standard error is that of the AUC that will be measured once the labels are known: rows and labels are both
-    random. Where days are given, it includes the variance between days. The values of the days are those of the scores
-    alone: `find_losses` compares two estimates by the same probabilities, in which labels have no part.
+    random. If days are given, it includes the variance between days. The values of the days depend on the scores alone:
+    `find_losses` compares two estimates that both use these probabilities and no labels.
 
     Args:
         histogram: shape (days, bins), oldest day first, or (bins,).
@@ -156,13 +156,12 @@ def find_losses(window: Mapping[Measure, Performance], holdout: Mapping[Measure,
     """Compare the performance with the champion's on its holdout: one finding, with a one-sided p-value, per metric.
 
     The days of both samples together give the error of the difference (`day_values`), and the test is Student's t.
-    Where one of the samples has no values of days, the test is normal, with the error over rows.
+    If one of the samples has no values of days, the test is normal, with the error over rows.
 
     Args:
         window: performance of the window.
-        holdout: performance of the holdout, with all metrics of the window. For an
-            estimated AUC, that is an estimate by the same calibrated probabilities: a measured AUC has the chance of
-            the labels, too.
+        holdout: performance of the holdout, with all metrics of the window. An estimated AUC must be compared with an
+            estimate by the same calibrated probabilities: a measured AUC also varies with the labels.
     """
     return tuple(build_loss_finding(PERFORMANCE, name, estimate, holdout[name]) for name, estimate in window.items())
 
@@ -179,7 +178,7 @@ def build_loss_finding(column: str, name: Measure, window: Performance, holdout:
 
 
 def _match_days(window: Performance, holdout: Performance) -> tuple[float, float]:
-    """Return both values; where a value depends on the number of days, over as many days as the shorter sample has."""
+    """Return both values. If a value depends on the number of days, use as many days as the shorter sample has."""
     days = min(len(window.values_of_runs), len(holdout.values_of_runs))
     if not days:
         return window.value, holdout.value
@@ -241,21 +240,21 @@ def _compute_se_over_labelled_rows(total: Array, scores: Array, metric: Metric) 
     return _compute_se_over_rows(total, scores, metric, total[total > 0], rows)
 
 
-def _compute_se_over_rows(total: Array, scores: Array, metric: Metric, numbers: Array, rows: Array) -> float:
-    """Compute the jackknife standard error over rows; 0.5 where the metric is not a number without one of the rows.
+def _compute_se_over_rows(total: Array, scores: Array, metric: Metric, row_counts: Array, rows: Array) -> float:
+    """Compute the jackknife standard error over rows; 0.5 if the metric is NaN without one of the rows.
 
     Args:
         total: counts of all rows, shape (bins, 2).
         scores: score of each bin.
         metric: the metric.
-        numbers: number of rows of each kind, shape (kinds,). The rows of a kind are equal.
+        row_counts: number of rows of each kind, shape (kinds,). The rows of a kind are equal.
         rows: counts of one row of each kind, shape (kinds, bins, 2).
     """
-    leave_one_out, all_rows = metric(total - rows, scores), float(numbers.sum())
+    leave_one_out, all_rows = metric(total - rows, scores), float(row_counts.sum())
     if not np.isfinite(leave_one_out).all():
         return 0.5
-    mean = (numbers * leave_one_out).sum() / all_rows
-    return float(np.sqrt((all_rows - 1) / all_rows * (numbers * (leave_one_out - mean) ** 2).sum()))
+    mean = (row_counts * leave_one_out).sum() / all_rows
+    return float(np.sqrt((all_rows - 1) / all_rows * (row_counts * (leave_one_out - mean) ** 2).sum()))
 
 
 def _compute_expected_counts(histogram: Array, probabilities: Array) -> Array:
@@ -271,5 +270,5 @@ def _compute_expected_counts(histogram: Array, probabilities: Array) -> Array:
 
 
 def _flatten(counts: Array) -> Array:
-    """Put the bins of both labels one after the other."""
+    """Join the counts of both labels along the last axis: first label 0, then label 1."""
     return np.concatenate([counts[..., 0], counts[..., 1]], axis=-1)

@@ -1,4 +1,4 @@
-"""The policy that says which drift is an alarm: key `policy` in the section `drift` of params.yaml."""
+"""Define the policy that says which drift is an alarm: key `policy` in the section `drift` of params.yaml."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ class Policy(Parameters):
     windows_per_year: Count = 365
     """Number of decisions in a year."""
     bounds: Annotated[dict[Decisive, Positive], Field(min_length=1)] = BOUNDS
-    """Measure to the least effect that matters. A measure without a bound is reported and decides nothing."""
+    """Measure to the least effect that counts as drift. A measure without a bound is only reported."""
     at_least: Count = 3
-    """A column is an alarm when it is over its bound in this many of the last `of_last` windows."""
+    """A column causes an alarm if it is over its bound in this many of the last `of_last` windows."""
     of_last: Count = 5
-    """Number of last windows that count; windows with fewer than `min_rows` rows do not."""
+    """Number of last windows that `at_least` refers to. Windows with fewer than `min_rows` rows are not counted."""
     end_below: Annotated[float, Field(gt=0, le=1)] = 0.5
     """An alarm ends when the effect is below this share of the bound (hysteresis)."""
     min_rows: Count = 1_000
-    """A window with fewer rows decides nothing; neither does performance with fewer labelled rows."""
+    """A window with fewer rows is not decided. Performance from fewer labelled rows causes no alarm."""
     min_weight: Share = 0.02
-    """Sum of importances that the columns must have for an alarm: one unimportant column is not enough."""
+    """Smallest sum of the columns' importances for an alarm: one unimportant column is not enough."""
 
     @property
     def alpha(self) -> float:

@@ -16,8 +16,8 @@ YEAR = timedelta(days=364)
 def reweight(reference: Counts, window: Counts) -> Counts:
     """Weight the reference's days so that its mix of weekdays is that of the window.
 
-    The weighted rows add up to their effective number (Kish 1965). The reference is returned unchanged where it lacks a
-    weekday of the window, or where all weights are equal.
+    The weighted rows add up to their effective number (Kish 1965). The reference is returned unchanged if it lacks a
+    weekday of the window, or if all weights are equal.
     """
     reference_rows, window_rows = (counts.presence.sum(axis=1) for counts in (reference, window))
     weights = _compute_day_weights(reference_rows, reference.strata, window_rows, window.strata)
@@ -53,7 +53,7 @@ def select_same_weeks(
         reference: days of the reference.
         window: days of the window.
         around_weeks: weeks before and after the window, moved back by a year, that are selected too.
-        least_days: where fewer days would be selected, all are: too few days give no reliable variance.
+        least_days: if fewer days would be selected, all days are selected: too few give no reliable variance.
 
     Returns:
         Whether each day is selected: booleans, shape (days of the reference,).

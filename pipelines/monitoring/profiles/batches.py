@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 
 Array = np.ndarray[Any, Any]
 Day = dt.date | None
-"""The day that numbers are of; None: all days together."""
+"""The day to which numbers belong; None: all days together."""
 BATCH_ROWS = 65_536
 
 
 def read_batches(paths: Iterable[Path], names: Collection[str], day_column: str) -> Iterator[pa.Table]:
-    """Read the columns that the files have of `names`, and the column with the date, if one is named."""
+    """Read those columns of `names` that a file has, and the column with the date, if `day_column` names one."""
     for path in paths:
         with pq.ParquetFile(path) as file:
             columns = [name for name in file.schema_arrow.names if name in {*names, day_column}]

@@ -40,18 +40,21 @@ def fit_classes(path: Path, label: str) -> Classes:
     rows = pq.read_table(path, columns=[SCORES, label])
     names = sorted(set(rows[SCORES].combine_chunks().keys.to_pylist()))
     scores, labels = _read_scores(rows, names), rows[label].cast(pa.string())
-    curves = [_fit_curve(name, scores[:, at], np.asarray(pc.equal(labels, name))) for at, name in enumerate(names)]
+    curves = [
+        _fit_curve(name, class_scores, np.asarray(pc.equal(labels, name)))
+        for name, class_scores in zip(names, scores.T, strict=True)
+    ]
     return Classes(label=label, curves=tuple(curves))
 
 
 def count_classes(
     reference: Reference, paths: Iterable[Path], slots: Sequence[Slot], day_column: str = ""
 ) -> Iterator[tuple[Day, Slot, Column]]:
-    """Count the rows of each class, and add up their calibrated probabilities; by day, where `day_column` is given.
+    """Count the rows of each class, and add up their calibrated probabilities; by day, if `day_column` is given.
 
     Args:
         reference: reference with the curves of the classes.
-        paths: Parquet files with the column `scores`, and the label where it is known.
+        paths: Parquet files with the column `scores`, and the label if it is known.
         slots: slots of the columns to build, one for each class.
         day_column: column with the date; empty: all rows together.
     """
@@ -68,36 +71,36 @@ def count_classes(
 
 
 def calibrate(classes: Classes, scores: Array) -> Array:
-    """Return the calibrated probability of each class; shape (rows, classes). Each row adds up to 1."""
+    """Return the calibrated probability of each class; shape (rows, classes). Each row of them adds up to 1."""
     curves = classes.curves
     chances = np.column_stack(
-        [np.interp(scores[:, at], curve.scores, curve.chances) for at, curve in enumerate(curves)]
+        [np.interp(scores[:, position], curve.scores, curve.chances) for position, curve in enumerate(curves)]
     )
     totals = chances.sum(axis=1, keepdims=True)
     return np.asarray(np.divide(chances, totals, out=np.full_like(chances, 1 / len(curves)), where=totals > 0))
 
 
 def _measure_rows(classes: Classes, rows: pa.Table) -> Array:
-    """Return for each row 1, and for each class its part of the counts and of the sums; shape (rows, numbers)."""
+    """Return what each row adds to the number of rows and to each class's counts and sums; shape (rows, numbers)."""
     scores = _read_scores(rows, [curve.name for curve in classes.curves])
     is_scored = np.asarray(np.isfinite(scores).all(axis=1))
     scores = np.where(is_scored[:, np.newaxis], scores, 0.0)
     chances = np.where(is_scored[:, np.newaxis], calibrate(classes, scores), 0.0)
     predicted = np.where(is_scored, scores.argmax(axis=1), -1)
     numbers: list[Array] = [np.ones(len(rows))]
-    for at, curve in enumerate(classes.curves):
-        is_label, is_predicted = _find_rows(rows, classes.label, curve.name) & is_scored, predicted == at
-        bins = np.searchsorted(np.asarray(curve.edges), scores[:, at], side="right")
-        members = np.eye(len(curve.edges) + 1)[bins] * is_scored[:, np.newaxis]
-        chance = chances[:, at]
-        numbers += [is_predicted, is_label, is_label & is_predicted, *members.T]
+    for position, curve in enumerate(classes.curves):
+        is_label, is_predicted = _find_rows(rows, classes.label, curve.name) & is_scored, predicted == position
+        bins = np.searchsorted(np.asarray(curve.edges), scores[:, position], side="right")
+        is_in_bin = np.eye(len(curve.edges) + 1)[bins] * is_scored[:, np.newaxis]
+        chance = chances[:, position]
+        numbers += [is_predicted, is_label, is_label & is_predicted, *is_in_bin.T]
         numbers += [chance, chance * is_predicted, chance**2, chance**2 * is_predicted]
-        numbers += [*(members * chance[:, np.newaxis]).T]
+        numbers += [*(is_in_bin * chance[:, np.newaxis]).T]
     return np.column_stack(numbers).astype(np.float64)
 
 
 def _find_rows(rows: pa.Table, column: str, value: str) -> Array:
-    """Return whether the column has the value in each row; false where there is no such column."""
+    """Return whether the column has the value in each row; false if there is no such column."""
     if column not in rows.column_names:
         return np.zeros(len(rows), dtype=bool)
     return np.asarray(pc.equal(rows[column].cast(pa.string()), value).fill_null(False))
@@ -105,15 +108,15 @@ def _find_rows(rows: pa.Table, column: str, value: str) -> Array:
 
 def _fit_curve(name: str, scores: Array, is_class: Array) -> ClassCurve:
     model = IsotonicRegression(out_of_bounds="clip").fit(scores, is_class.astype(np.float64))
-    knots, chances = (
+    sorted_scores, chances = (
         tuple(float(f"{number:.{DIGITS}g}") for number in values)
         for values in (model.X_thresholds_, model.y_thresholds_)
     )
-    return ClassCurve(name=name, scores=knots, chances=chances, edges=compute_edges(scores, SCORE_BINS))
+    return ClassCurve(name=name, scores=sorted_scores, chances=chances, edges=compute_edges(scores, SCORE_BINS))
 
 
 def _read_scores(rows: pa.Table, names: Sequence[str]) -> Array:
-    """Return the probability of each class, NaN where it is missing; shape (rows, classes)."""
+    """Return the probability of each class, NaN if it is missing; shape (rows, classes)."""
     maps = rows[SCORES].combine_chunks()
     columns = [pc.map_lookup(maps, pa.scalar(name, maps.type.key_type), "first") for name in names]
     return np.column_stack([np.asarray(column.fill_null(np.nan), dtype=np.float64) for column in columns])

@@ -28,7 +28,7 @@ from pipelines.monitoring.profiles.slots import SCORE_BINS, Slot, list_slots
 Query = Callable[[ibis.Table], ibis.Table]
 Execute = Callable[[Query], Iterator[pa.RecordBatch]]
 Day = dt.date | None
-"""The day that counts are of; None: all days together."""
+"""The day to which counts belong; None: all days together."""
 CountedColumns = Iterator[tuple[Day, Slot, Column]]
 """The counts of columns, each with its day and its slot."""
 
@@ -38,7 +38,7 @@ def count_file(reference: Reference, path: Path, engine: engines.EngineName = "d
 
     Args:
         reference: the columns to count and their bins.
-        path: file with the features, and with `score` and the label where they are known.
+        path: file with the features, and with `score` and the label if they are known.
         engine: the engine that counts.
 
     Raises:
@@ -49,7 +49,7 @@ def count_file(reference: Reference, path: Path, engine: engines.EngineName = "d
 
 
 def count_files(reference: Reference, paths: Sequence[Path], engine: engines.EngineName = "duckdb") -> Profile:
-    """Count all rows of several Parquet files together, with the columns of the last file. See `count_file`."""
+    """Count all rows of several Parquet files together. Count the columns of the last file; see `count_file`."""
     metadata = [_read_metadata(reference, path) for path in paths]
     schema, rows = metadata[-1][0], sum(count for _, count in metadata)
     slots = list_slots(reference, schema)
@@ -60,7 +60,8 @@ def count_files(reference: Reference, paths: Sequence[Path], engine: engines.Eng
         with engines.open_engine(engine, locations, selected_schema, with_nan=True) as run:
             execute = partial(run, days=None)
             counts = chain(
-                _count_columns(execute, reference, readable_slots), _estimate(reference, paths, readable_slots)
+                _count_columns(execute, reference, readable_slots),
+                _estimate_without_labels(reference, paths, readable_slots),
             )
             columns = {slot: column for _, slot, column in counts}
     return _build_profile(reference, slots, rows, columns)
@@ -97,7 +98,7 @@ def count_days(
         rows_by_day = {row[queries.DAY]: int(row["rows"]) for row in _list_rows(batches)}
         for date, slot, column in chain(
             _count_columns(execute, reference, readable_slots, day_column),
-            _estimate(reference, [path], readable_slots, day_column),
+            _estimate_without_labels(reference, [path], readable_slots, day_column),
         ):
             columns.setdefault(date, {})[slot] = column
     return {
@@ -157,9 +158,9 @@ def _count_columns(
 
 
 def _count_numbers(execute: Execute, columns: Sequence[tuple[Slot, Number]], day_column: str) -> CountedColumns:
-    """Count number columns, assuming that all values are finite: that is faster, and true of nearly all columns.
+    """Count number columns. First assume that all values are finite: this is faster, and nearly always true.
 
-    Columns for which it is false are yielded a second time, and then with the correct counts.
+    A column with other values is yielded a second time, with the correct counts.
     """
     counts = list(_query_numbers(execute, columns, day_column, assume_finite=True))
     yield from counts
@@ -192,7 +193,7 @@ def _is_finite(column: Column) -> bool:
 
 
 def _build_number_column(slot: Slot, number: Number, rows: int, values: Mapping[str, Any]) -> Column:
-    # The count_if of DuckDB 2.0 returns a decimal, and null where all values are null.
+    # The count_if of DuckDB 2.0 returns a decimal, and null if all values are null.
     known_count, n, *cumulative = (int(values[name] or 0) for name in ("known", "n", *queries.name_edge_counts(number)))
     moments: dict[str, Any] = {name: values[name] or 0.0 for name in ("s1", "s2")}
     moments |= {name: values[name] for name in ("minimum", "maximum")}
@@ -218,7 +219,7 @@ def _count_categories(execute: Execute, columns: Sequence[tuple[Slot, Category]]
 
 
 def _count_labels(execute: Execute, readable_slots: Sequence[Slot], day_column: str) -> CountedColumns:
-    """Count the label, and score x label, where the file has these columns."""
+    """Count the label, and the pairs of score bin and label, if the file has these columns."""
     slot_by_kind = {slot.kind: slot for slot in readable_slots}
     label, joint = slot_by_kind.get("label"), slot_by_kind.get("joint")
     if label is None:
@@ -238,7 +239,7 @@ def _count_labels(execute: Execute, readable_slots: Sequence[Slot], day_column: 
 
 
 def _count_errors(execute: Execute, readable_slots: Sequence[Slot], day_column: str) -> CountedColumns:
-    """Count the rows with score and label, and add up their errors, where the file has these columns."""
+    """Count the rows with score and label, and add up their errors, if the file has these columns."""
     slot_by_kind = {slot.kind: slot for slot in readable_slots}
     if (error := slot_by_kind.get("error")) is None:
         return
@@ -249,10 +250,10 @@ def _count_errors(execute: Execute, readable_slots: Sequence[Slot], day_column: 
         yield row.get(queries.DAY), error, column
 
 
-def _estimate(
+def _estimate_without_labels(
     reference: Reference, paths: Sequence[Path], readable_slots: Sequence[Slot], day_column: str = ""
 ) -> CountedColumns:
-    """Add up what the models of the reference estimate without labels; nothing where it has no models."""
+    """Add up what the models of the reference estimate without labels. Yield nothing if it has no models."""
     loss_slots, class_slots = ([slot for slot in readable_slots if slot.kind == kind] for kind in ("loss", "class"))
     if loss_slots:
         from pipelines.monitoring.profiles.losses import estimate_losses  # loads xgboost

@@ -33,9 +33,9 @@ PARAMETERS = {
     "nthread": 1,
     "seed": 13,
 }
-"""Parameters of the boosters. Leaves of 50 rows keep the noise of single errors out; one thread gives equal bytes."""
+"""Parameters of the boosters. Leaves of 50 rows average the noise of single errors. One thread gives equal bytes."""
 LEAST_ROWS = 200
-"""Smallest number of holdout rows from which the errors can be learned."""
+"""Smallest number of holdout rows with which the models of the errors are trained."""
 
 
 def fit_losses(reference: Reference, path: Path) -> LossModels | None:
@@ -60,7 +60,7 @@ def fit_losses(reference: Reference, path: Path) -> LossModels | None:
 def estimate_losses(
     reference: Reference, paths: Iterable[Path], slot: Slot, day_column: str = ""
 ) -> Iterator[tuple[Day, Slot, Column]]:
-    """Add up the estimated errors of the rows with a finite score; by day, where `day_column` names the date.
+    """Add up the estimated errors of the rows with a finite score; by day, if `day_column` names the date.
 
     Args:
         reference: reference with models of the errors.
@@ -107,7 +107,7 @@ def _build_matrix(inputs: Array, target: Array | None = None) -> Any:
 def _build_inputs(reference: Reference, rows: pa.Table) -> Array:
     """Build the inputs: the numbers, the bins of the categories, and the score; shape (rows, inputs).
 
-    A column that is missing or has another type is NaN, as is a value that training never saw.
+    A column that is missing or has another type is NaN. A value that training never saw is NaN, too.
     """
     slots = list_slots(reference, rows.schema)
     columns = [_build_number(slot, rows) for slot in slots if slot.kind == "number"]
@@ -134,7 +134,7 @@ def _build_category(category: Category, slot: Slot, rows: pa.Table) -> Array:
 
 
 def _encode(values: Sequence[str | None], category: Category) -> Array:
-    """Return the code of each value, and NaN for a missing one at the end."""
+    """Return the code of each value; append NaN, the code of a missing value."""
     find_bin = build_bin_finder(category)
     bins = np.array([*(find_bin(value) for value in values), -1], dtype=np.float64)
     bins[bins == REST] = len(category.values)

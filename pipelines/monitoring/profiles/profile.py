@@ -29,14 +29,14 @@ class Column:
     """Rows in each bin. number, score: below the edges (with -inf), the bins, above (with +inf). category: the values,
     other values, unseen values. label: false, true; in a regression, as a number. joint: the score's bins
     with label false, then with label true. error: rows with a finite score and a finite label.
-    loss: rows with a finite score. class: rows that are predicted as it, rows of this label, rows of both, and the rows
-    in each bin of its probability."""
+    loss: rows with a finite score. class: rows that are predicted as the class, rows with it as label, rows with both,
+    and the rows in each bin of its probability."""
     missing: int = 0
     """Rows with null or NaN."""
     absent: int = 0
     """Rows of partitions that lack the column or have it with another type. They are not in `counts`."""
     actual_types: tuple[str, ...] = ()
-    """Types that these partitions have in place of the column's, or "nothing" where they lack the column; sorted."""
+    """Types that these partitions have in place of the column's, or "nothing" if they lack the column; sorted."""
     n: int = 0
     """Number of finite values, from which the moments are computed."""
     center: float = 0.0
@@ -50,8 +50,8 @@ class Column:
     sums: tuple[float, ...] = ()
     """joint: sum of the scores in each bin of `counts`. error: sum of |score - label|, and of its square.
     loss: sums of the estimated absolute errors, of the estimated squared errors, and of the squares of both.
-    class: sum of the calibrated probabilities, the same of the rows that are predicted as it, the squares of both, and
-    the sum in each bin."""
+    class: sum of the calibrated probabilities over all rows, and over the rows that are predicted as the class; the
+    same two sums of their squares; and the sum of the probabilities in each bin."""
 
     def __add__(self, other: Column) -> Column:
         """Add the counts of two partitions."""
@@ -128,7 +128,7 @@ class Profile:
 
     @property
     def joint(self) -> Column:
-        """The counts by score bin and label."""
+        """The column that counts rows by score bin and label."""
         return next(column for column in self.columns if column.kind == "joint")
 
     @property
@@ -164,7 +164,7 @@ class Profile:
 
     @classmethod
     def from_rows(cls, rows: Sequence[Mapping[str, Any]]) -> Self:
-        """Build the profile from rows of `to_rows`. Other fields of the rows are ignored.
+        """Build the profile from the rows that `to_rows` yielded. Other fields of the rows are ignored.
 
         Raises:
             DataError: there are no rows, or rows of several references. A retry cannot help.

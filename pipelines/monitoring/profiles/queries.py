@@ -17,12 +17,12 @@ from pipelines.monitoring.profiles.reference import SCORE_EDGES, Category, Numbe
 
 LARGEST_FLOAT = repr(sys.float_info.max)
 DAY = "counted_day"
-"""Column of a result that holds the day, where rows are counted by day."""
+"""Column of a result that holds the day, if rows are counted by day."""
 
 
 @ibis.udf.agg.builtin  # type: ignore[untyped-decorator]
 def count_if(condition: bool) -> int:  # type: ignore[empty-body]
-    """Count the rows where the condition is true. This is five times faster than counting with a filter."""
+    """Count the rows for which the condition is true. This is five times faster than counting with a filter."""
 
 
 def count_rows(rows: ibis.Table, day_column: str) -> ibis.Table:
@@ -43,7 +43,7 @@ def count_numbers(
         rows: the table to count.
         columns: number columns of the table.
         day_column: column with the date; empty: all days together.
-        assume_finite: whether to assume that all values are finite, which halves the cost of the sums. Where a column
+        assume_finite: whether to assume that all values are finite, which halves the cost of the sums. If a column
             has other values, its minimum or maximum is not finite, and its `known`, `n` and sums are wrong.
     """
     measures: dict[str, ibis.Value] = {"rows": rows.count()}
@@ -74,7 +74,7 @@ def _measure_number(rows: ibis.Table, column: Number, assume_finite: bool) -> di
 
 
 def count_categories(rows: ibis.Table, columns: Sequence[Category], day_column: str = "") -> ibis.Table:
-    """Count the rows of each value of each column; by day, where `day_column` names the column with the date.
+    """Count the rows of each value of each column; by day, if `day_column` names the column with the date.
 
     The result has `column` (position in `columns`), `value` and `times`, the number of rows.
     """

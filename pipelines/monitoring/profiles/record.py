@@ -24,13 +24,13 @@ FILE = "reference.json"
 ARTIFACT = f"evaluation/{FILE}"
 """Path among the artifacts of the version's MLflow run."""
 DIGITS = 9
-"""Significant digits of the stored floats. Engines add in any order: sums of equal rows are equal only if rounded."""
+"""Significant digits of the stored floats. Engines add in any order: only rounded sums of equal rows are equal."""
 HINT = "`evaluate` writes this file, and stores it with a registered version"
 
 
 @dataclass(frozen=True)
 class ReferenceRecord:
-    """A reference with a profile of each training day and of each holdout day, the latter with scores and labels.
+    """A reference, and a profile of each training day and holdout day. Those of the holdout include scores and labels.
 
     Each day has its own profile, because the rows of a day are correlated: tests need the variance between days.
     """

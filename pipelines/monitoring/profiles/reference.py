@@ -26,10 +26,10 @@ SCORE = "score"
 SCORE_EDGES = tuple(n / 20 for n in range(21))
 """20 equal bins of [0, 1]."""
 MAX_REST = 10_000
-"""Most values without a bin of their own that a reference lists. Values outside the list are new since training."""
+"""Largest number of rarer values that a reference lists. A value that it does not list is new since training."""
 
 Family = Literal["number", "text", "bool", "null", "other"]
-"""Type family: types of any width that a model does not distinguish."""
+"""Type family: a group of types, such as integers and floats of any width, that a model does not distinguish."""
 
 
 class _FrozenModel(BaseModel):
@@ -37,16 +37,16 @@ class _FrozenModel(BaseModel):
 
 
 class Number(_FrozenModel):
-    """Bins of a number: one below the first edge, [edge, next edge) each, one above the last edge.
+    """Bins of a number: one below the first edge, one from each edge to the next, and one above the last edge.
 
-    The last bin between edges includes its upper edge.
+    A bin includes its lower edge. The last bin between two edges also includes its upper edge.
     """
 
     name: str
     family: Family
     """Type family in training."""
     edges: tuple[float, ...]
-    """Ascending; the last two are equal where the last bin is a single value. Empty: training had no finite value."""
+    """Ascending; the last two are equal if the last bin is a single value. Empty: training had no finite value."""
     center: float
     """The mean in training. Sums are of differences from it: they lose fewer digits than sums of the values."""
 
@@ -60,7 +60,7 @@ class Category(_FrozenModel):
     values: tuple[str, ...]
     """Values with a bin of their own, the most frequent first."""
     rest: tuple[str, ...] | None
-    """Other values in training; None if there are more than `MAX_REST`: then no value counts as unseen."""
+    """Other values in training. None if there are more than `MAX_REST`; then no value counts as unseen."""
 
 
 class LossModels(_FrozenModel):
@@ -73,13 +73,13 @@ class LossModels(_FrozenModel):
 
 
 class ClassCurve(_FrozenModel):
-    """How often the rows with a certain probability of a class have this class, by isotonic regression."""
+    """The calibration of a class by isotonic regression: the model's probability to the observed share of rows."""
 
     name: str
     scores: tuple[float, ...]
-    """Ascending probabilities, as the model returns them. Between two of them, the chance is interpolated."""
+    """Ascending probabilities, as the model returns them. Values between two of them are interpolated."""
     chances: tuple[float, ...]
-    """Share of the rows of the class at each of the probabilities."""
+    """Observed share of rows that have the class, at each of the probabilities."""
     edges: tuple[float, ...]
     """Edges of the bins in which the probabilities are counted, ascending."""
 
@@ -101,14 +101,14 @@ class Reference(_FrozenModel):
     target: Number | None = None
     """Bins of the label and of the score in a regression; None for binary models."""
     losses: LossModels | None = None
-    """Models of the errors of a regression; None for other models, and where the holdout had too few rows."""
+    """Models of the errors of a regression; None for other models, and if the holdout had too few rows."""
     classes: Classes | None = None
     """Classes of a multiclass model; None for other models."""
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the reference. Profiles over references with equal digests can be added."""
-        # Without these, the digest equals that of references from before the fields existed.
+        # These fields are newer than the others. Without them, the digest equals that of references from before.
         unset_fields = {name for name in ("target", "losses", "classes") if getattr(self, name) is None}
         return hashlib.sha256(self.model_dump_json(exclude=unset_fields).encode()).hexdigest()
 
@@ -229,7 +229,7 @@ def compute_edges(values: np.ndarray[Any, Any], bins: int) -> tuple[float, ...]:
 
     Args:
         values: finite numbers, in any order.
-        bins: number of bins to aim for. Where values have large shares, there may be up to twice as many.
+        bins: target number of bins. If some values have large shares, there may be up to twice as many.
     """
     sorted_values = np.sort(values)
     distinct_values = (

@@ -28,11 +28,11 @@ ERROR = "score - label"
 LOSS = "estimated |score - label|"
 """Name of the column with the estimated errors of a regression."""
 CLASS_COUNTS = 3
-"""Counts of a class before those of its bins: rows that are predicted as it, rows of this label, and right rows."""
+"""Counts of a class before those of its bins: rows that are predicted as it, rows with it as label, rows with both."""
 CLASS_SUMS = 4
 """Sums of a class before those of its bins; see `profile.Column.sums`."""
 NOTHING = "nothing"
-"""Recorded where a file lacks a column, in place of the type that it has."""
+"""Recorded instead of a type if a file lacks a column."""
 COMPATIBLE_FAMILIES: Mapping[Family, set[Family]] = {
     "number": {"number", "bool", "null"},
     "bool": {"number", "bool", "null"},
@@ -59,7 +59,7 @@ class Slot:
     mismatch: str = ""
     """What the file has in place of the column: another type, or "nothing"; empty if it has the column."""
     is_readable: bool = True
-    """Whether the file has the column, and with a type other than null."""
+    """Whether the file has the column with a type other than null."""
 
     def build_empty(self, rows: int) -> Column:
         """Build the column's counts for `rows` rows without a value."""
@@ -73,7 +73,7 @@ class Slot:
 
 
 def list_slots(reference: Reference, schema: pa.Schema) -> list[Slot]:
-    """List every column of a profile over the reference, in the order that all its profiles have."""
+    """List every column of a profile over the reference. All its profiles have them in this order."""
     features = [*_list_number_slots(reference, schema), *_list_category_slots(reference, schema)]
     score = _build_slot("score", reference.score, len(reference.score.edges) + 1, schema)
     if reference.target:

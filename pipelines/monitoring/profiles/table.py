@@ -1,7 +1,7 @@
 """Store profiles in the lake's table `profiles`: one row for each column of a partition's profile and model version.
 
-The table is partitioned by month, so that a year of profiles is read from a dozen files. Tables of earlier versions
-have a column `sketch`, which is not read; it is null in new rows.
+The table is partitioned by month, so that a year of profiles is read from a dozen files. Tables that an earlier version
+created have a column `sketch`. It is not read, and is null in new rows.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Profiles:
     def write(self, day: dt.date, model_name: str, model_version: str, profile: Profile) -> bool:
         """Write the profile of a partition by a model version, replacing the earlier one. Return whether it changed.
 
-        Idempotent: the profile of equal rows commits nothing.
+        Idempotent: if the rows are the same as before, nothing is committed.
 
         Raises:
             ConflictError: other writers kept changing the table. A retry can help.

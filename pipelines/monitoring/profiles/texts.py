@@ -1,4 +1,4 @@
-"""Normalize the text of a category's value: it must not depend on the engine that wrote it, nor on the type's width."""
+"""Normalize the texts of category values, so that they depend neither on the engine nor on the width of the type."""
 
 from __future__ import annotations
 

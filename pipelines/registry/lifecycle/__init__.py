@@ -1,9 +1,10 @@
-"""The events of a model's versions, which decide which version is champion.
+"""Record the events of a model's versions, and set MLflow's aliases by them.
 
-Events in the lake decide; MLflow's aliases follow. MLflow keeps no history of an alias, and the last of two writers
-wins. A commit to an Iceberg table names the snapshot that it is based on, and is refused if another commit came first.
-So a change of the champion is first committed to the table `lifecycle_events`. Then the alias is set to what the events
-say, and the events are read again. This is repeated until both agree.
+The events in the lake decide which version is champion. MLflow's aliases only copy this decision, because MLflow keeps
+no history of an alias, and the last of two writers replaces the alias of the other. A commit to an Iceberg table names
+the snapshot that it is based on, and is refused if another commit came first. So a change of the champion is first
+committed to the table `lifecycle_events`. Then the alias is set to the version that the events name, and the events are
+read again. This is repeated until alias and events agree.
 """
 
 from pipelines.registry.lifecycle.aliases import adopt_alias, get_champion, read_champion_alias, sync_aliases

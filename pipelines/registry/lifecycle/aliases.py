@@ -23,12 +23,12 @@ alias differs from the recorded champion, a person moved the alias.
 
 
 class ChampionAlias(NamedTuple):
-    """The alias `champion` in MLflow, compared with the events."""
+    """The state of the alias `champion` in MLflow."""
 
     version: str
     """Version that the alias names; empty if there is no alias."""
     is_pending: bool
-    """Whether the last change of the champion has not reached MLflow."""
+    """Whether the last change of the champion still has to be written to MLflow."""
 
 
 def sync_aliases(
@@ -93,14 +93,14 @@ def adopt_alias(registry: Registry, journal: Journal, model: str) -> str:
 
 
 def make_alias_event(model: str, state: State, version: str, why: str, *, keeps_alias: bool) -> Event:
-    """Make the event that a person moved the alias `champion`.
+    """Make the event which says that a person moved the alias `champion`.
 
     Args:
         model: registered model.
         state: state of the model before the event.
         version: version that the alias names now; empty if the alias was deleted.
         why: the reason.
-        keeps_alias: whether the alias stays, and `version` becomes the recorded champion; otherwise it is put back.
+        keeps_alias: whether the alias stays and `version` becomes the recorded champion. Otherwise it is put back.
     """
     champions, key = (state.champion, version), str(len(state.events))
     subject, evidence = version or state.champion, {"kept": keeps_alias}
@@ -108,7 +108,7 @@ def make_alias_event(model: str, state: State, version: str, why: str, *, keeps_
 
 
 def read_champion_alias(registry: Registry, model: str, state: State) -> ChampionAlias:
-    """Read the alias `champion` from MLflow, and whether the last change in `state` has not reached it yet.
+    """Read the alias `champion` from MLflow, and find out whether the last change in `state` has reached MLflow.
 
     Raises:
         DataError: there is no such model. A retry cannot help.
@@ -138,7 +138,7 @@ def get_champion(registry: Registry, model: str, state: State) -> ModelVersion |
 
 
 def _set_aliases(registry: Registry, model: str, state: State, aliases: Sequence[str]) -> None:
-    """Set each alias of `aliases` that differs from the events."""
+    """Set each alias of `aliases` that names another version than the events."""
     current, _ = get_aliases_and_tags(registry, model)
     challenger = state.challenger if has_version(registry, model, state.challenger) else ""
     targets = {CHAMPION: state.champion, CHALLENGER: challenger}

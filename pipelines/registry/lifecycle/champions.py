@@ -1,4 +1,4 @@
-"""Find the version that was champion of a model at a moment of the past."""
+"""Find the version that was champion of a model at a moment in the past."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pipelines.registry.versions import PROMOTED_TAG, WOULD_PROMOTE_TAG, Registr
 def find_champion_as_of(registry: Registry, model: str, moment: dt.date) -> ModelVersion | None:
     """Return the champion that a training as of `moment` would have been compared with; None if there was none.
 
-    This is the version with the latest as_of before `moment` among those that are or were champion, or would have
-    been if their backfill had promoted them; of versions with the same as_of, the newest. Versions in
-    `State.rolled_back` are left out.
+    The possible versions are those that are or were champion, and those that a backfill would have promoted. Versions
+    in `State.rolled_back` are left out. Of the possible versions, the one with the latest as_of before `moment` is
+    returned; if several have this as_of, the newest.
 
     Raises:
         DataError: one of these versions has no tag `leeway.as_of`. A retry cannot help.

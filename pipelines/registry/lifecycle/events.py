@@ -1,4 +1,4 @@
-"""The events of a model, and the state that they add up to."""
+"""Define the events of a model, and compute the state of the model from them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any, Self
 from pipelines.settings import get_actor, settings
 
 PACKAGE_DIGEST = "package_digest"
-"""Key in the evidence of a verdict: SHA-256 of the package that was judged. Only these files are loaded afterwards."""
+"""Key in the evidence of a verdict: SHA-256 of the judged package. Only files with this digest are loaded later."""
 
 
 class Kind(StrEnum):
-    """What can happen to a version."""
+    """The kinds of events of a version."""
 
     REGISTERED = "registered"
     JUDGED = "judged"
@@ -31,24 +31,24 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened once to a version of a model."""
+    """One event in the life of a model version."""
 
     id: str
-    """Digest of what identifies the event. If an event is recorded twice, both records have the same id."""
+    """Digest of the fields that identify the event. If an event is recorded twice, both records have the same id."""
     model: str
     """Registered model."""
     kind: Kind
     """What happened."""
     version: str
-    """Version that the event is about; for `rolled_back`, the version that was taken out of service."""
+    """Version that the event is about; for `rolled_back`, the version that stopped being champion."""
     from_version: str
-    """Champion before; empty if there was none, or the event does not concern the champion."""
+    """Champion before the event; empty if there was none, or if the event does not concern the champion."""
     to_version: str
-    """Champion after; empty if there is none, or the event does not concern the champion."""
+    """Champion after the event; empty if there is none, or if the event does not concern the champion."""
     at: dt.datetime
-    """When it was recorded, UTC."""
+    """Time at which the event was recorded, UTC."""
     who: str
-    """Who did it."""
+    """Person or process that caused the event."""
     why: str
     """The reason, in words."""
     evidence: Mapping[str, Any]
@@ -94,13 +94,13 @@ class Event:
 
     @property
     def changes_champion(self) -> bool:
-        """Whether the champion changed. An alias that was put back changed nothing."""
+        """Whether the event changed the champion. If a moved alias was put back, the champion did not change."""
         is_kept_alias = self.kind is Kind.ALIAS_MOVED and self.evidence.get("kept", False)
         return is_kept_alias or self.kind in (Kind.PROMOTED, Kind.ROLLED_BACK)
 
     @property
     def allows_challenger(self) -> bool:
-        """Whether this event lets its version be challenger. A backfill's verdict is about the past, and does not."""
+        """Whether this event makes its version a possible challenger. A verdict of a backfill does not."""
         is_pass = self.evidence.get("verdict") == "passed" and not self.evidence.get("backfill")
         return self.kind is Kind.APPROVED or (self.kind is Kind.JUDGED and is_pass)
 
@@ -114,12 +114,12 @@ class State:
     champion: str = ""
     """Version that is champion; empty if there is none."""
     earlier_champions: tuple[str, ...] = ()
-    """Versions that were champion before, the latest last, without those in `rolled_back`."""
+    """Versions that were champion before, oldest first, without those in `rolled_back`."""
     rolled_back: frozenset[str] = frozenset()
-    """Versions that a rollback took out of service, and that were not champion again since. A rollback over several
-    versions takes out all of them."""
+    """Versions that a rollback replaced, and that were not champion again since. A rollback over several versions
+    replaces all of them."""
     blocked: Mapping[str, str] = field(default_factory=dict)
-    """Version that may not be promoted, to the reason."""
+    """Version to the reason why it may not be promoted."""
     judgements: Mapping[str, Event] = field(default_factory=dict)
     """Version to its last verdict, approval or rejection."""
     last_change: Event | None = None
@@ -130,7 +130,7 @@ class State:
         """The newest version that passed or was approved, is newer than the champion, and was never champion.
 
         A version that is older than the champion is no challenger, because the champion was promoted instead of it.
-        Empty where there is no challenger.
+        Empty if there is no challenger.
         """
         excluded_versions = {*self.blocked, *self.earlier_champions}
         possible_versions = [
@@ -153,7 +153,7 @@ class State:
 
 
 def fold(events: Iterable[Event]) -> State:
-    """Return the state after all the events, which come oldest first."""
+    """Return the state after all events; `events` has the oldest first."""
     state = State()
     for event in events:
         state = state.apply(event)

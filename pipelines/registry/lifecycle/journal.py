@@ -1,4 +1,4 @@
-"""The table `lifecycle_events`, which holds what happened to the versions of all models."""
+"""Read and write the table `lifecycle_events`, which holds the events of the versions of all models."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Journal(EventTable[Event, State]):
         return {**vars(event), "kind": str(event.kind), "evidence": evidence}
 
     def fold(self, rows: Iterable[Row]) -> State:
-        """Return the state of a model after the events of these rows, which come oldest first."""
+        """Return the state of a model after the events of these rows; `rows` has the oldest first."""
         return fold(
             Event(**{**row, "kind": Kind(row["kind"]), "evidence": json.loads(row["evidence"])}) for row in rows
         )

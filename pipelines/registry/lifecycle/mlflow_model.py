@@ -10,7 +10,7 @@ from pipelines.registry.versions import Registry
 
 
 def get_aliases_and_tags(registry: Registry, model: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return alias to version, and tag to value, of a registered model.
+    """Return the aliases of a registered model (alias to version), and its tags (tag to value).
 
     Raises:
         DataError: there is no such model. A retry cannot help.
@@ -28,7 +28,7 @@ def get_aliases_and_tags(registry: Registry, model: str) -> tuple[dict[str, str]
 
 
 def set_alias(registry: Registry, model: str, alias: str, version: str) -> None:
-    """Set an alias to a version, or delete the alias where `version` is empty. Idempotent.
+    """Set an alias to a version, or delete the alias if `version` is empty. Idempotent.
 
     Raises:
         ServiceError: MLflow failed. A retry can help.

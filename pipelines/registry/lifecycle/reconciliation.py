@@ -17,8 +17,8 @@ from pipelines.registry.lifecycle.journal import Journal
 from pipelines.registry.versions import CHAMPION, Registry
 
 RECHECK_DELAY_S = 2.0
-"""Seconds to wait before an alias counts as moved by a person. Within this time, a process that is changing the
-champion sets the alias itself."""
+"""Seconds to wait before an alias counts as moved by a person. If a process is changing the champion, it sets the alias
+within this time."""
 
 
 def reconcile(registry: Registry, journal: Journal, model: str, *, keep: bool) -> str:
@@ -35,7 +35,7 @@ def reconcile(registry: Registry, journal: Journal, model: str, *, keep: bool) -
         keep: whether to keep an alias that a person moved; otherwise it is put back.
 
     Returns:
-        A sentence about what was found and done.
+        A sentence that says what was found, and what was done.
 
     Raises:
         DataError: there is no such model, or its recorded champion was deleted in MLflow. A retry cannot help.
@@ -72,7 +72,7 @@ def _recheck_alias(registry: Registry, journal: Journal, model: str, state: Stat
 
 
 def _keep_alias(registry: Registry, journal: Journal, model: str, version: str, why: str) -> str:
-    """Record that the alias was moved. By this event, the version that the alias names is the champion."""
+    """Record that the alias was moved. This event makes the version that the alias names the recorded champion."""
 
     def decide(state: State) -> Event | None:
         return make_alias_event(model, state, version, why, keeps_alias=True) if version != state.champion else None

@@ -41,7 +41,7 @@ def record_verdict(
         registry: registry of the version.
         model: registered model.
         version: version that was judged.
-        outcome: outcome of the verdict; "passed" can make the version the challenger.
+        outcome: outcome of the verdict. A version with "passed" can become the challenger.
         reason: reason of the verdict, in words.
         champion: version that the candidate was compared with; empty if there was none.
         digest: SHA-256 of the verdict's file.
@@ -102,7 +102,7 @@ def record_decision(
 
 
 def record_retirement(registry: Registry, model: str, version: str, why: str) -> bool:
-    """Retire a version: afterwards, it can only be promoted with `force`. Idempotent.
+    """Retire a version. After that, it can only be promoted with `force`. Idempotent.
 
     Returns:
         Whether this call retired the version; False if it was blocked already.

@@ -1,4 +1,4 @@
-"""The comparison of a rebuilt version with its record: a list of checks, and notes."""
+"""Collect the comparison of a rebuilt version with its record: a list of checks, and notes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Comparison:
         rebuilt: Mapping[str, object],
         notes: Mapping[str, str] | None = None,
     ) -> None:
-        """Add a check of each name in either mapping, called `kind` and the name; a missing value counts as empty."""
+        """Add a check of each name in either mapping, called `kind` and the name. A missing value is empty."""
         for name in sorted({*recorded, *rebuilt}):
             self.compare(f"{kind} {name}", recorded.get(name, ""), rebuilt.get(name, ""), (notes or {}).get(name, ""))
 

@@ -23,7 +23,7 @@ def restore_stored_features(comparison: Comparison, record: Record, workspace: W
     """Fetch the copy of the features that DVC stored, and compare it with the record.
 
     Returns:
-        The folder of the copy; None if DVC has no copy any more, which is also noted in the comparison.
+        The folder of the copy; None if DVC has no copy any more; a note in the comparison says so.
     """
     lock = yaml.safe_load((record.folder / "dvc.lock").read_text(encoding="utf-8")) or {}
     stages = [
@@ -49,7 +49,7 @@ def compare_features(comparison: Comparison, record: Record, folder: Path, store
     """Compare the digest of each rebuilt file with the record. If a digest differs, note how many rows differ.
 
     Args:
-        comparison: the results of the checks are added to it.
+        comparison: comparison to which the checks are added.
         record: record of the version.
         folder: folder of the model in the workspace.
         stored_folder: folder of the copy of the features that DVC stored; None if there is none.

@@ -26,7 +26,7 @@ from pipelines.versioning.workspaces import Workspace
 def rebuild_version(name: str, selector: str, *, retrain: bool) -> Comparison:
     """Rebuild a version, and compare it with its record.
 
-    If the code differs, nothing else is compared: other code gives other results.
+    If the code differs, nothing else is compared, because other code gives other results.
 
     Args:
         name: registered model.
@@ -44,7 +44,7 @@ def rebuild_version(name: str, selector: str, *, retrain: bool) -> Comparison:
     parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="reproduce-", dir=parent) as folder:
         record = Record.download(version, Path(folder))
-        # If no commit contains the code, the project may still contain it: `_compare_code` compares the digests.
+        # Even if no commit contains the code, the project may contain it: `_compare_code` compares the digests.
         with workspaces.open_workspace(
             f"reproduce.{name}.{version.version}", None, record.commit, model=name
         ) as workspace:
@@ -72,7 +72,7 @@ def _rebuild(comparison: Comparison, record: Record, workspace: Workspace, *, re
 
 
 def _describe_environment_changes(recorded_code: Mapping[str, Any], code: Mapping[str, Any]) -> list[str]:
-    """Describe the libraries whose version changed. Such a change is noted, but is not a failure."""
+    """Describe the libraries whose version changed. Such a change does not count as a failure."""
     old_versions, new_versions = recorded_code["versions"], code["versions"]
     notes = [
         f"{name} was {old_versions.get(name) or 'not installed'}, is {new_versions.get(name) or 'not installed'}"

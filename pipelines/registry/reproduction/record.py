@@ -1,4 +1,4 @@
-"""The record of a version: the files that were stored when it was registered."""
+"""Download the record of a version: the files that were stored when it was registered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipelines.system.files import read_json
 from pipelines.versioning.git import DIRTY
 
 REQUIRED = (PROVENANCE, "snapshot.json", "dvc.lock", PARAMS_FILE, "evaluation/metrics.json")
-"""Artifacts of the run that are needed to rebuild a version."""
+"""Artifacts of the version's run that are needed to rebuild the version."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Record:
     folder: Path
     """Folder of the run's artifacts."""
     model: Path
-    """Folder of the model's files, which are those that were judged."""
+    """Folder of the model's files; they are those that the gate judged."""
     git_commit: str
     """Commit of the version's code, as a tag of the version names it; empty if there is none."""
 
