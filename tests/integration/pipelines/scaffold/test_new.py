@@ -208,7 +208,15 @@ def test_an_http_api(
     environment = {"LEEWAY_PROJECT": str(project), "LEEWAY_HOME": str(tmp_path / "home")}
     check = commands.run_step("check", "orders", "--json", env=environment, cwd=project)
     assert check.code == 0, check.err
-    assert [answer["outcome"] for answer in json.loads(check.out)] == ["not yet", "not yet", "yes", *["not yet"] * 3]
+    assert [answer["outcome"] for answer in json.loads(check.out)] == [
+        "not yet",
+        "not yet",
+        "yes",
+        "not yet",
+        "not yet",
+        "yes",
+        "not yet",
+    ]
 
 
 def swap_day_and_month(orders: pd.DataFrame) -> pd.DataFrame:
