@@ -1,4 +1,4 @@
-"""The DAGs of the model flight_delay, for Airflow: by how many minutes will a flight be late?
+"""Create the DAGs of the model flight_delay for Airflow: by how many minutes will a flight be late?
 
 The model uses the days that flights_ingest publishes (dags/flights.py).
 """

@@ -1,7 +1,7 @@
-"""The DAGs of the model flights: will a flight arrive more than 15 minutes late?
+"""Create the DAGs of the model flights: will a flight arrive more than 15 minutes late?
 
-Each DAG is in `leeway.lifecycle`. Airflow runs them: flights_ingest, flights_train, flights_score, flights_monitor and
-flights_rollback.
+The package `leeway.lifecycle` defines them. Airflow runs flights_ingest, flights_train, flights_score, flights_monitor
+and flights_rollback.
 """
 
 import datetime as dt

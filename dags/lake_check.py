@@ -1,4 +1,4 @@
-"""lake_check: check whether the lake has what it should have, and restore what is lost."""
+"""Create the DAG lake_check: check whether the lake has what it should have, and restore what is lost."""
 
 import datetime as dt
 

@@ -1,4 +1,4 @@
-"""weather_ingest: ingest, validate and publish a month of weather."""
+"""Create the DAG weather_ingest: ingest, validate and publish a month of weather."""
 
 import datetime as dt
 

@@ -1,4 +1,4 @@
-"""Run a step: `python -m pipelines STEP`, as `dvc repro`, the Airflow operators and people do.
+"""Run a step: `python -m pipelines STEP`. `dvc repro`, the Airflow operators and people use this command.
 
 A step takes a few seconds, mostly for imports, and a year of days takes 730 steps. Two things make the process faster:
 the garbage collector runs less often, and the interpreter does not free every object at the end. Functions registered
@@ -36,7 +36,7 @@ try:
 
     main()
     exit_code = 0
-except ModuleNotFoundError as error:  # of the command line itself; `main` reports those of a step
+except ModuleNotFoundError as error:  # an import of the command line itself failed; `main` reports errors of a step
     if str(error.name).startswith("pipelines"):
         raise
     sys.stderr.write(f'error: the package {error.name} is not installed here: run `pip install "leeway[pipelines]"`.\n')

@@ -18,13 +18,14 @@ def check_http_address(address: str) -> str:
     """Check the address of an HTTP service, and return it. An empty address is valid: there is no service.
 
     Raises:
-        ValueError: it is not http://HOST or https://HOST with an optional port and path. The text says what is wrong.
+        ValueError: the address is not http://HOST or https://HOST with an optional port and path. The text says what
+            is wrong.
     """
     if not address:
         return address
     if not address.isprintable() or " " in address:
         raise ValueError("the address contains a blank or a control character")
-    parts = urlsplit(address)  # raises ValueError where the bracket of an IPv6 address is not closed
+    parts = urlsplit(address)  # raises ValueError if the bracket of an IPv6 address is not closed
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("the address must have the form http://HOST:PORT or https://HOST")
     _check_port(parts)
@@ -35,7 +36,7 @@ def check_mlflow_address(address: str) -> str:
     """Check the address of MLflow, and return it: of a server, a database, or a store that is built in or a plugin.
 
     Raises:
-        ValueError: it is none of these. The text says what is wrong.
+        ValueError: the address is none of these. The text says what is wrong.
     """
     scheme = address.partition(":")[0].lower()
     if scheme.partition("+")[0] in DATABASES and "://" in address:

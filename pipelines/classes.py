@@ -1,4 +1,4 @@
-"""The classes of a multiclass model and the quantiles of a regression: their names, labels, and columns of scores.
+"""Name the classes of a multiclass model and the quantiles of a regression, and read their columns of scores.
 
 The module is part of the training job's source bundle and of the MLflow model, so it imports only pandas, numpy and the
 standard library.
@@ -27,12 +27,12 @@ def predict_classes(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def list_classes(labels: pd.Series[Any]) -> list[str]:
-    """List the names of the classes that are in the labels: texts in their order, or numbers in theirs."""
+    """List the names of the classes that are in the labels: texts sorted as texts, numbers sorted as numbers."""
     return [str(value) for value in sorted(labels.dropna().unique())]
 
 
 def number_labels(labels: pd.Series[Any], classes: Sequence[str]) -> np.ndarray[Any, Any]:
-    """Return the place of each label in `classes`, shape (rows,).
+    """Return the index of each label in `classes`, shape (rows,).
 
     Raises:
         ValueError: a label is no class.
@@ -56,7 +56,7 @@ def tabulate_scores(scores: Any) -> pd.DataFrame:
 
 
 def select_scores(scores: Any, classes: Sequence[str]) -> np.ndarray[Any, Any]:
-    """Return what a model returned as numbers: shape (rows,), or (rows, classes) where there are classes.
+    """Convert the output of a model to numbers: shape (rows,), or (rows, classes) if there are classes.
 
     A class that the model does not know has the probability 0.
 
@@ -71,7 +71,7 @@ def select_scores(scores: Any, classes: Sequence[str]) -> np.ndarray[Any, Any]:
 
 
 def read_scores(rows: pd.DataFrame, classes: Sequence[str]) -> np.ndarray[Any, Any]:
-    """Return the scores of rows that `tabulate_scores` added to; shape (rows,), or (rows, classes).
+    """Read the scores from rows with the columns of `tabulate_scores`; shape (rows,), or (rows, classes).
 
     Raises:
         KeyError: a column is missing.
@@ -85,7 +85,7 @@ def split_quantiles(scores: Any) -> tuple[np.ndarray[Any, Any], dict[str, np.nda
 
     Args:
         scores: what the model returned: a number for each row, or a frame with a column for each quantile. The median
-            is then the score, since a model of quantiles predicts no mean.
+            is then the score, because a model of quantiles predicts no mean.
 
     Raises:
         ValueError: a column is no quantile, the median is missing, or the quantiles of a row are not in order.

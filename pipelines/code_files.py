@@ -1,4 +1,4 @@
-"""Find files of code: Leeway's own, those of the project's datasets, and those that a bundle.txt lists."""
+"""Find files of code: files of Leeway, of the project's datasets, and of a bundle.txt."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ MODELS_FOLDER = "models"
 
 
 def find_project(folder: Path) -> Path:
-    """Return the project of a folder: of PROJECT/models/NAME, PROJECT; of any other folder, the folder itself."""
+    """Return the project of a folder: PROJECT for PROJECT/models/NAME; for any other folder, the folder itself."""
     folder = folder.absolute()
     return folder.parents[1] if find_model(folder) else folder
 
 
 def find_model(folder: Path) -> str:
-    """Return the name of the model whose folder this is: of PROJECT/models/NAME, NAME; else an empty text."""
+    """Return the name of the model whose folder this is: NAME for PROJECT/models/NAME; else an empty text."""
     folder = folder.absolute()
     is_model = folder.parent.name == MODELS_FOLDER and (folder / PARAMS_FILE).is_file()
     return folder.name if is_model else ""
@@ -38,22 +38,22 @@ def find_code(name: str, project: Path) -> Path:
         name: path of the file, such as pipelines/defaults/training.py or datasets/orders/training.py.
         project: folder of the project.
     """
-    # Never some files from here and some from there: a project with its own code may be at another version.
+    # Files of the project and of the installation are never mixed, because their versions may differ.
     uses_installation = name.startswith("pipelines/") and not has_own_code(project)
     return (CODE if uses_installation else project) / name
 
 
 def has_own_code(project: Path) -> bool:
-    """Return whether a project has its own copy of Leeway's code, as a checkout has; then its steps run this copy."""
-    # Without __init__.py, Python takes the installed package.
+    """Return whether a project has its own copy of Leeway's code, as a checkout has. If so, its steps run this copy."""
+    # Without __init__.py, Python imports the installed package.
     return (project / "pipelines" / "__init__.py").is_file()
 
 
 def locate_bundle(listing: Path, project: Path) -> dict[str, Path]:
     """Map each path that a listing names to the file on this machine, which may not exist.
 
-    A path such as pipelines/errors.py is found by `find_code`. A dataset's own files are listed as
-    pipelines/datasets/NAME/FILE, as they are imported; they are in the folder of the listing, wherever that is.
+    A path such as pipelines/errors.py is found by `find_code`. A dataset's own files are listed by their
+    import path, pipelines/datasets/NAME/FILE, and are in the folder of the listing.
 
     Args:
         listing: text file with paths, separated by white space.
@@ -69,21 +69,21 @@ def locate_bundle(listing: Path, project: Path) -> dict[str, Path]:
 
 
 def list_dataset_folders(project: Path) -> list[Path]:
-    """List the folders that hold the project's own datasets, a package each.
+    """List the folders that hold the project's own datasets. Each dataset is a package in one of them.
 
-    They are those of the environment variable LEEWAY_DATASETS, relative to the project and separated as in PATH; by
-    default the project's folder datasets/. A folder that does not exist is left out.
+    The environment variable LEEWAY_DATASETS lists the folders, relative to the project and separated as in PATH. The
+    default is the project's folder datasets/. A folder that does not exist is left out.
     """
     folders = [project.absolute() / name for name in _list_dataset_paths()]
     return [folder for folder in folders if folder.is_dir()]
 
 
 def list_dataset_paths_in_project() -> list[str]:
-    """List the paths, relative to the project, of the folders of datasets that lie in it, whether they exist or not."""
+    """List the folders of datasets inside the project, as paths relative to it. They need not exist."""
     return [str(path) for path in _list_dataset_paths() if not path.is_absolute() and ".." not in path.parts]
 
 
 def _list_dataset_paths() -> list[Path]:
-    # Read here and not from the settings: a training script that imports its dataset's modules has no settings.
+    # The settings are not used: a training script that imports its dataset's modules has no settings.
     names = os.environ.get("LEEWAY_DATASETS") or "datasets"
     return [Path(name).expanduser() for name in names.split(os.pathsep) if name]

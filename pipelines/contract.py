@@ -1,4 +1,4 @@
-"""The step contract: a step's input (Spec), its output (Result), and its output after a failure (Report).
+"""Define the step contract: a step's input (Spec), its output (Result), and its output after a failure (Report).
 
 A step is one module of `pipelines.steps` with one `Spec`, one `Result` and one `run(spec) -> Result`.
 This module needs only pydantic, because Airflow's operators import it.
@@ -17,7 +17,7 @@ from pipelines.errors import LeewayError, SpecError
 from pipelines.parameters import Parameters
 
 SCHEMA_VERSION = 1
-"""Version of the contract. Every Result carries it, so that a reader can refuse a version that it does not know."""
+"""Version of the contract. Every Result has it, so a reader can refuse an unknown version."""
 MAX_PROBLEMS = 5
 """Largest number of problems that one error message names."""
 MAX_VALUE_CHARS = 60
@@ -40,11 +40,11 @@ class Spec(Parameters):
     argument: ClassVar[str] = ""
     """Field that the command line also accepts as a positional argument: `reproduce flights@3`."""
     needs: ClassVar[Mapping[str, str]] = {}
-    """Field to the other field without which it has no effect: given alone, it is refused."""
+    """Field to the other field that it needs to have an effect. The field is refused if it is given alone."""
     model_field: ClassVar[str] = "model_name"
     """Field, if the spec has it, that names the model whose parameters count: models/NAME/params.yaml."""
     replaces: ClassVar[Mapping[str, str]] = {}
-    """Field to the other field that has no effect beside it: both together are refused."""
+    """Field to the other field that it replaces. Both together are refused."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -72,7 +72,7 @@ class Spec(Parameters):
         """Create a spec from `values`.
 
         Args:
-            values: field name to value; strings are converted to numbers, dates and JSON where a field needs them.
+            values: field name to value; strings are converted to numbers, dates and JSON if a field needs them.
             origin: where the values come from, for the error message.
 
         Raises:
@@ -124,7 +124,7 @@ class Changes(_Message):
 
 
 class Report(_Message):
-    """Why a step failed; written to `--out` in place of a Result."""
+    """Why a step failed; written to `--out` instead of a Result."""
 
     schema_version: int = SCHEMA_VERSION
     error: str
@@ -157,7 +157,7 @@ def _describe_problem(kind: str, key: str, text: str, value: object) -> str:
         return f"unknown key {key}"
     if kind == "missing":
         return f"{key} is missing"
-    text = text.removeprefix("Value error, ")  # pydantic's, for an error of a validator of ours
+    text = text.removeprefix("Value error, ")  # prefix by pydantic for errors of our validators
     return f"{key}: {text[:1].lower()}{text[1:]} (got {repr(value)[:MAX_VALUE_CHARS]})" if key else text
 
 

@@ -1,4 +1,4 @@
-"""What the steps need to know about a dataset. To add a dataset, see docs/how-to/your-own-data.md."""
+"""Describe a dataset for the steps. To add a dataset, see docs/how-to/your-own-data.md."""
 
 from __future__ import annotations
 
@@ -50,31 +50,31 @@ class FeatureFunction(Protocol):
 
 @dataclass(frozen=True)
 class Dataset:
-    """Names and columns of a dataset. Its code is in the package `pipelines.datasets.NAME`, wherever that is."""
+    """Names and columns of a dataset. Its code is in the package `pipelines.datasets.NAME`."""
 
     name: str
     key: Sequence[str]
     """Columns that identify a row uniquely."""
     label: str = ""
-    """Column to predict, null where it never became known: true or false, of a multiclass model a text or an
-    integer, in a regression a number. Empty where nothing is predicted."""
+    """Column to predict: true or false; a text or an integer for a multiclass model; a number for a regression. A value
+    is null if it never became known. Empty if nothing is predicted."""
     later_known: Sequence[str] = ()
     """Columns that are not known yet at prediction time; features may not use them."""
     features: Mapping[str, str] = field(default_factory=dict)
     """Feature name to its kind: 'number' or 'category'."""
 
     event_time: str = ""
-    """Timestamp column with the time of a row's event; empty if there is none. By it, `validate` refuses a day whose
+    """Timestamp column with the time of a row's event; empty if there is none. `validate` uses it to refuse a day whose
     last hours lack rows."""
     timezone: str = ""
-    """Time zone of the clock by which the days of the source begin and end; empty if it is not known."""
+    """Time zone in which the days of the source begin and end; empty if it is not known."""
     series: Sequence[str] = ()
-    """Columns, such as a station, each of whose values has rows through the whole day."""
+    """Columns, such as a station. Each of their values has rows during the whole day."""
 
     task: Task = "binary"
     """What a model of the dataset predicts."""
     days_of: str = ""
-    """Dataset whose published rows this one uses, with another label; empty: this dataset ingests rows of its own."""
+    """Other dataset whose published rows this dataset uses, with another label. Empty: it ingests its own rows."""
     partition: Unit = "day"
     """The unit in which rows arrive, are validated, published and scored: hour (in UTC), day or month."""
 
@@ -132,15 +132,15 @@ class Dataset:
         return next(iter(_find_packages(self.name)), EXAMPLES / self.name)
 
     def find_file(self, name: str) -> Path:
-        """Return the path of a file of the dataset's package; if it has no such file, that of `pipelines.defaults`."""
+        """Return the path of a file of the dataset's package, or else of the same file of `pipelines.defaults`."""
         path = self.package / name
         return path if path.is_file() else Path(__file__).parent / "defaults" / name
 
     def locate_bundle(self) -> dict[str, Path]:
         """Map the path of each file that the training script and the served model need to the file on this machine.
 
-        The dataset's bundle.txt lists the files. If it has none, they are those of `pipelines.defaults`, and its own
-        model.py if it has one.
+        The dataset's bundle.txt lists the files. If it has none, the list of `pipelines.defaults` is used, with the
+        dataset's own model.py if it has one.
         """
         listing, own_model = self.find_file("bundle.txt"), self.package / "model.py"
         files = locate_bundle(listing, CODE)
@@ -153,7 +153,7 @@ class Dataset:
         return files
 
     def import_module(self, name: str) -> ModuleType:
-        """Import a module of the dataset's package; if it has no such module, that of `pipelines.defaults`."""
+        """Import a module of the dataset's package; if it has no such module, the module of `pipelines.defaults`."""
         try:
             return import_module(f"pipelines.datasets.{self.name}.{name}")
         except ModuleNotFoundError as error:
@@ -209,16 +209,16 @@ class Dataset:
         return features
 
     def require_own_days(self) -> None:
-        """Check that the dataset ingests rows of its own.
+        """Check that the dataset ingests its own rows.
 
         Raises:
-            SpecError: it uses those of another dataset. A retry cannot help.
+            SpecError: it uses the rows of another dataset. A retry cannot help.
         """
         if self.days_of:
             raise SpecError(f"{self.name} uses the rows of {self.days_of}.", f"Give `--dataset {self.days_of}`.")
 
     def _open(self, folder: Path | None, method: str, problem: str) -> Any:
-        """Open the dataset's source; raise a SpecError that says `problem` where it lacks `method`."""
+        """Open the dataset's source; raise a SpecError with the text `problem` if the source lacks `method`."""
         self.require_own_days()
         source = import_module(f"pipelines.datasets.{self.name}.source").open_source(folder)
         if not hasattr(source, method):
@@ -262,7 +262,7 @@ def _get_hint(error: Exception) -> str:
 
 
 def choose_dataset() -> Dataset:
-    """Load the only dataset of the project. The examples count only in a project that has no dataset of its own.
+    """Load the only dataset of the project. The examples are used only if the project has no dataset of its own.
 
     Raises:
         SpecError: the project has several datasets, or none. A retry cannot help.
@@ -283,7 +283,7 @@ def list_datasets() -> list[str]:
 
 
 def _list_folders() -> list[str]:
-    """List the folders whose packages are datasets: that of the examples first, then those of LEEWAY_DATASETS."""
+    """List the folders whose packages are datasets: first the examples, then the folders of LEEWAY_DATASETS."""
     return list(import_module("pipelines.datasets").__path__)
 
 

@@ -1,4 +1,4 @@
-"""The errors that a step raises, in one tree; the branch decides the exit code.
+"""Define the errors that a step raises, in one tree. The branch determines the exit code.
 
 LeewayError                 exit code
 ├── InvalidError            2    refused, mostly because the request or the data is wrong: a retry cannot help
@@ -24,13 +24,13 @@ from typing import Any, ClassVar
 from pipelines.escaping import escape
 
 MAX_CHARS = 1_500
-"""Longest text of an error, whatever the data holds: it is written to logs, XCom and the terminal."""
+"""Largest length of an error's text, because it is written to logs, XCom and the terminal."""
 MAX_HINT_CHARS = 400
-"""Part of `MAX_CHARS` that the hint may use."""
+"""Largest length of the hint, as a part of `MAX_CHARS`."""
 MAX_NAMED_REFUSALS = 5
-"""Refusals that the error about several of them names."""
+"""Largest number of refusals that one error names."""
 MAX_REFUSAL_CHARS = 900
-"""Characters that these refusals share."""
+"""Largest total length of these refusals, characters."""
 
 
 class LeewayError(Exception):
@@ -97,14 +97,14 @@ class StorageError(TryAgainError):
 
 
 def describe_refusals(refusals: Mapping[Any, LeewayError]) -> str:
-    """Describe the errors of the first refused partitions. One error has more room than five."""
+    """Describe the errors of the first refused partitions. The fewer there are, the longer each text may be."""
     limit = MAX_REFUSAL_CHARS // min(len(refusals), MAX_NAMED_REFUSALS)
     texts = [f"{day}: {_format_one_line(error.message, limit)}" for day, error in refusals.items()]
     return " / ".join(texts[:MAX_NAMED_REFUSALS])
 
 
 def _format_one_line(text: str, limit: int) -> str:
-    """Put the text on one line, escaped, and cut out its middle where it is longer than `limit` characters."""
+    """Put the text on one line, escaped, and cut out its middle if it is longer than `limit` characters."""
     line = escape(" ".join(str(text).split()))
     if len(line) <= limit:
         return line

@@ -1,8 +1,8 @@
 """Escape the characters of free text that a person cannot see, before the text is shown.
 
-Free text comes from people, data and other programs. A newline in it would forge a line of a table, a control character
-would command the terminal, and a direction mark or a character without width would make two texts look alike. Whatever
-shows text to people (tables, log lines, messages, forms, pages) escapes it here. JSON for programs is not escaped.
+Free text comes from people, data and other programs. A newline could add a false line to a table, a control character
+could control the terminal, and a direction mark or a character without width could make two texts look the same. So
+all text for people (tables, log lines, messages, forms, pages) is escaped here. JSON for programs is not escaped.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""Invisible characters that `str.isprintable` counts as printable, since they are letters, marks or symbols in Unicode.
+"""Invisible characters that `str.isprintable` counts as printable: in Unicode, they are letters, marks or symbols.
 
 Source: Unicode's property Default_Ignorable_Code_Point, and the blank Braille pattern. `str.isprintable` covers the
 rest of the property, which has the categories Cf and Cn.
@@ -22,8 +22,8 @@ rest of the property, which has the categories Cf and Cn.
 def escape(value: object) -> str:
     """Return the value as one line of visible characters; an invisible one is replaced by its Python escape sequence.
 
-    A newline becomes a backslash and an n. Idempotent: a backslash in the text is not escaped. So a text may already
-    contain what looks like an escape sequence, which does no harm.
+    A newline becomes a backslash and an n. Idempotent: a backslash in the text is not escaped. So the result
+    can contain a text that only looks like an escape sequence, which is harmless.
     """
     text = str(value)
     if is_visible(text):  # nearly all texts

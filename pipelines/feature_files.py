@@ -1,4 +1,4 @@
-"""The files of features: their name, and the description of their columns in the metadata."""
+"""Define the name of feature files, and read the description of their columns from the metadata."""
 
 from __future__ import annotations
 

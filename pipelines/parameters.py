@@ -1,4 +1,4 @@
-"""The base of all models that a person fills in: specs and the policies inside them. It needs only pydantic."""
+"""Define the base class of specs and of the policies in them. This module needs only pydantic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Parameters(BaseModel):
 
 
 def _list_types(annotation: Any) -> set[Any]:
-    """Return the annotation and all types inside it: of `dict[str, int] | None`, `int` too."""
+    """Return the annotation and all types inside it; for `dict[str, int] | None`, also `int`."""
     return {annotation}.union(*map(_list_types, get_args(annotation))) if _is_hashable(annotation) else set()
 
 

@@ -28,10 +28,10 @@ def load(folder: Path, model: str = "") -> Sections:
     Args:
         folder: folder of the project, or of a workspace.
         model: name of the model, whose file is `folder`/models/MODEL/params.yaml; empty: params.yaml alone. In a
-            project without models/, params.yaml alone counts for every model.
+            project without models/, params.yaml alone is used for every model.
 
     Returns:
-        Step name to the fields that the files set. Empty where there are no such files.
+        Step name to the fields that the files set. Empty if there are no such files.
 
     Raises:
         SpecError: a file is not YAML, a section or a key is unknown, a value is wrong, a section of a stage is in
@@ -49,12 +49,12 @@ def load(folder: Path, model: str = "") -> Sections:
 
 
 def list_models(folder: Path) -> list[str]:
-    """List the models of a project, sorted by name: those of which `folder`/models/NAME/params.yaml exists."""
+    """List the models of a project, sorted by name. A model has a file `folder`/models/NAME/params.yaml."""
     return sorted(path.parent.name for path in (folder / MODELS_FOLDER).glob(f"*/{PARAMS_FILE}"))
 
 
 def find_model_folder(folder: Path, model: str) -> Path:
-    """Return the folder of a model's parameters and data: the project itself where it has no models.
+    """Return the folder of a model's parameters and data; if the project has no models, the project itself.
 
     Raises:
         SpecError: the project has models, but not this one, or none is named. A retry cannot help.
@@ -67,7 +67,7 @@ def find_model_folder(folder: Path, model: str) -> Path:
 
 
 def _refuse_stages(sections: Mapping[str, Any], names: Sequence[str]) -> None:
-    """Refuse sections of stages beside models: DVC would not see that a stage depends on two files."""
+    """Refuse sections of stages in params.yaml beside models: DVC reads the parameters of a stage in one file."""
     misplaced = [name for name in STAGES if name in sections]
     if misplaced:
         message = f"{PARAMS_FILE}: section {misplaced[0]!r} belongs to a model, since the project has models."
@@ -75,7 +75,7 @@ def _refuse_stages(sections: Mapping[str, Any], names: Sequence[str]) -> None:
 
 
 def merge(sections: Mapping[str, Mapping[str, Any]], others: Mapping[str, Mapping[str, Any]]) -> Sections:
-    """Return the sections with the keys of the others added; where both have a key, the value of the others counts."""
+    """Return the sections with the keys of `others` added. If both have a key, the value of `others` is used."""
     return {name: {**sections.get(name, {}), **others.get(name, {})} for name in {**sections, **others}}
 
 
@@ -89,7 +89,7 @@ def load_section(folder: Path, step: str, model: str = "") -> dict[str, Any]:
 
 
 def load_value(folder: Path, step: str, field: str, model: str = "") -> Any:
-    """Read the value that the parameters set for a field of a step; the field's default where they set none.
+    """Read the value that the parameters set for a field of a step; the field's default if they set none.
 
     Raises:
         SpecError: as `load` does. A retry cannot help.

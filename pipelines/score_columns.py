@@ -1,4 +1,4 @@
-"""The names of the columns of scores.
+"""Name the columns of scores.
 
 The module is part of the training job's source bundle and of the MLflow model, and imports only the standard library.
 """
@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 SCORE = "score"
-"""Column of the score: of the only one, or in a table of predictions the probability of the predicted class."""
+"""Column of the score. For several classes, tables of predictions have the predicted class's probability in it."""
 SCORES = "scores"
-"""Column of the probabilities of all classes, a map of class to probability; in a regression, of its quantiles."""
+"""Column with a map of class to probability; for a regression, of quantile to number."""
 SCORE_PREFIX = "score_"
-"""An evaluation has a column with this prefix for each class, or for each quantile of a regression."""
+"""Prefix of the columns in an evaluation, one for each class, or for each quantile of a regression."""
 MEDIAN = "0.5"
 """Name of the quantile that is the score of a regression with quantiles."""
 PREDICTED = "predicted"
 """Column of the class that a multiclass model predicts."""
 IS_RIGHT = "is_right"
-"""Column that says whether the predicted class is the label; null where the label is not known."""
+"""Column that says whether the predicted class is the label; null if the label is not known."""
 
 
 def is_score_column(name: str, *, has_frame: bool) -> bool:
@@ -32,5 +32,5 @@ def is_score_column(name: str, *, has_frame: bool) -> bool:
 
 
 def name_score_columns(classes: Sequence[str]) -> list[str]:
-    """Return the names of the columns of scores in an evaluation; without classes, it is one."""
+    """Return the names of the columns of scores in an evaluation; without classes, one name."""
     return [f"{SCORE_PREFIX}{name}" for name in classes] or [SCORE]

@@ -1,8 +1,9 @@
-"""Append the columns of scores to rows of features, in the form in which profiles count them.
+"""Append the columns of scores to rows of features, so that profiles can count them.
 
-Rows of a multiclass model have `predicted`, `score` (the probability of the predicted class), `scores` (those of all
-classes) and `is_right`. Profiles then treat `is_right` as the label, and `score` as its probability: they show how
-often the model is right. Rows of a regression have `score`, and in `scores` its quantiles, or null.
+Rows of a multiclass model have `predicted`, `score` (the probability of the predicted class), `scores` (the
+probabilities of all classes) and `is_right`. Profiles then treat `is_right` as the label, and `score` as its
+probability: they show how often the model is right. Rows of a regression have `score`, and in `scores` its quantiles,
+or null.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ def append_scores(dataset: Dataset, rows: pd.DataFrame, scores: Any) -> pd.DataF
     """Append the columns of scores to the rows.
 
     Args:
-        dataset: whose rows were scored.
-        rows: features and label; the label is null where it is not known.
+        dataset: dataset of the rows.
+        rows: features and label; the label is null if it is not known.
         scores: what the model returned: shape (rows,), or a frame with a column for each class or quantile.
 
     Raises:
@@ -44,7 +45,7 @@ def append_scores(dataset: Dataset, rows: pd.DataFrame, scores: Any) -> pd.DataF
 
 
 def _map_scores(scores: pd.DataFrame, index: pd.Index[Any]) -> pd.Series[Any]:
-    """Return a map of column to value for each row; null where there are no columns."""
+    """Return a map of column to value for each row; null if there are no columns."""
     rows, classes = scores.shape
     if not classes:
         return pd.Series(None, index, dtype=pd.ArrowDtype(MAP))

@@ -40,12 +40,12 @@ class Settings(BaseSettings):
     """Folder of params.yaml, dvc.yaml and expectations/. By default the working directory, or, if that is the folder of
     a model, PROJECT/models/NAME, the project of the model."""
     home: Path = Field(default=Path(".leeway"), validate_default=True)
-    """Folder of all state that Leeway keeps on this machine: lake, evidence, documents, workspaces. In an experiment
-    that DVC runs in a folder of its own, `.leeway` is that of the project."""
+    """Folder of all state that Leeway keeps on this machine: lake, evidence, documents, workspaces. If DVC runs an
+    experiment in a separate folder, `.leeway` still means the folder of the project."""
     datasets: str = ""
     """Folders of the project's own datasets, relative to LEEWAY_PROJECT, separated as in PATH. Empty: datasets/."""
     docs_url: str = ""
-    """Address at which the data docs are served; the folder LEEWAY_HOME/docs where it is empty."""
+    """Address at which the data docs are served. Empty: the folder LEEWAY_HOME/docs."""
     workspace_days: int = Field(default=30, ge=1, le=MAX_DAYS)
     """Days without use after which a DVC workspace is removed."""
     memory_mib: int = Field(default=768, ge=16, le=1 << 30)
@@ -63,11 +63,11 @@ class Settings(BaseSettings):
     run: str = ""
     """DAG run that makes the request, as DAG/RUN. Empty outside of Airflow."""
     mlflow_tracking_uri: str = Field(default="", validation_alias="MLFLOW_TRACKING_URI")
-    """Address of MLflow. Empty where there is none (a plain `dvc repro`)."""
+    """Address of MLflow. Empty if there is none (a plain `dvc repro`)."""
     aws_endpoint_url: str = Field(default="", validation_alias="AWS_ENDPOINT_URL")
     """Address of drydock. Empty: AWS."""
     aws_endpoint_url_s3: str = Field(default="", validation_alias="AWS_ENDPOINT_URL_S3")
-    """Address of S3, where it is not the address of the other services. Empty: the same address as theirs."""
+    """Address of S3, if it differs from the address of the other services. Empty: the same address."""
 
     @field_validator("project")
     @classmethod
@@ -150,9 +150,9 @@ def settings() -> Settings:
 
 
 def create_home() -> None:
-    """Create LEEWAY_HOME where it does not exist, for its owner alone: it will hold data and models. Idempotent.
+    """Create LEEWAY_HOME if it does not exist. Only its owner has access, because it holds data and models. Idempotent.
 
-    The mode of an existing folder stays: its owner may share it.
+    The mode of an existing folder is not changed, because its owner may share it.
     """
     settings().home.mkdir(mode=0o700, parents=True, exist_ok=True)
 

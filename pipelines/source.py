@@ -1,4 +1,4 @@
-"""The protocols of a dataset's source: `Source` is read by partitions, `ChangingSource` incrementally by a cursor."""
+"""Define the protocols of a source: `Source` is read by partitions, `ChangingSource` incrementally by a cursor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Description:
-    """What a source reads and where, without any secret: it is stored with the data."""
+    """What a source reads, and where. It is stored with the data, so it contains no secret."""
 
     kind: str
     """Kind of the source in one word: files, database, API."""
@@ -28,7 +28,7 @@ class Source(Protocol):
     """A source whose rows are grouped by day, hour or month; the step `ingest` reads it.
 
     A source may also have `find_day_range()`. It returns the first and the last day of the source as `Days`, or None
-    where it would have to read much data to find them. The error about a day without rows names these two days.
+    if it would have to read much data to find them. The error about a day without rows names these two days.
     """
 
     def describe(self) -> Description:
@@ -42,11 +42,11 @@ class Source(Protocol):
         """
 
     def read(self, partition: Any) -> pa.RecordBatchReader:
-        """Read the rows of one partition: of a day, or of an `Hour` or a `Month`, as the dataset has.
+        """Read the rows of one partition: a day, an `Hour` or a `Month`, depending on the dataset.
 
         Returns:
-            The rows in batches, with a date32 column `date`: the day; the first day of a month. For an hour also with
-            an int32 column `hour`. No batches where the partition has no rows.
+            The rows in batches, with a date32 column `date`: the day, or the first day of a month. For an hour, the
+            rows also have an int32 column `hour`. No batches if the partition has no rows.
         """
 
 
@@ -60,4 +60,4 @@ class ChangingSource(Protocol):
         """Return what the source reads and where, without any secret."""
 
     def read_changes(self, since: str | None) -> pa.RecordBatchReader:
-        """Read the rows whose cursor is greater than `since`, ordered by cursor; all rows where `since` is None."""
+        """Read the rows whose cursor is greater than `since`, ordered by cursor; all rows if `since` is None."""

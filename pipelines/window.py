@@ -1,4 +1,4 @@
-"""The window of a training run: the days that it may use as of a date."""
+"""Compute the window of a training run: the days that it may use as of a date."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Days:
 class Window:
     """The days to train on, and the holdout to evaluate on, as of a date.
 
-    The label of day d becomes known during day d + delay. As of D (at midnight), the last day with known labels is
-    therefore D - delay - 1. The same gap lies between training and holdout: a model that is used from day H on could
-    not have been trained on labels that become known at H or later.
+    The label of day d becomes known during day d + delay. So as of D (at midnight), the last day with known labels is
+    D - delay - 1. The same gap is between training and holdout: a model that is used from day H could not have been
+    trained on labels that become known on H or later.
 
-    Where partitions are months, the window has whole months, and the label of a month becomes known after its last day.
+    If partitions are months, the window has whole months, and the label of a month becomes known after its last day.
     """
 
     as_of: dt.date
@@ -100,6 +100,6 @@ def subtract_months(month_start: dt.date, count: int) -> dt.date:
 
 
 def _find_last_months(moment: dt.date, count: int, label_delay_days: int) -> Days:
-    """Return the last `count` months whose labels are all known at the midnight that begins the day `moment`."""
+    """Return the last `count` months whose labels are all known when the day `moment` begins."""
     end = get_month_start(moment - label_delay_days * DAY)
     return Days(subtract_months(end, count), end - DAY)

@@ -1,1 +1,1 @@
-"""The command line, python -m pipelines: the steps, and one module for each group of other commands."""
+"""Run the command line, python -m pipelines: the steps, and one module for each group of other commands."""

@@ -1,7 +1,7 @@
 """Run a step, or a command for people. Each step is a command, and each field of its Spec is an option.
 
-A field's value comes from its option, else from `--spec`, else from the step's section of params.yaml (of the model's,
-where there are models), else from the default. In a project with one dataset, a step that needs one takes this one by
+A field's value comes from its option, else from `--spec`, else from the step's section of params.yaml (if there are
+models, the model's file), else from the default. In a project with one dataset, a step that needs one takes this one by
 default. Log lines go to stderr, the Result as JSON to `--out` (default: stdout). Exit codes: 0 done; 2 the request or
 the data is wrong; 75 try again; any other code is a bug, and its traceback is written. With LEEWAY_DEBUG=1, the
 traceback of any error is written.
@@ -77,9 +77,9 @@ def main() -> None:
 
 
 def build_app(command: str = "") -> typer.Typer:
-    """Build the app with the one command that is run, because importing all commands would slow every step.
+    """Build the app with only the command that is run, because the import of all commands would slow down every step.
 
-    Without a known command, the app has all of them.
+    If the command is not known, the app has all commands.
     """
     app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
     app.callback()(lambda: None)  # without a callback, typer drops the name of a single command
@@ -190,10 +190,10 @@ def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> N
 
 
 def _require_model(step: str, given_values: Mapping[str, Any]) -> None:
-    """Refuse a stage that would read or write data/ in a project whose models have a folder each.
+    """Refuse a stage that would read or write data/ in a project in which each model has its own folder.
 
     Raises:
-        SpecError: it would. A retry cannot help.
+        SpecError: the step is such a stage. A retry cannot help.
     """
     fields = load_spec_class(step).model_fields
     paths = [name for name, field in fields.items() if str(field.default).startswith("data/")]
@@ -204,7 +204,7 @@ def _require_model(step: str, given_values: Mapping[str, Any]) -> None:
 
 
 def _check_gate(step: str, request: Any, model: str) -> None:
-    """Raise a SpecError if the gate would refuse the policy of the parameters: that must not cost a training."""
+    """Raise a SpecError, before the training, if the gate would refuse the policy of the parameters."""
     section = params.load_section(settings().project, "gate", model)
     if section:
         from pipelines.evaluation.gates.early_check import check_gate_section

@@ -131,7 +131,7 @@ def _get_dataset_name(table: str) -> str:
 
 
 def _find_key_and_unit(table: str) -> tuple[Sequence[str], Unit]:
-    """Return the key and the unit of the table's dataset; no key where the table belongs to no known dataset."""
+    """Return the key and the unit of the table's dataset; no key if the table belongs to no known dataset."""
     try:
         dataset = load_dataset(_get_dataset_name(table))
         return dataset.key, dataset.partition

@@ -60,7 +60,7 @@ def check(
 
 
 def _write_table(findings: Sequence[Finding]) -> None:
-    """Write a row for each finding. Nothing is written where there is none."""
+    """Write a row for each finding; write nothing if there are no findings."""
     from rich.table import Table
 
     if not findings:

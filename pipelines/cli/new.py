@@ -78,7 +78,7 @@ def run_command(
 
 
 def _parse_time(text: str) -> str:
-    """Return the schedule of a time of day, as cron writes it.
+    """Return the cron expression of a time of day.
 
     Raises:
         SpecError: it is no time of day. A retry cannot help.
@@ -94,7 +94,7 @@ def _split(text: str) -> list[str]:
 
 
 def _ask_person(option: Option, reason: str, choices: Sequence[str]) -> str:
-    """Ask a person at the terminal until the answer is one of the choices; any text where there are none."""
+    """Ask a person at the terminal until the answer is one of the choices; accept any text if there are no choices."""
     write_line(reason)
     if choices:
         write_line(f"One of: {', '.join(choices)}")

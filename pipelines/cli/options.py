@@ -1,4 +1,4 @@
-"""Options and values that several groups of commands share."""
+"""Define the options and values that several groups of commands share."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def release_rows(dataset: DatasetOption = "", first: FirstOption = "", last: Las
 
 
 def _find_dataset(name: str, first: str, last: str) -> Dataset:
-    """Load the dataset, after the days are checked: an option that is wrong is named before one that is missing."""
+    """Check the days, then load the dataset: the error names a wrong option before a missing one."""
     parse_days(first, last)
     return find_dataset(name)
 
@@ -101,7 +101,7 @@ def _validate(dataset: str, day: Partition) -> int:
 
 
 def _count_rows_by_day(dataset: Dataset, first: str, last: str) -> dict[Partition, int]:
-    """Return each partition with a `date` in the range that has rows in quarantine, with the number of rows."""
+    """Return the number of rows in quarantine for each partition whose `date` is in the range."""
     from pipelines.lake import Lake
 
     begin, end = parse_days(first, last)

@@ -9,16 +9,16 @@ from typing import Any
 from pipelines.escaping import escape, is_visible
 
 WIDTH = 150
-"""Width of a table where the output is not a terminal."""
+"""Width of a table, characters, if the output is not a terminal."""
 
 
 def write_line(line: str) -> None:
-    """Write one line to stdout, escaped: text in it adds no line and does not command the terminal."""
+    """Write one line to stdout, escaped: the text cannot add a line or control the terminal."""
     sys.stdout.write(f"{escape(line)}\n")
 
 
 def make_console(*, stderr: bool = False) -> Any:
-    """Make a rich console for stdout or stderr. It takes text as it is, without markup."""
+    """Make a rich console for stdout or stderr. The console writes text unchanged, without markup."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -32,9 +32,9 @@ def write_json(value: Any) -> None:
 
 
 def format_json(value: Any, indent: int | None = None) -> str:
-    """Format a value as JSON whose every character can be seen. Whoever parses it gets the value unchanged."""
+    """Format a value as JSON without invisible characters. A JSON parser returns the same value."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
-    # JSON has already escaped the newlines in strings: those that are left separate the lines of the indented form.
+    # JSON has already escaped the newlines in strings. The other newlines separate the lines of the indented JSON.
     return "".join(
         character if character == "\n" or is_visible(character) else json.dumps(character)[1:-1] for character in text
     )

@@ -1,7 +1,7 @@
 """Save and restore the checkpoints of a training that can be interrupted at any moment.
 
-A checkpoint is one file, because SageMaker copies the folder to S3 file by file, at any time: with two files, S3 could
-have the new model beside the old state. The content of the file:
+A checkpoint is one file, because SageMaker copies the folder to S3 file by file, at any time. With two files, S3 could
+have the new model and the old state. The content of the file:
 
     leeway-checkpoint 1 TRAINING SAVED_AT      digest of the identity of the training, time of the save in UTC
     {...}                                      the state, JSON
@@ -29,7 +29,7 @@ from typing import Any
 
 HEADER = re.compile(rb"leeway-checkpoint 1 ([0-9a-f]{16}) (\S{1,40})\n")
 MAX_HEADER_BYTES = 100
-"""Largest length of the first line. No more of a file is read to find out whether it is a checkpoint."""
+"""Largest length of the first line. Only this part of a file is read to decide whether it is a checkpoint."""
 DIGEST_BYTES = 64
 """Length of the SHA-256 at the end of the file, in hex digits."""
 
@@ -53,11 +53,11 @@ class Checkpoints:
     Other files, and checkpoints of other trainings, are neither restored nor removed.
 
     Args:
-        folder: folder of the checkpoints; created where it does not exist.
+        folder: folder of the checkpoints; created if it does not exist.
         identity: everything that determines the training (hyperparameters, digests of the data), as JSON values. Only
             a checkpoint of a training with equal values is restored.
         keep: number of checkpoints to keep, at least 1. SageMaker deletes in S3 what is deleted here, perhaps before
-            it has copied the next checkpoint: keep more than 2 where checkpoints are seconds apart.
+            it has copied the next checkpoint. So keep more than 2 if checkpoints are seconds apart.
         every_s: longest work between two checkpoints, seconds; 0 for a checkpoint after each step.
 
     Raises:
@@ -170,7 +170,7 @@ class Checkpoints:
 def _choose_temporary_folder(folder: Path) -> Path:
     """Return the folder for incomplete checkpoints: the parent of `folder`, so that they are not copied to S3.
 
-    `folder` itself is returned where it is a mount of its own, or its parent is read-only.
+    If `folder` is a separate mount, or its parent is read-only, `folder` itself is returned.
     """
     for location in (folder.parent, folder):
         try:

@@ -1,4 +1,4 @@
-"""Serve a registered model in a SageMaker container, by the functions that its script mode calls.
+"""Serve a registered model in a SageMaker container. SageMaker's script mode calls these functions.
 
 This file is code/inference.py in a model.tar.gz whose other files are MLflow's package of the version. So it imports
 only the standard library and the requirements of that package.
@@ -52,7 +52,7 @@ def predict_fn(rows: Sequence[Sequence[Any]], model: Any) -> Any:
 
 
 def output_fn(scores: Iterable[float] | pd.DataFrame, accept: str) -> str:
-    """Format the scores, one on each line, without loss of precision; of a multiclass model, a list on each line.
+    """Format the scores without loss of precision: one on each line, or a list on each line for a multiclass model.
 
     Raises:
         ValueError: the request does not accept `LINES`.

@@ -38,7 +38,7 @@ class Script:
     dataset: str
     path: Path
     bundle: Mapping[str, Path]
-    """Path by which a file is imported, such as pipelines/errors.py, to the file."""
+    """Import path, such as pipelines/errors.py, to the file on this machine."""
     git_commit: str
 
     def list_code(self) -> list[Path]:
@@ -80,7 +80,8 @@ def train(script: Script, features: Path, hyperparameters: Hyperparameters, mode
         environment = _build_environment(script, job, job_folder, channels)
         _run_script(command, environment, job_folder, lock)
         for name, target in (("model", model), ("output/data", output)):
-            # Copied, not moved: LEEWAY_HOME may be on another file system, where a failed move leaves half a folder.
+            # The files are copied, not moved: LEEWAY_HOME may be on another file system, and a failed move would leave
+            # half a folder.
             with replace_folder(target) as folder:
                 shutil.copytree(job_folder / name, folder, dirs_exist_ok=True)
         shutil.rmtree(job_folder, ignore_errors=True)
@@ -112,7 +113,7 @@ def _build_environment(script: Script, job: str, job_folder: Path, channels: Map
 
 
 def _run_script(command: Sequence[str], environment: Mapping[str, str], job_folder: Path, lock: int) -> None:
-    """Run the script, which inherits the file descriptor `lock`; raise where it fails."""
+    """Run the script, which inherits the file descriptor `lock`; raise an error if it fails."""
     (job_folder / "output" / "failure").unlink(missing_ok=True)
     for folder in FOLDERS.values():
         (job_folder / folder).mkdir(parents=True, exist_ok=True)
@@ -137,7 +138,7 @@ def _run_script(command: Sequence[str], environment: Mapping[str, str], job_fold
 def _explain_failure(script: str, exit_code: int, failure: Path, tail: Iterable[str]) -> LeewayError:
     """Return the error for an exit code, with the text of the script's failure file, or else its last lines."""
     text = failure.read_text(encoding="utf-8", errors="replace") if failure.exists() else ""
-    text = text or " | ".join(line.strip() for line in tail)  # the file is empty where the disk was full
+    text = text or " | ".join(line.strip() for line in tail)  # the file is empty if the disk was full
     if any(no_space in text for no_space in NO_SPACE_TEXTS):
         return StorageError(
             f"{script} found no space on the disk.", "Free some space and run it again: it resumes from its checkpoint."

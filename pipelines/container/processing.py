@@ -1,6 +1,7 @@
-"""Entry point of a processing job: run the step `preprocess` over a packed window, in SageMaker's folders.
+"""Run the step `preprocess` over a packed window, in SageMaker's folders: the entry point of a processing job.
 
-It runs as the __main__ of an archive that contains the package `pipelines`, so the container needs the libraries only.
+This module runs as the __main__ of an archive that contains the package `pipelines`. So the container needs only the
+libraries.
 The error of a failed step becomes the job's ExitMessage, with the step's exit code before it.
 """
 
@@ -12,7 +13,7 @@ import sys
 from pathlib import Path
 
 MAX_MESSAGE_CHARS = 1_000
-"""Largest number of characters in the message: SageMaker shows 1 KB."""
+"""Largest number of characters in the message, because SageMaker shows 1 KB."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Handle SIGTERM and SIGINT in a training script, which saves first, and in the process that starts the script.
+"""Handle SIGTERM and SIGINT in a training script, so that it saves first, and in the process that starts the script.
 
 This module is part of the training job's bundle, so it imports the standard library only.
 """
@@ -22,7 +22,7 @@ class Stopped(BaseException):
 
 
 class StopSignal:
-    """Handles SIGTERM and SIGINT: it raises `Stopped` at once, or after a call of `defer` only sets `exit_code`.
+    """Handle SIGTERM and SIGINT: raise `Stopped` at once; after a call of `defer`, only set `exit_code`.
 
     A second signal changes nothing. It must be created in the main thread.
     """
@@ -37,7 +37,7 @@ class StopSignal:
             atexit.register(signal.signal, number, signal.SIG_IGN)
 
     def defer(self) -> None:
-        """From now on, do not raise: the script checks `exit_code` where it is safe to stop, and saves first."""
+        """Do not raise from now on. The script checks `exit_code` when it is safe to stop, and saves first."""
         self._is_deferred = True
 
     def _handle(self, number: int, _: FrameType | None) -> None:
@@ -49,7 +49,7 @@ class StopSignal:
 
 
 class SignalRelay:
-    """Passes SIGTERM and SIGINT to a child as SIGTERM while the `with` block runs; then sends them to this process.
+    """Pass SIGTERM and SIGINT to a child as SIGTERM while the `with` block runs; then send them to this process.
 
     So the child saves first, and then this process ends as it would without the relay. A child that does not end is
     killed `grace_s` seconds after the signal, or at a second Ctrl-C. The relay works in the main thread only.
@@ -82,7 +82,7 @@ class SignalRelay:
             self._terminate(child)
 
     def _handle(self, number: int, _: FrameType | None) -> None:
-        # Only Ctrl-C: whoever stops the whole process group sends SIGTERM more than once.
+        # Only a second Ctrl-C counts: a stop of the whole process group sends SIGTERM more than once.
         is_second_interrupt = number == self._signal == signal.SIGINT
         self._signal = number
         if self._child and is_second_interrupt:

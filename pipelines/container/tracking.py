@@ -1,7 +1,7 @@
-"""Record a training: always in files, and in MLflow too where a server answers.
+"""Record a training: always in files, and also in MLflow if a server answers.
 
 This module is part of the training job's bundle, so besides Leeway it imports only the standard library,
-and mlflow where it is installed.
+and mlflow if it is installed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Tracker:
     A job that resumes from a checkpoint continues its record and its MLflow run.
 
     Args:
-        folder: folder of the record; created where it does not exist.
+        folder: folder of the record; created if it does not exist.
         job: name of the training job.
         experiment: name of the MLflow experiment.
     """
@@ -115,7 +115,7 @@ class _MlflowRun:
         self._call(lambda: self._client.set_terminated(self.run_id))
 
     def _find_logged(self, rounds: list[dict[str, float]]) -> set[int]:
-        """Return the numbers of the rounds that were logged before: logged again, they would be in MLflow twice."""
+        """Return the numbers of the rounds that were logged before. If logged again, they would be in MLflow twice."""
         if self._logged_rounds is None:
             self._logged_rounds = set()
             name = next(name for name in rounds[0] if name != "round")
@@ -141,7 +141,7 @@ class _MlflowRun:
 def _connect(job: str, experiment: str) -> _MlflowRun | None:
     """Find the job's run at MLFLOW_TRACKING_URI by its tag, or create it; None if MLflow cannot be used.
 
-    The reason is written to stderr, except where MLFLOW_TRACKING_URI is not set.
+    The reason is written to stderr, unless MLFLOW_TRACKING_URI is not set.
     """
     uri = os.environ.get("MLFLOW_TRACKING_URI", "")
     if not uri:

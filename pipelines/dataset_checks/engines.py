@@ -30,7 +30,7 @@ def find_missing_engine() -> str:
 
 
 def find_differences(dataset: Dataset, rows: pa.Table, folder: Path) -> list[str]:
-    """Build the features of the rows on both engines in `folder`; return a line where their bytes differ."""
+    """Build the features of the rows on both engines in `folder`; return a line if their bytes differ."""
     digests = {engine: _build(dataset, rows, engine, folder / engine) for engine in ("duckdb", "spark")}
     if digests["duckdb"] == digests["spark"]:
         return []

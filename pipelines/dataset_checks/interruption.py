@@ -21,13 +21,13 @@ from pipelines.system.files import sha256
 
 STOPPED = 128 + signal.SIGTERM
 HYPERPARAMETERS = {"num_round": 300, "early_stopping_rounds": 300, "eta": 0.01, "max_depth": 3, "nthread": 1}
-"""Of the default script: the training lasts long enough to be interrupted."""
+"""Hyperparameters of the default script, so that the training lasts long enough to be interrupted."""
 LINES_BEFORE = 5
 """Lines of output after which the training is interrupted."""
 
 
 def find_problem(dataset: Dataset, rows: pa.Table, folder: Path) -> str:
-    """Train twice in `folder`, once interrupted; return what is wrong in one line, empty where nothing is.
+    """Train twice in `folder`, once with an interruption; return the problem in one line, empty if there is none.
 
     Raises:
         DataError: the rows are of one day only, or the channels have no labels. A retry cannot help.

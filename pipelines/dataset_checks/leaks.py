@@ -1,4 +1,4 @@
-"""Find features that use what is not known yet when the prediction is made."""
+"""Find features that use values which are not known yet when the prediction is made."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from pipelines.evaluation.gates.leakage import compute_concordance_alone
 from pipelines.features import building
 
 MAX_SOLO = 0.99
-"""Largest AUC (in a regression, concordance) of one feature with the label: with more, it contains the label. In a
-few days with few rows of one label, a good feature may have 0.98."""
+"""Largest AUC (in a regression, concordance) of one feature with the label. A feature with more contains the label. In
+a few days with few rows of one label, a good feature may have 0.98."""
 LEAK = "leak"
 
 
 def find_leaks(dataset: Dataset, rows: pa.Table, known: Collection[str] = ()) -> list[str]:
-    """Return a line for each leak; none where there is none.
+    """Return a line for each leak.
 
-    Each column of `later_known` gets its values in another order: features that change were computed from it. And no
-    feature may tell the label by itself.
+    The values of each column of `later_known` are permuted: a feature that changes was computed from this column. Also,
+    no feature may predict the label alone.
 
     Args:
         dataset: dataset of the rows.
-        rows: rows of its source, best of several days.
-        known: features that may tell the label by themselves, since they are known when the prediction is made.
+        rows: rows of its source, preferably of several days.
+        known: features that may predict the label alone, because they are known when the prediction is made.
     """
     try:
         features = _build_features(dataset, rows)
-    except AttributeError as error:  # so ibis says that there is no such column
+    except AttributeError as error:  # the error of ibis for a column that does not exist
         names = [name for name in dataset.later_known if repr(name) in str(error)]
         return [f"the features cannot be built without the columns of later_known: {', '.join(names) or error}"]
     lines = []
@@ -71,7 +71,7 @@ def _permute(rows: pa.Table, column: str) -> pa.Table:
 
 
 def _list_targets(dataset: Dataset, frame: pd.DataFrame) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the label as a number, and which rows have one; of several classes, one target for each class."""
+    """Yield the label as a number, and whether each row has one; for several classes, one target for each class."""
     label = frame[dataset.label]
     known = label.notna().to_numpy()
     if dataset.task != "multiclass":

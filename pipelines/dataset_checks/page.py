@@ -1,4 +1,4 @@
-"""The page of `python -m pipelines check`: yes and no about a model, from its dataset to its package."""
+"""Answer the questions of `python -m pipelines check` about a model, from its dataset to its package."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Answer:
     question: str
     outcome: Outcome
     text: str
-    """What was found, and for a "no" what to do."""
+    """The finding; for a "no", also what to do."""
 
 
 class NotYet(Exception):
@@ -52,14 +52,14 @@ class Subject:
     sections: Mapping[str, Mapping[str, Any]]
     """Parameters of the model."""
     known: Collection[str] = ()
-    """Features that may tell the label by themselves."""
+    """Features that may predict the label alone."""
 
     @cached_property
     def rows(self) -> pa.Table:
         """Rows of the last days of the source.
 
         Raises:
-            NotYet: the source is an API, which does not say which days it has, and no day is published.
+            NotYet: the source is an API, which does not report which days it has, and no day is published.
         """
         is_api = self.dataset.open_source().describe().kind == "API"
         if is_api and not Lake.open().count_rows_by_day(self.dataset.published):
@@ -72,7 +72,7 @@ def answer_questions(name: str, known: Collection[str] = ()) -> list[Answer]:
 
     Args:
         name: name of the model.
-        known: features that may tell the label by themselves, since they are known when the prediction is made.
+        known: features that may predict the label alone, because they are known when the prediction is made.
 
     Raises:
         SpecError: there is no such model, or its dataset cannot be loaded. A retry cannot help.

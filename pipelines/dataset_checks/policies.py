@@ -14,7 +14,7 @@ DRIFT_WINDOW_DAYS, HOLDOUT_DAYS, TRAIN_DAYS, MIN_TRAIN_DAYS, LABEL_DELAY_DAYS = 
 
 
 def find_problems(sections: Mapping[str, Mapping[str, Any]], rows_by_day: Mapping[dt.date, int]) -> list[str]:
-    """Return a line for each parameter that the data cannot meet.
+    """Return a line for each parameter that does not fit the size of the data.
 
     Args:
         sections: parameters of the model.

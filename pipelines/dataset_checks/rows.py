@@ -14,7 +14,7 @@ from pipelines.source import Source
 from pipelines.window import Days
 
 EPOCH = dt.date(2000, 1, 1)
-"""First day of a source that does not know its days."""
+"""First day to look for in a source that does not report its days."""
 MAX_DAYS_READ = 60
 
 
@@ -41,7 +41,7 @@ def read_last_days(dataset: Dataset, min_rows: int = 1_000) -> pa.Table:
 
 
 def _list_days(source: Source, dataset: Dataset) -> Sequence[Any]:
-    """Return the partitions of the source; of one that does not know them, those that are published."""
+    """Return the partitions of the source; if it does not report them, the published partitions."""
     from pipelines.lake import Lake
 
     if source.describe().kind == "API":

@@ -1,6 +1,6 @@
 """Read the changed rows of a source without partitions, and merge them by key into the partitions of their days.
 
-The rows are kept on the disk until they are merged, so memory does not grow with their number.
+The rows stay on the disk until they are merged, so memory does not grow with their number.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pipelines.system.duckdb_session import (
 BATCH_ROWS = 64 * 1024
 """Number of rows in a batch of merged rows."""
 KEY_HASH, NUMBER = "leeway key hash", "leeway number"
-"""Columns of sorted rows: the hash of the key, and the place among the changed rows. Rows of the lake have no place."""
+"""Columns of sorted rows: the hash of the key, and the number of a changed row. Rows of the lake have no number."""
 # DuckDB only sorts here: a sort can spill. With a window function and a join, DuckDB 2.0 needs memory for all rows.
 _SORT_QUERY = """
 SELECT *, hash({key}) AS {key_hash} FROM (
@@ -86,7 +86,7 @@ def read_changes(
     """Read the source's rows after the watermark `since` into a file, which is removed when the block ends.
 
     Args:
-        source: is read to its end.
+        source: source; all its rows are read.
         since: watermark; None to read all rows.
         title: name of what is read, for the log and for messages.
         table_schema: columns of the table that the rows are written to; None if there is no table yet.
@@ -110,7 +110,7 @@ def read_changes(
 def merge_changes(
     lake: Lake, dataset: Dataset, changed_rows: ChangedRows, day: dt.date, has_partition: bool
 ) -> Iterator[pa.RecordBatchReader]:
-    """Yield the rows of a staging partition after the changes: the newest row of each key, sorted by key.
+    """Yield the rows that a staging partition has after the changes: the newest row of each key, sorted by key.
 
     Args:
         lake: the lake of the partition.

@@ -33,11 +33,11 @@ class IngestionRowSource(DatasetRowSource):
         self._stack, self._changed_rows = ExitStack(), dict[str, changes.ChangedRows]()
 
     def __enter__(self) -> Self:
-        """Return this row source. What it read is removed when the block ends."""
+        """Return this row source. The rows that it read are removed when the block ends."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove what was read."""
+        """Remove the rows that were read."""
         self._stack.close()
 
     def _write_rows(self, dataset: Dataset, table: str, day: Partition, folder: Path) -> Sequence[Path]:

@@ -19,7 +19,7 @@ def log_progress(
     """Yield the batches unchanged; log every `interval_s` seconds how many rows were read.
 
     Args:
-        batches: are read once.
+        batches: batches to yield; read once.
         title: name of what is read, for the log.
         interval_s: seconds between two lines of the log.
     """

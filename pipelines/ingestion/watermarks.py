@@ -1,6 +1,6 @@
-"""Watermarks: the largest cursor that was read from each source without partitions, one file for each dataset.
+"""Store the watermark of each dataset: the largest cursor that was read from its source. One file for each dataset.
 
-The files are for syncs outside of Airflow; Airflow stores its watermarks itself.
+Only a sync outside of Airflow uses these files; Airflow stores its watermarks itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Partitions, the unit in which rows arrive, are validated, published and scored: hours, days or months."""
+"""Define partitions, the unit in which rows are ingested, validated, published and scored: hours, days or months."""
 
 from pipelines.partitions.keys import (
     HOUR_COLUMN,

@@ -1,7 +1,7 @@
-"""The keys of partitions: a day is a `datetime.date`, an hour an `Hour`, a month a `Month`.
+"""Define the keys of partitions: `datetime.date` for a day, `Hour` for an hour, `Month` for a month.
 
-The rows of a partition have its day in the column `date`: the day of an hour (in UTC), the first day of a month. The
-rows of an hour also have its number in the column `hour`. Keys of one unit are ordered by time.
+The rows of a partition have its day in the column `date`. For an hour, this is its day in UTC; for a month, its first
+day. The rows of an hour also have its number in the column `hour`. Keys of one unit are ordered by time.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _validate(value: Any, validate_day: Callable[[Any], dt.date]) -> Partition:
 
 
 class _KeySchema:
-    """Let pydantic validate the key of an hour or a month by `parse_partition`, and a day as it validates any date."""
+    """Make pydantic parse hours and months by `parse_partition`, and days as it parses any date."""
 
     def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_wrap_validator_function(
@@ -121,7 +121,7 @@ def check_partition(dataset: Dataset, partition: Partition, field: str = "partit
     """Check that a key has the unit of a dataset's partitions.
 
     Raises:
-        SpecError: it has another unit. A retry cannot help.
+        SpecError: the key has another unit. A retry cannot help.
     """
     unit = get_unit(partition)
     if unit != dataset.partition:
@@ -137,10 +137,10 @@ def refuse_months(dataset: Dataset, purpose: str) -> None:
 
     Args:
         dataset: the dataset.
-        purpose: what is done by days, as the subject of the message.
+        purpose: the operation that needs days; the subject of the message.
 
     Raises:
-        SpecError: its partitions are months. A retry cannot help.
+        SpecError: the dataset's partitions are months. A retry cannot help.
     """
     if dataset.partition == "month":
         raise SpecError(f"{purpose} compares days, and the partitions of {dataset.name} are months.")

@@ -1,4 +1,4 @@
-"""The ranges of partitions, and their places in time."""
+"""List ranges of partitions, and compute when partitions begin and end."""
 
 from __future__ import annotations
 
@@ -44,6 +44,6 @@ def list_partitions(days: Days, unit: Unit) -> Iterator[Partition]:
 
 
 def list_range(first: Partition, last: Partition) -> list[Partition]:
-    """List the partitions from `first` to `last`, both included and of one unit; empty if `last` is before it."""
+    """List the partitions from `first` to `last`, both included and of one unit; empty if `last` is before `first`."""
     partitions = list_partitions(Days(get_date(first), get_date(last)), get_unit(first))
     return [partition for partition in partitions if first <= partition <= last]  # type: ignore[operator]

@@ -17,12 +17,13 @@ NULL_TEXTS = ("NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "-", "?"
 """Texts in a column of numbers or times that mean that a value is missing."""
 TRUTHS = ("true", "false")
 MAX_CATEGORIES, ROWS_PER_CATEGORY = 1_000, 20
-"""A text column is a category if it has at most this many values, and this many rows a value, or few values at all."""
+"""A text column is a category if it has at most `MAX_CATEGORIES` values and at least `ROWS_PER_CATEGORY` rows for each,
+or very few values."""
 FEW_CATEGORIES, FEW_CLASSES = 30, 2
 ID_SHARE = 0.9
-"""Share of different values from which a column identifies rows."""
+"""Smallest share of distinct values in a column that identifies rows."""
 MAX_CODE_CHARS = 40
-"""Longest value of a code; longer texts, or texts of several words, are free text."""
+"""Largest length of a code, characters. Longer texts, and texts of several words, are free text."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,9 @@ class Column:
     texts: pa.Array | None = field(default=None, repr=False)
     """The texts of the source; None for a source with types."""
     nulls: Sequence[str] = ()
-    """Texts that mean that a value is missing, beside the empty one."""
+    """Texts that mean that a value is missing, in addition to the empty text."""
     time: TimeFormats | None = field(default=None, repr=False)
-    """How a time is written; None for a column of another kind, or with times in the source."""
+    """Formats of the times; None if the column has no times, or if the source itself has the type."""
 
     @property
     def missing(self) -> int:
@@ -67,7 +68,7 @@ def infer_columns(table: pa.Table, time_formats: Sequence[str] = (), time: str =
 
     Args:
         table: the sample. Columns of nested types are left out.
-        time_formats: formats of the column `time`; where it is not known, of all columns that have them.
+        time_formats: formats of the column `time`; if that column is not known, of all columns with times.
         time: name of the column that holds the times of the rows; empty if it is not known.
     """
     columns = []
@@ -108,7 +109,7 @@ def _infer_number(name: str, values: pa.Array, distinct: int, nulls: Sequence[st
     if pa.types.is_decimal(values.type):
         values = values.cast(pa.float64())
     rows = len(values) - values.null_count
-    # A measured amount is rarely a whole number that never occurs twice.
+    # Measured amounts are rarely distinct whole numbers, so such a column is an id.
     is_id = is_integer and distinct == rows and rows > FEW_CATEGORIES
     kind: Kind = "constant" if distinct == 1 else "id" if is_id else "number"
     return Column(
@@ -137,7 +138,7 @@ def _infer_text(name: str, texts: pa.Array, formats: Sequence[str]) -> Column:
     lower_values = {str(value).lower() for value in pc.unique(values.drop_null()).slice(0, 3)}
     if lower_values == set(TRUTHS):
         return Column(name, "truth", pa.bool_(), pc.equal(pc.utf8_lower(values), "true"), 2, nulls=known)
-    has_few_classes = bool(known) and distinct <= FEW_CLASSES  # `NA` beside yes and no is no third answer
+    has_few_classes = bool(known) and distinct <= FEW_CLASSES  # with yes and no, `NA` is not a third class
     return replace(_infer_category(name, values if has_few_classes else texts), nulls=known if has_few_classes else ())
 
 
@@ -160,7 +161,7 @@ def _infer_category(name: str, values: pa.Array) -> Column:
 
 
 def _replace(texts: pa.Array, missing: Sequence[str]) -> pa.Array:
-    """Return the texts with null in place of those that mean that a value is missing."""
+    """Replace the texts that mean a missing value by null."""
     if not missing:
         return texts
     is_missing = pc.is_in(texts, value_set=pa.array(missing, pa.string()))
@@ -168,7 +169,7 @@ def _replace(texts: pa.Array, missing: Sequence[str]) -> pa.Array:
 
 
 def _parse_numbers(texts: pa.Array) -> pa.Array | None:
-    """Return the numbers; None if a text is none. Numbers with leading zeros are codes."""
+    """Return the numbers; None if a text is not a number. A number with leading zeros is a code, not a number."""
     if pc.any(pc.match_substring_regex(texts, r"^-?0\d")).as_py():
         return None
     for kind in (pa.int64(), pa.float64()):

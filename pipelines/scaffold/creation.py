@@ -1,4 +1,4 @@
-"""Create a model in a project, and the project where there is none."""
+"""Create a model in a project; if there is no project, create it first."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Creation:
 
 
 def create(request: Request, project: Path, ask: Ask) -> Creation:
-    """Create the files of a model, and those of the project where it is new. All of them or none.
+    """Create all files of a model and, if the project is new, all files of the project; after an error, none of them.
 
     Raises:
         SpecError: the name is in use, an option is missing or wrong. A retry cannot help.
@@ -93,7 +93,8 @@ def _check_source(plan: Plan) -> None:
     """Read the first and the last day through the new source.
 
     Raises:
-        DataError: a value does not fit, or it has another number of rows than the sample. A retry cannot help.
+        DataError: a value does not fit, or the source has another number of rows than the sample. A retry cannot
+            help.
     """
     source = source_code.build_source(plan)
     counts = Counter(plan.days.to_pylist())
@@ -104,7 +105,7 @@ def _check_source(plan: Plan) -> None:
 
 
 def _start_repository(project: Path) -> None:
-    """Make the project a git repository where it is in none: DVC needs one."""
+    """Make the project a git repository if it is not in one: DVC needs a repository."""
     inside = subprocess.run(["git", "rev-parse", "--git-dir"], cwd=project, capture_output=True, check=False)
     if inside.returncode:
         subprocess.run(["git", "init", "--quiet"], cwd=project, check=True, capture_output=True)

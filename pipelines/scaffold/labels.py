@@ -1,4 +1,4 @@
-"""Choose the label and the task, and say how the label is read."""
+"""Choose the label and the task, and the type in which the label is read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRUE_TEXTS = ("true", "yes", "y", "t", "1", "1.0", "positive", "on")
 FALSE_TEXTS = ("false", "no", "n", "f", "0", "0.0", "negative", "off")
 MAX_CLASSES = 20
 MIN_ROWS_OF_CLASS = 30
-"""A class with fewer rows is too rare: it would be missing in training or in the holdout."""
+"""Smallest number of rows of a class. A rarer class could be missing in training or in the holdout."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Label:
     """Texts that mean true and false; None if the source has a type that converts."""
 
     def list_targets(self) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
-        """Yield the label as a number, and which rows have one; of several classes, one target for each class."""
+        """Yield the label as a number, and whether each row has one; for several classes, one target for each class."""
         known = self.values.is_valid().to_numpy(zero_copy_only=False)
         if self.task != "multiclass":
             numbers = pc.fill_null(self.values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
@@ -121,7 +121,7 @@ def _make_binary_label(column: Column, request: Request, ask: Ask) -> Label:
 
 
 def _guess_positive(values: list[str]) -> str:
-    """Return the value that means true; empty if this cannot be known."""
+    """Return the value that means true; empty if it cannot be inferred."""
     lower_values = [value.lower() for value in values]
     for true, false in zip(TRUE_TEXTS, FALSE_TEXTS, strict=True):
         if set(lower_values) == {true, false}:

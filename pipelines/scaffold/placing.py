@@ -16,14 +16,14 @@ import psutil
 from pipelines.errors import SpecError
 
 FOLDER = Path(".leeway") / "new"
-"""Folder of a project in which `new` works. A folder there belongs to the process whose id is its name."""
+"""Folder of a project for temporary files of `new`. Each process has a folder there, named by its process id."""
 PLACED_FILE = "placed.json"
 """File with the paths that are being moved into the project, so that the next run can remove them after a kill."""
 
 
 @contextmanager
 def open_folder(project: Path) -> Iterator[Path]:
-    """Yield an empty folder in the project; remove it when the block ends, also by SIGTERM or an error."""
+    """Yield an empty folder in the project; remove it when the block ends, even after SIGTERM or an error."""
     folder = project / FOLDER / str(os.getpid())
     folder.mkdir(parents=True)
     previous = signal.signal(signal.SIGTERM, _raise_exit)
@@ -39,9 +39,9 @@ def place(project: Path, folder: Path, files: Mapping[str, str], replaced: Mappi
 
     Args:
         project: folder of the project.
-        folder: as `open_folder` gives it.
+        folder: folder that `open_folder` returned.
         files: path in the project to the text of a new file.
-        replaced: path to the new text of a file that is there; written last.
+        replaced: path to the new text of an existing file; written last.
 
     Raises:
         SpecError: a file exists already. Nothing is written. A retry cannot help.
@@ -63,7 +63,7 @@ def place(project: Path, folder: Path, files: Mapping[str, str], replaced: Mappi
 
 
 def remove_leftovers(project: Path) -> None:
-    """Remove what runs of `new` left that were killed."""
+    """Remove the files of earlier runs of `new` that were killed."""
     for folder in (project / FOLDER).glob("*"):
         if folder.name.isdigit() and not _is_alive(int(folder.name)):
             _remove(project, folder)

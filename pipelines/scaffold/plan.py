@@ -24,13 +24,13 @@ from pipelines.score_columns import is_score_column
 TIME_NAMES = ("time", "date", "day", "timestamp", "created", "at", "when", "ts")
 MAX_KEY_COLUMNS = 4
 MAX_SOLO = 0.95
-"""Largest AUC (or concordance) of one column with the label. A column with more is taken as known only later."""
+"""Largest AUC (or concordance) of one column with the label. A column with more is assumed to be known only later."""
 MAX_SOLO_ROWS = 20_000
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What each column is for."""
+    """The purpose of each column."""
 
     request: Request
     sample: Sample
@@ -41,19 +41,19 @@ class Plan:
     """Day of each row of the sample."""
     label: Label
     key: Sequence[str]
-    """Columns of the key, beside the day."""
+    """Columns of the key, in addition to the day."""
     features: Mapping[str, str]
     """Feature to its kind, in the order of the source."""
     later: Mapping[str, str]
-    """Column that is not known at prediction time to why it is taken as such."""
+    """Columns that are not known at prediction time: name to the reason."""
     dropped: Mapping[str, str]
-    """Column that is not read to why."""
+    """Columns that are not read: name to the reason."""
     solo: float
     """Largest AUC (or concordance) of one feature with the label."""
 
     @property
     def has_clock(self) -> bool:
-        """Whether the time column has a time of day. A column `date` loses it: it becomes the day."""
+        """Whether the time column has a time of day. A column named `date` loses it and becomes the day."""
         return self.time.lower() not in ("", PARTITION) and _has_clock(self.columns[self.time])
 
 
@@ -62,7 +62,7 @@ def make_plan(request: Request, sample: Sample, ask: Ask) -> Plan:
 
     Raises:
         DataError: there is no column of times, or the label has one value only. A retry cannot help.
-        SpecError: an option names a column that is not there, or is missing. A retry cannot help.
+        SpecError: an option is missing, or names a column that does not exist. A retry cannot help.
     """
     _check_options(request, sample.table.column_names)
     columns = {column.name: column for column in infer_columns(sample.table, request.time_formats, request.time)}
@@ -140,7 +140,7 @@ def _check_time(column: Column) -> str:
 
 
 def _ask_for_order(column: Column, ask: Ask) -> list[str]:
-    """Return the formats of the column with those in place of which others could stand; empty if none could."""
+    """Return the formats of the column after a person has chosen between ambiguous ones; empty if none is ambiguous."""
     if not (column.time and column.time.ambiguous):
         return []
     reason = f"{column.name}: day and month cannot be told apart."
@@ -183,7 +183,7 @@ def _is_unique(codes: Sequence[Any]) -> bool:
 
 
 def _compute_solo(column: Column, label: Label) -> float:
-    """Compute how well a column alone tells the label: AUC, of several classes the largest, or concordance."""
+    """Compute how well a column alone predicts the label: AUC (for several classes, the largest), or concordance."""
     from pipelines.evaluation.gates.leakage import compute_concordance_alone
 
     rows = min(len(column.values), MAX_SOLO_ROWS)

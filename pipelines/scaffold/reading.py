@@ -12,7 +12,7 @@ from pipelines.scaffold.request import Ask, Request
 from pipelines.scaffold.sample import Sample
 
 MIN_ROWS = 100
-"""Fewest rows from which anything is inferred."""
+"""Smallest number of rows in a sample."""
 
 
 def read_sample(request: Request, ask: Ask) -> Sample:

@@ -29,7 +29,7 @@ PROJECT_FILES = {
     "dvc.yaml.j2": "dvc.yaml",
     "params.yaml.j2": "params.yaml",
 }
-"""Template to the file of a project. params.yaml comes last: a folder that has it is a project."""
+"""Template to the file of a project. params.yaml is written last, because it makes a folder a project."""
 MODEL_FILES = {
     "dataset.py.j2": "datasets/{name}/__init__.py",
     "source.py.j2": "datasets/{name}/source.py",
@@ -51,7 +51,7 @@ MODELS_LINE = re.compile(r"^(\s*- models: \[)([^\]]*)\]", re.M)
 
 
 def render_project(plan: Plan, sizes: Sizes, folder: Path) -> dict[str, str]:
-    """Return the path of each file of a new project to its text."""
+    """Return the files of a new project: path to text."""
     values = {
         "name": plan.request.name,
         "project": folder.name,
@@ -62,7 +62,7 @@ def render_project(plan: Plan, sizes: Sizes, folder: Path) -> dict[str, str]:
 
 
 def render_model(plan: Plan, sizes: Sizes) -> dict[str, str]:
-    """Return the path of each file of a model to its text."""
+    """Return the files of a model: path to text."""
     values = _list_values(plan, sizes)
     templates = [name for name in MODEL_FILES if name != "features.py.j2" or values["expressions"]]
     return {MODEL_FILES[name].format(name=plan.request.name): _render(f"model/{name}", values) for name in templates}
@@ -72,7 +72,7 @@ def add_model(dvc_yaml: str, name: str) -> str:
     """Return the text of dvc.yaml with one more model in its list.
 
     Raises:
-        SpecError: it has no list of models. A retry cannot help.
+        SpecError: dvc.yaml has no list of models. A retry cannot help.
     """
     match = MODELS_LINE.search(dvc_yaml)
     if not match:
@@ -144,7 +144,7 @@ def _shorten(reason: str) -> str:
 
 
 def _list_expressions(plan: Plan) -> dict[str, str]:
-    """Return the features of the day and the hour, as ibis expressions; none whose name a column has."""
+    """Return the features of the day and the hour as ibis expressions, except names that a column already has."""
     lower_names = {name.lower() for name in plan.sample.table.column_names}
     expressions = {"weekday": f"rows[{quote(PARTITION)}].day_of_week.index()"}
     if plan.has_clock:
@@ -153,7 +153,7 @@ def _list_expressions(plan: Plan) -> dict[str, str]:
 
 
 def _find_command() -> str:
-    """Return how a person calls Leeway here: `leeway` where its console script is installed."""
+    """Return the command that runs Leeway here: `leeway` if its console script is installed."""
     from importlib.metadata import entry_points
 
     has_script = any(point.name == "leeway" for point in entry_points(group="console_scripts"))
@@ -181,7 +181,7 @@ def _format_python(value: Any) -> str:
 
 
 def _format_yaml(value: Any) -> str:
-    """Write a value on one line of YAML, where JSON is too long for people: {auc: {at_least: 0.5}}."""
+    """Write a value on one line of YAML, which is easier to read than JSON: {auc: {at_least: 0.5}}."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key}: {_format_yaml(item)}' for key, item in value.items())}}}"
     if isinstance(value, (list, tuple)):

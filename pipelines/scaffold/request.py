@@ -1,4 +1,4 @@
-"""What a person asks for: the options of `python -m pipelines new`, and the questions about what is not given."""
+"""Define the options of `python -m pipelines new`, and ask for options that are not given."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Ask = Callable[[Option, str, Sequence[str]], str]
 
 @dataclass(frozen=True)
 class Request:
-    """The options. An empty one is inferred from the sample, or asked for."""
+    """The options. An empty option is inferred from the sample, or the person is asked for it."""
 
     name: str
     """Name of the model and of its dataset."""
@@ -28,7 +28,7 @@ class Request:
     table: str = ""
     """Table of the database."""
     query: str = ""
-    """Query of the database, in place of a table."""
+    """Query of the database, instead of a table."""
     rows: str = ""
     """Dotted path to the list of rows in a page of the API."""
     task: str = ""
@@ -44,19 +44,19 @@ class Request:
     later: Sequence[str] = ()
     """Columns that are not known yet when the prediction is made."""
     known: Sequence[str] = ()
-    """Columns that are known then, although they tell the label."""
+    """Columns that are known when the prediction is made, although they predict the label very well."""
     time_formats: Sequence[str] = ()
     """Formats of the time column."""
     timezone: str = "UTC"
     """Time zone of times without an offset."""
     schedule: str = "0 0 * * *"
-    """When the days are ingested, as cron writes it."""
+    """Cron expression of the times at which days are ingested."""
     label_delay_days: int = 1
     """Days until the label of a day is known."""
     first: dt.date | None = None
-    """First day to read of a source that does not say which days it has."""
+    """First day to read, if the source does not report which days it has."""
     last: dt.date | None = None
-    """Last day to read of such a source."""
+    """Last day to read, if the source does not report which days it has."""
 
     def __post_init__(self) -> None:
         """Refuse a name that cannot be that of a package, a table and a DAG.
@@ -70,10 +70,10 @@ class Request:
 
 
 def refuse_to_ask(option: Option, reason: str, choices: Sequence[str]) -> str:
-    """Answer no question: for a run without a person.
+    """Refuse a question, because no person can answer it in this run.
 
     Raises:
-        SpecError: names the option that answers the question. A retry cannot help.
+        SpecError: always; the message names the option that answers the question. A retry cannot help.
     """
     listing = f" One of: {', '.join(choices[:20])}." if choices else ""
     raise SpecError(f"{reason}", f"Give --{option.replace('_', '-')}.{listing}")

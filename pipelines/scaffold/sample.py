@@ -1,4 +1,4 @@
-"""A sample of a source whose columns and types are not known yet."""
+"""Define the sample of a source: its columns and types are not known yet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.ingestion.sources.addresses import redact
 
 Kind = Literal["csv", "json", "parquet", "database", "api"]
 MAX_ROWS = 500_000
-"""Rows of a sample."""
+"""Largest number of rows in a sample."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class Sample:
 
     kind: Kind
     url: str
-    """Address as the source takes it: for files with * and {date}."""
+    """Address of the source; for files, it may contain * and {date}."""
     table: pa.Table
-    """The rows. Where the name of a file gives the day, they have a column `date`."""
+    """The rows. If the name of a file gives the day, they have a column `date`."""
     has_files_by_day: bool = False
     delimiter: str = ","
     encoding: str = "utf-8"

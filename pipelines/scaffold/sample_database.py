@@ -16,7 +16,7 @@ from pipelines.scaffold.sample import MAX_ROWS, Sample
 from pipelines.window import Days
 
 MAX_API_DAYS = 400
-"""Days of an API that a sample reads."""
+"""Largest number of days of an API that a sample reads."""
 
 
 def read_database(request: Request, source: str, ask: Ask) -> Sample:

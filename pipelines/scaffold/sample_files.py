@@ -1,4 +1,4 @@
-"""Read a sample of files: their format, delimiter, encoding and days are found out."""
+"""Read a sample of files, and infer their format, delimiter, encoding and days."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ FORMATS: dict[str, Kind] = {
 }
 PACKED = (".gz", ".zst", ".zip")
 DAY_IN_NAME = ((re.compile(r"\d{4}-\d{2}-\d{2}"), "%Y-%m-%d"), (re.compile(r"(?<!\d)\d{8}(?!\d)"), "%Y%m%d"))
-"""How a day may be written in the name of a file."""
+"""Patterns and formats of a day in the name of a file."""
 MAX_BYTES = 100_000_000
-"""Bytes of CSV or JSON that a sample reads."""
+"""Largest number of bytes of CSV or JSON that a sample reads."""
 DELIMITERS = ",;\t|"
 
 
 def find_format(address: str) -> Kind | None:
-    """Return the format of the files by the end of their address; None if it is not that of a file."""
+    """Return the format of the files from the end of their address; None if the address is not that of a file."""
     name = address.partition("?")[0].lower()
     for suffix in PACKED:
         name = name.removesuffix(suffix)
@@ -88,7 +88,7 @@ def _list_folder(folder: Path) -> list[str]:
 
 
 def _find_days(addresses: Sequence[str]) -> tuple[list[dt.date | None], str]:
-    """Return the day in the name of each file, and the address with {date}; no days where a name has none."""
+    """Return the day in the name of each file, and the address with {date}; no days if a name has none."""
     for pattern, format in DAY_IN_NAME:
         matches = [pattern.search(Path(address).name) for address in addresses]
         days = [_parse_day(match[0], format) if match else None for match in matches]

@@ -14,7 +14,7 @@ from pipelines.errors import DataError
 from pipelines.scaffold.plan import Plan
 
 MIN_DAYS = 28
-"""Fewest days from the first to the last: two weeks to train on, ten days to judge on, and a gap."""
+"""Smallest number of days: two weeks to train on, ten days to evaluate on, and a gap."""
 MIN_GROUPS = 10
 HOLDOUT_ROWS = 2_000
 """Rows that a holdout should have: with fewer, intervals are wide."""
@@ -22,7 +22,7 @@ MAX_TRAIN_DAYS = 365
 WINDOW_ROWS = 500
 """Rows that a window of drift should have."""
 CLOCK_ROWS = 50
-"""Rows a day from which the last hours of a day tell whether it was cut."""
+"""Smallest number of rows a day that shows, by its last hours, whether the day was truncated."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class Sizes:
     train_days: int
     validation_days: int
     max_missing_days: int
-    """Days of a window that may have no rows."""
+    """Largest number of days of a window without rows."""
     as_of: dt.date
 
     @property
     def min_train_days(self) -> int:
-        """Fewest training days that are accepted."""
+        """Smallest accepted number of training days."""
         return max(7, min(14, self.train_days // 2))
 
 
@@ -109,7 +109,7 @@ def choose_gate(plan: Plan, sizes: Sizes) -> dict[str, Any]:
         "bounds": BOUNDS[plan.label.task],
         "baseline": ["rmse" if plan.label.task == "regression" else "log_loss"],
         "champion": [CHAMPION[plan.label.task]],
-        # A column that tells more than the strongest one of today is a leak.
+        # If a column predicts better than the strongest column of the sample, it is probably a leak.
         "max_solo_auc": round(min(0.99, max(0.75, plan.solo + 0.05)), 2),
         "serving": {"max_skew": 1.0e-6, "max_mb": 100},
     }

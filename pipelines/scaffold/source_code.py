@@ -1,4 +1,4 @@
-"""Write the code of a source, and run it here."""
+"""Write the code that opens a source, and run this code."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def build_source(plan: Plan) -> Any:
 
 
 def describe_source(plan: Plan) -> dict[str, Any]:
-    """Return how the source is opened: as an expression, and as lines of code."""
+    """Return the code that opens the source: as an expression, and as lines."""
     sample, request = plan.sample, plan.request
     kind = {"database": "SqlSource", "api": "HttpSource"}.get(sample.kind, "FileSource")
     arguments = {"url": "URL", "columns": "COLUMNS"}
@@ -132,7 +132,7 @@ def assign(name: str, literal: str) -> str:
 
 
 def list_items(beginning: str, items: Sequence[str], indent: int) -> str:
-    """Write texts as a tuple after `beginning`: on one line where they fit, else one on each line."""
+    """Write texts as a tuple after `beginning`: on one line if they fit, else one on each line."""
     line = f"{' ' * indent}{beginning}{format_texts(items)}"
     if len(line) < LINE_CHARS:
         return line

@@ -1,4 +1,4 @@
-"""Find out in which formats a column of texts writes its times."""
+"""Infer the formats of the times in a column of texts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", " %I:%M %p")
 FORMATS = tuple(date + clock for date, clock in product(DATES, CLOCKS))
 CONFUSABLE = (("%d", "%m"), ("%m", "%d"))
 ISO = ""
-"""Stands for ISO 8601 among the formats."""
+"""The value among the formats that means ISO 8601."""
 MIN_SHARE = 0.95
-"""Share of the values that have to be times in a column of times. The others are errors in it."""
+"""Smallest share of times in a column of times. The other values are errors."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class TimeFormats:
     """The formats of a column of texts."""
 
     formats: Sequence[str]
-    """Formats beside ISO 8601; empty: all values are ISO 8601."""
+    """Formats other than ISO 8601; empty: all values are ISO 8601."""
     times: pa.Array
-    """The values as times in UTC; null where a value is none."""
+    """The values as times in UTC; null if a value is not a time."""
     has_clock: bool
     """Whether a value has a time of day."""
     ambiguous: Sequence[str] = ()
-    """Two formats, in either of which all the same values could be written: which is meant cannot be known."""
+    """Two formats that both fit the same values, so the right one cannot be inferred; empty if there is no doubt."""
     bad_value: str = ""
     """A value in none of the formats; empty if there is none."""
 
@@ -45,7 +45,7 @@ def find_time_formats(texts: pa.Array, given: Sequence[str] = ()) -> TimeFormats
 
     Args:
         texts: the values; null where one is missing.
-        given: formats to use, in place of a search.
+        given: formats to use instead of inferring them.
     """
     parsed = {name: times for name, times in _parse_in_all(texts, given or FORMATS) if len(times) - times.null_count}
     chosen, is_time = list[str](), texts.is_null()
@@ -87,7 +87,7 @@ def _parse_in_all(texts: pa.Array, formats: Sequence[str]) -> Iterator[tuple[str
 
 
 def _find_ambiguity(chosen: Sequence[str], parsed: dict[str, pa.Array]) -> Sequence[str]:
-    """Return two formats that differ by the order of day and month only, if both have the same values."""
+    """Return two formats that differ only in the order of day and month, if both fit the same values."""
     for name in chosen:
         twin = name.replace("%d", "%?").replace("%m", "%d").replace("%?", "%m")
         other = parsed.get(twin)

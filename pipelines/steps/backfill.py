@@ -91,13 +91,13 @@ def run(spec: BackfillSpec) -> BackfillResult:
 
 
 def _list_source_partitions(source: Source, partitions: Sequence[Partition]) -> list[Partition]:
-    """List those of `partitions` that the source has."""
+    """List the partitions that the source has."""
     days = Days(get_date(partitions[0]), get_last_day(partitions[-1]))
     return sorted(set(source.list_partitions(days)).intersection(partitions))
 
 
 def _list_published_days(lake: Lake, dataset: Dataset, days: Sequence[Partition]) -> set[Partition]:
-    """Return those of `days` that are published, without those of which a file is lost."""
+    """Return the days that are published and have no lost file."""
     published_days = lake.count_rows_by_partition(dataset.published, dataset.partition).keys() & set(days)
     lost_days = lake.find_lost_days(dataset.published, published_days)
     if lost_days:
@@ -109,7 +109,7 @@ def _list_published_days(lake: Lake, dataset: Dataset, days: Sequence[Partition]
 
 
 def _build_validate_spec(spec: BackfillSpec) -> validate.ValidateSpec:
-    """Build the spec of the validation of a day, with the parameters of params.yaml; each day replaces `partition`."""
+    """Build the spec of a validation from params.yaml. The caller replaces `partition` for each day."""
     values = params.load_section(settings().project, "validate") | {"dataset": spec.dataset, "partition": spec.first}
     values |= {} if spec.allow_shrink is None else {"allow_shrink": spec.allow_shrink}
     return validate.ValidateSpec.parse(values, "validate")
@@ -118,7 +118,7 @@ def _build_validate_spec(spec: BackfillSpec) -> validate.ValidateSpec:
 def _publish_days(
     lake: Lake, dataset: Dataset, source: Source, days: Sequence[Partition], validate_spec: validate.ValidateSpec
 ) -> int:
-    """Ingest and validate the days; return for how many of them the published rows changed."""
+    """Ingest and validate the days; return the number of days whose published rows changed."""
     from pipelines.validation import datadocs
 
     changed, refusals = 0, dict[Partition, InvalidError]()

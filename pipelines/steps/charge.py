@@ -31,7 +31,7 @@ class ChargeSpec(Spec):
     task_id: str = ""
     """Task of the DAG."""
     map_index: int = -1
-    """Map index of the task; -1 where it is not mapped."""
+    """Map index of the task; -1 if it is not mapped."""
 
 
 class ChargeResult(Result):
@@ -56,7 +56,7 @@ class ChargeResult(Result):
     on_demand_usd: float
     """What all jobs would have cost without spot, USD."""
     saving: float
-    """Share that spot saved: 1 - billable_s / training_s; weighted by price where the jobs' prices differ."""
+    """Share that spot saved: 1 - billable_s / training_s; weighted by price if the jobs' prices differ."""
     interruptions: int
     """Number of spot interruptions."""
     lost_s: float

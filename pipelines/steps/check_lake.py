@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pipelines.lake.repair import RowSource
 
 MAX_NAMED = 3
-"""How many lost files the error names at most."""
+"""Largest number of lost files that the error names."""
 
 
 class CheckLakeSpec(Spec):
@@ -77,7 +77,7 @@ def run(spec: CheckLakeSpec) -> CheckLakeResult:
 
 
 def inspect(spec: CheckLakeSpec) -> tuple[LakeReport, list[Finding]]:
-    """Do what `run` does, but raise no error for what is lost.
+    """Check and repair the lake as `run` does, but raise no error for what is lost.
 
     Returns:
         The report of what is still lost, with advice; and what was restored.
@@ -126,7 +126,7 @@ def _repair(spec: CheckLakeSpec, scope: Scope) -> tuple[LakeReport, list[Finding
 
 @contextmanager
 def _open_row_sources() -> Iterator[Sequence[RowSource]]:
-    """Open what has the rows of staged, published and quarantined partitions."""
+    """Open the sources of the rows of staged, published and quarantined partitions."""
     from pipelines.ingestion.lost_days import IngestionRowSource
     from pipelines.validation.lost_days import ValidationRowSource
 

@@ -1,6 +1,7 @@
 """Decide whether the rows that a version scored have drifted from those that it was trained on.
 
-The decision depends only on the profiles up to a day, so a backfill decides as the daily run did. Idempotent.
+The decision depends only on the profiles up to a day, so a backfill makes the same decision as the daily run.
+Idempotent.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class DriftSpec(Spec):
     history_days: Annotated[int, Field(ge=1, le=366)] = 60
     """Number of windows to compare, including the last: alarms depend on earlier windows, and the page shows them."""
     label_delay_days: Annotated[int, Field(ge=0, le=366)] = 1
-    """Days until the labels of a day are known. Newer labels are not used, even where they exist."""
+    """Days until the labels of a day are known. Newer labels are not used, even if they exist."""
     policy: Policy = Policy()
     """When drift raises an alarm: the bounds, and how many windows must be over them."""
     retrain_on: Literal["any", "performance"] = "any"
@@ -85,10 +86,10 @@ class DriftResult(Result):
     as_of: dt.date
     """Moment of a retraining: the day after the window."""
     overdue_reason: str = ""
-    """Why the model is trained again even without drift: the last training is too old. Empty where it is not."""
+    """Why the model is trained again even without drift: the last training is too old. Empty if it is not."""
     retrain: bool = False
-    """Whether to request a training: on drift or where it is overdue; in a backfill only where `retrain_in_backfill`
-    allows it."""
+    """Whether to request a training: on drift, or if a training is overdue; in a backfill, only if
+    `retrain_in_backfill` allows it."""
     page: str = ""
     """Address of the page with the charts; empty if the outcome is undecided."""
     rows: int = 0

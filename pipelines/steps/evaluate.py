@@ -58,8 +58,8 @@ class EvaluateSpec(Spec):
     reference: Policy = Policy()
     """How to choose the bins for profiles of the rows that the model will score."""
     lock: Path = Path("dvc.lock")
-    """dvc.lock of the run; of PROJECT/models/NAME, that of the project. If it exists, the version's lineage has its
-    digest."""
+    """dvc.lock of the run; for a model in PROJECT/models/NAME, the project's. If the file exists, its digest is part of
+    the version's lineage."""
     lineage: dict[str, str] = Field(default_factory=dict)
     """More tags for the version: the job's ARN, the DAG run, the costs. Costs also become metrics of the run."""
 
@@ -133,7 +133,7 @@ def _score(model: TrainedModel, rows: pd.DataFrame) -> Any:
 
 
 def _split_quantiles(scores: Any) -> Array:
-    """Return the score of each row of a regression: of a model of quantiles, the median."""
+    """Return the score of each row of a regression. If the model predicts quantiles, the score is the median."""
     from pipelines.classes import split_quantiles
 
     try:
@@ -172,8 +172,8 @@ def _write_reference(
 ) -> None:
     """Write the bins for profiles of the rows that the model will score, and profiles of the train and holdout rows.
 
-    Profiles of a multiclass model count the predicted classes too, and its label is whether they are right. The scores
-    of its training rows are left out, as for all models: a model knows these rows.
+    Profiles of a multiclass model also count the predicted classes, and its label is whether the prediction is right.
+    For every model, the scores of the training rows are left out, because the model has seen these rows.
     """
     from pipelines.lake import PARTITION
     from pipelines.monitoring.profiles.class_scores import fit_classes
@@ -246,7 +246,7 @@ def _register_candidate(
 
 
 def _locate_project_files(spec: EvaluateSpec) -> dict[str, Path]:
-    """Return dvc.lock, and the file with the parameters of the model: params.yaml of a project without models."""
+    """Return dvc.lock and the file of the model's parameters; in a project without models, its params.yaml."""
     project = find_project(spec.lock.parent)
     parameters = project / get_model_file(spec.register_as)
     return {

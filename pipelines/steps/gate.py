@@ -1,4 +1,4 @@
-"""Judge a candidate by the policy, and against the champion where there is one. A "no" is a result, not an error.
+"""Judge a candidate by the policy, and against the champion if there is one. A "no" is a result, not an error.
 
 In a backfill the candidate is compared with the champion of its own as_of, because today's champion was trained on
 later data. The step writes the verdict to a file and, for a registered version, to the version's tags. Idempotent.
@@ -70,7 +70,7 @@ class GateResult(Result):
     checks: list[Check]
     """Every check with value, interval, bound and reason."""
     days_needed: int | None = None
-    """For an undecided verdict, about how many days of holdout would decide it; null where no number would."""
+    """For an undecided verdict, about how many days of holdout would decide it; null if no number would."""
     next_steps: list[str] = Field(default_factory=list)
     """For an undecided verdict, what to do, in sentences; else empty."""
     needs_approval: bool = False

@@ -1,4 +1,4 @@
-"""Decide whether a training may start. A person and a backfill are never held back. Idempotent.
+"""Decide whether a training may start. A training by a person or a backfill is never held back. Idempotent.
 
 Every decision is recorded as a loop event. The guards count the trainings that a person or the schedule starts; they do
 not count those of a backfill. "Held back" is a result, not an error.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def _parse_names(value: object) -> object:
-    """Parse a list that is given as JSON, or as names with commas between them."""
+    """Parse a list that is given as JSON, or as names separated by commas."""
     if not isinstance(value, str):
         return value
     if value.startswith("["):
@@ -43,11 +43,11 @@ class GuardSpec(Spec):
     as_of: dt.date
     """Moment of training (YYYY-MM-DD)."""
     trigger: Trigger = "manual"
-    """What makes the request: drift, the schedule, a person, or a backfill."""
+    """Source of the request: drift, the schedule, a person, or a backfill."""
     reason: str = ""
     """Why the training is requested, in words."""
     drifted_columns: Annotated[list[str], BeforeValidator(_parse_names)] = Field(default_factory=list)
-    """Columns that drifted, the worst first: a JSON list, or names with commas between them."""
+    """Columns that drifted, the worst first: a JSON list, or names separated by commas."""
     run: str = ""
     """Run that makes the request, DAG/RUN; empty: LEEWAY_RUN, which the operators set."""
     policy: Policy = Policy()
@@ -66,11 +66,11 @@ class GuardResult(Result):
     outcome: Literal["started", "held_back"]
     """Whether the training may start."""
     guard: str
-    """Guard that holds the training back, the most serious where several do; empty if it may start."""
+    """Guard that holds the training back; if several do, the most serious one. Empty if the training may start."""
     reason: str
     """The reasons of all guards that hold the training back, in one line; empty if it may start."""
     until: dt.date | None
-    """First as_of at which drift may start a training; null where that depends on more than the day."""
+    """First as_of at which drift may start a training; null if that depends on more than the day."""
     alert: bool
     """Whether a person should act: data failed validation, or trainings failed the gate. True once for each cause."""
     window: dict[str, int | dt.date]
@@ -105,7 +105,7 @@ def run(spec: GuardSpec) -> GuardResult:
 
 
 def _check_gate_policy(model: str, dataset: Dataset) -> None:
-    """Raise a SpecError if the gate would refuse its policy for this dataset: that is found before the training."""
+    """Raise a SpecError, before the training, if the gate would refuse its policy for this dataset."""
     from pipelines import params
     from pipelines.evaluation.gates.early_check import check_gate_section
 
@@ -113,7 +113,7 @@ def _check_gate_policy(model: str, dataset: Dataset) -> None:
 
 
 def resolve_run(run: str) -> str:
-    """Return `run`; where it is empty, the DAG run that this process works for.
+    """Return `run`; if it is empty, the DAG run that this process works for.
 
     Raises:
         SpecError: `run` is empty, and there is no DAG run. A retry cannot help.
@@ -124,7 +124,7 @@ def resolve_run(run: str) -> str:
 
 
 def build_request(spec: GuardSpec, run: str, window: Window) -> Request:
-    """Build the request with the facts that the guards need; those that matter only for drift are empty otherwise."""
+    """Build the request with the facts that the guards need. Facts that matter only for drift are empty otherwise."""
     from pipelines.lake import Lake
     from pipelines.loop import Request, facts
 

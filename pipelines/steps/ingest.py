@@ -47,9 +47,9 @@ class IngestResult(Result):
     snapshot_id: int
     """Id of the Iceberg snapshot that wrote the partition to the staging table. It is the partition's version."""
     changed: bool
-    """False where the lake had the same rows already."""
+    """False if the lake had the same rows already."""
     new: bool
-    """True where the lake had no rows of this partition until now."""
+    """True if the lake had no rows of this partition before."""
     changes: Changes
     """How the rows differ from those that the lake had before."""
     columns: list[str]
@@ -106,7 +106,7 @@ def report_commit(table: str, day: Partition, commit: Commit) -> IngestResult:
 def _check_not_empty(
     batches: Iterable[pa.RecordBatch], dataset: Dataset, source: Source, day: Partition
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches; raise DataError, with the days that the source holds, where they have no row."""
+    """Yield the batches; if they have no row, raise DataError with the days that the source holds."""
     rows = 0
     for batch in batches:
         rows += batch.num_rows

@@ -52,7 +52,7 @@ class OutcomesResult(Result):
     unlabelled: int = 0
     """Predictions without a label: it is not known yet, or it never becomes known."""
     changed: bool = False
-    """False where the same outcomes were stored before."""
+    """False if the same outcomes were stored before."""
     reason: str = ""
     """Why there are no outcomes, in one line."""
 

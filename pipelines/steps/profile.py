@@ -1,6 +1,7 @@
 """Profile a partition's scored rows over a model version's reference, and store the profile in the table `profiles`.
 
-Idempotent: the step replaces the profile of a partition by a version, and the profile of equal rows commits nothing.
+Idempotent: the step replaces an earlier profile of the same partition and version. If the rows are equal, it commits
+nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ class ProfileSpec(Spec):
     partition: PartitionKey
     """Partition of the rows: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM)."""
     rows: Path
-    """Parquet file of the partition's rows: the features, and `score` and the label where they are known. For an hour,
-    the files of all hours of its day that are beside it are counted together: profiles are of days."""
+    """Parquet file of the partition's rows: the features, and `score` and the label if they are known. For an hour, the
+    files of all hours of its day in the same folder are counted together, because a profile describes a day."""
     model_name: str
     """Registered model whose version scored the rows."""
     version: str
@@ -90,7 +91,7 @@ def run(spec: ProfileSpec) -> ProfileResult:
 
 
 def _identify_files(spec: ProfileSpec) -> dict[Path, tuple[int, int]]:
-    """Identify the files to count: that of the rows; for an hour, those of all hours of its day in the same folder."""
+    """Identify the files to count: the file of the rows; for an hour, all hours of its day in the same folder."""
     hour = spec.partition if isinstance(spec.partition, Hour) else None
     others = spec.rows.parent.glob(f"{hour.day}T*.parquet") if hour else ()
     return {path: _identify_file(path) for path in sorted({*others, spec.rows})}
@@ -99,7 +100,7 @@ def _identify_files(spec: ProfileSpec) -> dict[Path, tuple[int, int]]:
 def _identify_file(path: Path) -> tuple[int, int]:
     """Return the file's inode and modification time, which change when it is replaced.
 
-    Zeros where there is no file; `count_file` reports that.
+    Return zeros if there is no file; `count_file` reports that.
     """
     try:
         status = path.stat()

@@ -162,7 +162,7 @@ class _Promotion:
                 f"{champion.version}: promotion only moves forward"
             )
         verdict_champion = str(self.verdict.get("champion", ""))
-        # A backfill's verdict is against the champion of the candidate's own as_of, which need not be today's.
+        # A backfill compares with the champion of the candidate's own as_of, which may not be today's champion.
         if not spec.backfill and verdict_champion != state.champion:
             yield (
                 f"it was judged against {_name_champion(verdict_champion)}, but {_name_champion(state.champion)} is "

@@ -46,9 +46,9 @@ class ReproSpec(Spec):
     model_name: str = ""
     """Model whose stages run, with the parameters of models/NAME/params.yaml; empty in a project without models."""
     commit: str = ""
-    """Commit of the code; empty: that of the DAG bundle, else LEEWAY_GIT_COMMIT, else the project's HEAD."""
+    """Commit of the code; empty: the DAG bundle's commit, else LEEWAY_GIT_COMMIT, else the project's HEAD."""
     bundle_version: str = ""
-    """Version of the DAG bundle of the run. It is the commit of the code where `commit` is empty, the version is the
+    """Version of the DAG bundle of the run. It becomes the commit of the code if `commit` is empty, the version is the
     hash of a commit, and the project is a git repository."""
     push: bool = True
     """Whether to push the data to LEEWAY_DVC_REMOTE, if that is set."""
@@ -66,21 +66,21 @@ class Output(BaseModel):
     size_bytes: int
     """Size of all its files."""
     files: int
-    """Number of its files; 1 where the output is a file."""
+    """Number of its files; 1 if the output is a file."""
 
 
 class ReproResult(Result):
     """Stages that are up to date."""
 
     workspace: Path
-    """Folder in which the stages ran, that of the model in the workspace: outputs are at the paths of dvc.yaml below
+    """Folder in which the stages ran: the model's folder in the workspace. The output paths of dvc.yaml are relative to
     it."""
     lock: Path
     """The workspace's dvc.lock."""
     lock_digest: str
     """SHA-256 of dvc.lock."""
     git_commit: str
-    """Commit of the code, with '-dirty' where files differed from it."""
+    """Commit of the code, with '-dirty' if files differed from it."""
     stages: dict[str, dict[str, Output]]
     """Stage, without `@MODEL`, to output path to its data, for every stage in dvc.lock."""
     ran: list[str]

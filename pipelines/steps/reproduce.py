@@ -48,7 +48,7 @@ class ReproduceResult(Result):
     retrained: bool
     """Whether the model was trained again, and is byte-identical."""
     notes: list[str]
-    """Differences that are no failures: versions of libraries, or a copy of the features that DVC no longer has."""
+    """Differences that are not failures: versions of libraries, or a copy of the features that DVC no longer has."""
 
 
 def run(spec: ReproduceSpec) -> ReproduceResult:

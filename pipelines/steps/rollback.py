@@ -124,7 +124,7 @@ class _Rollback:
         )
 
     def _choose_target(self, state: State) -> str:
-        """Return `to`; where it is empty, the last earlier champion that is not blocked and that MLflow still has."""
+        """Return `to`; if it is empty, the last earlier champion that is not blocked and that MLflow still has."""
         from pipelines.registry.lifecycle.mlflow_model import has_version
 
         spec, name = self.spec, self.spec.model_name

@@ -1,8 +1,8 @@
 """Score one published partition with the champion, and store the predictions.
 
 A prediction has the key of its row and the model version, so the predictions of earlier champions stay.
-Idempotent: the same rows and version commit nothing. Where there is no champion yet, the result says so; that is not
-an error.
+Idempotent: the same rows and version commit nothing. If there is no champion yet, the result says so; this is not an
+error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ScoreSpec(Spec):
     partition: PartitionKey
     """Partition to score: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), as the dataset has."""
     version: str = ""
-    """Version to score with; empty: the champion, or for a day before its as_of, the champion of that day."""
+    """Version to score with. Empty: the champion; for a day before the champion's as_of, the champion of that day."""
     max_rows: int = Field(default=0, ge=0)
     """A partition with more rows is left to Batch Transform (step `batch`); 0: no limit."""
     response: str = ""
@@ -59,11 +59,11 @@ class ScoreResult(Result):
     scored: int = 0
     """Rows with a prediction of the version: all rows of the partition, or 0."""
     changed: bool = False
-    """False where the same predictions were stored before; their scored_at stays as it was."""
+    """False if the same predictions were stored before; their scored_at does not change."""
     rows: Path | None = None
-    """Parquet file of the scored rows: key, features, label (null where it is not known yet), score."""
+    """Parquet file of the scored rows: key, features, label (null if it is not known yet), score."""
     large: bool = False
-    """True where nothing was scored because the partition has more than `max_rows` rows."""
+    """True if nothing was scored because the partition has more than `max_rows` rows."""
     reason: str = ""
     """Why nothing was scored, in one line."""
 

@@ -64,7 +64,7 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
 
 
 def _clip_window(spec: SnapshotSpec, window: Window, dataset: Dataset, published: Collection[Partition]) -> Window:
-    """Cut the days before the first published day off the window; raise an error if too few training days are left."""
+    """Remove days before the first published day from the window; raise an error if too few training days are left."""
     if not published:
         raise DataError(f"{dataset.published} is empty.", "Run `python -m pipelines backfill --help`.")
     first = _find_first_day(published)

@@ -1,8 +1,8 @@
 """Stage the changes of a source without partitions: read rows after the watermark, and upsert them into their days.
 
-The watermark moves only after all commits, so a sync that was killed can be repeated, and loses nothing. Idempotent: if
-the lake has the rows already, nothing is committed. The step does not publish: `validate` publishes each day in the
-result.
+The watermark is updated only after all commits, so a sync that was killed can be repeated, and loses nothing.
+Idempotent: if the lake has the rows already, nothing is committed. The step does not publish: `validate` publishes
+each day in the result.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class SyncResult(Result):
 
 
 def run(spec: SyncSpec) -> SyncResult:
-    """Write the newest row of each key of the source to the staging table, and move the watermark.
+    """Write the newest row of each key of the source to the staging table, and update the watermark.
 
-    A watermark in the spec is used instead of the stored one, which then does not move.
+    A watermark in the spec is used instead of the stored one. Then the stored watermark does not change.
 
     Raises:
         SpecError: the source has partitions, or the dataset's are not days. A retry cannot help.

@@ -24,7 +24,7 @@ class TrainSpec(Spec):
     features: Path = Path("data/features")
     """Folder with train/ and validation/, as `preprocess` wrote it."""
     hyperparameters: Hyperparameters = Field(default_factory=dict)
-    """Passed to the script as --NAME VALUE; the script's own default applies to each that is not given."""
+    """Passed to the script as --NAME VALUE. If one is not given, the script's own default applies."""
     model: Path = Path("data/model")
     """Folder to write the trained model to."""
     record: Path = Path("data/training")

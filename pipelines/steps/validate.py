@@ -6,8 +6,8 @@ refused. Failed warnings that are not about single rows, and failed expectations
 a partition is refused, the rows that were published before stay (unless `withdraw` is set), and the new rows stay in
 the staging table. The evidence is written before anything else. Idempotent.
 
-DuckDB judges by default, with Great Expectations for what only that library can judge. A share of the partitions is
-judged by both: if they differ, nothing is published.
+By default DuckDB judges; Great Expectations judges what only that library can judge. A share of the partitions is
+judged by both engines. If their answers differ, nothing is published.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pipelines.validation.suites import Judgement
 
 MAX_FAILURES = 10
-"""Failed expectations that a result or an error names; the evidence has all."""
+"""Largest number of failed expectations that a result or an error names. The evidence names all of them."""
 
 
 class ValidateSpec(Spec):
@@ -85,7 +85,7 @@ class ValidateResult(Result):
     snapshot_id: int
     """Iceberg snapshot of the published table that wrote the partition."""
     changed: bool
-    """False where the same rows had been published before."""
+    """False if the same rows were published before."""
     changes: Changes
     """Difference from the rows that were published before."""
     columns: list[str]
@@ -113,8 +113,8 @@ def validate_partition(spec: ValidateSpec, lake: Lake, *, updates_indexes: bool 
 
     Args:
         spec: the partition.
-        lake: the lake; it may be used for many partitions.
-        updates_indexes: whether to update the indexes of the data docs. Without, the caller updates them at its end.
+        lake: the lake. A caller with many partitions opens it once.
+        updates_indexes: whether to update the indexes of the data docs. If false, the caller must update them.
     """
     from pipelines.features import labels
     from pipelines.validation import datadocs, quarantine, results_table, suites, verification

@@ -1,7 +1,7 @@
-"""Quarantine rows: the table NAME_quarantine has them with all columns, and the expectations that each row failed.
+"""Quarantine rows: write them to the table NAME_quarantine, with all columns and the reasons of each row.
 
-Rows are split by their positions in the partition, so published rows keep their order, and a partition that is
-published again unchanged keeps its digest. The positions of the bad rows are in a file, so memory does not grow with
+Rows are split by their positions in the partition, so published rows keep their order. If an unchanged partition is
+published again, it keeps its digest. The positions of the bad rows are in a file, so memory does not grow with
 their number.
 """
 
@@ -22,7 +22,7 @@ from pipelines.validation.evaluators.rows import BATCH_ROWS, POSITION
 from pipelines.validation.suites import ExpectationResult, Judgement, Rows
 
 REASONS = "quarantine"
-"""Column of the reasons, beside the columns of the rows."""
+"""Column that holds the reasons. The other columns are those of the rows."""
 MAX_VALUE_CHARS = 200
 """Largest length of the value in a reason, characters."""
 _POSITION_TYPE = np.dtype("i8")
@@ -38,7 +38,7 @@ class Split:
     count: int = 0
     """Number of rows to quarantine."""
     positions: Path | None = None
-    """File with the positions of the rows to quarantine, ascending; None if no row is."""
+    """File with the positions of the rows to quarantine, ascending; None if there are none."""
 
     def read_good_rows(self) -> pa.RecordBatchReader:
         """Read the rows to publish, in their order."""
@@ -75,7 +75,7 @@ class Outcome:
     bad_rows: int
     """Number of bad rows. They are quarantined, unless the partition is blocked."""
     max_quarantined_fraction: float
-    """Largest share of bad rows with which the partition is published, 0 to 1."""
+    """Largest share of bad rows that a published partition may have, 0 to 1."""
 
 
 def split_rows(rows: Rows, failed_results: Sequence[ExpectationResult]) -> Split:
@@ -116,7 +116,7 @@ def decide_outcome(judgement: Judgement, bad_rows: int, rows: int, max_quarantin
 
 
 def write_quarantine(lake: Lake, table: str, day: Partition, split: Split, key: Sequence[str]) -> None:
-    """Replace a partition of the quarantine table by the bad rows; clear it where there are none. Idempotent."""
+    """Replace a partition of the quarantine table by the bad rows; clear it if there are none. Idempotent."""
     if split.count:
         lake.write_partition(table, day, split.read_bad_rows(), key)
     else:

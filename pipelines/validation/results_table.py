@@ -38,7 +38,7 @@ SCHEMA = pa.schema(
     ]
 )
 HOUR_FIELD = pa.field(HOUR_COLUMN, pa.int32())
-"""Column of the hour that was judged. The table has it once a partition by hour was judged."""
+"""Column of the hour that was judged. The table has this column if a partition by hour was ever judged."""
 
 
 class ResultsTable:
@@ -48,7 +48,7 @@ class ResultsTable:
         self._lake = lake
 
     def add(self, rows: Iterable[dict[str, Any]], partition: Partition) -> None:
-        """Append rows in one commit, also while other processes write.
+        """Append rows in one commit. Other processes may write at the same time.
 
         Raises:
             ConflictError: other writers kept changing the table. A retry can help.

@@ -76,7 +76,7 @@ def load_changed_suite(name: str) -> suites.Suite:
 
 
 def list_partitions(table: str, dataset: str, first: dt.date, last: dt.date) -> list[Partition]:
-    """List the partitions of a dataset's table that have rows, with a `date` from `first` to `last`.
+    """List the partitions of a dataset's table that have rows and whose `date` is in `first`..`last`.
 
     Raises:
         DataError: there are none. A retry can help once they are ingested.
@@ -124,7 +124,7 @@ def summarize(partitions: Sequence[ReplayedPartition]) -> dict[str, Any]:
 
 
 def _load_dataset(name: str) -> Dataset:
-    """Load the dataset; one without a key and a time where the tables belong to no known dataset."""
+    """Load the dataset. If no such dataset is known, return one without a key and a time."""
     try:
         return load_dataset(name)
     except SpecError:

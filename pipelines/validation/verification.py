@@ -1,6 +1,6 @@
 """Judge a share of the partitions by both engines, DuckDB and Great Expectations, and compare the answers.
 
-Which partitions are drawn depends only on their dataset and day, so a repeated run of a day decides the same.
+The draw of a partition depends only on its dataset and day, so a repeated run decides in the same way.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pipelines.validation.suites import EngineName, ExpectationResult, Judgement
 from pipelines.validation.suites.comparing import Difference, compare_results
 
 MAX_ROWS = 5_000_000
-"""Largest partition that Great Expectations judges to verify: its pandas engine holds the values in memory."""
+"""Largest partition to verify, rows: the pandas engine of Great Expectations holds all values in memory."""
 MAX_NAMED = 3
-"""Differences that an error names; the evidence has all."""
+"""Largest number of differences that an error names. The evidence names all of them."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Verification:
     gx_version: str
 
     def to_json_values(self) -> dict[str, Any]:
-        """Return the comparison, with both answers where they differ, as JSON values."""
+        """Return the comparison as JSON values, with both answers if they differ."""
         return {
             "great_expectations": self.gx_version,
             "compared": self.compared,
@@ -53,7 +53,8 @@ def verify(judgement: Judgement, rows: Rows, dataset: str, share: float) -> Veri
         share: share of the partitions that are drawn, 0 to 1.
 
     Returns:
-        The comparison; None if the partition is not drawn, is too large, or only one engine knows its expectations.
+        The comparison; None if the partition is not drawn or is too large, or if only one engine knows its
+        expectations.
     """
     if not is_drawn(dataset, rows.day, share):
         return None
@@ -96,13 +97,13 @@ def _can_compare(result: ExpectationResult, engine: EngineName) -> bool:
 
 
 def is_drawn(dataset: str, day: Partition, share: float) -> bool:
-    """Return whether both engines judge this partition: for a share of all partitions, and always the same ones."""
+    """Return whether both engines judge this partition. The answer for a partition is always the same."""
     digest = hashlib.sha256(f"{dataset}/{day}".encode()).digest()
     return int.from_bytes(digest[:8], "big") < share * 2**64
 
 
 def make_error(dataset: str, day: Partition, verification: Verification) -> EnginesDifferError:
-    """Make the error of a partition about which the engines differ, with both answers."""
+    """Make the error for a partition that the engines judge differently, with both answers."""
     differences = verification.differences
     answers = "; ".join(difference.describe() for difference in differences[:MAX_NAMED])
     page = settings().build_docs_url(dataset, str(day))

@@ -1,1 +1,1 @@
-"""DVC stages: each run has a workspace at its own commit, and all workspaces share one cache."""
+"""Run DVC stages. Each run has a workspace at its own commit, and all workspaces share one cache."""

@@ -1,6 +1,6 @@
 """Find outputs that DVC copied from a damaged file of its cache, and remove both, so that the stage is computed again.
 
-DVC 3.67 takes a read-only file of the cache as undamaged, without reading it.
+DVC 3.67 assumes that a read-only file of the cache is undamaged, and does not read it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOLDER_SUFFIX = ".dir"
 
 
 def remove_damaged(workspace: Workspace, targets: Iterable[str], computed_stages: Iterable[str]) -> list[str]:
-    """Remove the outputs whose files are not those that dvc.lock names, and the files of the cache that are damaged.
+    """Remove the outputs whose files differ from dvc.lock, and the damaged files of the cache.
 
     Args:
         workspace: an open workspace, in which the targets are up to date.

@@ -1,4 +1,4 @@
-"""Put the project's code into a folder of its own: a git worktree at a commit, or a copy where there is no git."""
+"""Put the project's code into a folder of its own: a git worktree at a commit, or a copy if there is no git."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from pipelines.versioning.installed_code import digest_installed_code, write_loc
 REQUIRED_PATHS = ("expectations", "dvc.yaml", PARAMS_FILE)
 """Parts that every project has."""
 CODE_PATHS = ("pipelines", *REQUIRED_PATHS)
-"""Parts that are copied, where the project has them; a change in one of them makes the code dirty."""
+"""Parts that are copied, if the project has them. A change in one of them makes the code dirty."""
 COMMIT_HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 """Full hash of a commit, by SHA-1 or SHA-256. Only a GitDagBundle has such a hash as its version."""
 DVCIGNORE = ".dvcignore"
@@ -53,10 +53,10 @@ class Code:
     """The identity of the code, and the versions of its libraries; stored beside the code as code.json."""
 
     git_commit: str
-    """Commit of the code, with '-dirty' where files differ from it; 'unknown' without git."""
+    """Commit of the code, with '-dirty' if files differ from it; 'unknown' without git."""
     digest: str
     """SHA-256 over names and contents of pipelines/, expectations/, dvc.yaml and the project's own datasets. If the
-    project has no copy of Leeway's code, that of the installed code is a part of it."""
+    project has no copy of Leeway's code, the digest of the installed code is included."""
     uv_lock: str
     """SHA-256 of the project's uv.lock; empty if it has none."""
     versions: Mapping[str, str]
@@ -64,7 +64,7 @@ class Code:
 
     @classmethod
     def describe(cls, folder: Path, commit: str = "") -> Self:
-        """Describe the code in `folder`: by its code.json where it has one and no commit is given, else as it is now.
+        """Describe the code in `folder`: by its code.json if it has one and no commit is given, else as it is now.
 
         Raises:
             DataError: code.json cannot be read. A retry cannot help.
@@ -98,7 +98,7 @@ def digest_code(folder: Path) -> str:
 
 
 def find_library_versions() -> dict[str, str]:
-    """Return the versions of Python and of those of `PACKAGES` that are installed, by name."""
+    """Return the versions of Python and of the installed `PACKAGES`, by name."""
     return {"python": platform.python_version(), **find_versions(PACKAGES)}
 
 
@@ -107,15 +107,15 @@ def check_out(folder: Path, commit: str = "", bundle_version: str = "") -> Code:
 
     If the project has no copy of Leeway's code, leeway.lock is written, too: it describes the installed code.
 
-    The commit is the first of these: `commit`, that of the DAG bundle, LEEWAY_GIT_COMMIT where the repository has it,
-    HEAD. Where no commit is named and the working tree differs from HEAD, the code of the working tree is copied over
-    the commit, and is marked dirty. The caller must hold the folder's lock.
+    The commit is the first of these: `commit`, the DAG bundle's commit, LEEWAY_GIT_COMMIT if the repository has it,
+    HEAD. If no commit is named and the working tree differs from HEAD, the code of the working tree is copied over the
+    commit, and is marked dirty. The caller must hold the folder's lock.
 
     Args:
         folder: folder to write.
-        commit: hash, tag or branch; empty: the next of the list above.
-        bundle_version: version of the run's DAG bundle. It counts where it is the hash of a commit, and the project is
-            a git repository.
+        commit: hash, tag or branch; empty: the next item of the list above.
+        bundle_version: version of the run's DAG bundle. It is used if it is the hash of a commit, and the project is a
+            git repository.
 
     Raises:
         SpecError: the project lacks a file, or the repository lacks the commit. A retry cannot help.
@@ -218,7 +218,7 @@ def _copy_project(folder: Path) -> None:
     for name in REQUIRED_PATHS:
         if not (settings().project / name).exists():
             raise SpecError(f"{settings().project} has no {name}.", "Set LEEWAY_PROJECT to the project's folder.")
-    # Of models/, the files of parameters alone: a model's folder holds its data, too.
+    # From models/, only the files of parameters are copied: a model's folder also holds its data.
     model_files = {path.relative_to(top) for top in (folder, settings().project) for path in top.glob(MODEL_FILES)}
     for name in (*CODE_PATHS, *list_dataset_paths_in_project(), *sorted(map(str, model_files))):
         _replace_copy(settings().project / name, folder / name)
@@ -227,7 +227,7 @@ def _copy_project(folder: Path) -> None:
 
 
 def _replace_copy(source: Path, target: Path) -> None:
-    """Replace `target` by a copy of `source`, without bytecode; remove it where there is no such file or folder."""
+    """Replace `target` by a copy of `source`, without bytecode; remove it if there is no such file or folder."""
     if target.is_dir():
         shutil.rmtree(target)
     if source.is_dir():
@@ -240,5 +240,5 @@ def _replace_copy(source: Path, target: Path) -> None:
 
 
 def _list_git_paths() -> list[str]:
-    """List git's patterns of all code and parameters: of models and datasets of its own, too, where there are any."""
+    """List git's patterns of all code and parameters, including those of the project's own models and datasets."""
     return [*CODE_PATHS, MODEL_FILES, *list_dataset_paths_in_project()]

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 DIRTY = "-dirty"
-"""Suffix of a commit where files differ from it."""
+"""Suffix of a commit if files differ from it."""
 CODE_FILE = "code.json"
 """File of a workspace that describes its code; see `checkouts.Code`."""
 
 
 class GitError(Exception):
-    """git is not installed, or failed; the text is git's own."""
+    """git is not installed, or failed. The text is the message of git."""
 
 
 def describe_commit(folder: Path) -> str:
-    """Return the git commit of `folder`, with '-dirty' where tracked files differ from it.
+    """Return the git commit of `folder`, with '-dirty' if tracked files differ from it.
 
     If LEEWAY_GIT_COMMIT is set, it is returned: code that is deployed without its repository needs it. If it is not set
     and git fails, 'unknown' is returned.
@@ -73,7 +73,7 @@ def run_git(folder: Path, *arguments: str) -> str:
     Raises:
         GitError: git is not installed, or failed.
     """
-    # Where a git hook runs this process, git's variables point to the repository of the hook.
+    # If a git hook runs this process, git's variables point to the repository of the hook.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     try:
         process = subprocess.run(

@@ -16,7 +16,7 @@ from pipelines.code_files import CODE
 from pipelines.system.files import replace_file, sha256
 
 LOCK_FILE = "leeway.lock"
-"""File of a project that describes the Leeway that computed the outputs of its stages."""
+"""File of a project that describes the version of Leeway that computed the outputs of its stages."""
 COMMENT = "# The installed Leeway; the stages depend on it. `python -m pipelines code lock` writes this file.\n"
 
 
@@ -30,7 +30,7 @@ def digest_installed_code() -> str:
 
 
 def write_lock_file(folder: Path) -> Path:
-    """Write leeway.lock to a folder; an equal file stays as it is. Returns its path. Idempotent."""
+    """Write leeway.lock to a folder, and return its path. An equal file is not changed. Idempotent."""
     path, description = folder / LOCK_FILE, {"version": __version__, "digest": digest_installed_code()}
     content = COMMENT + yaml.safe_dump(description, sort_keys=False)
     if not path.is_file() or path.read_bytes() != content.encode():

@@ -52,7 +52,7 @@ def hold_stage_lock(workspace: Workspace, targets: Sequence[str], finished_stage
 
 
 def digest_inputs(folder: Path, targets: Sequence[str], finished_stages: Sequence[str] = ()) -> str:
-    """Return the SHA-256 of all that decides the outputs of the targets: commands, parameters and source files.
+    """Return the SHA-256 of everything that determines the outputs of the targets: commands, parameters, source files.
 
     Args:
         folder: folder of the workspace.
@@ -64,7 +64,7 @@ def digest_inputs(folder: Path, targets: Sequence[str], finished_stages: Sequenc
     pending_stages = [stage for stage in needed_stages if stage.name not in finished_stages]
     inputs: list[Any] = []
     for stage in pending_stages:
-        # Relative to the stage's folder: models with equal inputs have equal outputs, and DVC's run cache shares them.
+        # Paths are relative to the stage's folder, so models with equal inputs share their outputs in DVC's run cache.
         paths = sorted(stages.list_source_inputs(stage, pending_stages))
         sources = [[stage.make_relative(path), _digest_source(folder / path)] for path in paths]
         inputs.append([stage.cmd, _read_params(folder, stage), sources])
@@ -74,7 +74,7 @@ def digest_inputs(folder: Path, targets: Sequence[str], finished_stages: Sequenc
 def remove_damaged_entries() -> None:
     """Remove entries that are not UTF-8, and folders without an entry: every run that needs one of them would fail.
 
-    Other damaged entries are removed by DVC 3.67 itself. It leaves such a folder where it is killed before it has
+    DVC 3.67 itself removes other damaged entries. It leaves a folder without an entry if it is killed before it has
     written the entry.
     """
     for path in filter(_is_entry, _get_runs_folder().glob("*/*/*")):
@@ -99,7 +99,7 @@ def _remove_if_empty(folder: Path) -> None:
 
 
 def fetch_entries() -> int:
-    """Copy all entries of the remote that this machine lacks; return their number, 0 without a remote.
+    """Copy from the remote all entries that this machine lacks; return their number, 0 without a remote.
 
     Raises:
         ServiceError: the remote does not answer. A retry can help.
@@ -116,7 +116,7 @@ def fetch_entries() -> int:
 
 
 def push_entries(workspace: Workspace) -> int:
-    """Copy the entries of the workspace's stages to the remote, except those that it has; return how many were copied.
+    """Copy entries of the workspace's stages to the remote if it lacks them; return how many were copied.
 
     Push the data of the stages first, so that the remote has the outputs that the entries name.
 
@@ -196,7 +196,7 @@ def _list_outputs(stage: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 @contextmanager
 def _connect_remote() -> Iterator[tuple[Any, str]]:
-    """Yield the remote's file system (fsspec) and DVC's folder in it; None and "" where there is no remote.
+    """Yield the remote's file system (fsspec) and DVC's folder in it; None and "" if there is no remote.
 
     Raises:
         ServiceError: the remote does not answer. A retry can help.

@@ -69,7 +69,7 @@ def find_dependencies(stages: Mapping[str, Stage]) -> dict[str, set[str]]:
 
 
 def select_with_dependencies(stages: Mapping[str, Stage], targets: Iterable[str]) -> list[Stage]:
-    """Return the targets and all stages that they depend on, in the order of the file; DVC refuses unknown targets."""
+    """Return the targets and all stages that they depend on, in the order of the file. DVC refuses unknown targets."""
     dependencies = find_dependencies(stages)
     selected_names, pending_names = set[str](), [name for name in targets if name in stages]
     while pending_names:
@@ -103,7 +103,7 @@ def _has_overlap(path: str, other: str) -> bool:
 
 
 def _expand(name: str, body: Mapping[str, Any], variables: Mapping[str, Any]) -> Iterator[Stage]:
-    """Yield the stage, or the stages that `foreach` or `matrix` make of it, named as DVC names them."""
+    """Yield the stage, or the stages that its `foreach` or `matrix` defines, with the names that DVC gives them."""
     if "foreach" in body:
         items = _substitute(body["foreach"], variables)
         for key, item in _list_items(items):
@@ -153,7 +153,7 @@ def _join_path(folder: str, path: Any) -> str:
 
 
 def _get_output_path(entry: Any) -> Any:
-    """Return the path of an output, whose entry may have options."""
+    """Return the path of an output. Its entry may have options."""
     return next(iter(entry)) if isinstance(entry, dict) else entry
 
 

@@ -1,4 +1,4 @@
-"""Workspaces of DVC: each run has a folder with the project's code and parameters; all share a cache and run cache."""
+"""Open DVC workspaces: each run has a folder with the project's code and parameters, and all share one cache."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Workspace:
 
     folder: Path
     model_folder: Path
-    """Folder of the model, in which its stages run; that of the workspace where the project has no models."""
+    """Folder in which the model's stages run. If the project has no models, this is the workspace's folder."""
     code: Code
     lock_descriptor: int
     """File descriptor of the workspace's lock. DVC inherits it, so the lock is held as long as DVC runs."""
@@ -80,8 +80,8 @@ def open_workspace(
 
     Args:
         name: folder below LEEWAY_HOME/workspaces.
-        overrides: values that replace those of the model's file, section to key to value; None: it stays as it is.
-        commit: commit of the code; empty: the DAG bundle's, else LEEWAY_GIT_COMMIT, else the project's HEAD.
+        overrides: values that replace those of the model's file, section to key to value; None: keep the file.
+        commit: commit of the code; empty: the DAG bundle's commit, else LEEWAY_GIT_COMMIT, else the project's HEAD.
         bundle_version: version of the DAG bundle of the run; empty if it has none.
         model: name of the model; empty in a project without models.
         wait: whether to wait while another process holds the workspace.
@@ -151,7 +151,7 @@ def _remove_if_free(folder: Path) -> bool:
 
 
 def _override_params(folder: Path, model_folder: Path, overrides: Mapping[str, Mapping[str, Any]], model: str) -> None:
-    """Write all parameters that count for the model, with the overrides, to params.yaml in its folder, and check them.
+    """Write all parameters of the model, with the overrides, to params.yaml in its folder, and check them.
 
     This file is evidence of a version, so the sections of the project's params.yaml are in it, too.
 
@@ -171,7 +171,7 @@ def _configure_dvc(folder: Path) -> None:
         "no_scm = true",
         "analytics = false",
         "check_update = false",
-        # In the workspace, so that it is removed with the workspace.
+        # This folder is in the workspace, so that it is removed with the workspace.
         f"site_cache_dir = {folder / '.dvc' / 'site'}",
         *([f"remote = {REMOTE}"] if settings().dvc_remote else []),
         "[cache]",

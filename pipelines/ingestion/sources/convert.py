@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Position:
-    """Where a batch comes from, for messages: the place, and the number of its first row."""
+    """Origin of a batch, for messages: the place, and the number of the first row."""
 
     place: str
     row: int = 1
@@ -71,7 +71,7 @@ def convert_column(array: pa.Array, kind: pa.DataType, zone: Zone, name: str, po
 
 
 def build_array(values: Sequence[Any], kind: pa.DataType | None, zone: Zone, name: str, position: Position) -> pa.Array:
-    """Build an array of Python values; its type is inferred where `kind` is None.
+    """Build an array of Python values; infer its type if `kind` is None.
 
     Raises:
         DataError: a value does not fit, or no single type fits all values. A retry cannot help.
@@ -108,9 +108,9 @@ def add_day_column(batch: pa.RecordBatch, day: Any, name: str, position: Positio
 
     Args:
         batch: rows of a source.
-        day: day of all rows; used only where `name` is empty.
+        day: day of all rows; used only if `name` is empty.
         name: column that gives the day of each row; empty if `day` is the day of all rows.
-        position: of the batch.
+        position: origin of the batch.
 
     Raises:
         DataError: a row has no day, or the batch has another column `date`. A retry cannot help.
@@ -153,7 +153,7 @@ def _convert(array: pa.Array, kind: pa.DataType, zone: Zone) -> pa.Array:
     if pa.types.is_boolean(array.type) and not pa.types.is_string(kind):
         raise pa.ArrowInvalid("a boolean is not a number")
     if pa.types.is_decimal(kind) and pa.types.is_integer(array.type):
-        array = array.cast(pa.string())  # pyarrow 25 casts integers only to decimals that hold all of them
+        array = array.cast(pa.string())  # pyarrow 25 casts integers only to decimals that hold all integers
     return array.cast(kind)
 
 

@@ -1,4 +1,4 @@
-"""The placeholder for the partition in addresses and parameters: {date}, or in another form {date:%Y/%m/%d}."""
+"""Fill in the partition in addresses and parameters: for {date}, or in another form for {date:%Y/%m/%d}."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns that a file or a page of an API must have, and how its other columns are read."""
+"""Define the columns that a file or a page of an API must have, and how its other columns are read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Extra = Literal["take", "ignore"]
 
 @dataclass(frozen=True)
 class Layout:
-    """How a file is read.
+    """Options for reading a file.
 
     Args:
         columns: type of each required column, by its name.
@@ -23,8 +23,8 @@ class Layout:
         delimiter: character between the values of a CSV.
         encoding: encoding of a CSV or of JSON lines.
         nulls: texts in a CSV that mean that a value is missing.
-        final_newline: whether a CSV must end with a newline: one without it may have been cut in its last value.
-        texts: columns with text in which only an empty value of a CSV is missing, whatever `nulls` has: `NA` is a code.
+        final_newline: whether a CSV must end with a newline. If it does not, its last value may be truncated.
+        texts: text columns of a CSV to which `nulls` does not apply. Only an empty value is missing; `NA` is a code.
     """
 
     columns: Mapping[str, pa.DataType] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Layout:
     texts: Collection[str] = ()
 
     def list_undeclared_columns(self, names: Sequence[str]) -> list[str]:
-        """Return those of the file's columns that are read although they are not declared."""
+        """Return the columns of the file that are read although they are not declared."""
         return [name for name in names if name not in self.columns] if self.extra == "take" else []
 
 
@@ -47,7 +47,7 @@ def check_columns(place: str, required: Sequence[str], names: Sequence[str], hin
         place: name of the file, for the message.
         required: columns that the file must have.
         names: columns that the file has.
-        hint: what to do about a missing column; where it is empty, the message lists the columns of the file.
+        hint: what to do about a missing column; if it is empty, the message lists the columns of the file.
 
     Raises:
         DataError: the message names the columns. A retry cannot help.

@@ -1,4 +1,4 @@
-"""The columns of a partition: add `date` and `hour` to the rows of a source, and find the partitions of its rows."""
+"""Add the columns `date` and `hour` to the rows of a source, and find the partitions of its rows."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from pipelines.window import Unit
 def add_partition_columns(
     batch: pa.RecordBatch, partition: Partition, name: str, position: Position, unit: Unit = "day", timezone: str = ""
 ) -> pa.RecordBatch:
-    """Return the batch with the column `date`, and where partitions are hours with the column `hour`.
+    """Return the batch with the column `date`. If partitions are hours, also add the column `hour`.
 
     Args:
         batch: rows of a source.
-        partition: partition of all rows; used only where `name` is empty.
-        name: column that gives the partition of each row; empty if `partition` is that of all rows.
-        position: of the batch.
+        partition: partition of all rows; used only if `name` is empty.
+        name: column that gives the partition of each row; empty if all rows are of `partition`.
+        position: origin of the batch.
         unit: unit of the partitions.
-        timezone: whose days the timestamps of the column are counted in; empty: UTC.
+        timezone: time zone in which the days of the column's timestamps begin; empty: UTC.
 
     Raises:
         DataError: a row has no day, hour or month, or the batch has another column of the same name. A retry cannot
@@ -70,7 +70,7 @@ def compute_columns(array: pa.Array, name: str, position: Position, unit: Unit, 
 
 
 def list_found_partitions(columns: dict[str, pa.Array], unit: Unit) -> set[Partition]:
-    """List the partitions of rows, by the columns that `compute_columns` returned."""
+    """List the partitions of rows from the columns that `compute_columns` returned."""
     if unit == "hour":
         pairs = pa.table(columns).group_by(list(columns)).aggregate([]).to_pylist()
         return {Hour(pair[PARTITION], pair[HOUR_COLUMN]) for pair in pairs}
@@ -79,7 +79,7 @@ def list_found_partitions(columns: dict[str, pa.Array], unit: Unit) -> set[Parti
 
 
 def match_partition(batch: pa.RecordBatch, partition: Partition) -> pa.Array:
-    """Return for each row whether it is of the partition."""
+    """Return for each row whether it belongs to the partition."""
     is_of_day = pc.equal(batch[PARTITION], pa.scalar(get_date(partition)))
     if isinstance(partition, Hour):
         return pc.and_(is_of_day, pc.equal(batch[HOUR_COLUMN], pa.scalar(partition.hour, pa.int32())))

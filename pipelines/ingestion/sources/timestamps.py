@@ -20,12 +20,12 @@ Ambiguous = Literal["refuse", "earliest", "latest"]
 
 @dataclass(frozen=True)
 class Zone:
-    """How texts become times: the time zone of those without an offset, and the formats of those that are not ISO 8601.
+    """Rules for converting texts to times: the time zone of times without an offset, and formats other than ISO 8601.
 
     Args:
-        name: of the IANA database; empty if every timestamp must have an offset.
+        name: name of the time zone in the IANA database; empty if every timestamp must have an offset.
         ambiguous: how to read times of the hour that occurs twice in autumn.
-        formats: of texts, as `strptime` takes them. A text in none of them must be ISO 8601.
+        formats: formats of texts, as `strptime` takes them. A text in none of these formats must be ISO 8601.
 
     Raises:
         SpecError: there is no such zone, or `ambiguous` is unknown. A retry cannot help.
@@ -58,8 +58,8 @@ def to_utc(array: pa.Array, zone: Zone) -> pa.Array:
     """Convert timestamps, or ISO 8601 texts, to UTC; those without an offset are read in the zone.
 
     Raises:
-        BadValueError: a time has no offset and there is no zone, or the zone's clocks never show the time, or show it
-            twice.
+        BadValueError: a time has no offset and there is no zone, or the time does not exist or occurs twice in the
+            zone.
         pyarrow.ArrowException: a value is not a time.
     """
     if pa.types.is_timestamp(array.type):
@@ -78,13 +78,13 @@ def to_utc(array: pa.Array, zone: Zone) -> pa.Array:
 
 
 def parse_texts(text: pa.Array, formats: Sequence[str]) -> pa.Array:
-    """Return the times of the texts, without a zone; null where a text has none of the formats."""
+    """Return the times of the texts, without a zone; null if a text has none of the formats."""
     times = [pc.strptime(text, format=format, unit="us", error_is_null=True) for format in formats]
     return pc.coalesce(*times)
 
 
 def _localize(naive: pa.Array, zone: Zone) -> pa.Array:
-    """Return the moments at which the zone's clocks show the times."""
+    """Convert local times of the zone to UTC."""
     if naive.null_count == len(naive):
         return naive.cast(UTC)
     if not zone.name:

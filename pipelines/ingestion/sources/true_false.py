@@ -1,4 +1,4 @@
-"""TrueFalse: the rows of another source, with a column of two values as true and false."""
+"""Convert a column of two texts in another source to true and false (TrueFalse)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipelines.window import Days, Unit
 
 @dataclass(frozen=True)
 class TrueFalse:
-    """Rows of another source, with a column of two texts as true and false, for example the label of a binary model.
+    """Rows of another source. A column of two texts becomes true and false, for example the label of a binary model.
 
     Args:
         source: source by the day that has the column as text.

@@ -36,7 +36,7 @@ class CheckText:
     observed: str
     """Observed value; empty if there is none."""
     counts: str
-    """Number of rows for which the expectation holds, or does not hold if it failed; empty if it is not known."""
+    """Number of rows that meet the expectation; if it failed, of those that do not. Empty if it is not known."""
     examples: Sequence[str]
     why: str
     """Reason that the suite gives for the expectation; empty if it gives none."""
@@ -57,10 +57,10 @@ class Run:
     bad_rows: int
     """Rows that a failed expectation of severity `warning` marks as bad."""
     max_quarantined_fraction: float | None
-    """Largest share of bad rows with which the partition is published, 0 to 1; None if the evidence lacks it."""
+    """Largest share of bad rows that a published partition may have, 0 to 1; None if the evidence lacks it."""
     checks: Sequence[CheckText]
     judged_by: str = ""
-    """What judged the expectations, in words; empty if the evidence lacks it."""
+    """Engines that judged the expectations, in words; empty if the evidence lacks them."""
     differences: Sequence[str] = ()
     """Expectations about which the two engines differ, with both answers; at most ten."""
 
@@ -211,7 +211,7 @@ def _describe_observed(result: Mapping[str, Any]) -> str:
 
 
 def _describe_counts(result: Mapping[str, Any], success: bool) -> str:
-    """Describe for how many rows a successful expectation holds, or for how many a failed one does not."""
+    """Describe how many rows meet a successful expectation, or how many rows do not meet a failed one."""
     unexpected, rows = _as_int(result.get("unexpected_count")), _as_int(result.get("element_count"))
     if unexpected is None or not rows:
         return ""

@@ -50,7 +50,7 @@ _SENTENCES = {
     "expect_rows_to_have_match_in": "{columns} match {other_columns} of a row of {table}",
 }
 _OMITTED_ARGUMENTS = frozenset({"column", "mostly", "batch_id"})
-"""Arguments that a generic sentence does not list: it has them elsewhere, or a reader does not need them."""
+"""Arguments that a generic sentence does not list: another part names them, or a reader does not need them."""
 
 
 def describe_expectation(kind: str, kwargs: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ def add_run(evidence: Path, *, updates_indexes: bool = True) -> Path:
 
     Args:
         evidence: file LEEWAY_HOME/validation/DATASET/PARTITION.json.
-        updates_indexes: whether to update the indexes. Without, the caller updates them after its last run.
+        updates_indexes: whether to update the indexes. If false, the caller must update them after its last run.
 
     Returns:
         Path of the partition's page.

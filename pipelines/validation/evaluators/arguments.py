@@ -1,7 +1,7 @@
 """The kwargs of the expectations that this package evaluates, as strict pydantic models.
 
-An expectation with other kwargs is not refused here. Great Expectations evaluates it, because it knows more kwargs
-(such as `row_condition`) and has better error messages.
+If an expectation has other kwargs, it is not refused here. Great Expectations evaluates it: that library knows more
+kwargs (such as `row_condition`) and has better error messages.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class Volume(Arguments):
     max_ratio: Annotated[float, Field(gt=0)] = 2.0
     """Largest ratio of the number of rows to the median of the earlier partitions."""
     min_history: Annotated[int, Field(ge=1)] = 3
-    """With fewer earlier partitions than this, the expectation holds."""
+    """Smallest number of earlier partitions. If there are fewer, the expectation holds."""
 
 
 class Freshness(ColumnArguments):
@@ -219,11 +219,11 @@ class EarlyEnd(Arguments):
     column: str = ""
     """Timestamp of a row's event; empty: only the number of rows is compared."""
     timezone: TimeZone = ""
-    """Time zone of the clock by which days begin and end; empty: UTC, and an hour of tolerance for clock changes."""
+    """Time zone in which days begin and end. Empty: UTC, with a tolerance of one hour for clock changes."""
     series: list[Name] = []
-    """Columns, such as a station: each of their values has rows through the whole day, and may not end early."""
+    """Columns, such as a station. Each of their values has rows during the whole day, and must not end early."""
     min_ratio: Share = 0.3
-    """Smallest ratio of the rows at the end of the day to those that nearly all published days around it have."""
+    """Smallest ratio of the rows at the end of the day to the rows that nearly all published days around it have."""
 
 
 class MatchInTable(Arguments):

@@ -1,4 +1,4 @@
-"""The two kinds of checks: of the table or an aggregate (`TableCheck`), and of each row (`RowCheck`).
+"""Define the two kinds of checks: of the table or an aggregate (`TableCheck`), and of each row (`RowCheck`).
 
 One query computes the aggregates of all checks, in one pass over the rows.
 """
@@ -24,7 +24,7 @@ CheckResult = tuple[bool, dict[str, Any]]
 
 
 class NeedsGxError(Exception):
-    """The values are such that only Great Expectations can evaluate the expectation. It never leaves this package."""
+    """Only Great Expectations can evaluate the expectation on these values. This package always catches the error."""
 
 
 class Check(Protocol):
@@ -57,9 +57,9 @@ class RowCheck:
 
     columns: Sequence[str]
     judged_sql: str
-    """SQL condition that is true where the row is judged; most checks judge no row whose value is missing."""
+    """SQL condition that is true if the row is judged. Most checks do not judge a row whose value is missing."""
     unexpected_sql: str
-    """SQL condition that is true where the row is judged and is wrong; elsewhere it is false, never null."""
+    """SQL condition that is true if the row is judged and is wrong. Otherwise it is false, never null."""
     mostly: float = 1.0
     is_about_missing: bool = False
     """Whether the check is about missing values. Then all rows are judged, also those with missing values."""
@@ -72,7 +72,7 @@ class RowCheck:
 
     @property
     def aggregates(self) -> Sequence[str]:
-        """The number of judged rows; unless `count_unexpected` counts them, of unexpected rows; and `needs_gx_sql`."""
+        """SQL of the number of judged rows, of the number of unexpected rows (if needed), and `needs_gx_sql`."""
         unexpected = [] if self.count_unexpected else [f"count(*) FILTER ({self.unexpected_sql})"]
         needs_gx = [self.needs_gx_sql] if self.needs_gx_sql else []
         return [f"count(*) FILTER ({self.judged_sql})", *unexpected, *needs_gx]

@@ -1,6 +1,6 @@
 """Make checks of all values of a column together: aggregates and sets of distinct values.
 
-A function returns None where Great Expectations has to evaluate the expectation, because of the type of the column.
+A function returns None if only Great Expectations can evaluate the expectation, because of the type of the column.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def make_distinct_count_check(args: arguments.DistinctCountRange, rows: Rows) ->
 
 
 def make_distinct_share_check(args: arguments.AggregateRange, rows: Rows) -> TableCheck | None:
-    """Make the check that the number of distinct values, divided by that of all values, is in a range."""
+    """Make the check that the ratio of distinct values to all values is in a range."""
     if rows.get_kind(args.column) == "other":
         return None
     return TableCheck(
@@ -101,7 +101,7 @@ def check_bounds(args: arguments.RangeArguments, value: Any) -> CheckResult:
 def _make_own_query_check(
     args: arguments.AggregateRange, rows: Rows, compute: Callable[[Rows, str], float | None]
 ) -> TableCheck | None:
-    """Make the check of an aggregate that has its own query, because it sorts, or fails on an infinite value."""
+    """Make the check of an aggregate that needs its own query, because it sorts or fails on an infinite value."""
     if rows.get_kind(args.column) not in ("int", "float"):
         return None
     return TableCheck([], lambda rows, _: check_bounds(args, compute(rows, rows.build_value_sql(args.column))))
@@ -153,7 +153,7 @@ def _make_set_check(
 
 
 def _list_distinct(rows: Rows, value: str, where: str) -> tuple[int, list[Any]]:
-    """Return the number of distinct values where the condition holds, and the smallest of them."""
+    """Return the number of distinct values that meet the condition, and the smallest of them."""
     count = int(rows.query(f"count(DISTINCT {value})", where=where)[0][0])
     smallest = (
         rows.query(f"DISTINCT {value} AS v", where=where, tail=f"ORDER BY v LIMIT {MAX_DISTINCT}") if count else []

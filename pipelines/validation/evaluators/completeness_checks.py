@@ -25,11 +25,11 @@ FIRST_HOUR, LAST_HOUR = -24, 48
 """The bins cover these hours, from the start of the partition's day. Rows outside are in the first or last bin."""
 BINS = (LAST_HOUR - FIRST_HOUR) * 60 // BIN_MINUTES
 CLOCK_CHANGE_BINS = 60 // BIN_MINUTES
-"""Bins by which times may shift against the days around, when the local clock changes (daylight saving time)."""
+"""Number of bins that times can shift, compared with other days, when daylight saving time begins or ends."""
 MAX_DAYS = 14
 """Largest number of published days to compare with: two of each weekday."""
 MAX_HISTORY_ROWS = 10_000_000
-"""Largest number of published rows to compare with, which limits the time of a validation. One day is always read."""
+"""Largest number of published rows to compare with. It limits the time of a validation. One day is always read."""
 _HISTORY = "leeway_history"
 
 Counts = dict[tuple[Any, ...], np.ndarray]
@@ -86,7 +86,7 @@ def make_early_end_check(args: arguments.EarlyEnd, rows: Rows) -> TableCheck:
         compared_with = {"details": {"compared_with": [str(day) for day in days]}}
         counts = _count_by_time(rows, VIEW, args).get(get_date(rows.day), {})
         history = _count_history(rows, args, days)
-        # The same rows may be published, on request or as the first day.
+        # If the same rows are published already (on request, or as the first day), they pass again.
         if _are_equal(counts, history.get(get_date(rows.day), {})):
             return True, {"observed_value": f"{rows.count} rows, spread as in the published version"} | compared_with
         early_ends = _find_early_ends(counts, [history.get(day, {}) for day in days], args)
@@ -101,7 +101,7 @@ def _find_end_of_day(day: dt.date, timezone: str) -> dt.datetime:
 
 
 def _choose_days(rows: Rows) -> list[dt.date]:
-    """Choose the published days that are nearest to the partition and not lost, at most `MAX_DAYS`, in order."""
+    """Choose at most `MAX_DAYS` published days: those nearest to the partition that have no lost file, in order."""
     judged_day, lost_days = get_date(rows.day), rows.find_lost_days()
     published = {get_date(day): count for day, count in rows.count_published_rows().items() if day not in lost_days}
     row_counts = {day: count for day, count in published.items() if day != judged_day}
@@ -122,7 +122,7 @@ def _count_history(rows: Rows, args: arguments.EarlyEnd, days: Sequence[dt.date]
 def _count_by_time(
     rows: Rows, view: str, args: arguments.EarlyEnd, days: Sequence[dt.date] = ()
 ) -> dict[dt.date, Counts]:
-    """Count the rows of each day in a view by the time of day, in all and for each value of the series."""
+    """Count the rows of each day in a view by the time of day: all rows, and those of each value of the series."""
     # The published table may lack a column that was added later.
     types = {name: str(kind) for name, kind, *_ in rows.connection.table(view).description}
     series = [quote_identifier(name) for name in args.series if name in types]
@@ -155,7 +155,7 @@ def _find_early_ends(
 ) -> Iterator[tuple[tuple[Any, ...], EarlyEnd]]:
     """Yield the early end of the whole day, and of each series of the published days.
 
-    The values of the series come first; they are the empty tuple for the whole day.
+    The first item of each pair has the values of the series; it is the empty tuple for the whole day.
     """
     no_rows = np.zeros(BINS, np.int64)
     for key in sorted({key for day_counts in history for key in day_counts}, key=repr):

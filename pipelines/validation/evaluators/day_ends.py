@@ -1,8 +1,8 @@
 """Find out whether a day ends early: whether its last hours have far fewer rows than those of other days.
 
-A source that was cut loses the end of its day. The rows of the whole day and of its last half, quarter, tenth and
-twentieth are counted, and compared with the same hours of known days: the published days around it. "The last tenth"
-begins at the time of day after which a tenth of the known days' rows come.
+If the data of a day was truncated, the end of the day is missing. So the rows of the whole day and of its last half,
+quarter, tenth and twentieth are counted. They are compared with the same hours of known days: the published days around
+it. "The last tenth" begins at the time of day after which a tenth of the known days' rows come.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 SHARES = (1.0, 0.5, 0.25, 0.1, 0.05)
 """Rows are counted from five times of day: those after which these shares of the known days' rows come."""
 FULL_WEEK = 7
-"""Number of known days from which `min_ratio` is used. Fewer may all be working days, while the judged day is a
-Sunday."""
+"""Number of known days that `min_ratio` needs. If there are fewer, all of them may be working days, and the judged day
+a Sunday."""
 FIRST_WEEK_RATIO = 0.1
-"""Largest `min_ratio` with fewer known days than `FULL_WEEK`."""
+"""Largest `min_ratio` if there are fewer known days than `FULL_WEEK`."""
 DAYS_PER_EXCEPTION = 14
-"""Of this many known days, one may be a short day that was published on request: it does not lower the bound."""
+"""Number of known days for each exception: a short day that was published on request and does not lower the bound."""
 MAX_P_VALUE = 0.01
-"""Nothing is concluded where a usual day has so few rows by chance with at least this probability."""
+"""An early end has a smaller p-value: the probability that a usual day has so few rows by chance."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def _count_to_end(counts: np.ndarray) -> np.ndarray:
 
 
 def _compute_poisson_p_value(rows: int, rate: float) -> float:
-    """Return the probability of at most `rows` events where `rate` are expected (Poisson distribution)."""
+    """Return the probability of at most `rows` events if `rate` events are expected (Poisson distribution)."""
     from scipy.special import pdtr  # most validations do not need it, and it takes long to import
 
     return float(pdtr(rows, rate))

@@ -1,6 +1,6 @@
 """List the expectations that this package evaluates in DuckDB: the arguments of each, and the function for its check.
 
-`ADDED_EXPECTATIONS` are Leeway's own. Great Expectations has all others, and its pandas engine gives the same results.
+`ADDED_EXPECTATIONS` exist only in Leeway. Great Expectations has all others; its pandas engine gives the same results.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ADDED_EXPECTATIONS: dict[str, tuple[type[arguments.Arguments], CheckMaker]] = {
     EARLY_END: (arguments.EarlyEnd, completeness_checks.make_early_end_check),
     "expect_rows_to_have_match_in": (arguments.MatchInTable, unique_checks.make_match_check),
 }
-"""For each type of expectation that Great Expectations lacks: the class of its arguments, the maker of its check."""
+"""Types of expectations that only Leeway has: type to the class of its arguments and the function for its check."""
 
 DUCKDB_EXPECTATIONS: dict[str, tuple[type[arguments.Arguments], CheckMaker]] = {
     "expect_table_row_count_to_be_between": (arguments.CountRange, table_checks.make_row_count_range_check),
@@ -92,7 +92,7 @@ DUCKDB_EXPECTATIONS: dict[str, tuple[type[arguments.Arguments], CheckMaker]] = {
     ),
     **ADDED_EXPECTATIONS,
 }
-"""For each type of expectation that DuckDB evaluates: the class of its arguments, the maker of its check."""
+"""Types of expectations that DuckDB evaluates: type to the class of its arguments and the function for its check."""
 
 CONDITIONAL_EXPECTATIONS = frozenset(
     name

@@ -1,8 +1,8 @@
 r"""Match Python's regular expressions in DuckDB, whose regular expressions are those of RE2.
 
-RE2 matches where it is known to agree with Python's `re`. Elsewhere `re` matches, value by value: for patterns that RE2
-does not have or interprets differently, and, if the pattern has \w, \d, \b or $, for values that are not plain text.
-Plain text is ASCII without line ends.
+RE2 is used if it is known to agree with Python's `re`. Otherwise `re` is used, value by value. This is the case for
+patterns that RE2 does not support or interprets differently. If the pattern has \w, \d, \b or $, it is also the case
+for values that are not plain text. Plain text is ASCII without line ends.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def build_match_sql(rows: Rows, column: str, regex: str) -> str:
 
 
 def _compare_with_re2(parsed: Any) -> str:
-    """Return where RE2 agrees with Python: `always`, `in plain text` (ASCII without line ends), or `never`."""
+    """Return when RE2 agrees with Python: `always`, `in plain text` (ASCII without line ends), or `never`."""
     if parsed.state.flags & ~(re.UNICODE | re.DOTALL):
         return "never"
     operations = set(_list_operations(parsed))

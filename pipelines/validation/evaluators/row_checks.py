@@ -1,6 +1,6 @@
 """Make checks of each row, as SQL conditions.
 
-A function returns None where Great Expectations has to evaluate the expectation, because of the types of the columns.
+A function returns None if only Great Expectations can evaluate the expectation, because of the types of the columns.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def build_judged_sql(values: list[str], ignore_row_if: str) -> str:
 
 
 def is_comparable(rows: Rows, column: str, values: list[Any]) -> bool:
-    """Return whether the values of a set have the kind of the column, and one meaning; False for an empty set."""
+    """Return whether the values of a set have the kind of the column and are unambiguous; False for an empty set."""
     kind = rows.get_kind(column)
     largest_integer = MAX_EXACT_INTEGER if kind == "float" else 2**63 - 1
     if any(isinstance(value, int) and abs(value) > largest_integer for value in values):
@@ -162,9 +162,10 @@ def _make_pair_check(args: arguments.ColumnPair, rows: Rows, operator: str) -> R
 
 
 def _build_na_sql(values: Sequence[str]) -> str:
-    """Build the SQL aggregate that is true if an integer column has missing values, and integers that no float equals.
+    """Build the SQL aggregate that is true if an integer column has missing values and inexact integers.
 
-    Its missing values are then NA in the frame of `by_gx`. pandas compares NA in another way than NaN.
+    An integer is inexact if a float cannot hold it. Then `by_gx` has NA for the missing values of the column, and
+    pandas compares NA differently from NaN.
     """
     return " OR ".join(
         f"(count(*) > count({value}) AND max(abs({value}::HUGEINT)) > {MAX_EXACT_INTEGER})" for value in values
@@ -179,7 +180,7 @@ def _build_range_condition(value: str, args: Any, low: str | None, high: str | N
 
 
 def _build_bound_sql(kind: str, value: Any) -> str | None:
-    """Return the SQL of a bound for a kind of column; None without a bound, empty where it does not fit the kind."""
+    """Return the SQL of a bound for a kind of column; None without a bound, empty if it does not fit the kind."""
     if value is None:
         return None
     if kind in _NUMBER_KINDS and not isinstance(value, str):

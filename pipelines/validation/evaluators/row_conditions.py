@@ -1,4 +1,4 @@
-"""Parse row conditions, and translate them to SQL where this selects the same rows as Great Expectations selects.
+"""Parse row conditions. Translate them to SQL if the SQL selects the same rows as Great Expectations.
 
 Great Expectations has two forms: strings, which pandas reads, and Condition objects, which are mappings in JSON. Only
 mappings are parsed here. A condition is translated only if its meaning does not depend on the values of the column.
@@ -74,7 +74,7 @@ _ADAPTER: TypeAdapter[RowCondition] = TypeAdapter(RowCondition)
 
 
 def parse_condition(value: Any) -> RowCondition | None:
-    """Parse a `row_condition` of a suite; return None where there is none, or only Great Expectations can read it."""
+    """Parse a `row_condition` of a suite; return None if there is none, or if only Great Expectations can read it."""
     try:
         return _ADAPTER.validate_python(value)
     except ValidationError:
@@ -82,7 +82,7 @@ def parse_condition(value: Any) -> RowCondition | None:
 
 
 def build_condition_sql(rows: Rows, condition: RowCondition | None) -> str | None:
-    """Return the SQL of a condition; empty without a condition, None where Great Expectations has to judge."""
+    """Return the SQL of a condition; empty without a condition, None if only Great Expectations can judge it."""
     if condition is None:
         return ""
     if isinstance(condition, All | Any_):

@@ -26,7 +26,7 @@ POSITION = "leeway position"
 """Column of a row's position: 0, 1, 2, ... in the order in which the rows were written."""
 
 HISTORY_DAYS = 14
-"""Days before and after the partition whose published rows can be counted."""
+"""Number of days, before and after the partition, whose published rows can be counted."""
 BATCH_ROWS = 64 * 1024
 """Number of rows in a batch that is read."""
 
@@ -68,9 +68,9 @@ class Rows:
     _lost_days: set[Partition] | None = None
 
     def count_published_rows(self) -> dict[Partition, int]:
-        """Return the row count of the partition's published version, and of each published one near it. Read once.
+        """Return the row count of each published partition near this one, and of its own published version. Read once.
 
-        Near an hour are the same hours of the days around, and near a month the months around.
+        Near an hour are the same hours of other days; near a month are other months.
         """
         if self._published_counts is None:
             days = [shift(self.day, distance) for distance in range(-HISTORY_DAYS, HISTORY_DAYS + 1)]
@@ -78,7 +78,7 @@ class Rows:
         return self._published_counts
 
     def find_lost_days(self) -> set[Partition]:
-        """Return those of the days of `count_published_rows` of which a file is lost. Read once."""
+        """Return the partitions of `count_published_rows` that have a lost file. Read once."""
         if self._lost_days is None:
             self._lost_days = self.lake.find_lost_days(self.published, self.count_published_rows())
         return self._lost_days
@@ -172,7 +172,7 @@ def to_literal(value: Any) -> str:
 
 
 def to_exact_literal(value: Any) -> str:
-    """Convert a JSON value to an SQL literal. An integer stays one, also where no float is equal to it."""
+    """Convert a JSON value to an SQL literal. An integer stays an integer, even if a float cannot hold it."""
     return str(value) if isinstance(value, int) else to_literal(value)
 
 

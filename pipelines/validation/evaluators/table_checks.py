@@ -1,4 +1,4 @@
-"""Make checks of the table: its columns, its number of rows, also against earlier weeks, and its freshness."""
+"""Make checks of the table: of its columns, of its number of rows and of its freshness."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def make_column_count_check(args: arguments.ExactCount, rows: Rows) -> TableChec
 
 
 def make_existing_column_check(args: arguments.ExistingColumn, rows: Rows) -> TableCheck:
-    """Make the check that a column exists, at its position if that is given."""
+    """Make the check that a column exists. If a position is given, the column must be there."""
     names = rows.schema.names
     if args.column_index:  # Great Expectations takes 0 for no index
         exists = names[args.column_index : args.column_index + 1 or None] == [args.column]
@@ -46,7 +46,7 @@ def make_existing_column_check(args: arguments.ExistingColumn, rows: Rows) -> Ta
 
 
 def make_column_set_check(args: arguments.ColumnSet, rows: Rows) -> TableCheck:
-    """Make the check that the columns have these names; other columns are allowed where `exact_match` is false."""
+    """Make the check that the columns have these names; other columns are allowed if `exact_match` is false."""
     names, expected_names = set(rows.schema.names), set(args.column_set)
     mismatches = {"unexpected": sorted(names - expected_names), "missing": sorted(expected_names - names)}
     result: dict[str, Any] = {"observed_value": sorted(names)}
@@ -71,9 +71,9 @@ def make_column_list_check(args: arguments.ColumnList, rows: Rows) -> TableCheck
 
 
 def make_volume_check(args: arguments.Volume, rows: Rows) -> TableCheck:
-    """Make the check that the number of rows is in line with earlier weeks; that of a month, with earlier months.
+    """Make the check that the number of rows is in line with earlier weeks, or with earlier months for a month.
 
-    It passes where fewer than `min_history` of these weeks are published.
+    The check passes if fewer than `min_history` of these weeks or months are published.
     """
     is_month = isinstance(rows.day, Month)
     days = [shift(rows.day, -number if is_month else -7 * number) for number in range(1, args.weeks + 1)]

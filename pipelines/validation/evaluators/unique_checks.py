@@ -1,4 +1,4 @@
-"""Make checks of rows against each other, and against the rows of another table."""
+"""Make checks that compare rows with each other, or with the rows of another table."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _make_no_duplicates_check(
 
 
 def _make_counter(condition: str) -> Callable[[Rows], int]:
-    """Return a function that counts the rows where the condition is true."""
+    """Return a function that counts the rows that meet the condition."""
 
     def count_rows(rows: Rows) -> int:
         return int(rows.query("count(*)", where=condition)[0][0])

@@ -5,9 +5,9 @@
   means, freshness, and the number of rows compared with earlier weeks.
 - Severity info, which is only reported: values that were sometimes missing, and a key that several rows share.
 
-Limits on numbers have a margin. A draft from less than a year has not seen every season: in it, only what does not
-depend on the season is critical, namely the columns, the key, and that the key's columns are never missing. Everything
-else is reported, and neither blocks a day nor quarantines rows.
+Limits on numbers have a margin. If the window is shorter than a year, the draft has not seen every season. Then only
+the expectations that do not depend on the season are critical: the columns, the key, and that the key's columns are
+never missing. All others are only reported: they neither block a day nor quarantine rows.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ MARGIN = 0.25
 MAX_LENGTH = 64
 """Largest length of a code, characters. A column with longer values is prose: it gets no pattern and no length."""
 WEEKS, MIN_HISTORY = 8, 3
-"""Number of earlier weeks with which the number of rows is compared, and smallest number of them that must exist."""
+"""Number of earlier weeks to compare the number of rows with, and the smallest number that must exist."""
 MAX_AGE_H = 72
-"""Hours from the newest timestamp to the partition's end, above which a column gets no expectation of freshness."""
+"""Largest age of the newest timestamp, hours. A column with older timestamps gets no expectation of freshness."""
 YEAR_DAYS = 365
-"""Days from the first to the last partition from which a draft has seen every season."""
+"""Number of days that a window must cover, so that the draft has seen every season."""
 ABOUT_ROWS = ("column_values_", "column_value_lengths_")
-"""Beginnings of the types of expectations that quarantine rows if they are warnings."""
+"""Prefixes of the types of expectations that quarantine rows if their severity is `warning`."""
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 Expectation = dict[str, Any]
@@ -67,7 +67,7 @@ def _count_days(summary: TableSummary) -> int:
 
 
 def _relax(expectation: Expectation, key: Sequence[str]) -> Expectation:
-    """Return the expectation with a severity by which another season blocks no day and quarantines no row."""
+    """Return the expectation; if it depends on the season, lower its severity so that it is only reported."""
     kind, column = expectation["type"].removeprefix("expect_"), expectation["kwargs"].get("column")
     is_about_key = "unique" in kind or column in key
     if kind == "table_columns_to_match_set" or (is_about_key and expectation["severity"] == "critical"):
@@ -94,7 +94,7 @@ def _draft_table(summary: TableSummary) -> Iterator[Expectation]:
 
 
 def _draft_volume(summary: TableSummary) -> Iterator[Expectation]:
-    """Expect about as many rows as on the same weekday of earlier weeks; nothing where the window is too short."""
+    """Expect about as many rows as on the same weekday of earlier weeks; yield nothing if the window is too short."""
     unit, ratios = get_unit(next(iter(summary.days))), []
     days_back = 1 if unit == "month" else 7  # of months, `shift` counts months
     for day, rows in summary.days.items():
@@ -185,7 +185,7 @@ def _draft_freshness(column: ColumnSummary) -> Iterator[Expectation]:
 
 
 def _draft_text(column: ColumnSummary) -> Iterator[Expectation]:
-    """Expect a set of values if there are few; else a pattern if all values match one; else a range of lengths."""
+    """Expect a set of values if there are few; else one pattern that all values match; else a range of lengths."""
     if column.values:
         why = f"{len(column.values)} values, none of them new in the later half of the window."
         yield _build_expectation(
@@ -213,7 +213,8 @@ def _compute_bounds(
 ) -> tuple[float, float]:
     """Return the range with its margin, rounded outwards.
 
-    The lower bound is at least 0 if `has_floor` is true. If it is None, this depends on whether `minimum` is negative.
+    If `has_floor` is true, the lower bound is at least 0. If `has_floor` is None, `minimum` decides: the floor is used
+    unless `minimum` is negative.
     """
     span = float(maximum) - float(minimum)
     extent = margin * (span or abs(minimum) or 1.0)
@@ -234,7 +235,7 @@ def _has_outliers(column: ColumnSummary) -> bool:
 
 
 def _format_span(minimum: str, maximum: str) -> str:
-    """Format two numbers as a range; as one number where both texts are the same."""
+    """Format two numbers as a range, or as one number if both texts are equal."""
     return minimum if minimum == maximum else f"{minimum} to {maximum}"
 
 

@@ -27,7 +27,7 @@ MAX_VALUES = 40
 """Largest number of distinct values that a summary lists."""
 _VIEW = "rows"
 _KEY = "leeway partition"
-"""Name of a partition's key in the rows of the query by partition."""
+"""Name under which the rows of `_query_by_partition` hold their partition."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class ColumnSummary:
     distinct_count: int
     """Approximate number of distinct values."""
     minimum: float | None = None
-    """Smallest value; None without numbers, or with an infinite one."""
+    """Smallest value; None if the column has no numbers, or an infinite one."""
     maximum: float | None = None
-    """Largest value; None without numbers, or with an infinite one."""
+    """Largest value; None if the column has no numbers, or an infinite one."""
     quantiles: Sequence[float] = ()
     """Approximate quantiles at 1 %, 50 % and 99 %."""
     means: Sequence[float] = ()
@@ -83,7 +83,7 @@ class TableSummary:
 def summarize_table(
     table: str, first: dt.date, last: dt.date, key: Sequence[str] = (), unit: Unit = "day"
 ) -> TableSummary:
-    """Summarize the partitions of a table of the lake, of the given unit, with a `date` in `first`..`last`.
+    """Summarize the partitions of a lake table whose `date` is in `first`..`last`.
 
     Raises:
         DataError: there is no such table, the window has no rows, or a key column is missing. A retry cannot help.
@@ -101,7 +101,7 @@ def summarize_table(
 
 
 def summarize_file(path: Path, name: str, key: Sequence[str] = ()) -> TableSummary:
-    """Summarize the days of a Parquet file, with a column `date`, as if they were the table `name`.
+    """Summarize the days of a Parquet file that has a column `date`. The summary has the table name `name`.
 
     Raises:
         DataError: the file has no rows. A retry cannot help.
@@ -118,7 +118,7 @@ def summarize_file(path: Path, name: str, key: Sequence[str] = ()) -> TableSumma
 def _summarize_view(
     connection: duckdb.DuckDBPyConnection, schema: pa.Schema, table: str, key: Sequence[str], unit: Unit
 ) -> TableSummary | None:
-    """Summarize all partitions of the view, without first and last day; None if it has no rows."""
+    """Summarize all partitions of the view, whatever their dates; None if the view has no rows."""
     days = _query_by_partition(connection, schema, unit)
     if not days:
         return None
@@ -201,7 +201,7 @@ def _build_column(
 
 
 def _summarize_numbers(days: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    """Return the fields `minimum`, `maximum` and `means`; nothing where there is no value, or an infinite one."""
+    """Return the fields `minimum`, `maximum` and `means`; no fields if no value exists or one is infinite."""
     days_with_values = [day for day in days if day[f"{name} count"]]
     minimum, maximum = (
         min((day[f"{name} min"] for day in days_with_values), default=None),
@@ -226,7 +226,7 @@ def _compute_max_age_h(days: list[dict[str, Any]], name: str) -> float | None:
 
 
 def _summarize_texts(days: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    """Return the fields `lengths` and `shape`; nothing where there is no value."""
+    """Return the fields `lengths` and `shape`; no fields if no value exists."""
     days_with_values = [day for day in days if day[f"{name} count"]]
     if not days_with_values:
         return {}

@@ -1,8 +1,7 @@
 """Judge expectations by Great Expectations, with its pandas engine.
 
-The import takes 2 s. Expectations that need the same columns are judged together, and only these columns are in memory
-at a time. An expectation needs all columns if its `row_condition` is a string, or if its class is one of the project's
-own.
+The import takes 2 s. Expectations that need the same columns are judged together. Only these columns are in memory at
+that time. An expectation needs all columns if its `row_condition` is a string, or if the project defines its class.
 """
 
 from __future__ import annotations
@@ -99,9 +98,9 @@ def evaluate_expectations(rows: Rows, expectations: Sequence[Expectation]) -> li
 
 
 def build_frame(table: pa.Table) -> pd.DataFrame:
-    """Convert rows to a frame, as pandas itself makes it: an integer column with missing values becomes a float column.
+    """Convert rows to a frame of pandas. As usual in pandas, integers with missing values become floats.
 
-    A column with an integer that no float equals is an exception: it stays an integer column, with NA.
+    If a float cannot hold one of the integers exactly, the column stays an integer column, with NA.
     """
     names = table.column_names
     return pd.DataFrame({name: _build_series(column) for name, column in zip(names, table.columns, strict=True)})

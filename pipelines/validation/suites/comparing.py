@@ -15,7 +15,7 @@ COUNTS = ("element_count", "unexpected_count", "missing_count")
 MAX_ROUNDING = 1e-9
 """Largest relative difference that counts as rounding. Sums, means and deviations depend on the order of additions."""
 SUMMED = ("expect_column_mean_to_be_between", "expect_column_stdev_to_be_between", "expect_column_sum_to_be_between")
-"""Expectations whose observed value is made of a sum. Large values that cancel leave their rounding errors in it."""
+"""Expectations whose observed value comes from a sum. If large values cancel, their rounding errors stay in it."""
 
 MAX_SQUARED = 1e150
 """Largest value whose square, summed over many rows, is still a float."""
@@ -60,7 +60,7 @@ def _find_difference(ours: ExpectationResult, theirs: ExpectationResult, rows: R
     if ours.error and theirs.error:
         return ""
     for name in COUNTS:
-        # Great Expectations adds no count of distinct values where there are none.
+        # Great Expectations adds no count of distinct values if there are none.
         if (ours.result.get(name) or 0) != (theirs.result.get(name) or 0):
             return name
     if not _is_equal(ours.result.get("observed_value"), theirs.result.get("observed_value"), tolerance):
@@ -72,8 +72,9 @@ def _find_difference(ours: ExpectationResult, theirs: ExpectationResult, rows: R
 def _compute_tolerance(result: ExpectationResult, rows: Rows) -> float:
     """Compute the largest absolute difference that rounding explains: one rounding error for each addition.
 
-    0 for an expectation whose value is no sum, and for a column with an infinite value or with no values. Infinite for
-    values whose squares exceed the range of a float: then the standard deviation of Great Expectations is infinite.
+    The result is 0 if the observed value is no sum, or if the column has an infinite value or no values. The result is
+    infinite if the squares of the values exceed the range of a float: then the standard deviation of Great Expectations
+    is infinite.
     """
     expectation = result.expectation
     if expectation.type not in SUMMED or result.error:
@@ -89,7 +90,7 @@ def _compute_tolerance(result: ExpectationResult, rows: Rows) -> float:
 
 
 def _differ_by_rounding(ours: ExpectationResult, theirs: ExpectationResult, tolerance: float) -> bool:
-    """Return whether only rounding separates the observed values, or the value and a bound.
+    """Return whether the observed values, or a value and its bound, differ only by rounding.
 
     Great Expectations compares a long integer with its bound as floats, which have no odd numbers above 2**53. DuckDB
     compares them exactly.
@@ -128,14 +129,14 @@ def _is_equal(our_value: Any, their_value: Any, tolerance: float = 0.0) -> bool:
 
 
 def _to_number(value: Any) -> float | None:
-    """Return a number, also an infinite one that is written as text; None for other values."""
+    """Return the value as a number, even if it is infinite and written as text; None for other values."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return None if math.isnan(value) else value
     return float(value) if value in ("inf", "-inf") else None
 
 
 def _count_different_rows(ours: ExpectationResult, theirs: ExpectationResult, rows: Rows) -> int:
-    """Count the rows that only one of the engines takes for unexpected."""
+    """Count the rows that only one of the engines considers unexpected."""
     condition = f"({ours.unexpected_sql}) IS DISTINCT FROM ({theirs.unexpected_sql})"
     return int(rows.query("count(*)", where=condition)[0][0])
 

@@ -14,13 +14,13 @@ _WHY = "Part of every suite: a source that was cut must not replace a good day, 
 
 
 def add_completeness_expectations(suite: Suite, dataset: Dataset, *, allow_shrink: bool = False) -> Suite:
-    """Return the suite with both expectations. The digest stays that of the suite's file.
+    """Return the suite with both expectations. Its digest is still the digest of the suite's file.
 
     An expectation that the suite lists keeps its severity and kwargs; the dataset gives the kwargs that are missing.
 
     Args:
         suite: the suite as it was read.
-        dataset: gives the column of the event's time, the time zone and the series.
+        dataset: dataset that defines the column of the event's time, the time zone and the series.
         allow_shrink: whether both have the severity `info`, so that a failure is only reported.
     """
     defaults: dict[str, dict[str, Any]] = {SHRINK: {"key": [*dataset.key]}, EARLY_END: {}}

@@ -1,4 +1,4 @@
-"""One expectation of a suite, in Great Expectations' JSON format."""
+"""Define one expectation of a suite, in Great Expectations' JSON format."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Expectation(BaseModel):
         return ", ".join(map(str, [*columns, *column_list] if isinstance(column_list, list) else columns))
 
     def parse_condition(self) -> RowCondition | None:
-        """Parse the `row_condition`; return None where there is none, or only Great Expectations can read it."""
+        """Parse the `row_condition`; return None if there is none, or if only Great Expectations can read it."""
         return parse_condition(self.kwargs.get("row_condition"))
 
     def parse_arguments(self) -> Arguments | None:
-        """Parse the kwargs; return None where Great Expectations evaluates this expectation, and not DuckDB.
+        """Parse the kwargs; return None if Great Expectations evaluates this expectation, and not DuckDB.
 
         Raises:
             DataError: the kwargs are not valid, and Great Expectations does not have this expectation. A retry

@@ -20,13 +20,13 @@ from pipelines.validation.suites.suite import Suite
 
 
 class _Evaluator:
-    """The check of one expectation, with the rows that it is about."""
+    """The check of one expectation, with the rows to judge."""
 
     def __init__(self, expectation: Expectation, check: Check, rows: Rows, condition_sql: str) -> None:
         self.expectation, self.check, self.rows, self.condition_sql = expectation, check, rows, condition_sql
 
     def evaluate(self, aggregates: dict[str, Any]) -> ExpectationResult | None:
-        """Evaluate the check by `aggregates`, SQL to value; return None where it needs Great Expectations."""
+        """Evaluate the check by `aggregates` (SQL to value); return None if only Great Expectations can evaluate it."""
         values = [aggregates[sql] for sql in self.check.aggregates]
         try:
             success, result = self.check.evaluate(self.rows, values)
@@ -44,8 +44,8 @@ def judge(suite: Suite, rows: Rows, engine: EngineName = "duckdb") -> Judgement:
     Args:
         suite: suite of expectations.
         rows: rows of the partition. Their `count` is set.
-        engine: `duckdb`: our SQL judges what it can, and Great Expectations the rest; `gx`: Great Expectations judges
-            everything but Leeway's own expectations, which it does not have.
+        engine: `duckdb`: our SQL judges what it can, and Great Expectations judges the rest. `gx`: Great Expectations
+            judges everything except Leeway's own expectations, which it does not know.
     """
     conditional_rows = {"": rows}
     evaluators_or_results = [
@@ -71,10 +71,11 @@ def _make_evaluator(
 
     Args:
         expectation: expectation to evaluate.
-        conditional_rows: condition (SQL) to the rows that meet it; the rows of the expectation's condition are added.
+        conditional_rows: condition (SQL) to the rows that meet it. If the expectation has another condition, its rows
+            are added.
 
     Returns:
-        The evaluator; a failed result where no check can be made; None if Great Expectations evaluates it.
+        The evaluator; a failed result if no check can be made; None if Great Expectations evaluates the expectation.
     """
     args, rows = expectation.parse_arguments(), conditional_rows[""]
     if args is None:

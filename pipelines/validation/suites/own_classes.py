@@ -1,7 +1,7 @@
 """Load the project's own classes of expectations, from the Python files of expectations/.
 
 They are subclasses of Great Expectations' classes. A class registers itself with Great Expectations when it is defined,
-under its name in snake case. The files are loaded only where a suite has a type that Great Expectations does not know.
+under its name in snake case. The files are loaded only if a suite has a type that Great Expectations does not know.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def require_class(kind: str, folder: Path, origin: str) -> None:
 
     Args:
         kind: type of an expectation, in snake case.
-        folder: folder whose Python files are loaded where Great Expectations does not know the type.
+        folder: folder whose Python files are loaded if Great Expectations does not know the type.
         origin: where the expectation is, for the error message.
 
     Raises:
@@ -65,7 +65,7 @@ def _load_file(path: Path) -> None:
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # pydantic looks up the types of fields there
     try:
-        # Not by importlib: its bytecode of a file of the same size and second would be taken for this file's.
+        # importlib is not used: it would reuse the bytecode of a file that had the same size and time in seconds.
         exec(compile(source, str(path), "exec", dont_inherit=True), vars(module))  # noqa: S102
     except (Exception, SystemExit) as error:  # whatever the code raises
         raise DataError(f"{name} cannot be loaded: {_describe_error(error, path)}.") from None

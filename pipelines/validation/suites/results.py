@@ -11,7 +11,7 @@ from pipelines.validation.suites.expectation import Expectation
 from pipelines.validation.suites.suite import Suite
 
 EngineName = Literal["duckdb", "gx"]
-"""What judges an expectation: our SQL in DuckDB, or Great Expectations."""
+"""Engine that judges an expectation: our SQL in DuckDB, or Great Expectations."""
 MAX_EXAMPLES = 3
 """Largest number of examples in a summary."""
 _NO_ERROR = {"raised_exception": False, "exception_traceback": None, "exception_message": None}
@@ -28,7 +28,7 @@ class ExpectationResult:
     unexpected_sql: str = ""
     """SQL condition that a row `r` is unexpected; empty if the expectation holds or is not about single rows."""
     engine: EngineName = "duckdb"
-    """What judged the expectation."""
+    """Engine that judged the expectation."""
 
     def to_json_values(self) -> dict[str, Any]:
         """Return the result in the JSON format of Great Expectations."""
@@ -93,7 +93,7 @@ class Judgement:
     results: Sequence[ExpectationResult]
     """Results in the order of the suite."""
     engine: EngineName = "duckdb"
-    """The requested engine. A single result may be of the other engine, where its expectation needs that engine."""
+    """The requested engine. If an expectation needs the other engine, its result is from that engine."""
 
     @property
     def evaluated_count(self) -> int:

@@ -1,6 +1,6 @@
-"""The DAGs of a model's lifecycle, for a file of dags/ in which one call creates all of them.
+"""Create the DAGs of a model's lifecycle, by one call in a file of dags/.
 
-MODEL_score and MODEL_monitor are paused at first, since they need a champion.
+MODEL_score and MODEL_monitor are paused at first, because they need a champion.
 """
 
 from __future__ import annotations
@@ -39,17 +39,18 @@ def lifecycle_dags(
         model: registered model. Its parameters are those of models/MODEL/params.yaml.
         start: first day of the data.
         end: last day of the data; None: without end.
-        schedule: cron expression, in UTC: when a day is complete. It is ingested then, and drift is decided.
+        schedule: cron expression, in UTC, at which a day is complete: the day is ingested and drift is decided.
         train_schedule: cron expression, in UTC, of the trainings that the calendar starts.
-        dataset: dataset of the model; by default that of models/MODEL/params.yaml, where Airflow parses DAGs.
-        days_of: dataset whose days the model uses, and for which another call creates DATASET_ingest.
+        dataset: dataset of the model; by default, the one in models/MODEL/params.yaml, which is then read whenever
+            Airflow parses the DAGs.
+        days_of: other dataset whose days the model uses. Another call creates its DATASET_ingest.
         training: arguments of SpotTrainingOperator, such as instance_type, max_run_s, max_wait_s and entry_point.
 
     Returns:
-        The DAGs; Airflow finds them without a variable.
+        The DAGs. Airflow finds them even if they are not assigned to a variable.
 
     Raises:
-        SpecError: the model has no file of parameters, or it names no dataset. A retry cannot help.
+        SpecError: the model has no file of parameters, or the file names no dataset. A retry cannot help.
     """
     dataset = dataset or _read_dataset(model)
     dags = [] if days_of else [create_ingestion_dag(dataset=dataset, start=start, end=end, schedule=schedule)]

@@ -1,4 +1,4 @@
-"""The DAG that ingests, validates and publishes the days of a dataset."""
+"""Create the DAG that ingests, validates and publishes the days of a dataset."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ complete, run the day again with the param `allow_shrink`.
 """
 ALLOW_SHRINK = "Publish partitions that shrink or end early. Null: params.yaml decides."
 KEYS = {"hour": ("%Y-%m-%dT%H", -1, HOUR), "day": ("%Y-%m-%d", None, PARTITION), "month": ("%Y-%m", -1, MONTH)}
-"""Unit of the partitions to the form of a run's partition key, its offset from the time of the run in intervals of the
-schedule, and the template of the operators' partition."""
+"""For each unit of partitions: the format of a run's partition key, the offset of the key from the time of the run (in
+intervals of the schedule), and the template of the operators' partition."""
 
 
 def create_ingestion_dag(

@@ -1,4 +1,4 @@
-"""The DAG that decides whether the data that the champion scored have drifted, and starts a retraining if so."""
+"""Create the DAG that decides whether the data that the champion scored has drifted, and if so starts a retraining."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def create_monitoring_dag(
         dag_id=f"{model}_monitor",
         doc_md=DOC.format(model=model),
         description=f"Decides whether the data that the champion of {model} scored have drifted, and retrains if so.",
-        # Not a partition timetable: MODEL_train is a DAG without partitions. An event of a run with a partition key
-        # would not start it.
+        # This is not a partition timetable, because MODEL_train is a DAG without partitions: an event of a run with a
+        # partition key would not start it.
         schedule=CronTriggerTimetable(schedule, timezone="UTC"),
         start_date=start,
         end_date=end,

@@ -1,4 +1,4 @@
-"""The DAG with which a person undoes a promotion."""
+"""Create the DAG with which a person undoes a promotion."""
 
 from __future__ import annotations
 

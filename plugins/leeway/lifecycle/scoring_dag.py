@@ -1,4 +1,4 @@
-"""The DAG that scores a published day with the champion, and joins its labels when they are known."""
+"""Create the DAG that scores a published day with the champion, and joins the labels when they are known."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ day as logical date, or run `python -m pipelines score --model-name {model}`. A 
 
 
 def create_scoring_dag(*, model: str, dataset: str, days_of: str, start: dt.datetime) -> DAG:
-    """Create the DAG MODEL_score, which an event of the asset DAYS_OF starts: a day was published.
+    """Create the DAG MODEL_score. An event of the asset DAYS_OF starts it when a day is published.
 
     Args:
         model: registered model.
         dataset: dataset of the model.
-        days_of: dataset whose published days are scored: the same, or the one whose rows it uses.
+        days_of: dataset whose published days are scored: `dataset` itself, or the dataset whose rows it uses.
         start: first day.
     """
     with DAG(

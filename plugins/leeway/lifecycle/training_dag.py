@@ -1,4 +1,4 @@
-"""The DAG that trains a model, judges the candidate, and promotes it."""
+"""Create the DAG that trains a model, judges the candidate, and promotes it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def create_training_dag(
     schedule: str,
     training: Mapping[str, Any],
 ) -> DAG:
-    """Create the DAG MODEL_train, which the calendar, a person, or an event of the asset MODEL_drift starts.
+    """Create the DAG MODEL_train. The schedule, a person, or an event of the asset MODEL_drift starts it.
 
     Args:
         model: registered model.

@@ -1,4 +1,4 @@
-"""A read-only connection to a database, and the translation of its errors."""
+"""Connect to a database for reading, and translate its errors."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def connect(url: URL, place: str, timezone: str) -> Iterator[Connection]:
     """Open a read-only connection; close it when the block ends.
 
     Args:
-        url: of the database.
+        url: URL of the database.
         place: name of the database, for messages.
-        timezone: time zone of timestamps without an offset; UTC where it is empty.
+        timezone: time zone of timestamps without an offset; empty: UTC.
 
     Raises:
         DataError: a table or column does not exist, or the query is not valid. A retry cannot help.
@@ -113,7 +113,7 @@ def build_selectable(table: str, query: str, names: list[str]) -> Any:
 def find_types(
     connection: Connection, table: str, query: str, declared_types: Mapping[str, pa.DataType] | None, place: str
 ) -> dict[str, pa.DataType]:
-    """Return the types of the declared columns; where `declared_types` is None, the database's types of all columns.
+    """Return the types of the declared columns; if `declared_types` is None, the database's types of all columns.
 
     Raises:
         DataError: a column does not exist, or has no type. A retry cannot help.

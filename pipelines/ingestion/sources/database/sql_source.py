@@ -1,4 +1,4 @@
-"""SqlSource and SqlChanges: rows of a database, read in batches."""
+"""Read the rows of a database in batches: by day (SqlSource), or by cursor (SqlChanges)."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class _SqlRows:
         url: address of the database, as SQLAlchemy writes it (postgresql+psycopg://..., sqlite:///...). Either this or
             `url_env` is given.
         url_env: name of the environment variable that holds the address. For addresses with a password.
-        day: column that gives the day of a row: a date, or a timestamp (its day in UTC). Rows where it is null are
-            skipped.
+        day: column that gives the day of a row: a date, or a timestamp (its day in UTC). Rows are skipped if this
+            column is null.
         columns: type of each column, by the column's name. Set it to read only these columns, or to read them as other
             types than the database's.
-        order_by: columns that sort the rows; the primary key where none are given.
+        order_by: columns that sort the rows; by default, the primary key.
         timezone: time zone of timestamps without an offset, by its name in the IANA database.
         ambiguous: how to read times of the hour that occurs twice in autumn.
     """
@@ -93,7 +93,7 @@ class _SqlRows:
         return sql_session.build_selectable(self.table, self.query, list(types))
 
     def _list_sort_columns(self, connection: Connection, rows: Any) -> list[Any]:
-        """Return the columns to sort the rows by: without a fixed order, unchanged rows would count as changed."""
+        """Return the columns to sort the rows by. Without a fixed order, unchanged rows would count as changed."""
         names = self.order_by or (sql_session.find_primary_key(connection, self.table) if self.table else ())
         if not names:
             raise SpecError(
@@ -177,8 +177,8 @@ class SqlChanges(_SqlRows):
     """New and changed rows of a table or query, incremental by cursor. For the other fields see `_SqlRows`.
 
     Args:
-        cursor: column whose values only grow: a sequence, or the time of the change. A row is missed where it has no
-            cursor, or is committed after a row with a larger cursor was read.
+        cursor: column whose values only grow: a sequence, or the time of the change. A row is missed if it has no
+            cursor, or if it is committed after a row with a larger cursor was read.
     """
 
     cursor: str = ""
@@ -194,7 +194,7 @@ class SqlChanges(_SqlRows):
             raise SpecError(f"SqlChanges: cursor={self.cursor!r} is not one of the columns.")
 
     def read_changes(self, since: str | None) -> pa.RecordBatchReader:
-        """Read the rows whose cursor is greater than `since`, ordered by cursor; all rows where `since` is None.
+        """Read the rows whose cursor is greater than `since`, ordered by cursor; all rows if `since` is None.
 
         Raises:
             DataError: a table or column does not exist, or a value does not fit the type of its column. Raised here or
@@ -239,8 +239,8 @@ def _to_bound(value: Any, connection: Connection, margin: dt.timedelta = DAY) ->
     """Return the value in a form that can be compared with a column.
 
     PostgreSQL compares a moment with any kind of timestamp, by the session's time zone. SQLite compares texts,
-    and the form of the column's texts is not known. So for SQLite `margin` is added to a moment, and the caller filters
-    the rows again after reading them.
+    and the format of the column's texts is not known. So `margin` is added to a moment for SQLite, and the caller
+    filters the rows again after reading them.
     """
     if connection.dialect.name != SQLITE or not isinstance(value, dt.date):
         return value

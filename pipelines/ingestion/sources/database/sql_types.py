@@ -37,7 +37,7 @@ DECIMAL = pa.decimal128(38, 18)
 
 
 def from_postgres(column: Any) -> pa.DataType:
-    """Return the type of a column of psycopg's `cursor.description`."""
+    """Return the Arrow type of a column of psycopg's `cursor.description`."""
     from psycopg.postgres import types as postgres_types
 
     info = postgres_types.get(column.type_code)

@@ -1,4 +1,4 @@
-"""FileSource: CSV, JSON lines and Parquet, on this machine, in an object store or on the web."""
+"""Read files of CSV, JSON lines and Parquet: on this machine, in an object store or on the web (FileSource)."""
 
 from __future__ import annotations
 
@@ -43,27 +43,26 @@ class FileSource:
     """Rows of files, read in batches, so that memory does not grow with the files.
 
     Args:
-        url: a path, file://, s3://, http:// or https://, with {date} or {date:%Y/%m/%d} for the day, and * where a day
-            has several files. Without {date}, one file holds many days. A file that ends in .gz, .zst or .zip is
+        url: a path, file://, s3://, http:// or https://, with {date} or {date:%Y/%m/%d} for the day, and * if a day has
+            several files. Without {date}, one file holds many days. A file that ends in .gz, .zst or .zip is
             unpacked. For an hour, {date} is YYYY-MM-DDTHH; for a month, YYYY-MM.
         format: format of the content. JSON must have one object on each line.
         columns: required column to its type. Every value must fit its type. Timestamps are converted to UTC.
         day: column that gives the day of a row (a date, or a timestamp: its day in UTC), or its hour or month. Required
-            without {date}; with {date}, every row must be of the day. Where `day` is not given, a column `date` is
-            used.
+            without {date}; with {date}, every row must be of the day. If `day` is not given, a column `date` is used.
         extra: whether other columns are read too, in types inferred from the first rows, or ignored.
         timezone: time zone of timestamps without an offset, by its name in the IANA database.
         ambiguous: how to read times of the hour that occurs twice in autumn.
-        time_formats: formats of dates and timestamps that are not ISO 8601, as `strptime` takes them: "%d.%m.%Y". The
-            first format that a text has counts.
+        time_formats: formats of dates and timestamps that are not ISO 8601, as `strptime` takes them: "%d.%m.%Y". A
+            text is read in the first format that it has.
         encoding: encoding of CSV or JSON.
         delimiter: character between the values of a CSV.
         nulls: texts in a CSV that mean that a value is missing.
         final_newline: whether a CSV must end with a newline. Without one, the file may be truncated. Set it to False
             for a source whose complete files have no newline at the end.
         partition: unit of the partitions: hour, day or month, as in the dataset.
-        day_timezone: time zone whose days and months are counted, where `day` is a timestamp; UTC by default. Hours are
-            always those of UTC.
+        day_timezone: time zone in which days and months begin, if `day` is a timestamp; UTC by default. Hours are
+            always in UTC.
     """
 
     url: str = field(repr=False)
@@ -120,7 +119,7 @@ class FileSource:
         return Description("files", redact(self.url), self.columns)
 
     def list_partitions(self, days: Days) -> list[Partition]:
-        """List the partitions within `days` that have a file; where one file holds many days, those that have rows.
+        """List the partitions within `days` that have a file; if one file holds many days, those that have rows.
 
         Raises:
             DataError: a file that holds many days does not exist, or cannot be read. A retry cannot help.

@@ -19,7 +19,7 @@ BLOCK_BYTES = 1024 * 1024
 ROW_PATTERN = re.compile(r" in row (\d+)")
 COLUMN_PATTERN = re.compile(r"Column\(/([^)]*)\) changed from (\w+) to (\w+)")
 UNEXPECTED_FIELDS = {"guess": "infer", "take": "error", "ignore": "ignore"}
-"""`Layout.extra` to the word that pyarrow has for it; `guess` infers the types of all columns."""
+"""Value of `Layout.extra` to the option of pyarrow; `guess` infers the types of all columns."""
 
 
 def read_batches(file: Any, place: str, layout: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:

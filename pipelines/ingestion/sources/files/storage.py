@@ -30,7 +30,7 @@ CODECS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 
 
 def find_partitions(pattern: str, partitions: Iterable[PartitionT]) -> list[PartitionT]:
-    """Return those of the partitions that have a file.
+    """Return the partitions that have a file.
 
     Raises:
         ServiceError: the store does not answer. A retry can help.

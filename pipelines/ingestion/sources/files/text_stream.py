@@ -1,4 +1,4 @@
-"""A file in any text encoding as a stream of UTF-8."""
+"""Read a file in any text encoding as a stream of UTF-8."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from pipelines.errors import DataError, SpecError
 
 PIECE_BYTES = 8 * 1024 * 1024
-"""Bytes that are read at a time, where the caller gives no number."""
+"""Bytes that are read at a time, if the caller gives no number."""
 TAIL_BYTES = 4096
 """Size of `Utf8Stream.tail`."""
 
@@ -22,9 +22,9 @@ class Utf8Stream:
     Args:
         stream: file of bytes in the encoding.
         place: name of the file, for messages.
-        encoding: as Python names it.
+        encoding: name of the encoding in Python.
         head_bytes: size of `head`.
-        is_checked: whether the caller checks itself that UTF-8 is valid. UTF-8 is then passed through unchanged.
+        is_checked: whether the caller itself checks that UTF-8 is valid. Then UTF-8 is returned unchanged.
 
     Raises:
         SpecError: there is no such encoding. A retry cannot help.
@@ -55,7 +55,7 @@ class Utf8Stream:
         return piece
 
     def readable(self) -> bool:
-        """Return True; pyarrow calls this method of every file."""
+        """Return True; pyarrow calls this method on every file."""
         return True
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""HttpSource and HttpChanges: rows of an HTTP JSON API, read a page at a time."""
+"""Read the rows of an HTTP JSON API page by page: by day (HttpSource), or by cursor (HttpChanges)."""
 
 from __future__ import annotations
 
@@ -185,10 +185,10 @@ class HttpChanges(_HttpRows):
             raise SpecError(f"{redact(self.url)}: cursor={self.cursor!r} is not one of columns=.")
 
     def read_changes(self, since: str | None) -> pa.RecordBatchReader:
-        """Read the rows whose cursor is greater than `since`, ordered by cursor; all rows where `since` is None.
+        """Read the rows whose cursor is greater than `since`, ordered by cursor; all rows if `since` is None.
 
         Raises:
-            DataError: as for `HttpSource.read`, and where the rows are not sorted; the reader raises it, too.
+            DataError: as for `HttpSource.read`, and if the rows are not sorted; the reader raises it, too.
                 A retry cannot help.
             SpecError: `since` is not a value of the cursor, or a secret is not in the environment. A retry cannot help.
             ServiceError: the API failed several times; the reader raises it, too. A retry can help.

@@ -1,4 +1,4 @@
-"""An HTTP client that retries transient failures, and whose messages do not contain the secrets of an address."""
+"""Make HTTP requests and retry transient failures. No message contains the secrets of an address."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIMEOUT_S = (10.0, 60.0)
 PAGE_S = 300.0
 """Longest time for one page, seconds. `TIMEOUT_S` does not stop a server that sends a few bytes at a time."""
 LONGEST_WAIT_S = 120.0
-"""Longest Retry-After that the client waits for, seconds. Where it is longer, the step fails; Airflow retries it."""
+"""Longest Retry-After that the client waits for, seconds. If it is longer, the step fails, and Airflow retries it."""
 CHUNK_BYTES = 1024 * 1024
 """Bytes of a download that are read at a time."""
 T = TypeVar("T")
@@ -33,7 +33,7 @@ _backoff = wait_random_exponential(multiplier=0.5, max=20.0)
 
 # These two errors do not leave this module.
 class _TransientError(Exception):
-    """The request may succeed when it is retried. `after_s`: the seconds to wait, where the server names them."""
+    """The request may succeed when it is retried. `after_s`: the seconds to wait, if the server names them."""
 
     def __init__(self, problem: str, after_s: float | None = None) -> None:
         super().__init__(problem)
@@ -49,9 +49,9 @@ class HttpClient:
     """Makes GET requests, at most `rate_per_s` per second.
 
     Args:
-        headers: are sent with every request.
+        headers: headers of every request.
         rate_per_s: largest number of requests per second; None for no limit.
-        redirects: whether redirects are followed. Must be False where headers are secret.
+        redirects: whether redirects are followed. Must be False if headers are secret.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -82,7 +82,7 @@ class HttpClient:
         return True
 
     def download(self, url: str, path: Path) -> None:
-        """Write a complete file to `path`; retry the request where the server stops in the middle of the file."""
+        """Write a complete file to `path`; retry the request if the server stops in the middle of the file."""
         self.get(url, lambda response: _write_content(response, path))
 
     def read(self, url: str, params: Mapping[str, str], max_bytes: int) -> tuple[bytes, requests.Response]:

@@ -1,4 +1,4 @@
-"""How the pages of an API are requested: the first request, and the request after each page."""
+"""Build the requests for the pages of an API: the first request, and the request after each page."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class PageNumber:
     Args:
         param: parameter for the number of the page.
         start: number of the first page.
-        size_param: parameter for the size of a page, where there is one.
+        size_param: parameter for the size of a page; empty if the API has none.
         size: rows of a page.
     """
 
@@ -142,7 +142,7 @@ class LinkHeader:
     """Each page has a header `Link: <...>; rel="next"` (RFC 8288); the last page has no such header.
 
     Args:
-        path: dotted path to the next page's address in a page, for an API that has it there instead of in the header.
+        path: dotted path to the next page's address in a page; empty if the API has the address in the header.
     """
 
     path: str = ""

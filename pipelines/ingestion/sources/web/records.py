@@ -16,9 +16,9 @@ from pipelines.ingestion.sources.web.http_client import HttpClient
 from pipelines.ingestion.sources.web.pages import Page, PageRequest, Pages, look_up, resolve_link
 
 MAX_BYTES = 16 * 1024 * 1024
-"""Largest size of a page, where the source sets none."""
+"""Largest size of a page, bytes, if the source sets none."""
 MAX_PAGES = 100_000
-"""Number of pages after which the pages are assumed never to end."""
+"""Largest number of pages of a request. An API with more is assumed to repeat them without an end."""
 Records = list[dict[str, Any]]
 
 
