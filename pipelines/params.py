@@ -37,7 +37,7 @@ def load(folder: Path, model: str = "") -> Sections:
         SpecError: a file is not YAML, a section or a key is unknown, a value is wrong, a section of a stage is in
             params.yaml of a project that has models, or the project has models but not this one. A retry cannot help.
     """
-    sections, names = _load_file(folder, PARAMS_FILE), list_models(folder)
+    sections, names = _load_file(folder, PARAMS_FILE), list_model_names(folder)
     if names:
         _refuse_stages(sections, names)
     if not names or not model:
@@ -48,7 +48,7 @@ def load(folder: Path, model: str = "") -> Sections:
     return merge(sections, _load_file(folder, get_model_file(model)))
 
 
-def list_models(folder: Path) -> list[str]:
+def list_model_names(folder: Path) -> list[str]:
     """List the models of a project, sorted by name. A model has a file `folder`/models/NAME/params.yaml."""
     return sorted(path.parent.name for path in (folder / MODELS_FOLDER).glob(f"*/{PARAMS_FILE}"))
 
@@ -59,7 +59,7 @@ def find_model_folder(folder: Path, model: str) -> Path:
     Raises:
         SpecError: the project has models, but not this one, or none is named. A retry cannot help.
     """
-    names = list_models(folder)
+    names = list_model_names(folder)
     if names and not model:
         raise SpecError("no model is named.", f"Give one of this project's models: {', '.join(names)}.")
     load(folder, model)

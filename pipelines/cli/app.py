@@ -197,7 +197,7 @@ def _require_model(step: str, given_values: Mapping[str, Any]) -> None:
     """
     fields = load_spec_class(step).model_fields
     paths = [name for name, field in fields.items() if str(field.default).startswith("data/")]
-    names = params.list_models(settings().project)
+    names = params.list_model_names(settings().project)
     if step in params.STAGES and names and not given_values.keys() & set(paths):
         hint = f"Run it in {' or '.join(f'{MODELS_FOLDER}/{name}' for name in names)}"
         raise SpecError("no model is named.", f"{hint}, or run `dvc repro {step}@{names[0]}`.")

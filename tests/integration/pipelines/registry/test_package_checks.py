@@ -183,6 +183,6 @@ def test_registers_no_model_that_changed_since_it_was_evaluated(
         return log_package(candidate)
 
     monkeypatch.setattr(registration, "log_package", change_and_log)
-    with pytest.raises(ConflictError, match="files changed"):
+    with pytest.raises(ConflictError, match="changed during the registration"):
         evaluating.run(evaluating.EvaluateSpec(dataset="flights", register_as=model))
     assert not Registry.open().client.search_model_versions(f"name = '{model}'")

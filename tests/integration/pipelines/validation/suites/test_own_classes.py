@@ -1,5 +1,6 @@
 """Test suites with classes of expectations that the project itself defines, in Python files of expectations/."""
 
+import datetime as dt
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -68,7 +69,7 @@ def run(
     (tmp_path / "expectations").mkdir()
 
     def validate_day(kind: str, classes: str = CLASSES, severity: str = "critical", **kwargs: Any) -> Any:
-        Lake.open().write_partition("flights_raw", validate.dt.date.fromisoformat(DAY), day_rows(DAY))
+        Lake.open().write_partition("flights_raw", dt.date.fromisoformat(DAY), day_rows(DAY))
         (tmp_path / "expectations/classes.py").write_text(classes)
         expectations = [{"type": kind, "kwargs": kwargs, "severity": severity}]
         (tmp_path / "expectations/flights.json").write_text(json.dumps({"expectations": expectations}))
