@@ -67,11 +67,10 @@ def forecast_backfill(
     first: FirstOption = "",
     last: LastOption = "",
     runs: Annotated[int | None, typer.Option(min=0, help="Number of runs, in place of --from and --to.")] = None,
+    model: Annotated[str, typer.Option(help="Model whose budget is used (default: that of params.yaml).")] = "",
     project: Annotated[str, typer.Option(help="Project that pays (default: the one in params.yaml).")] = "",
     instance_type: Annotated[str, typer.Option(help="Instance type of the worst case.")] = "",
-    instance_count: Annotated[
-        int | None, typer.Option(min=1, help="Number of instances of the worst case (default: 1).")
-    ] = None,
+    instance_count: Annotated[int | None, typer.Option(min=1, help="Number of its instances (default: 1).")] = None,
     max_run_s: Annotated[int | None, typer.Option(min=1, help="Longest training time, seconds.")] = None,
     region: Annotated[str, typer.Option(help="AWS region of the price (default: AWS_REGION).")] = "",
     as_json: JsonOption = False,
@@ -83,7 +82,7 @@ def forecast_backfill(
     from pipelines.costs import forecast as forecasting
     from pipelines.costs.ledger import Ledger, get_current_month
 
-    budget = params.load_section(settings().project, "budget")
+    budget = params.load_section(settings().project, "budget", model)
     if not dag:
         raise SpecError("--dag is empty.", "Give the DAG to backfill.")
     if runs is not None and (first or last):

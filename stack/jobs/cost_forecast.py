@@ -13,12 +13,14 @@ from stack.services.record import Stack
 TIMEOUT_S = 60
 
 
-def forecast_cost(layout: Layout, stack: Stack, dag_id: str, runs: int) -> str:
+def forecast_cost(layout: Layout, stack: Stack, model: str, dag_id: str, runs: int) -> str:
     """Return the output of `python -m pipelines costs forecast` for a number of runs of a DAG.
 
     The result is empty if the command fails: nothing depends on the forecast.
     """
     command = [sys.executable, "-m", "pipelines", "costs", "forecast", "--dag", dag_id, "--runs", str(runs)]
+    if (layout.project / "models").is_dir():
+        command += ["--model", model]
     environment = build_environment(layout, stack, os.environ)
     try:
         result = subprocess.run(

@@ -18,7 +18,7 @@ class Demo(Job):
         """Ingest, train, and print the results."""
         self.ingest(session)
         train_dag, runs = self.request.train_dag, len(self.request.as_of)
-        display.open_console().print(forecast_cost(self.layout, session.stack, train_dag, runs))
+        display.open_console().print(forecast_cost(self.layout, session.stack, self.request.model, train_dag, runs))
         self.train(session, self.request.as_of, PROMOTE_PARAMS)
         with self.measure_phase("report"):
             training_runs = read_training_runs(session.stack.mlflow_url, self.request.model, self.request.as_of)
