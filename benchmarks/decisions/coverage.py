@@ -8,10 +8,12 @@ values are those of 500,000 rows of 5,000 independent days.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,18 +66,31 @@ class Case:
 
 
 def run() -> dict[str, Any]:
-    """Simulate intervals and verdicts for 14, 28 and 60 days, and for both kinds of weather."""
+    """Simulate intervals and verdicts for 7, 14, 28 and 60 days, and for both kinds of weather."""
+    return measure_cases((7, *ROWS_PER_DAY), INTERVALS, VERDICTS, _measure)
+
+
+def measure_cases(
+    day_counts: Iterable[int], intervals: int, verdicts: int, measure: Callable[[str, int], dict[str, str]]
+) -> dict[str, Any]:
+    """Measure each number of days with both kinds of weather, and return the facts and the seconds of each case.
+
+    Args:
+        day_counts: numbers of days.
+        intervals: number of simulations of an interval, for the facts.
+        verdicts: number of simulations of a verdict, for the facts.
+        measure: returns the facts of a case, from a key of `KINDS` and a number of days.
+    """
     facts = {
-        "simulations of an interval": f"{INTERVALS:,}; standard error of 95 %: {format_error(0.95, INTERVALS)}",
-        "simulations of a verdict": f"{VERDICTS:,}; standard error of 5 %: {format_error(0.05, VERDICTS)}",
+        "simulations of an interval": f"{intervals:,}; standard error of 95 %: {format_error(0.95, intervals)}",
+        "simulations of a verdict": f"{verdicts:,}; standard error of 5 %: {format_error(0.05, verdicts)}",
     }
     seconds: dict[str, list[float]] = {}
-    for kind in KINDS:
-        for days in (7, *ROWS_PER_DAY):
-            start_s = time.perf_counter()
-            facts |= {f"{kind}, {days} days: {name}": value for name, value in _measure(kind, days).items()}
-            seconds[f"{kind}, {days} days"] = [time.perf_counter() - start_s]
-            print(f"{kind}, {days} days: {seconds[f'{kind}, {days} days'][0]:.0f} s", file=sys.stderr, flush=True)
+    for kind, days in itertools.product(KINDS, day_counts):
+        start_s, case = time.perf_counter(), f"{kind}, {days} days"
+        facts |= {f"{case}: {name}": value for name, value in measure(kind, days).items()}
+        seconds[case] = [time.perf_counter() - start_s]
+        print(f"{case}: {seconds[case][0]:.0f} s", file=sys.stderr, flush=True)
     return {"facts": facts, "seconds": seconds}
 
 

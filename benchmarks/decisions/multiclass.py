@@ -8,8 +8,6 @@ values are those of 500,000 rows of 5,000 independent days.
 from __future__ import annotations
 
 import functools
-import sys
-import time
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -17,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.decisions.coverage import INTERVAL_ROWS, KINDS, draw_days, format_error, format_share
+from benchmarks.decisions.coverage import INTERVAL_ROWS, KINDS, draw_days, format_share, measure_cases
 from pipelines.evaluation.gates import Policy, combine_outcomes
 from pipelines.evaluation.gates.estimates import estimate_gain, estimate_metric
 from pipelines.evaluation.gates.holdout import Array, Holdout
@@ -45,19 +43,11 @@ MACRO_AUC_LOSS = 0.02
 
 def run() -> dict[str, Any]:
     """Simulate intervals and verdicts for each number of days and both kinds of weather."""
-    facts = {
-        "simulations of an interval": f"{INTERVALS:,}; standard error of 95 %: {format_error(0.95, INTERVALS)}",
-        "simulations of a verdict": f"{VERDICTS:,}; standard error of 5 %: {format_error(0.05, VERDICTS)}",
-    }
-    seconds: dict[str, list[float]] = {}
-    for kind, correlation in KINDS.items():
-        for days in DAYS:
-            start_s, case = time.perf_counter(), f"{kind}, {days} days"
-            measured = _measure_intervals(days, correlation) | _measure_verdicts(days, correlation)
-            facts |= {f"{case}: {name}": value for name, value in measured.items()}
-            seconds[case] = [time.perf_counter() - start_s]
-            print(f"{case}: {seconds[case][0]:.0f} s", file=sys.stderr, flush=True)
-    return {"facts": facts, "seconds": seconds}
+    return measure_cases(DAYS, INTERVALS, VERDICTS, _measure)
+
+
+def _measure(kind: str, days: int) -> dict[str, str]:
+    return _measure_intervals(days, KINDS[kind]) | _measure_verdicts(days, KINDS[kind])
 
 
 def simulate(days: int, rows_per_day: int, correlation: float, noise: float, random: np.random.Generator) -> Holdout:
