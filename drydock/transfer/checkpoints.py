@@ -38,9 +38,13 @@ Opener = Callable[[str, Path, Signature], BinaryIO | None]
 
 @dataclass(frozen=True)
 class _Upload:
-    """The last upload of a file: the file's signature before the upload, and the object's ETag after it."""
+    """The last upload of a file: the file's signature before the upload, and the object's size and ETag after it.
+
+    The sizes differ if the file changed between the two moments.
+    """
 
     signature: Signature
+    size_bytes: int
     etag: str | None
 
 
@@ -88,7 +92,7 @@ class CheckpointSync:
         # The name of the file may differ from the key: two slashes in a row become one.
         etags_by_name = {Path(name).as_posix(): etag for name, etag in etags.items()}
         self._uploads = {
-            name: _Upload(signature, etags_by_name[name])
+            name: _Upload(signature, signature.size_bytes, etags_by_name[name])
             for name, (_, signature) in files.items()
             if name in etags_by_name
         }
@@ -168,8 +172,8 @@ class CheckpointSync:
         """Return whether a file was truncated since its last upload, or is new and empty."""
         if name not in self._uploads:
             return not signature.size_bytes
-        copied = self._uploads[name].signature
-        return signature.inode == copied.inode and signature.size_bytes < copied.size_bytes
+        upload = self._uploads[name]
+        return signature.inode == upload.signature.inode and signature.size_bytes < upload.size_bytes
 
     def _open_file(self, name: str, path: Path, signature: Signature, opener: Opener) -> BinaryIO | None:
         try:
@@ -183,8 +187,9 @@ class CheckpointSync:
     def _upload_file(self, object_store: ObjectStore, name: str, stream: BinaryIO, signature: Signature) -> None:
         with stream:
             uri = join_uri(self._uri, name)
+            size_bytes = os.fstat(stream.fileno()).st_size
             object_store.write(stream, uri)
-            self._uploads[name] = _Upload(signature, object_store.read_etag(uri))
+            self._uploads[name] = _Upload(signature, size_bytes, object_store.read_etag(uri))
 
     def _delete(self, object_store: ObjectStore, name: str) -> None:
         uri = join_uri(self._uri, name)

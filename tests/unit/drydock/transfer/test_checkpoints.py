@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 
 from drydock.transfer.checkpoints import CheckpointSync
 from drydock.transfer.objects import ObjectStore
+from drydock.transfer.stable_read import copy_stable
 
 Host = Callable[..., tuple[Path, CheckpointSync]]
 
@@ -246,6 +247,28 @@ def test_file_that_a_killed_command_was_writing_keeps_its_last_whole_copy(
     else:
         assert (contents["seen"], contents["unseen"]) == (b"half, but longer", b"")
         assert names == {*contents, "part", "empty"}
+
+
+def test_file_that_was_truncated_twice_keeps_its_last_whole_copy(
+    s3: Any, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is empty when the folder is read, complete when it is copied, and empty again when the job is killed."""
+    folder, sync = host()
+    (folder / "state").write_text("")
+
+    def fill_and_copy(path: Path, *arguments: Any, **options: Any) -> Any:
+        path.write_text("whole")
+        return copy_stable(path, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("drydock.transfer.checkpoints.copy_stable", fill_and_copy)
+        sync.upload()
+    assert s3.get("run-1/state") == b"whole"
+    (folder / "state").write_text("")
+    sync.upload_last_changes(was_killed=True)
+    assert s3.get("run-1/state") == b"whole"
+    sync.upload_last_changes(was_killed=False)
+    assert s3.get("run-1/state") == b"", "negative control: a job that ended by itself has written an empty file"
 
 
 def test_links_out_of_the_folder_are_not_followed(s3: Any, host: Host) -> None:
