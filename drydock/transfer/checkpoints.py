@@ -68,8 +68,10 @@ class CheckpointSync:
         self._interval_s = interval_s
         self._due_at = 0.0
         self._uploads: dict[str, _Upload] = {}
-        # Files that the last upload left out, since they were being written.
+        # Files that the last upload left out, since they were being written, or may not be complete.
         self._skipped_files: dict[str, Signature] = {}
+        # Those of them that no process had open for writing.
+        self._closed_files: dict[str, Signature] = {}
         self._warned_names: set[str] = set()
 
     def download(self) -> int:
@@ -157,7 +159,17 @@ class CheckpointSync:
         is_quiet = time.time_ns() - signature.modified_ns >= QUIET_S * 1e9
         # A file that is shorter than its copy may have been truncated, and may soon be written again.
         ignore_writers = is_quiet and not self._is_shorter_than_copy(name, signature)
-        return copy_stable(path, self._folder.parent, ignore_writers=ignore_writers)
+        copy = copy_stable(path, self._folder.parent, ignore_writers=ignore_writers)
+        if copy is None or not self._is_shorter_than_copy(name, signature._replace(size_bytes=_get_size(copy))):
+            return copy
+        # A signal may just have ended the job before it filled the file. If it has, there is no other upload before
+        # `upload_last_changes`. If not, the next upload finds the file as it is now.
+        was_seen = self._closed_files.get(name) == signature
+        self._closed_files[name] = signature
+        if was_seen:
+            return copy
+        copy.close()
+        return None
 
     def _open_if_complete(self, name: str, path: Path, signature: Signature) -> BinaryIO | None:
         """Open a file of a job that a signal has ended; return None if the job was writing the file.
@@ -187,7 +199,7 @@ class CheckpointSync:
     def _upload_file(self, object_store: ObjectStore, name: str, stream: BinaryIO, signature: Signature) -> None:
         with stream:
             uri = join_uri(self._uri, name)
-            size_bytes = os.fstat(stream.fileno()).st_size
+            size_bytes = _get_size(stream)
             object_store.write(stream, uri)
             self._uploads[name] = _Upload(signature, size_bytes, object_store.read_etag(uri))
 
@@ -242,3 +254,7 @@ def _is_utf8(name: bytes) -> bool:
     with contextlib.suppress(UnicodeDecodeError):
         return bool(name.decode())
     return False
+
+
+def _get_size(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size

@@ -271,6 +271,25 @@ def test_file_that_was_truncated_twice_keeps_its_last_whole_copy(
     assert s3.get("run-1/state") == b"", "negative control: a job that ended by itself has written an empty file"
 
 
+def test_shorter_file_is_uploaded_once_the_job_has_outlived_it(s3: Any, host: Host) -> None:
+    """A signal may have ended the job between truncating the file and filling it: then no process has it open."""
+    folder, sync = host()
+    (folder / "state").write_text("whole")
+    sync.upload()
+    (folder / "state").write_text("")
+    (folder / "longer").write_text("new")
+    sync.upload()
+    assert (s3.get("run-1/state"), s3.get("run-1/longer")) == (b"whole", b"new")
+    sync.upload()
+    assert s3.get("run-1/state") == b"", "the job still runs, and has closed the file: this is what it has written"
+    (folder / "new").write_text("by rename")
+    sync.upload()
+    (folder / "other").write_text("x")
+    os.replace(folder / "other", folder / "new")
+    sync.upload()
+    assert s3.get("run-1/new") == b"x", "another file of the same name is complete"
+
+
 def test_links_out_of_the_folder_are_not_followed(s3: Any, host: Host) -> None:
     folder, sync = host()
     (folder / "sub").mkdir()
