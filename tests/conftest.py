@@ -112,6 +112,14 @@ def _aws_model_cache() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _restore_python_path() -> Iterator[None]:
+    """Give each test Python's path as it was: MLflow prepends the code of each model that it loads, and leaves it there."""
+    folders = list(sys.path)
+    yield
+    sys.path = folders
+
+
 @pytest.fixture(scope="session")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of this test run, which all workers share."""
