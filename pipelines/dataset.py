@@ -48,6 +48,13 @@ class FeatureFunction(Protocol):
         """Add the feature columns to `rows`, which hold only columns that are known at prediction time."""
 
 
+class LabelFunction(Protocol):
+    """The function `label` of a dataset's package."""
+
+    def __call__(self, rows: ibis.Table) -> ibis.Column:
+        """Return the label of each row, computed from columns of `rows`; null if it is not known."""
+
+
 @dataclass(frozen=True)
 class Dataset:
     """Names and columns of a dataset. Its code is in the package `pipelines.datasets.NAME`."""
@@ -57,7 +64,8 @@ class Dataset:
     """Columns that identify a row uniquely."""
     label: str = ""
     """Column to predict: true or false; a text or an integer for a multiclass model; a number for a regression. A value
-    is null if it never became known. Empty if nothing is predicted."""
+    is null if it never became known. If the package has a file label.py, it computes the label, and the published rows
+    have no such column. Empty if nothing is predicted."""
     later_known: Sequence[str] = ()
     """Columns that are not known yet at prediction time; features may not use them."""
     features: Mapping[str, str] = field(default_factory=dict)
@@ -207,6 +215,21 @@ class Dataset:
         """Load the function that adds the feature columns to rows."""
         features: FeatureFunction = self.import_module("features").features
         return features
+
+    def load_label_function(self) -> LabelFunction | None:
+        """Load the function of label.py, which computes the label. None: the label is a column of the published rows.
+
+        Raises:
+            SpecError: label.py cannot be imported, or has no function `label`. A retry cannot help.
+        """
+        if not self.label or not (self.package / "label.py").is_file():
+            return None
+        try:
+            function: LabelFunction = import_module(f"pipelines.datasets.{self.name}.label").label
+        except Exception as error:  # a module may raise any error when it is imported
+            message = f"label.py of {self.name} cannot be used: {_describe(error)}."
+            raise SpecError(message, _get_hint(error)) from None
+        return function
 
     def require_own_days(self) -> None:
         """Check that the dataset ingests its own rows.

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pipelines.dataset import Dataset
 from pipelines.evaluation.gates.leakage import compute_concordance_alone
 from pipelines.features import building
+from pipelines.features.label_column import compute_labels
 
 MAX_SOLO = 0.99
 """Largest AUC (in a regression, concordance) of one feature with the label. A feature with more contains the label. In
@@ -52,7 +53,7 @@ def find_leaks(dataset: Dataset, rows: pa.Table, known: Collection[str] = ()) ->
 
 def add_leak(dataset: Dataset, rows: pa.Table) -> tuple[Dataset, pa.Table]:
     """Return the dataset and the rows with a feature that is the label: the negative control of `find_leaks`."""
-    label = rows[dataset.label]
+    label = compute_labels(dataset, rows)
     is_text = pa.types.is_string(label.type)
     values = label if is_text else label.cast(pa.float64())
     features = {**dataset.features, LEAK: "category" if is_text else "number"}

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 from pipelines import params
 from pipelines.dataset import Dataset, load_dataset
 from pipelines.dataset_checks import leaks, policies
-from pipelines.dataset_checks.rows import read_last_days
+from pipelines.dataset_checks.rows import open_source, read_last_days
 from pipelines.errors import DataError, LeewayError
 from pipelines.feature_files import FILE_NAME
-from pipelines.features import labels
+from pipelines.features import label_column
 from pipelines.lake import Lake
 from pipelines.settings import settings
 
@@ -61,7 +61,7 @@ class Subject:
         Raises:
             NotYet: the source is an API, which does not report which days it has, and no day is published.
         """
-        is_api = self.dataset.open_source().describe().kind == "API"
+        is_api = open_source(self.dataset).describe().kind == "API"
         if is_api and not Lake.open().count_rows_by_day(self.dataset.published):
             raise NotYet(f"no day is published: run `dvc repro snapshot@{self.name}`")
         return read_last_days(self.dataset)
@@ -94,8 +94,8 @@ def _answer(question: str, check: Callable[[Subject], str], subject: Subject) ->
 
 def _check_label(subject: Subject) -> str:
     dataset, rows = subject.dataset, subject.rows
-    labels.check_label_type(dataset, rows.schema)
-    known = rows[dataset.label].drop_null()
+    label_column.check_label_type(dataset, rows.schema)
+    known = label_column.compute_labels(dataset, rows).drop_null()
     if len(known.unique()) < 2:
         raise DataError(f"the last {len(known)} rows have one label: nothing can be learned from them.")
     return f"{dataset.task}: {dataset.label} is {known.type}, known in {len(known):,} of {len(rows):,} rows"
@@ -111,7 +111,7 @@ def _check_leaks(subject: Subject) -> str:
 def _check_suite(subject: Subject) -> str:
     from pipelines.validation import suites
 
-    suite = suites.load_suite(settings().project / "expectations", subject.dataset.name)
+    suite = suites.load_suite(settings().project / "expectations", subject.dataset.published)
     critical = sum(expectation.severity == "critical" for expectation in suite.expectations)
     if not critical:
         raise DataError(f"none of the {len(suite.expectations)} expectations is critical.", "Nothing blocks a bad day.")
@@ -127,7 +127,7 @@ def _check_quarantine(subject: Subject) -> str:
         raise NotYet(f"no day is published: run `dvc repro snapshot@{subject.name}`")
     text = f"{quarantined:,} of {published + quarantined:,} rows are quarantined, {len(staged)} days are refused"
     if quarantined or staged:
-        raise DataError(f"{text}.", f"See `python -m pipelines quarantine list --dataset {dataset.name}`.")
+        raise DataError(f"{text}.", f"See `python -m pipelines quarantine list --dataset {dataset.published}`.")
     return text
 
 

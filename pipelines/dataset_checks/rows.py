@@ -8,8 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.dataset import Dataset
+from pipelines.dataset import Dataset, load_dataset
 from pipelines.errors import DataError
+from pipelines.features.label_column import compute_labels
 from pipelines.source import Source
 from pipelines.window import Days
 
@@ -22,10 +23,10 @@ def read_last_days(dataset: Dataset, min_rows: int = 1_000) -> pa.Table:
     """Read the last days of the source: at least two, and as many as have `min_rows` rows with a label.
 
     Raises:
-        DataError: the source has no rows. A retry cannot help.
+        DataError: the source has no rows, or the label cannot be computed. A retry cannot help.
         ServiceError: the source does not answer. A retry can help.
     """
-    source = dataset.open_source()
+    source = open_source(dataset)
     tables: list[pa.Table] = []
     labelled = 0
     for day in reversed(_list_days(source, dataset)[-MAX_DAYS_READ:]):
@@ -34,10 +35,22 @@ def read_last_days(dataset: Dataset, min_rows: int = 1_000) -> pa.Table:
         rows = source.read(day).read_all()
         if rows.num_rows:
             tables.insert(0, rows)
-            labelled += rows.num_rows - (rows[dataset.label].null_count if dataset.label in rows.column_names else 0)
+            labelled += _count_labels(dataset, rows)
     if not tables:
         raise DataError(f"the source of {dataset.name} has no rows.", "Correct its source.py.")
     return pa.concat_tables(tables, promote_options="permissive")
+
+
+def open_source(dataset: Dataset) -> Source:
+    """Open the source of the dataset's rows, which may be that of another dataset (`days_of`)."""
+    return load_dataset(dataset.published).open_source()
+
+
+def _count_labels(dataset: Dataset, rows: pa.Table) -> int:
+    """Count the rows with a label. If there is no column of the label, `check` reports that: all rows count."""
+    if dataset.label not in rows.column_names and not dataset.load_label_function():
+        return int(rows.num_rows)
+    return int(compute_labels(dataset, rows).drop_null().length())
 
 
 def _list_days(source: Source, dataset: Dataset) -> Sequence[Any]:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.feature_files import FILE_NAME, METADATA_KEY
+from pipelines.features.label_column import build_label, find_label_type
 from pipelines.features.prefetch import prefetch
 
 GROUP_ROWS = 128 * 1024
@@ -46,10 +47,12 @@ def build_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
     The columns of `dataset.later_known` are removed first: an expression that names one of them does not compile.
 
     Raises:
-        DataError: the dataset's `features` does not return all features, or drops a column. A retry cannot help.
+        DataError: the dataset's `features` does not return all features, or drops a column; or the label cannot be
+            computed. A retry cannot help.
     """
-    hidden_columns = dict.fromkeys((*dataset.later_known, dataset.label))
-    visible_rows = rows.mutate(**{HIDDEN_LABEL: rows[dataset.label]}).drop(*hidden_columns)
+    label = build_label(dataset, rows)
+    hidden_columns = set(dataset.later_known) | ({dataset.label} & set(rows.columns))
+    visible_rows = rows.mutate(**{HIDDEN_LABEL: label}).drop(*sorted(hidden_columns))
     features = dataset.load_feature_function()(visible_rows)
     required_columns = (*dataset.key, *dataset.features, HIDDEN_LABEL)
     missing_columns = [name for name in required_columns if name not in features.columns]
@@ -105,7 +108,7 @@ def build_feature_schema(dataset: Dataset, row_schema: pa.Schema) -> pa.Schema:
         "task": dataset.task,
         "features": dict(dataset.features),
     }
-    fields = [*columns.items(), (dataset.label, row_schema.field(dataset.label).type)]
+    fields = [*columns.items(), (dataset.label, find_label_type(dataset, row_schema))]
     return pa.schema(fields, {METADATA_KEY: json.dumps(description).encode()})
 
 

@@ -17,22 +17,12 @@ from pipelines.feature_files import FILE_NAME
 SPLITS = ("train", "validation", "holdout")
 
 
-def check_label_type(dataset: Dataset, schema: pa.Schema) -> None:
-    """Check that the type of the label's column fits the dataset's task. A dataset without a label passes.
-
-    Args:
-        dataset: dataset of the rows.
-        schema: schema of the rows.
+def check_type(dataset: Dataset, kind: pa.DataType) -> None:
+    """Check that the type of the label fits the dataset's task.
 
     Raises:
-        DataError: there is no such column, or it has another type. A retry cannot help.
+        DataError: it does not. A retry cannot help.
     """
-    if not dataset.label:
-        return
-    if dataset.label not in schema.names:
-        message = f"the rows of {dataset.name} have no column {dataset.label}, its label."
-        raise DataError(message, "Correct the source, or `label` of the dataset.")
-    kind = schema.field(dataset.label).type
     is_allowed, values = ALLOWED_TYPES[dataset.task]
     if not is_allowed(kind):
         message = (

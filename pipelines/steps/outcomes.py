@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from pipelines.lake import Lake
 
 _COUNT_SQL = """
-SELECT count(*), count(published.{label}) FROM predictions LEFT JOIN published USING ({key})
+SELECT count(*), count(labels.label) FROM predictions LEFT JOIN ({labels}) AS labels USING ({key})
 WHERE predictions.model_name = ?
 """
 _JOIN_SQL = """
-SELECT {key}, published.{label} AS label, {scores}, predictions.model_name, predictions.model_version
-FROM predictions JOIN published USING ({key}) WHERE predictions.model_name = ? AND published.{label} IS NOT NULL
+SELECT {key}, labels.label, {scores}, predictions.model_name, predictions.model_version
+FROM predictions JOIN ({labels}) AS labels USING ({key})
+WHERE predictions.model_name = ? AND labels.label IS NOT NULL
 ORDER BY model_version, {key}
 """
 
@@ -61,7 +62,8 @@ def run(spec: OutcomesSpec) -> OutcomesResult:
     """Replace the partition's outcomes by its current predictions, joined with its published labels.
 
     Raises:
-        DataError: the partition is not published. A retry helps once it is.
+        DataError: the partition is not published; a retry helps once it is. Or its labels cannot be computed; a retry
+            cannot help.
         ConflictError: the catalog stayed locked. A retry can help.
     """
     from pipelines.lake import Lake
@@ -80,19 +82,21 @@ def run(spec: OutcomesSpec) -> OutcomesResult:
 
 
 def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesResult:
+    from pipelines.features.label_column import write_label_query
     from pipelines.lake import connect
     from pipelines.scored_rows import list_stored_scores
     from pipelines.scoring.predictions import MODEL, VERSION
     from pipelines.system.duckdb_session import quote_identifier
 
     day, part = spec.partition, {MODEL: spec.model_name}
-    names = {"key": ", ".join(map(quote_identifier, dataset.key)), "label": quote_identifier(dataset.label)}
+    names = {"key": ", ".join(map(quote_identifier, dataset.key))}
     names["scores"] = ", ".join(f"predictions.{name}" for name in list_stored_scores(dataset))
     with (
         connect() as connection,
         lake.create_view(connection, "predictions", dataset.predictions, day, day),
         lake.create_view(connection, "published", dataset.published, day, day),
     ):
+        names["labels"] = write_label_query(dataset, connection, "published")
         ((predictions, outcomes),) = connection.sql(_COUNT_SQL.format(**names), params=[spec.model_name]).fetchall()
         if not outcomes:
             was_cleared = lake.clear_partition(dataset.outcomes, day, part)

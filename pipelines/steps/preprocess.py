@@ -69,7 +69,7 @@ def run(spec: PreprocessSpec) -> PreprocessResult:
             left, a key occurs twice, or the labels cannot be learned from. A retry cannot help.
         SpecError: the engine is not installed here. A retry cannot help.
     """
-    from pipelines.features import engines, labels, pinned_rows
+    from pipelines.features import engines, label_column, labels, pinned_rows
     from pipelines.system.files import replace_folder, sha256
 
     window = spec.window
@@ -80,7 +80,7 @@ def run(spec: PreprocessSpec) -> PreprocessResult:
     ):
         dataset = load_dataset(rows.pin.dataset)
         splits = _split_window(rows.pin, spec.validation_days, dataset.partition)
-        labels.check_label_type(dataset, rows.schema)
+        label_column.check_label_type(dataset, rows.schema)
         with (
             engines.open_engine(spec.engine, rows.paths, rows.schema) as engine,
             replace_folder(spec.features) as folder,

@@ -116,7 +116,7 @@ def validate_partition(spec: ValidateSpec, lake: Lake, *, updates_indexes: bool 
         lake: the lake. A caller with many partitions opens it once.
         updates_indexes: whether to update the indexes of the data docs. If false, the caller must update them.
     """
-    from pipelines.features import labels
+    from pipelines.features import label_column
     from pipelines.validation import datadocs, quarantine, results_table, suites, verification
 
     dataset = load_dataset(spec.dataset)
@@ -128,7 +128,7 @@ def validate_partition(spec: ValidateSpec, lake: Lake, *, updates_indexes: bool 
         judgement = suites.judge(suite, rows, spec.engine)
         if not rows.count:
             raise DataError(f"{dataset.staging} has no partition {spec.partition}.", "Ingest it first.")
-        labels.check_label_type(dataset, rows.schema)
+        label_column.check_label_type(dataset, rows.schema)
         verified = verification.verify(judgement, rows, spec.dataset, spec.verify_share)
         split = quarantine.split_rows(rows, judgement.rejecting_results)
         outcome = quarantine.decide_outcome(judgement, split.count, rows.count, spec.max_quarantined_fraction)

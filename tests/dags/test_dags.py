@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "dags").glob("*.py"))
 DAGS = (
     *("flight_delay_monitor", "flight_delay_rollback", "flight_delay_score", "flight_delay_train"),
+    *("flight_status_monitor", "flight_status_rollback", "flight_status_score", "flight_status_train"),
     *("flights_ingest", "flights_monitor", "flights_rollback", "flights_score", "flights_train", "lake_check"),
     "weather_ingest",
 )
@@ -65,14 +66,15 @@ def test_scoring_runs_for_the_partition_that_was_published(bag):
     assert isinstance(schedule.default_partition_mapper, IdentityMapper)
     paused_dags = [name for name in DAGS if bag.dags[name].is_paused_upon_creation]
     assert paused_dags == [
-        *("flight_delay_monitor", "flight_delay_score", "flights_monitor", "flights_score", "lake_check")
+        *("flight_delay_monitor", "flight_delay_score", "flight_status_monitor", "flight_status_score"),
+        *("flights_monitor", "flights_score", "lake_check"),
     ]
 
 
 @pytest.mark.parametrize("dag_id", DAGS)
 def test_dag_has_documentation_and_each_task_an_owner_and_retries(bag, dag_id):
     dag = bag.dags[dag_id]
-    assert "leeway" in dag.tags and dag.tags & {"flights", "flight_delay"}
+    assert "leeway" in dag.tags and dag.tags & {"flights", "flight_delay", "flight_status"}
     assert len(dag.doc_md) > 300
     assert dag.description
     for task in dag.tasks:
@@ -157,7 +159,7 @@ def test_events_reach_the_dags_that_consume_them(bag):
             consumers.setdefault(key.name, set()).add(name)
     assert find_unreceived(partitioned, producers, consumers) == set()
     assert {name: consumers[name] for name in ("flights", "flights_drift")} == {
-        "flights": {"flights_score", "flight_delay_score"}, "flights_drift": {"flights_train"},
+        "flights": {"flights_score", "flight_delay_score", "flight_status_score"}, "flights_drift": {"flights_train"},
     }  # fmt: skip
     assert find_unreceived({**partitioned, "flights_monitor": True}, producers, consumers) == {"flights_drift"}
 

@@ -324,10 +324,12 @@ def test_a_multiclass_model_is_trained_judged_served_and_compared_with_its_label
 def test_leeway_datasets_names_other_folders(home: Path, tmp_path: Path, commands: Any) -> None:
     write_dataset(tmp_path / "ours")
     command = (sys.executable, "-c", "from pipelines.dataset import list_datasets; print(*list_datasets())")
-    project, all_names = {"LEEWAY_PROJECT": str(tmp_path)}, "arrivals flight_delay flights weather\n"
+    project, all_names = {"LEEWAY_PROJECT": str(tmp_path)}, "arrivals flight_delay flight_status flights weather\n"
     assert commands.run(*command, env={**project, "LEEWAY_DATASETS": "ours"}).out == all_names
     assert commands.run(*command, env={"LEEWAY_DATASETS": str(tmp_path / "ours")}).out == all_names
-    assert commands.run(*command, env=project).out == "flight_delay flights weather\n", "the negative control"
+    assert commands.run(*command, env=project).out == "flight_delay flight_status flights weather\n", (
+        "the negative control"
+    )
     step = ("ingest", "--dataset", "x", "--partition", "2013-01-01")
     process = commands.run_step(*step, env={**project, "LEEWAY_DATASETS": "none"})
     assert (process.code, process.out) == (2, "")
@@ -358,7 +360,7 @@ def test_a_package_that_cannot_be_imported_is_one_line(add_folder: Path, code: s
     with pytest.raises(SpecError, match=rf"^the dataset 'arrivals' cannot be loaded: {problem}") as error:
         load_dataset("arrivals")
     assert "\n" not in str(error.value)
-    assert list_datasets() == ["flight_delay", "flights", "weather"]
+    assert list_datasets() == ["flight_delay", "flight_status", "flights", "weather"]
 
 
 def test_two_packages_of_one_name_are_refused(add_folder: Path) -> None:

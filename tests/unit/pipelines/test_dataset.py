@@ -19,7 +19,7 @@ def test_finds_the_example_dataset() -> None:
     "name", ["nope", "", ".", "..", "../x", "steps", "lake", "flights.source", "flights/", "a b", "os"]
 )
 def test_an_unknown_dataset_is_an_error_that_names_the_known_ones(name: str) -> None:
-    with pytest.raises(SpecError, match="Known: flight_delay, flights") as error:
+    with pytest.raises(SpecError, match="Known: flight_delay, flight_status, flights") as error:
         load_dataset(name)
     assert error.value.exit_code == 2
 
@@ -43,13 +43,13 @@ def test_only_packages_with_a_dataset_are_known(packages: Path) -> None:
         (packages / name / "__init__.py").write_text(content)
         (packages / name / "source.py").touch()
     (packages / "module.py").touch()
-    with pytest.raises(SpecError, match="Known: flight_delay, flights, orders, weather") as error:
+    with pytest.raises(SpecError, match="Known: flight_delay, flight_status, flights, orders, weather") as error:
         load_dataset("sources")
-    assert str(error.value).endswith("Known: flight_delay, flights, orders, weather.")
+    assert str(error.value).endswith("Known: flight_delay, flight_status, flights, orders, weather.")
 
 
 def test_the_only_dataset_is_chosen_and_several_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SpecError, match="Give one of this project's datasets: flight_delay, flights, weather") as error:
+    with pytest.raises(SpecError, match="project's datasets: flight_delay, flight_status, flights, weather") as error:
         choose_dataset()
     assert error.value.exit_code == 2
     monkeypatch.setattr("pipelines.dataset.list_datasets", lambda: ["weather"])

@@ -33,7 +33,7 @@ def test_features_name_their_dataset(tmp_path: Path) -> None:
 def test_features_without_a_name_need_one(tmp_path: Path) -> None:
     features = write_features(tmp_path, None)
     assert load_dataset_of_features(features, "flights").name == "flights"
-    with pytest.raises(SpecError, match="Give one of this project's datasets: flight_delay, flights, weather"):
+    with pytest.raises(SpecError, match="project's datasets: flight_delay, flight_status, flights, weather"):
         load_dataset_of_features(features)
 
 

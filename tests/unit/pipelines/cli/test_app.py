@@ -79,7 +79,8 @@ def test_a_step_takes_the_only_dataset_and_asks_for_one_of_several(
     result = call("validate", "--partition", "2013-01-01")
     assert (result.code, specs) == (2, [])
     assert result.errors == [
-        "error: no dataset is named. Give one of this project's datasets: flight_delay, flights, weather."
+        "error: no dataset is named. "
+        "Give one of this project's datasets: flight_delay, flight_status, flights, weather."
     ]
     monkeypatch.setattr("pipelines.dataset.list_datasets", lambda: ["weather"])
     assert call("validate", "--partition", "2013-01-01").errors == ["error: stopped here"]

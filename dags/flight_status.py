@@ -1,0 +1,20 @@
+"""Create the DAGs of the model flight_status for Airflow: will a flight be on time, late or cancelled?
+
+The model uses the days that flights_ingest publishes (dags/flights.py).
+"""
+
+import datetime as dt
+
+from leeway.lifecycle import lifecycle_dags
+
+lifecycle_dags(
+    model="flight_status",
+    dataset="flight_status",
+    days_of="flights",
+    start=dt.datetime(2013, 1, 1, tzinfo=dt.UTC),
+    end=dt.datetime(2013, 12, 31, tzinfo=dt.UTC),
+    instance_type="ml.m5.large",
+    max_run_s=3_600,
+    max_wait_s=7_200,
+    check_interval_s=5,
+)

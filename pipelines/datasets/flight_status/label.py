@@ -1,0 +1,24 @@
+"""Compute whether a flight was on time, late or cancelled, as an ibis expression."""
+
+from __future__ import annotations
+
+import ibis
+
+from pipelines.datasets.flights.source import LATE_MINUTES
+
+
+def label(rows: ibis.Table) -> ibis.Column:
+    """Return `cancelled`, `late` or `on_time` for each flight; null as long as its day has not been flown.
+
+    A flight without a departure time was cancelled. A flight that departed and did not reach its destination (it was
+    diverted: 0.3 %) counts as late. The times are also missing before a flight departs, so a day without any arrival
+    has no labels.
+    """
+    is_flown = rows.arr_time.notnull().any().over(group_by=rows.date)
+    is_late = rows.arr_delay.isnull() | (rows.arr_delay > LATE_MINUTES)
+    return ibis.cases(
+        (~is_flown, ibis.null("string")),
+        (rows.dep_time.isnull(), "cancelled"),
+        (is_late, "late"),
+        else_="on_time",
+    )

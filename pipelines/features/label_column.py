@@ -1,0 +1,155 @@
+"""Find the label of a dataset's rows: a column of the rows, or a value that the dataset's label.py computes from them.
+
+The function `label` of label.py returns an ibis expression. DuckDB and Spark run it, so all steps see the same labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pipelines.dataset import Dataset
+from pipelines.errors import DataError
+from pipelines.features.labels import check_type
+
+if TYPE_CHECKING:  # ibis takes half a second to import, and most datasets do not compute their label
+    import ibis
+    import ibis.expr.operations as ops
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection
+
+HINT = "Correct label.py of the dataset."
+
+
+def check_label_type(dataset: Dataset, schema: pa.Schema) -> None:
+    """Check that the type of the label fits the dataset's task. A dataset without a label passes.
+
+    Args:
+        dataset: dataset of the rows.
+        schema: schema of the rows.
+
+    Raises:
+        DataError: the label is no column and cannot be computed, or it has another type. A retry cannot help.
+    """
+    if dataset.label:
+        check_type(dataset, find_label_type(dataset, schema))
+
+
+def find_label_type(dataset: Dataset, schema: pa.Schema) -> pa.DataType:
+    """Return the type of the label of rows with this schema.
+
+    Raises:
+        DataError: the label is no column and cannot be computed. A retry cannot help.
+    """
+    if not dataset.load_label_function():
+        if dataset.label not in schema.names:
+            message = f"the rows of {dataset.name} have no column {dataset.label}, its label."
+            raise DataError(message, "Correct the source, or `label` of the dataset.")
+        return schema.field(dataset.label).type
+    import ibis
+
+    return build_label(dataset, ibis.table(ibis.Schema.from_pyarrow(schema), name="rows")).type().to_pyarrow()
+
+
+def compute_labels(dataset: Dataset, rows: pa.Table) -> pa.ChunkedArray:
+    """Return the label of each row, in the order of the rows.
+
+    Raises:
+        DataError: the label cannot be computed. A retry cannot help.
+    """
+    if not dataset.load_label_function():
+        return rows[dataset.label]
+    import ibis
+    import pyarrow as pa
+
+    positions = "leeway.position"
+    table = ibis.memtable(rows.append_column(positions, pa.array(range(rows.num_rows))))
+    labels = table.select(build_label(dataset, table).name(dataset.label), positions).order_by(positions)
+    return labels.to_pyarrow()[dataset.label]
+
+
+def write_label_query(dataset: Dataset, connection: DuckDBPyConnection, view: str) -> str:
+    """Write DuckDB's query of the key and the label, called `label`, of the rows of a view.
+
+    Raises:
+        DataError: the label cannot be computed. A retry cannot help.
+    """
+    from pipelines.system.duckdb_session import quote_identifier
+
+    if not dataset.load_label_function():
+        columns = ", ".join(map(quote_identifier, dataset.key))
+        return f"SELECT {columns}, {quote_identifier(dataset.label)} AS label FROM {quote_identifier(view)}"  # noqa: S608
+    import ibis
+
+    rows = ibis.duckdb.from_connection(connection).table(view)
+    query = rows.select(*dataset.key, build_label(dataset, rows).name("label"))
+    return str(ibis.to_sql(query, dialect="duckdb", pretty=False))
+
+
+def build_label(dataset: Dataset, rows: ibis.Table) -> ibis.Column:
+    """Return the label of each row, as a column of `rows`.
+
+    Raises:
+        DataError: the label is no column and cannot be computed, has a type that does not fit the task, depends on
+            other rows than those of its partition, or on a column that features may use. A retry cannot help.
+    """
+    function = dataset.load_label_function()
+    if function is None:
+        return rows[dataset.label]
+    if dataset.label in rows.columns:
+        message = f"{dataset.name} has a label.py, but its rows have a column {dataset.label} already."
+        raise DataError(message, "Rename the label, or delete label.py.")
+    try:
+        label = function(rows)
+    except Exception as error:  # the function may raise any error, and ibis has several for a missing column
+        text = " ".join(str(error).split())[:300].rstrip(".")
+        raise DataError(f"the label of {dataset.name} cannot be computed: {text}.", HINT) from None
+    problem = find_problem(dataset, rows, label)
+    if problem:
+        raise DataError(f"the label {dataset.label} of {dataset.name} {problem}.", HINT)
+    check_type(dataset, label.type().to_pyarrow())
+    return label
+
+
+def find_problem(dataset: Dataset, rows: ibis.Table, label: object) -> str:
+    """Return why `label` cannot be the label of the rows, to be read after its name; empty if it can."""
+    import ibis
+
+    if not isinstance(label, ibis.Column):
+        return f"must be a column of `rows`, and `label` returned {type(label).__name__}"
+    if not label.op().relations <= {rows.op()}:
+        return "must be a column of `rows` itself, not of other rows that are made from them"
+    return _find_row_problem(dataset, rows, label) or _find_source_problem(dataset, label)
+
+
+def _find_row_problem(dataset: Dataset, rows: ibis.Table, label: ibis.Column) -> str:
+    """Check that the label depends only on rows of its own partition, and is the same in each run."""
+    import ibis.expr.operations as ops
+
+    root = rows.mutate(**{dataset.label: label}).op()
+    if set(root.find(ops.Relation)) - set(rows.op().find(ops.Relation)) != {root}:
+        return "is computed from a query of its own; only window functions may read other rows"
+    if root.find(ops.Impure):
+        return "depends on chance, the clock or a Python function, so it would differ between runs"
+    unit = ("date", "hour") if dataset.partition == "hour" else ("date",)
+    if any(not set(unit) <= set(_list_group_columns(window)) for window in root.find(ops.WindowFunction)):
+        return f"depends on rows of other days; group its window functions by {' and '.join(unit)}"
+    return ""
+
+
+def _find_source_problem(dataset: Dataset, label: ibis.Column) -> str:
+    """Check that features use no column that the label is computed from."""
+    import ibis.expr.operations as ops
+
+    sources = {field.name for field in label.op().find(ops.Field)}
+    if early_columns := sorted(sources - {*dataset.later_known, *dataset.key}):
+        return f"is computed from {', '.join(early_columns)}, which features may use; name it in `later_known`"
+    if not sources & set(dataset.later_known):
+        return "is computed from no column of `later_known`, so it is known when the prediction is made"
+    return ""
+
+
+def _list_group_columns(window: ops.WindowFunction) -> Iterator[str]:
+    import ibis.expr.operations as ops
+
+    return (value.name for value in window.group_by if isinstance(value, ops.Field))
