@@ -32,19 +32,19 @@ def compute_multiclass_metrics(
 
     Returns:
         rows, log_loss (nats), macro_auc (mean of each class against all others), accuracy, balanced_accuracy, macro_f1,
-        ece (of the predicted class's probability), recall/CLASS of each class in the holdout, and baseline_log_loss
-        and baseline_accuracy (of the constant class_shares).
+        ece (of the predicted class's probability), recall/CLASS and auc/CLASS of each class in the holdout, and
+        baseline_log_loss and baseline_accuracy (of the constant class_shares).
 
     Raises:
         DataError: all labels are equal, or a score is not a finite number. A retry cannot help.
     """
     constant_score = np.broadcast_to(class_shares, score.shape)
     present_classes = [name for number, name in enumerate(classes) if (label == number).any()]
-    recalls = {name for name in list_metrics("multiclass", present_classes) if name not in MULTICLASS_METRICS}
+    names = list_metrics("multiclass", present_classes)
     values = {
         name: compute_metric(label, score, metric)
         for name, metric in list_metrics("multiclass", classes).items()
-        if name in MULTICLASS_METRICS or name in recalls
+        if name in names
     }
     baselines = {
         f"baseline_{name}": compute_metric(label, constant_score, MULTICLASS_METRICS[name])

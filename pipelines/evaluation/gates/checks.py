@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
-from pipelines.dataset import Task
-from pipelines.evaluation.gates.holdout import Array
 from pipelines.evaluation.gates.policy import Policy
 from pipelines.evaluation.gates.verdict import FAILED, PASSED, REPORTED, UNDECIDED, Check, Outcome
 from pipelines.evaluation.statistics.edges import MIN_LABEL_ROWS
@@ -31,16 +30,22 @@ def check_value(
     return Check(name=name, value=number, bound=bound, outcome=PASSED if passed else FAILED, reason=reason)
 
 
-def check_row_count(name: str, label: Array, minimum: int, task: Task = "binary") -> Check:
-    """Check that there are enough rows, and enough of each binary label, to judge; otherwise the check is undecided."""
-    rows = len(label)
-    # For other tasks, only the number of all rows matters.
-    rarer_rows = int(min((label == 1).sum(), (label != 1).sum())) if task == "binary" else MIN_LABEL_ROWS
-    passed = rows >= minimum and rarer_rows >= MIN_LABEL_ROWS
+def check_row_count(name: str, rows: int, minimum: int, label_rows: Mapping[str, int] | None = None) -> Check:
+    """Check that there are enough rows, and enough of each label, to judge; otherwise the check is undecided.
+
+    Args:
+        name: name of the check.
+        rows: number of rows.
+        minimum: smallest number of rows with which a verdict can pass.
+        label_rows: what has to have `MIN_LABEL_ROWS` rows, such as "the rarer label", to its number of rows.
+    """
+    rare_labels = {label: count for label, count in (label_rows or {}).items() if count < MIN_LABEL_ROWS}
+    passed = rows >= minimum and not rare_labels
     reason = f"{name} are {rows}, {_get_connective(rows >= minimum)} at least {minimum}"
-    if rarer_rows < MIN_LABEL_ROWS:
-        reason += f"; the rarer label has {rarer_rows} rows, but must have at least {MIN_LABEL_ROWS}"
-    rows_needed = max(minimum, math.ceil(rows * MIN_LABEL_ROWS / rarer_rows) if rarer_rows < MIN_LABEL_ROWS else 0)
+    for label, count in rare_labels.items():
+        reason += f"; {label} has {count} rows, but must have at least {MIN_LABEL_ROWS}"
+    rarest = min(rare_labels.values(), default=MIN_LABEL_ROWS)
+    rows_needed = max(minimum, math.ceil(rows * MIN_LABEL_ROWS / rarest)) if rarest else None
     return Check(
         name=name,
         value=rows,

@@ -14,7 +14,7 @@ from pipelines.evaluation.statistics import bootstrap, delong
 from pipelines.evaluation.statistics.calibration import estimate_ece
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.multiclass import measure_top_class
-from pipelines.evaluation.statistics.weighted import BINARY_METRICS, Metric, compute_metric
+from pipelines.evaluation.statistics.weighted import BINARY_METRICS, Metric, compute_metric, select_measured_classes
 
 
 def find_groups(holdout: Holdout, policy: Policy) -> Array | None:
@@ -36,14 +36,16 @@ def find_groups(holdout: Holdout, policy: Policy) -> Array | None:
 def estimate_metric(holdout: Holdout, name: str, policy: Policy) -> Estimate:
     """Estimate a metric of the candidate: by DeLong for the AUC of independent rows, else by groups or bootstrap.
 
-    With fewer groups than the policy requires, the interval is infinite.
+    With fewer groups than the policy requires, the interval is infinite. A metric of a class without rows is NaN.
     """
     label, score = holdout.label, holdout.select_candidate(holdout.metrics[name])
     groups, metric = find_groups(holdout, policy), _find_metric(holdout, name)
+    if _lacks_class(holdout, name):
+        return _make_unbounded_estimate(math.nan, groups, len(label))
     if name == "auc" and groups is None:
         return delong.estimate_auc(label, score, alpha=policy.alpha)
     if has_too_few_groups(groups, policy):
-        return _make_unbounded_estimate(compute_metric(label, score, metric), groups)
+        return _make_unbounded_estimate(compute_metric(label, score, metric), groups, len(label))
     if name == "ece" and holdout.task == "multiclass":
         is_right, confidence = measure_top_class(label, score)
         if is_right.any() and not is_right.all():
@@ -55,16 +57,18 @@ def estimate_metric(holdout: Holdout, name: str, policy: Policy) -> Estimate:
 def estimate_gain(holdout: Holdout, other_score: Array, comparison: Comparison, policy: Policy) -> Estimate:
     """Estimate how much better the candidate is than another model. Positive means better, for every metric.
 
-    With fewer groups than the policy requires, the interval is infinite.
+    With fewer groups than the policy requires, the interval is infinite. A metric of a class without rows is NaN.
     """
     name = comparison.metric
     label, score = holdout.label, holdout.select_candidate(holdout.metrics[name])
     groups, metric = find_groups(holdout, policy), _find_metric(holdout, name)
+    if _lacks_class(holdout, name):
+        return _make_unbounded_estimate(math.nan, groups, len(label))
     if name == "auc" and groups is None and comparison.test != "bootstrap":
         return delong.estimate_auc_difference(label, score, other_score, alpha=policy.alpha)
     if has_too_few_groups(groups, policy):
         difference = _make_unbounded_estimate(
-            compute_metric(label, score, metric) - compute_metric(label, other_score, metric), groups
+            compute_metric(label, score, metric) - compute_metric(label, other_score, metric), groups, len(label)
         )
     else:
         options: dict[str, Any] = {"alpha": policy.alpha, "draws": policy.draws, "seed": policy.seed}
@@ -82,7 +86,12 @@ def has_too_few_groups(groups: Array | None, policy: Policy) -> bool:
     return groups is not None and len(np.unique(groups)) < policy.min_groups
 
 
-def _make_unbounded_estimate(value: float, groups: Array | None) -> Estimate:
+def _lacks_class(holdout: Holdout, name: str) -> bool:
+    """Return whether the metric is that of one class, and no row of the holdout has this class."""
+    measured_classes = select_measured_classes(name, holdout.classes)
+    return len(measured_classes) == 1 and holdout.classes.index(measured_classes[0]) not in holdout.label
+
+
+def _make_unbounded_estimate(value: float, groups: Array | None, rows: int) -> Estimate:
     """Make an estimate of this value with an infinite interval."""
-    rows, group_count = (0, 0) if groups is None else (len(groups), len(np.unique(groups)))
-    return Estimate(value, -math.inf, math.inf, math.inf, rows, group_count)
+    return Estimate(value, -math.inf, math.inf, math.inf, rows, None if groups is None else len(np.unique(groups)))

@@ -13,6 +13,7 @@ from pipelines.evaluation.gates.holdout import Holdout
 from pipelines.evaluation.gates.policy import Policy
 from pipelines.evaluation.gates.task_policy import complete_policy
 from pipelines.evaluation.gates.verdict import Check
+from pipelines.evaluation.statistics.weighted import select_measured_classes
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def judge(evidence: Evidence, policy: Policy) -> Judgement:
     slice_checks, slices = parts.check_slices(holdout, policy)
     week_checks, weeks = parts.check_weeks(holdout, policy)
     checks = [
-        check_row_count("rows of holdout", holdout.label, policy.min_rows, holdout.task),
+        check_row_count("rows of holdout", len(holdout.label), policy.min_rows, _count_label_rows(holdout, policy)),
         *quality.check_bounds(holdout, policy),
         *quality.report_own_metrics(holdout, policy),
         *quality.check_against_baselines(holdout, policy),
@@ -68,6 +69,20 @@ def judge(evidence: Evidence, policy: Policy) -> Judgement:
         *_check_cost(evidence.cost_usd, policy.max_cost_usd),
     ]
     return Judgement(checks, slices, weeks)
+
+
+def _count_label_rows(holdout: Holdout, policy: Policy) -> dict[str, int]:
+    """Count the rows of the rarer label; for a multiclass model, of each class that the policy's metrics measure."""
+    if holdout.task == "binary":
+        ones = int((holdout.label == 1).sum())
+        return {"the rarer label": min(ones, len(holdout.label) - ones)}
+    names = (*policy.bounds, *policy.baseline, *(comparison.metric for comparison in policy.champion))
+    measured_classes = {each for name in names for each in select_measured_classes(name, holdout.classes)}
+    return {
+        f"the class {name}": int((holdout.label == number).sum())
+        for number, name in enumerate(holdout.classes)
+        if name in measured_classes
+    }
 
 
 def _check_leakage(evidence: Evidence, bound: float | None) -> list[Check]:

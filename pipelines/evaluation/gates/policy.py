@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from pipelines.parameters import Parameters
 
-Metric = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]{0,63}|(recall|pinball|coverage)/.{1,200})$")]
+Metric = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]{0,63}|(recall|auc|pinball|coverage)/.{1,200})$")]
 """Name of a metric of the task (`pipelines.evaluation.statistics.weighted`), or of the dataset's metrics.py."""
 Share = Annotated[float, Field(ge=0, le=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -108,7 +108,8 @@ class Policy(Section):
     seed: int = 13
     """Seed of the bootstrap."""
     min_rows: Annotated[int, Field(ge=1)] = 5_000
-    """Smallest number of holdout rows with which a verdict can pass. With fewer than 30 of a label, none passes."""
+    """Smallest number of holdout rows with which a verdict can pass. With fewer than 30 of a label, none passes. Of
+    several classes, only those count that a metric of the policy measures alone or in a mean over classes."""
     bounds: Annotated[dict[Metric, Bound], Field(min_length=1)] = {
         "auc": Bound(at_least=0.60, at_most=0.80),
         "ece": Bound(at_most=0.10),

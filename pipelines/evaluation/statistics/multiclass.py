@@ -40,7 +40,12 @@ def make_balanced_accuracy(label: Array, score: Array) -> WeightedMetric:
 
 def make_macro_auc(label: Array, score: Array) -> WeightedMetric:
     """Make the mean over classes of the AUC of the class against all others."""
-    return MeanOfMetrics([WeightedAuc(label == number, score[:, number]) for number in np.unique(label)])
+    return MeanOfMetrics([make_class_auc(label, score, number) for number in np.unique(label)])
+
+
+def make_class_auc(label: Array, score: Array, number: int) -> WeightedAuc:
+    """Make the AUC of a class against all others, by the probability of the class."""
+    return WeightedAuc(label == number, score[:, number])
 
 
 def make_macro_f1(label: Array, score: Array) -> WeightedMetric:

@@ -9,7 +9,7 @@ a metric that needs both is NaN.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -158,6 +158,13 @@ MULTICLASS_METRICS: Mapping[str, Metric] = {
     "macro_f1": Metric(multiclass.make_macro_f1, True, "multiclass", is_share=True),
     "ece": Metric(make_top_ece, False, "multiclass"),
 }
+CLASS_METRICS: Mapping[str, Callable[..., WeightedMetric]] = {
+    "recall": multiclass.make_recall,
+    "auc": multiclass.make_class_auc,
+}
+"""Beginning of the name of a metric of one class, to the function that makes it from the number of the class."""
+MEANS_OVER_CLASSES = ("macro_auc", "balanced_accuracy", "macro_f1")
+"""Metrics in which a class with few rows counts as much as any other."""
 METRICS: Mapping[Task, Mapping[str, Metric]] = {
     "binary": BINARY_METRICS,
     "multiclass": MULTICLASS_METRICS,
@@ -171,15 +178,16 @@ def list_metrics(task: Task, classes: Sequence[str] = (), quantiles: Sequence[st
 
     Args:
         task: what the models predict.
-        classes: classes of a multiclass model. The recall of each class is a metric; `name_recall` returns its name.
+        classes: classes of a multiclass model. Each class has two metrics, such as recall/late and auc/late.
         quantiles: names of the quantiles of a regression, such as 0.1, ascending. Each has a pinball loss, such as
             pinball/0.1; `pinball` is their mean. Each pair that adds up to 1 has a coverage, such as coverage/0.1-0.9.
     """
-    recalls = {
-        name_recall(name): Metric(partial(multiclass.make_recall, number=number), True, "multiclass", is_share=True)
+    class_metrics = {
+        f"{prefix}/{name}": Metric(partial(make, number=number), True, "multiclass", is_share=True)
+        for prefix, make in CLASS_METRICS.items()
         for number, name in enumerate(classes)
     }
-    return {**METRICS[task], **recalls, **_list_quantile_metrics(quantiles)}
+    return {**METRICS[task], **class_metrics, **_list_quantile_metrics(quantiles)}
 
 
 def _list_quantile_metrics(names: Sequence[str]) -> dict[str, Metric]:
@@ -208,15 +216,21 @@ def is_opposite(low: str, high: str) -> bool:
     return math.isclose(float(low) + float(high), 1.0)
 
 
-def name_recall(class_name: str) -> str:
-    """Return the name of the metric that is the recall of a class."""
-    return f"recall/{class_name}"
+def select_measured_classes(metric: str, classes: Sequence[str]) -> list[str]:
+    """Return the classes whose rows alone a metric of a multiclass model measures; all for a mean over classes.
+
+    An accuracy or a log loss measures all rows together; so no class is returned.
+    """
+    prefix, _, name = metric.partition("/")
+    if metric in MEANS_OVER_CLASSES:
+        return list(classes)
+    return [name] if prefix in CLASS_METRICS and name in classes else []
 
 
 def is_known_after_training(metric: str, task: Task) -> bool:
     """Return whether a metric of a class or quantile may have this name. These are only known after the training."""
-    prefixes = {"multiclass": (name_recall(""),), "regression": (f"{PINBALL}/", f"{COVERAGE}/")}.get(task, ())
-    return metric.startswith(prefixes) or (task == "regression" and metric == PINBALL)
+    prefixes = {"multiclass": CLASS_METRICS, "regression": (PINBALL, COVERAGE)}.get(task, ())
+    return metric.startswith(tuple(f"{prefix}/" for prefix in prefixes)) or (task == "regression" and metric == PINBALL)
 
 
 def find_metric(metric: str | MetricMaker | Metric) -> Metric:

@@ -154,18 +154,19 @@ def test_fails_once_the_interval_excludes_the_gain_that_matters() -> None:
 
 
 def test_too_few_rows_are_undecided() -> None:
-    check = check_row_count("rows of holdout", np.arange(4_999) % 2, 5_000)
+    check = check_row_count("rows of holdout", 4_999, 5_000)
     assert (check.outcome, check.rows_needed) == (UNDECIDED, 5_000)
-    assert check_row_count("rows of holdout", np.arange(5_000) % 2, 5_000).outcome == PASSED
+    assert check_row_count("rows of holdout", 5_000, 5_000).outcome == PASSED
 
 
 def test_too_few_rows_of_a_label_are_undecided() -> None:
-    label = (np.arange(6_000) < 29).astype(float)
-    for labels in (label, 1 - label):
-        check = check_row_count("rows of holdout", labels, 5_000)
-        assert (check.outcome, check.rows_needed) == (UNDECIDED, 6_207)  # 30 / 29 of the rows have 30 of the label
-        assert "the rarer label has 29 rows" in check.reason
-    assert check_row_count("rows of holdout", (np.arange(6_000) < 30).astype(float), 5_000).outcome == PASSED
+    check = check_row_count("rows of holdout", 6_000, 5_000, {"the rarer label": 29})
+    assert (check.outcome, check.rows_needed) == (UNDECIDED, 6_207)  # 30 / 29 of the rows have 30 of the label
+    assert "the rarer label has 29 rows" in check.reason
+    assert check_row_count("rows of holdout", 6_000, 5_000, {"the rarer label": 30}).outcome == PASSED
+    none = check_row_count("rows of holdout", 6_000, 5_000, {"the class lost": 0, "the class late": 12})
+    assert (none.outcome, none.rows_needed) == (UNDECIDED, None), "no number of rows has a class that never occurs"
+    assert "the class lost has 0 rows" in none.reason and "the class late has 12 rows" in none.reason
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf")])

@@ -80,6 +80,55 @@ def test_the_recall_of_a_class_has_a_bound(bound: float, outcome: str) -> None:
     assert list_outcomes(build_holdout(), policy)["recall/late"] == outcome
 
 
+@pytest.mark.parametrize(("bound", "outcome"), [(0.75, PASSED), (0.99, FAILED)])
+def test_the_auc_of_a_class_has_a_bound(bound: float, outcome: str) -> None:
+    policy = Policy(group_by="date", bounds={"auc/late": {"at_least": bound}})
+    assert list_outcomes(build_holdout(), policy)["auc/late"] == outcome
+
+
+def keep_rows_of_a_class(count: int) -> Holdout:
+    """Return a holdout with this number of rows of the class late."""
+    holdout = build_holdout()
+    assert holdout.champion_score is not None
+    rows = np.flatnonzero((holdout.label != 1) | (np.cumsum(holdout.label == 1) <= count))
+    return replace(
+        holdout,
+        label=holdout.label[rows],
+        candidate_score=holdout.candidate_score[rows],
+        champion_score=holdout.champion_score[rows],
+        features=holdout.features.iloc[rows],
+    )
+
+
+@pytest.mark.parametrize("count", [0, 1, 29])
+def test_a_class_with_few_rows_decides_nothing(count: int) -> None:
+    """The number of rows matters to a metric of the class and to a mean over classes, not to one of all rows."""
+    holdout = keep_rows_of_a_class(count)
+    for name in ("auc/late", "recall/late", "macro_auc", "balanced_accuracy", "macro_f1"):
+        policy = Policy(group_by="date", bounds={name: {"at_least": 0.0}}, champion=[], max_solo_auc=None)
+        checks = judge(Evidence(holdout), policy).checks
+        assert checks[0].outcome == UNDECIDED and f"the class late has {count} rows" in checks[0].reason
+    for name in ("accuracy", "log_loss", "ece", "auc/early", "recall/on time"):
+        policy = Policy(group_by="date", bounds={name: {"at_least": 0.0}}, champion=[], max_solo_auc=None)
+        assert list_outcomes(holdout, policy)["rows of holdout"] == PASSED, name
+    champion = Policy(group_by="date", bounds={"accuracy": {"at_least": 0.0}}, champion=[{"metric": "auc/late"}])
+    assert list_outcomes(holdout, champion)["rows of holdout"] == UNDECIDED
+
+
+def test_a_class_with_enough_rows_is_judged() -> None:
+    policy = Policy(group_by="date", bounds={"auc/late": {"at_least": 0.6}}, champion=[], max_solo_auc=None)
+    outcomes = list_outcomes(keep_rows_of_a_class(30), policy)
+    assert (outcomes["rows of holdout"], outcomes["auc/late"]) == (PASSED, PASSED)
+
+
+def test_a_class_without_rows_has_no_auc_and_no_recall() -> None:
+    bounds = {"auc/late": {"at_least": 0.0}, "recall/late": {"at_most": 1.0}}
+    policy = Policy(group_by="date", bounds=bounds, champion=[{"metric": "auc/late", "margin": 1.0}])
+    outcomes = list_outcomes(keep_rows_of_a_class(0), policy)
+    names = ("auc/late", "recall/late, leakage", "auc/late against the champion's")
+    assert PASSED not in {outcomes[name] for name in names}, outcomes
+
+
 def test_the_calibration_error_has_the_method_without_bias() -> None:
     policy = Policy(group_by="date", bounds={"ece": {"at_most": 0.5}}, stability=None, max_solo_auc=None)
     assert list_outcomes(build_holdout(), policy)["ece"] == PASSED
