@@ -79,7 +79,7 @@ def run_child(step: str, folder: Path, home: str) -> dict[str, Any]:
 
     Args:
         step: name of the step.
-        folder: that `write_files` has written to.
+        folder: the folder to which `write_files` has written.
         home: LEEWAY_HOME, which has the folder expectations/ too.
 
     Returns:

@@ -89,7 +89,7 @@ class ReproRuns:
     def run_at_once(
         self, single_outputs: Mapping[str, Mapping[str, str]], kill_count: int
     ) -> tuple[float, dict[str, int]]:
-        """Run all 16 at once with an empty cache; kill `kill_count` of them in their training, and start these again.
+        """Run all 16 at once with an empty cache. Kill `kill_count` of them in their training, and start them again.
 
         Returns:
             The seconds of all runs together, and how often each stage started.

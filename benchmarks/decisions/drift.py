@@ -99,8 +99,8 @@ def simulate_year(
         _simulate_shifts(random, (days, 1), autocorrelation),
         _simulate_shifts(random, (days, COLUMNS), autocorrelation),
     )
-    weekly = random.normal(0, WEEKDAY_DEVIATION, (7, COLUMNS))
-    shift = day_deviation * (0.6 * common_shifts + 0.8 * column_shifts) + weekly[np.arange(days) % 7]
+    weekday_shifts = random.normal(0, WEEKDAY_DEVIATION, (7, COLUMNS))
+    shift = day_deviation * (0.6 * common_shifts + 0.8 * column_shifts) + weekday_shifts[np.arange(days) % 7]
     if add_drift:
         shift = add_drift(shift, np.arange(days) - REFERENCE_DAYS - DRIFT_START)
     rows = random.poisson(ROWS * (1 + 0.2 * (np.arange(days) % 7 < 5)))[:, np.newaxis]
@@ -138,7 +138,7 @@ def count_alarms(decisions: Iterable[Decision]) -> int:
 
 
 def flag_significant_windows(windows: Sequence[WindowResult]) -> list[bool]:
-    """Tell for each window whether it has a significant finding, by p-values alone, whatever the effect size."""
+    """Return for each window whether it has a significant finding, by p-values alone, whatever the effect size."""
     policy = Policy(bounds={"psi": 1e-6, "missing": 1e-6})
     return [bool(find_breaches(window, policy)) for window in windows]
 

@@ -146,10 +146,10 @@ def build_scores() -> pd.DataFrame:
 
 
 def build_losses(side: str) -> pd.DataFrame:
-    """Generate rows of a regression whose errors depend on the features; in the window, x and g have moved."""
-    random, moved = np.random.default_rng([16, side == "window"]), 0.7 if side == "window" else 0.0
-    x = random.normal(moved, 1.0, 8_000)
-    group = random.choice(["a", "b", "c"], len(x), p=(0.4 - 0.3 * moved, 0.3 + 0.3 * moved, 0.3))
+    """Generate rows of a regression whose errors depend on the features; in the window, x and g are shifted."""
+    random, shift = np.random.default_rng([16, side == "window"]), 0.7 if side == "window" else 0.0
+    x = random.normal(shift, 1.0, 8_000)
+    group = random.choice(["a", "b", "c"], len(x), p=(0.4 - 0.3 * shift, 0.3 + 0.3 * shift, 0.3))
     score = 20.0 + 2.0 * x
     label = score + random.normal(size=len(x)) * np.exp(0.3 * x) * np.where(group == "b", 2.0, 1.0)
     return pd.DataFrame({"x": x, "g": group, "score": score, "label": label})
@@ -159,11 +159,11 @@ def build_classes(side: str) -> pd.DataFrame:
     """Generate the probabilities of an overconfident model of three classes; in the window, they are less certain."""
     random = np.random.default_rng([17, side == "window"])
     odds = np.exp(random.normal(0.0, 0.8 if side == "window" else 1.3, (8_000, 3)) + np.array([0.0, 0.4, 1.0]))
-    chances = odds / odds.sum(axis=1, keepdims=True)
-    label = (chances.cumsum(axis=1)[:, :2] < random.random((8_000, 1))).sum(axis=1)
+    probabilities = odds / odds.sum(axis=1, keepdims=True)
+    label = (probabilities.cumsum(axis=1)[:, :2] < random.random((8_000, 1))).sum(axis=1)
     scores = odds**1.8 / (odds**1.8).sum(axis=1, keepdims=True)
     letters = np.array(list("abc"))
-    columns = {f"score_{name}": scores[:, at] for at, name in enumerate(letters)}
+    columns = {f"score_{name}": scores[:, index] for index, name in enumerate(letters)}
     return pd.DataFrame({"label": letters[label], "predicted": letters[scores.argmax(axis=1)], **columns})
 
 

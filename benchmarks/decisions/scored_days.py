@@ -1,4 +1,4 @@
-"""Simulate days that a model scored: the profiles of its features, its scores and their labels, without drift or with.
+"""Simulate days that a model scored: the profiles of features, scores and labels, with or without drift.
 
 The rows of a day share its weather, and the weather of a day is partly that of the day before. Weekdays differ.
 """
@@ -27,8 +27,11 @@ ROWS = 900
 DAY_DEVIATION, WEEKDAY_DEVIATION = 0.1, 0.1
 """Standard deviations of a feature's shifts by day and by weekday, in standard deviations of the feature."""
 SCORE_DEVIATION, RATE_DEVIATION, SLOPE_DEVIATION = 0.2, 0.3, 0.15
-"""Standard deviations between days. The first is twice that of the mean of the scores' logit and of the log of its
-spread; the second is that of the labels' logit, and the third that of its slope."""
+"""Standard deviations between days.
+
+SCORE_DEVIATION: twice that of the mean of the scores' logits, and twice that of the logarithm of their spread.
+RATE_DEVIATION: of the labels' logit. SLOPE_DEVIATION: of the slope of the labels' logit over the scores' logit.
+"""
 EDGES = tuple(float(edge) for edge in special.ndtri(np.arange(1, 10) / 10))
 """Edges of the bins of a number: the deciles of the standard normal distribution."""
 NUMBERS = tuple(Number(name=f"x{n}", family="number", edges=EDGES, center=0.0) for n in range(2))
@@ -39,7 +42,7 @@ REFERENCE = Reference(label="late", numbers=NUMBERS, categories=CATEGORIES)
 BIN_SCORES = (np.arange(20) + 0.5) / 20
 BIN_LOGITS = special.logit(BIN_SCORES)
 MEAN_LOGIT, LOGIT_DEVIATION = -1.3, 0.9
-"""Mean and standard deviation of the scores on the logit: an AUC of 0.73."""
+"""Mean and standard deviation of the scores' logits. They give an AUC of 0.73."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,7 @@ def simulate_outcomes(
     """
     score_weather, rate_weather, slope_weather = (weather[:, [n]] for n in range(3))
     drift_days = np.broadcast_to(np.asarray(is_changed), (len(rows),))[:, np.newaxis]
-    # The weather moves the scores, and spreads them: an AUC estimated from the scores has weather, too.
+    # The weather changes the mean and the spread of the scores, so the AUC estimated from them varies by day, too.
     deviation = LOGIT_DEVIATION * (1 + (drift.spread - 1) * drift_days) * np.exp(SCORE_DEVIATION / 2 * score_weather)
     edges = special.logit(np.array(SCORE_EDGES[1:-1]))
     shares_below = special.ndtr((edges - MEAN_LOGIT - SCORE_DEVIATION / 2 * rate_weather) / deviation)

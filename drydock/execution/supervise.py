@@ -14,8 +14,8 @@ from drydock.settings import Settings
 TICK_S = 0.1
 # The exit code of a command that SIGTERM has ended.
 EXIT_CODE_SIGTERM = 143
-# Seconds in which a shutdown of the server may follow a SIGTERM to its jobs: when a machine ends, every process gets
-# one.
+# When a machine shuts down, every process gets SIGTERM, and a job may get it before the server does. The server gets it
+# at most so many seconds later.
 SHUTDOWN_DELAY_S = 1.0
 
 

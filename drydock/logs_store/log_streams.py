@@ -91,10 +91,10 @@ class StoredStream(LogStream):
         return f"{self.upload_sequence_token:056d}"
 
     def append_blocks(self, blocks: Sequence[LineBlock], update: Callable[[sqlite3.Connection], object]) -> None:
-        """Store lines of a job's log after all others, all or none.
+        """Append lines of a job's log to the stream, all or none.
 
         Args:
-            blocks: The lines. A timestamp before that of an earlier line counts as that one's.
+            blocks: The lines. A timestamp that is before that of an earlier line is replaced by the earlier line's.
             update: Makes more changes in the same transaction.
 
         Raises:
@@ -158,7 +158,7 @@ class StoredStream(LogStream):
         return (event for event in events if message_filter.matches(event.message))
 
     def _add_batch(self, db: sqlite3.Connection, times: Sequence[int], ingested_ms: int | None, size: int) -> None:
-        """Update the stream's totals, inside the transaction: so they follow the batches of several threads in order.
+        """Update the stream's totals, inside the transaction, since several threads may add batches.
 
         Raises:
             ResourceNotFoundException: The stream was deleted.

@@ -225,13 +225,13 @@ class TrainingWork:
 
         def upload() -> list[str]:
             try:
-                left_out_names = archive.pack(folder, archive_file)
+                omitted_names = archive.pack(folder, archive_file)
                 self._object_store.upload(archive_file, self._build_artifact_uri(name))
             finally:
                 archive_file.unlink(missing_ok=True)
             return [
                 f"not in {name}: {path} is a special file, or a link that leads out of the folder"
-                for path in left_out_names
+                for path in omitted_names
             ]
 
         return run_transfer(f"Artifact upload failed: {name}", upload)
