@@ -40,7 +40,7 @@ class BackupResult:
 
 
 def back_up(layout: Layout, archive: Path) -> BackupResult:
-    """Write all state of the home to `archive`. On an error or a kill, no archive is left.
+    """Write all state of the home to `archive`. On an error or a kill, no archive remains.
 
     The archive holds Airflow's keys and connections, so only its owner can read it (mode 0600).
 

@@ -89,7 +89,7 @@ def _check_packages() -> None:
 
 
 def stop_stack(layout: Layout) -> int:
-    """Stop all processes of a home's stack, also after a crash. Idempotent.
+    """Stop all processes of a home's stack, even after a crash. Idempotent.
 
     A command that is starting the stack is interrupted first.
 
