@@ -105,7 +105,7 @@ def find_replay_faults(state_before: Mapping[str, Any], state_after: Mapping[str
     return faults if promoted_versions == passed else faults | {"promoted": promoted_versions}
 
 
-def _raise_faults(faults: Mapping[str, Any]) -> None:
+def _raise_if_faulty(faults: Mapping[str, Any]) -> None:
     if faults:
         raise RuntimeError(f"the backfill of {DAG} left {faults}")
 
@@ -114,7 +114,7 @@ def _run_backtest(clone: StackClone, api: AirflowClient) -> tuple[dict[str, list
     """Run the backtest. Return its seconds, the state of the registry, and the lines of the report."""
     seconds = _run_backfill(clone, api, f"{MONTHS} trainings") | _read_task_seconds(api)
     state = _read_registry(clone)
-    _raise_faults(find_faults(state, MOMENTS))
+    _raise_if_faulty(find_faults(state, MOMENTS))
     return seconds, state, _write_report(clone)
 
 
@@ -124,7 +124,7 @@ def _run_replay(
     """Repeat the runs with promotion. Return their seconds, and the state of the registry."""
     seconds = _run_backfill(clone, api, f"{MONTHS} trainings repeated, with promotion", REPEAT_OPTIONS)
     state_after = _read_registry(clone)
-    _raise_faults(find_replay_faults(state_before, state_after))
+    _raise_if_faulty(find_replay_faults(state_before, state_after))
     return seconds, state_after
 
 

@@ -123,8 +123,8 @@ def count_faults(state: dict[str, Any], expected: dict[str, int]) -> dict[str, i
     return {
         "days staged with other rows than the source's": _count_differences(raw["rows"], expected),
         "days published with other rows than the source's": _count_differences(validated_rows, expected),
-        "days staged more than once": _count_repeated(raw["commits"]),
-        "days published more than once": _count_repeated(published["commits"]),
+        "days staged more than once": _count_repeated_days(raw["commits"]),
+        "days published more than once": _count_repeated_days(published["commits"]),
         "duplicate rows": state["rows"] - state["keys"],
     }
 
@@ -147,7 +147,7 @@ def _count_differences(actual: dict[str, int], expected: dict[str, int]) -> int:
     return sum(actual.get(day) != expected.get(day) for day in actual.keys() | expected.keys())
 
 
-def _count_repeated(commits: list[str | None]) -> int:
+def _count_repeated_days(commits: list[str | None]) -> int:
     return sum(count > 1 for count in Counter(commits).values())
 
 

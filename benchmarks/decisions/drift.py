@@ -106,8 +106,8 @@ def simulate_year(
     rows = random.poisson(ROWS * (1 + 0.2 * (np.arange(days) % 7 < 5)))[:, np.newaxis]
     missing = random.binomial(rows, special.expit(-4 + 0.3 * random.normal(size=(days, COLUMNS))))
     edges = special.ndtri(np.arange(1, BINS) / BINS)
-    cumulative = special.ndtr(edges - shift[..., np.newaxis])
-    probabilities = np.maximum(np.diff(cumulative, axis=-1, prepend=0.0, append=1.0), 0.0)
+    cumulative_shares = special.ndtr(edges - shift[..., np.newaxis])
+    probabilities = np.maximum(np.diff(cumulative_shares, axis=-1, prepend=0.0, append=1.0), 0.0)
     counts = random.multinomial(rows - missing, probabilities)
     presence = np.stack([rows - missing, missing], axis=-1)
     return Year(counts.transpose(1, 0, 2).astype(float), presence.transpose(1, 0, 2).astype(float))
@@ -249,9 +249,9 @@ def _count_false_alarms(autocorrelation: float, day_deviation: float, by_day: bo
 
 def _describe_delays(delays: list[int | None]) -> str:
     detection_delays = [delay for delay in delays if delay is not None]
-    missed = f", missed in {len(delays) - len(detection_delays)} of {len(delays)}"
+    missed_share = f", missed in {len(delays) - len(detection_delays)} of {len(delays)}"
     return (
-        f"median {np.median(detection_delays):.0f}, {min(detection_delays)} to {max(detection_delays)}{missed}"
+        f"median {np.median(detection_delays):.0f}, {min(detection_delays)} to {max(detection_delays)}{missed_share}"
         if detection_delays
         else "never"
     )

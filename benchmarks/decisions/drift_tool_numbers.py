@@ -102,14 +102,14 @@ def build_cases() -> dict[str, tuple[str, pd.Series, pd.Series]]:
     points = np.array([-2, -1.5, -0.5, 0.25, 1.0, 2.25, 3.0])
     shares = [(0.04, 0.11, 0.205, 0.31, 0.19, 0.095, 0.05), (0.03, 0.08, 0.16, 0.3, 0.23, 0.12, 0.08)]
     letters = [("abcde", (0.4, 0.3, 0.15, 0.1, 0.05)), ("abcde", (0.3, 0.3, 0.2, 0.12, 0.08))]
-    generated: dict[str, Any] = {
+    generated_cases: dict[str, Any] = {
         "points": ("num", *(random.choice(points, 2_000, p=share) for share in shares)),
         "normal": ("num", random.normal(size=5_000), random.normal(0.3, 1.1, size=2_000)),
         "letters": ("cat", *(random.choice(list(values), 3_000, p=share) for values, share in letters)),
         "new letter": ("cat", random.choice(list("ab"), 3_000), random.choice(list("abc"), 1_000, p=(0.5, 0.4, 0.1))),
     }
     january, march = (read_flights(month) for month in (1, 3))
-    real: dict[str, tuple[str, Any, Any]] = {
+    real_cases: dict[str, tuple[str, Any, Any]] = {
         name: (kind, january[name].dropna(), march[name].dropna())
         for name, kind in (
             ("carrier", "cat"),
@@ -121,7 +121,7 @@ def build_cases() -> dict[str, tuple[str, pd.Series, pd.Series]]:
     }
     return {
         name: (kind, pd.Series(reference), pd.Series(window))
-        for name, (kind, reference, window) in {**generated, **real}.items()
+        for name, (kind, reference, window) in {**generated_cases, **real_cases}.items()
     }
 
 

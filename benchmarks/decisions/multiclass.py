@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.decisions.coverage import INTERVAL_ROWS, KINDS, draw_days, format_share, measure_cases
+from benchmarks.decisions.coverage import INTERVAL_ROWS, KINDS, draw_day_values, format_share, measure_cases
 from pipelines.evaluation.gates import Policy, combine_outcomes
 from pipelines.evaluation.gates.estimates import estimate_gain, estimate_metric
 from pipelines.evaluation.gates.holdout import Array, Holdout
@@ -55,12 +55,12 @@ def simulate(days: int, rows_per_day: int, correlation: float, noise: float, ran
     """Simulate classes, with the probabilities of a candidate with this noise, and of a champion with `NOISE`."""
     day = np.repeat(np.arange(days), rows_per_day)
     signal = random.normal(0.0, SIGNAL, size=(len(day), len(CLASSES)))
-    weather = np.column_stack([draw_days(days, correlation, random) for _ in CLASSES])
+    weather = np.column_stack([draw_day_values(days, correlation, random) for _ in CLASSES])
     log_odds = signal + OFFSETS + WEATHER * weather[day]
     label = (log_odds + random.gumbel(size=log_odds.shape)).argmax(axis=1)
     scores = []
     for model_noise in (noise, NOISE):
-        weight = 1 + QUALITY * draw_days(days, correlation, random)[day, np.newaxis]
+        weight = 1 + QUALITY * draw_day_values(days, correlation, random)[day, np.newaxis]
         model_log_odds = OFFSETS + weight * signal + random.normal(0.0, model_noise, size=log_odds.shape)
         scores.append(np.exp(model_log_odds) / np.exp(model_log_odds).sum(axis=1, keepdims=True))
     dates = pd.Timestamp("2013-03-01") + pd.to_timedelta(day, unit="D")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.decisions.coverage import INTERVAL_ROWS, KINDS, Days, draw_days, format_share, measure_cases
+from benchmarks.decisions.coverage import INTERVAL_ROWS, KINDS, Days, draw_day_values, format_share, measure_cases
 from pipelines.evaluation.gates import Policy, combine_outcomes
 from pipelines.evaluation.gates.holdout import Holdout
 from pipelines.evaluation.gates.judge import Evidence, judge
@@ -47,13 +47,13 @@ def simulate(days: int, rows_per_day: int, correlation: float, error: float, ran
     """Simulate labels in minutes, with the scores of a candidate with this error, and of a champion with `ERROR`."""
     day = np.repeat(np.arange(days), rows_per_day)
     signal = random.normal(0.0, 12.0, size=len(day))
-    weather = WEATHER * draw_days(days, correlation, random)
+    weather = WEATHER * draw_day_values(days, correlation, random)
     # Delays have a long tail to one side.
     label = 10.0 + signal + weather[day] + NOISE * (random.exponential(size=len(day)) - 1.0)
     scores = [
         10.0
         + signal
-        + QUALITY * draw_days(days, correlation, random)[day]
+        + QUALITY * draw_day_values(days, correlation, random)[day]
         + random.normal(0.0, model_error, size=len(day))
         for model_error in (error, ERROR)
     ]

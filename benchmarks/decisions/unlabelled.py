@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.decisions.coverage import draw_days, format_error, format_share
+from benchmarks.decisions.coverage import draw_day_values, format_error, format_share
 from pipelines.dataset import Dataset
 from pipelines.monitoring import windows
 from pipelines.monitoring.drift import Policy
@@ -68,7 +68,7 @@ def run() -> dict[str, Any]:
 def simulate_regression(days: int, random: np.random.Generator) -> pd.DataFrame:
     """Simulate rows whose errors are larger where x is large, and in group b."""
     day = np.repeat(np.arange(days), ROWS)
-    x = random.normal(0.3 * draw_days(days, CORRELATION, random)[day], 1.0)
+    x = random.normal(0.3 * draw_day_values(days, CORRELATION, random)[day], 1.0)
     group = random.choice(list("abc"), len(day))
     score = 20.0 + 2.0 * x
     label = score + random.normal(size=len(day)) * np.exp(0.4 * x) * np.where(group == "b", 2.0, 1.0)
@@ -78,7 +78,7 @@ def simulate_regression(days: int, random: np.random.Generator) -> pd.DataFrame:
 def simulate_classes(days: int, random: np.random.Generator) -> pd.DataFrame:
     """Simulate rows of three classes, with the probabilities of an overconfident model."""
     day = np.repeat(np.arange(days), ROWS)
-    weather = np.column_stack([draw_days(days, CORRELATION, random) for _ in CLASSES])[day]
+    weather = np.column_stack([draw_day_values(days, CORRELATION, random) for _ in CLASSES])[day]
     odds = np.exp(random.normal(0.0, 1.2, weather.shape) + 0.25 * weather + [0.0, 0.4, 1.0])
     probabilities = odds / odds.sum(axis=1, keepdims=True)
     class_numbers = (probabilities.cumsum(axis=1)[:, :-1] < random.random(len(day))[:, np.newaxis]).sum(axis=1)

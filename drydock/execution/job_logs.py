@@ -63,7 +63,7 @@ class JobLogs:
         Returns:
             A forwarder for each host.
         """
-        for forwarder in self.find(job):
+        for forwarder in self.find_forwarders(job):
             forwarder.rename_file()
         for tree in trees:  # the log of an earlier run, which is stored completely, must not be read again
             with contextlib.suppress(OSError):
@@ -95,7 +95,7 @@ class JobLogs:
                 forwarder.end([])
             self._forwarders.append(forwarder)
 
-    def find(self, job: Job) -> list[LogForwarder]:
+    def find_forwarders(self, job: Job) -> list[LogForwarder]:
         """Return the forwarders of a job that are not done."""
         with self._condition:
             return [forwarder for forwarder in self._forwarders if forwarder.job is job and not forwarder.is_done]

@@ -77,4 +77,4 @@ def _end_command(job: Job, command_exit: CommandExit) -> RunEnd:
     started_at = job.record.transitions[-1].start
     job.set_phase_end(min(max(command_exit.ended_at, started_at), get_now()))
     # The earlier server would have stopped the command at this limit.
-    return RunEnd(Cause.RUNTIME if job.runtime_left_s < 0 else Cause.EXIT, command_exit.exit_code)
+    return RunEnd(Cause.RUNTIME if job.remaining_runtime_s < 0 else Cause.EXIT, command_exit.exit_code)

@@ -57,7 +57,7 @@ class Run:
         self._trees = list_host_trees(job, settings.data)
         self._work = get_work_class(job)(job, self._trees, executor, settings)
         # For `finish`, these are the forwarders of the run of an earlier server.
-        self._forwarders, self._log_patience_s = logs.find(job), 0.0
+        self._forwarders, self._log_patience_s = logs.find_forwarders(job), 0.0
 
     def execute(self) -> None:
         """Run the job until it ends or is interrupted."""

@@ -63,8 +63,8 @@ class Supervision:
     ) -> None:
         self._job, self._hosts, self._settings, self._market, self._shutdown = job, hosts, settings, market, shutdown
         self._started_at = time.monotonic()
-        self._runtime_ends_at = self._started_at + job.runtime_left_s
-        self._wait_ends_at = self._started_at + job.wait_left_s
+        self._runtime_ends_at = self._started_at + job.remaining_runtime_s
+        self._wait_ends_at = self._started_at + job.remaining_wait_s
         self._cause, self._kill_at = Cause.EXIT, float("inf")
         self._failed_exit_code = 0
         self.notice_s = float("inf")
