@@ -66,9 +66,9 @@ def _simulate_losses(
 ) -> tuple[Finding, ...]:
     """Simulate a holdout and the window after it, and compare their performance."""
     days = HOLDOUT_DAYS + window_days
-    is_changed = (np.arange(days) >= HOLDOUT_DAYS).astype(float)
+    is_drift_day = (np.arange(days) >= HOLDOUT_DAYS).astype(float)
     weather = simulate_weather(random, (days, 3), correlation)
-    counts = simulate_outcomes(random, np.full(days, ROWS), weather, drift, is_changed)
+    counts = simulate_outcomes(random, np.full(days, ROWS), weather, drift, is_drift_day)
     holdout, window = counts[:HOLDOUT_DAYS], counts[HOLDOUT_DAYS:]
     if shuffle:
         holdout, window = random.permutation(holdout), random.permutation(window)

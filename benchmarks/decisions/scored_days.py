@@ -105,7 +105,7 @@ def simulate_days(
         drift: what changes.
         drift_start: index of the first day with the drift, from 0.
     """
-    is_changed = (np.arange(days) >= drift_start).astype(float)
+    is_drift_day = (np.arange(days) >= drift_start).astype(float)
     weather = simulate_weather(random, (days, len(NUMBERS) + len(CATEGORIES) + 5), correlation)
     # Columns: the weather of all features, that of each feature, three of the outcomes, and one that is not used.
     common_weather, own_weather = weather[:, :1], weather[:, 1:]
@@ -116,13 +116,13 @@ def simulate_days(
     present_rows = rows[:, np.newaxis] - missing
     weekday_shifts = random.normal(0, WEEKDAY_DEVIATION, (7, features.shape[1]))[weekdays]
     shifts = DAY_DEVIATION * features + weekday_shifts
-    shifts[:, 0] += drift.feature * is_changed
+    shifts[:, 0] += drift.feature * is_drift_day
     numbers, categories = np.split(shifts, [len(NUMBERS)], axis=1)
     return ScoredDays(
         _draw_numbers(random, numbers, present_rows[:, : len(NUMBERS)]),
         _draw_categories(random, categories, present_rows[:, len(NUMBERS) :]),
         missing,
-        simulate_outcomes(random, rows, own_weather[:, -4:-1], drift, is_changed),
+        simulate_outcomes(random, rows, own_weather[:, -4:-1], drift, is_drift_day),
     )
 
 
@@ -135,7 +135,7 @@ def simulate_weather(random: np.random.Generator, shape: tuple[int, ...], correl
 
 
 def simulate_outcomes(
-    random: np.random.Generator, rows: Array, weather: Array, drift: Drift = NO_DRIFT, is_changed: Array | float = 0.0
+    random: np.random.Generator, rows: Array, weather: Array, drift: Drift = NO_DRIFT, is_drift_day: Array | float = 0.0
 ) -> Array:
     """Simulate the rows by score and label, shape (days, 20, 2).
 
@@ -144,10 +144,10 @@ def simulate_outcomes(
         rows: rows of each day.
         weather: weather of the scores, of the labels' rate and of the labels' slope; shape (days, 3).
         drift: what changes.
-        is_changed: 1 on days with the drift, else 0.
+        is_drift_day: 1 on days with the drift, else 0.
     """
     score_weather, rate_weather, slope_weather = (weather[:, [n]] for n in range(3))
-    drift_days = np.broadcast_to(np.asarray(is_changed), (len(rows),))[:, np.newaxis]
+    drift_days = np.broadcast_to(np.asarray(is_drift_day), (len(rows),))[:, np.newaxis]
     # The weather changes the mean and the spread of the scores, so the AUC estimated from them varies by day, too.
     deviation = LOGIT_DEVIATION * (1 + (drift.spread - 1) * drift_days) * np.exp(SCORE_DEVIATION / 2 * score_weather)
     edges = special.logit(np.array(SCORE_EDGES[1:-1]))

@@ -19,7 +19,7 @@ class Moment(StrEnum):
     BEFORE_START = "before_start"
     """Before the script of this attempt had looked for a checkpoint."""
     BEFORE_CHECKPOINT = "before_checkpoint"
-    """Before any checkpoint was in S3, so that the next attempt began anew."""
+    """Before any checkpoint was in S3, so that the next attempt started from the beginning."""
     AFTER_CHECKPOINT = "after_checkpoint"
     """The next attempt restored a checkpoint."""
 

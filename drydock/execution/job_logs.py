@@ -57,8 +57,8 @@ class JobLogs:
         """Begin to follow the log files of a job's new run, whose commands have not started.
 
         Args:
-            job: The job.
-            trees: The trees of its hosts.
+            job: The job, whose new run begins.
+            trees: The trees of the job's hosts.
 
         Returns:
             A forwarder for each host.

@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS log_files (
 );
 """
 READ_BYTES = 1 << 20
-# Beyond this number, a new sample replaces the one before.
+# If there are more samples, a new sample replaces the last one.
 MAX_SAMPLES = 10_000
 
 
@@ -42,7 +42,7 @@ class LogForwarder:
 
     Attributes:
         number: Id of the forwarder's row in the store.
-        job: The job.
+        job: The job that writes the log.
         path: The log file. It need not exist.
         stream: Name of the log stream. It is created with its first line.
         store: Storage of the lines, and of the position.
@@ -101,7 +101,7 @@ class LogForwarder:
                 db.execute(statement, (json.dumps(list(closing_lines)), self.number))
             self.closing_lines = list(closing_lines)
             if not self._samples and self.backlog_bytes:
-                self._samples.append(self._last_sample)  # the last line has no newline
+                self._samples.append(self._last_sample)  # the last line, which has no newline
 
     def rename_file(self) -> None:
         """Rename the file, if it is not stored completely: the job's next run writes a file of the same name."""

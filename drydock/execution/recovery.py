@@ -40,8 +40,8 @@ class Heartbeat:
 def recover_job(job: Job, last_alive_at: datetime, command_exit: CommandExit | None = None) -> RunEnd | None:
     """Bring a job of an earlier server into a consistent state. All of its processes must have ended.
 
-    Running spot jobs become Interrupted, and other running jobs fail. If the job's command had ended, only the upload
-    of its results is left to do.
+    Running spot jobs become Interrupted, and other running jobs fail. If the job's command had ended, only its
+    results must still be uploaded.
 
     Args:
         job: The job, which has not ended.

@@ -14,8 +14,7 @@ from drydock.settings import Settings
 TICK_S = 0.1
 # The exit code of a command that SIGTERM has ended.
 EXIT_CODE_SIGTERM = 143
-# When a machine shuts down, every process gets SIGTERM, and a job may get it before the server does. The server gets it
-# at most so many seconds later.
+# When a machine shuts down, every process gets SIGTERM. A job may get it up to this many seconds before the server.
 SHUTDOWN_DELAY_S = 1.0
 
 

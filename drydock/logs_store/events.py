@@ -85,7 +85,7 @@ class Events:
         """Yield the events after a position, the earliest first.
 
         Args:
-            position: The position.
+            position: Timestamp and id of an event; `START` for all events.
             since: The earliest timestamp to include, in milliseconds; no limit if None.
             until: The latest timestamp to include, in milliseconds; no limit if None.
         """

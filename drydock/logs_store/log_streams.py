@@ -78,7 +78,7 @@ class StoredStream(LogStream):
         now_ms = int(unix_time_millis(utcnow()))
         # JSON can contain half of a surrogate pair, which UTF-8 cannot encode.
         messages = [event["message"].encode(errors="replace") for event in log_events]
-        times = [int(event["timestamp"]) for event in log_events]  # a fraction, from moto's own Lambda
+        times = [int(event["timestamp"]) for event in log_events]  # moto's own Lambda sends fractions
         with self._store.transaction() as db:
             first_id = _find_next_id(db)
             rows = [
@@ -148,7 +148,7 @@ class StoredStream(LogStream):
         """Yield the events after a position whose messages match a filter pattern, by moto's rules.
 
         Args:
-            position: The position.
+            position: Timestamp and id of an event; `START` for the first page.
             since: The earliest timestamp to include, in milliseconds; no limit if None.
             until: The latest timestamp to include, in milliseconds; no limit if None.
             pattern: The filter pattern.

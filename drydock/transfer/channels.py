@@ -92,7 +92,7 @@ def download_source(
 
     Args:
         object_store: S3.
-        source: The source.
+        source: Where the objects come from.
         folder: The folder for the files.
         host_number: The host's number, from 0.
         host_count: The number of the job's hosts.

@@ -40,7 +40,7 @@ class Session:
     """A running stack, with a client of its Airflow.
 
     Attributes:
-        stack: the stack.
+        stack: the record of the running stack.
         client: the client of its Airflow.
         check: called while waiting; raises UnavailableError if a service has ended.
     """

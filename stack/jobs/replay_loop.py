@@ -40,7 +40,7 @@ class ReplayLoop:
 
     Attributes:
         session: the running stack.
-        days: the days.
+        days: the days to replay, oldest first.
     """
 
     session: Session

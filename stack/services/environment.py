@@ -52,8 +52,8 @@ def build_environment(layout: Layout, stack: Stack, caller_variables: Mapping[st
 
 
 def _build_leeway_variables(layout: Layout, stack: Stack, caller_variables: Mapping[str, str]) -> dict[str, str]:
-    # The last folder holds Airflow's executor, which a project without Leeway's operators needs too. The folder of an
-    # environment's packages is on Python's path by itself; here, it would come before the standard library.
+    # `plugins` of the checkout contains Airflow's executor, which every project needs. Python
+    # finds the packages of an installed Leeway by itself. On PYTHONPATH, they would come before the standard library.
     code_folders = [CODE, CODE / "plugins"] if IS_CHECKOUT else []
     import_folders = dict.fromkeys([layout.project, layout.project / "plugins", *code_folders])
     program_folder = str(Path(sys.executable).parent)

@@ -16,7 +16,12 @@ STABLE_S = 300.0
 
 @dataclass
 class RestartCounter:
-    """The ends of one service."""
+    """Counts the ends of one service, and decides whether and when the service starts again.
+
+    Attributes:
+        restarts: number of restarts since the service last ran for `STABLE_S`.
+        failed_starts: number of starts in a row after which the service ended by itself before it answered.
+    """
 
     restarts: int = 0
     failed_starts: int = 0

@@ -48,12 +48,12 @@ _supervisors: list[subprocess.Popen[bytes]] = []
 # A supervisor outlives this process. Python would warn of a Popen object that is deleted while its process runs.
 
 
-def start_stack(layout: Layout, preferred: Ports, report_progress: Progress) -> tuple[Stack, bool]:
+def start_stack(layout: Layout, preferred_ports: Ports, report_progress: Progress) -> tuple[Stack, bool]:
     """Start the stack of a home, and wait until all services answer. A running stack is not changed. Idempotent.
 
     Args:
         layout: the folders of the stack.
-        preferred: ports to take where they are free; 0 means any port.
+        preferred_ports: ports to take where they are free; 0 means any port.
         report_progress: called for each service that becomes ready.
 
     Returns:
@@ -72,13 +72,13 @@ def start_stack(layout: Layout, preferred: Ports, report_progress: Progress) -> 
         if stack is not None:
             return stack, False
         for _ in range(MAX_PORT_CHOICES - 1):
-            ports = choose_ports(preferred)
+            ports = choose_ports(preferred_ports)
             try:
                 return _start_new_stack(layout, ports, report_progress), True
             except UnavailableError:
                 if are_free(ports):
                     raise
-        return _start_new_stack(layout, choose_ports(preferred), report_progress), True
+        return _start_new_stack(layout, choose_ports(preferred_ports), report_progress), True
 
 
 def _check_packages() -> None:
@@ -154,7 +154,9 @@ def _start_new_stack(layout: Layout, ports: Ports, report_progress: Progress) ->
 
 def _check_project(layout: Layout, stack: Stack) -> None:
     if stack.project != layout.project:
-        raise RequestError(f"The stack in {layout.home} runs {stack.project}; `{PROGRAM} down` there stops it.")
+        raise RequestError(
+            f"The stack in {layout.home} runs the project {stack.project}. Run `{PROGRAM} down` there first."
+        )
 
 
 def _start_supervisor(layout: Layout, stack: Stack) -> None:

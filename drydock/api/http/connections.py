@@ -48,8 +48,8 @@ class LimitedSocket(io.RawIOBase):
     Only the time in which the server waits for the client counts.
 
     Args:
-        connection: The socket.
-        limits: The limits.
+        connection: The client's socket.
+        limits: The server's limits.
     """
 
     def __init__(self, connection: socket.socket, limits: ConnectionLimits) -> None:
@@ -114,7 +114,7 @@ class LimitedServer(ThreadedWSGIServer):
     Args:
         listener: The listening socket.
         application: Answers the requests.
-        limits: The limits.
+        limits: The limits of the connections; the defaults if None.
     """
 
     request_queue_size = 128

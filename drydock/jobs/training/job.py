@@ -43,8 +43,8 @@ class TrainingJob(Job):
         Args:
             store: Storage of the record.
             request: A CreateTrainingJob request that passed `rules.check_request`.
-            account_id: The account.
-            region: The region.
+            account_id: Id of the account that creates the job.
+            region: Name of the region, such as us-east-1.
             arn: The job's ARN.
             spot_fraction: Billable seconds per training second if the job runs on spot instances, from 0 to 1.
         """

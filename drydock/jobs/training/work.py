@@ -33,7 +33,7 @@ class TrainingWork:
     """The work of one run of a training job; `jobs.work.Work` describes the methods.
 
     Args:
-        job: The job.
+        job: The training job.
         trees: The folder trees of the job's hosts, algo-1 first.
         executor: Runs the hosts.
         settings: The server's settings.
