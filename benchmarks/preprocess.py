@@ -2,7 +2,7 @@
 
 The window repeats the real year of flights under later dates, in a folder with one file for each year, sorted by day
 and key as in the lake. Each run is a whole process: start, imports, reading, features, sorting, writing. The benchmark
-fails where a value differs from that of pandas.
+fails if a value differs from that of pandas.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _run_process(command: list[str], folder: Path) -> tuple[float, int]:
 
 
 def _compare_values(step_folder: Path, peer_folder: Path) -> None:
-    """Raise an error where a value of a split differs between the step and pandas."""
+    """Raise an error if a value of a split differs between the step and pandas."""
     names = pq.read_schema(step_folder / "train/data.parquet").names
     with duckdb.connect() as connection:
         columns = ", ".join(f'"{name}"' if name != "date" else "CAST(date AS DATE) AS date" for name in names)

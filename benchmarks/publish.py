@@ -118,7 +118,7 @@ def _ingest(folder: Path) -> dict[str, Any]:
 
 
 def _sync(path: Path, where: str = "TRUE") -> dict[str, Any]:
-    """Sync the rows of a file where the SQL condition holds."""
+    """Sync the rows of a file for which the SQL condition holds."""
     import duckdb
     import pyarrow as pa
 

@@ -104,7 +104,7 @@ def read_folder(base: Path, folder: str) -> dict[str, bytes | str]:
 
 
 def describe_commit() -> str:
-    """Return the commit of the checkout, with '-dirty' where files differ; an empty string where there is none."""
+    """Return the commit of the checkout, with '-dirty' if files differ from it; an empty string if there is none."""
     command = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return result.stdout.strip()

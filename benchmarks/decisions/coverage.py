@@ -95,7 +95,7 @@ def measure_cases(
 
 
 def _measure(kind: str, days: int) -> dict[str, str]:
-    """Measure intervals, and, where `ROWS_PER_DAY` has the number of days, verdicts."""
+    """Measure intervals, and, if `ROWS_PER_DAY` has the number of days, verdicts."""
     facts = _measure_intervals(kind, days)
     if days not in ROWS_PER_DAY:
         return facts

@@ -1,4 +1,4 @@
-"""Simulate how often performance that is estimated without labels seems to fall where nothing has changed.
+"""Simulate how often performance that is estimated without labels seems to fall if nothing has changed.
 
 The rows of a day share its weather, which moves the features or the probabilities of the classes; a day's weather is
 correlated by 0.5 with that of the day before. A holdout of 28 days fits the models of the errors and the calibration of

@@ -44,7 +44,7 @@ def measure_losses(created_at: dt.datetime, stops: Sequence[dt.datetime], starts
     """Return the loss of each interruption.
 
     Work is lost from the last checkpoint (the one that the next attempt restored), or from the start of the work if
-    there was none. Nothing is lost where the attempt had not started its work.
+    there was none. Nothing is lost if the attempt had not started its work.
 
     Args:
         created_at: when the job was created.

@@ -103,7 +103,7 @@ class ReplayLoop:
             self._wait_for_training(day)
 
     def _run_monitor(self, day: date) -> Json:
-        """Trigger the day's own monitor run where there is none, wait for its end, and return it."""
+        """Trigger the day's own monitor run if there is none, wait for its end, and return it."""
         self.session.client.trigger_run(MONITOR_DAG, f"{RUN_PREFIX}{day}", conf={"partition": day.isoformat()})
         while True:
             self.session.check()
@@ -157,7 +157,7 @@ class ReplayLoop:
             self._promoted_at = run["end_date"]
 
     def _find_training(self, day: date) -> Json | None:
-        """Return the training run of this day's drift, or None where there is none yet.
+        """Return the training run of this day's drift, or None if there is none yet.
 
         The result of its guard holds its `as_of`. A run that failed before its guard had a result is returned too.
         """
@@ -181,7 +181,7 @@ class ReplayLoop:
         return result
 
     def _has_succeeded(self, run: Json) -> bool:
-        """Return whether the run has succeeded. Raise TaskFailedError where it failed."""
+        """Return whether the run has succeeded. Raise TaskFailedError if it failed."""
         if run["state"] == "failed":
             raise explain_failure(self.session.client, run, get_run_key(run))
         return bool(run["state"] == "success")

@@ -111,7 +111,7 @@ def _list_airflow_options(layout: Layout, stack: Stack) -> dict[str, dict[str, o
             "dags_are_paused_at_creation": False,
             "parallelism": _count_task_slots(),
             "simple_auth_manager_passwords_file": layout.airflow / "passwords.json",
-            # The default asks DNS for this machine's name, which can hang where there is no network.
+            # The default asks DNS for this machine's name, which can hang if there is no network.
             "hostname_callable": "socket.gethostname",
         },
         "database": {"sql_alchemy_conn": f"sqlite:///{layout.airflow / 'airflow.db'}"},

@@ -90,7 +90,7 @@ def load_live_stack(layout: Layout, stack: Stack) -> Stack:
 
 
 def raise_if_port_is_taken(layout: Layout, stack: Stack) -> None:
-    """Raise an error where another program listens on a port of the stack.
+    """Raise an error if another program listens on a port of the stack.
 
     Health checks cannot show this: the other program may be a stack with another home, which answers them as well.
 
@@ -106,7 +106,7 @@ def raise_if_port_is_taken(layout: Layout, stack: Stack) -> None:
 
 
 def read_log_end(log: Path, lines: int = LOG_LINES) -> str:
-    """Return the last lines of a log; an empty string where there is no log."""
+    """Return the last lines of a log; an empty string if there is no log."""
     try:
         with log.open(errors="replace") as file:
             return "".join(deque(file, maxlen=lines)).rstrip()

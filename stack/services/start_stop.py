@@ -53,7 +53,7 @@ def start_stack(layout: Layout, preferred_ports: Ports, report_progress: Progres
 
     Args:
         layout: the folders of the stack.
-        preferred_ports: ports to take where they are free; 0 means any port.
+        preferred_ports: ports to take if they are free; 0 means any port.
         report_progress: called for each service that becomes ready.
 
     Returns:
@@ -116,13 +116,13 @@ def stop_stack(layout: Layout) -> int:
 
 
 def find_running_stack(layout: Layout) -> Stack | None:
-    """Return the stack of this home, or None where its supervisor does not run."""
+    """Return the stack of this home, or None if its supervisor does not run."""
     stack = Stack.load(layout)
     return stack if stack is not None and stack.is_alive() else None
 
 
 def join_running_stack(layout: Layout, report_progress: Progress) -> Stack | None:
-    """Wait until the running stack answers, and return it. Return None where none runs, or where it stops meanwhile."""
+    """Wait until the running stack answers, and return it. Return None if none runs, or if it stops meanwhile."""
     stack = find_running_stack(layout)
     if stack is None:
         return None
