@@ -285,7 +285,7 @@ def test_snapshot_has_the_window_that_the_guard_checked(bag):
         "targets": ["preprocess"],
         "refresh": ["snapshot"],
         "params": {"snapshot": {"missing": "fail", **WINDOW}},
-        "model_name": "flights",
+        "model": "flights",
         "workspace": "flights_train.run",
         "commit": "",
         "bundle_version": "",
@@ -325,7 +325,7 @@ def test_guard_takes_trigger_reason_and_as_of_from_the_run(bag, monkeypatch, run
     monkeypatch.setattr(type(guard), "run_step", lambda self, step, spec: specs.append(spec) or result)
     assert guard.execute(context) == result
     trained_as_of = as_of or expected.get("as_of", "2013-05-01")
-    assert specs == [{"dataset": "flights", "model_name": "flights", **expected, "as_of": trained_as_of}]
+    assert specs == [{"dataset": "flights", "model": "flights", **expected, "as_of": trained_as_of}]
     load_spec_class("guard").parse(specs[0], "guard")
 
 
@@ -373,7 +373,7 @@ def test_tasks_after_the_training_get_its_outputs(bag, logical):
     assert render(dag, "gate", context).build_spec()["version"] == "3"
     assert render(dag, "approve", context).verdict == XCOMS["gate"]
     assert render(dag, "promote", context).build_spec() == {
-        "model_name": "flights",
+        "model": "flights",
         "version": "3",
         "verdict": "/srv/workspaces/one/data/verdict.json",
         "backfill": "False",
@@ -413,7 +413,7 @@ def test_rollback_gets_its_params(bag, params, expected):
     dag = bag.dags["flights_rollback"]
     values = {"to": None, "force": False, "why": "late {{ on }} Mondays"} | params
     spec = render(dag, "rollback", build_context(dag, params=values)).build_spec()
-    assert spec == {"model_name": "flights", "why": "late {{ on }} Mondays"} | expected
+    assert spec == {"model": "flights", "why": "late {{ on }} Mondays"} | expected
     load_spec_class("rollback").parse(spec, "rollback")
 
 

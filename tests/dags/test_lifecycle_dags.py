@@ -63,7 +63,7 @@ def test_two_models_of_a_dataset_share_the_dag_of_its_days(load_dags: Callable[.
     train = bag.dags["late_train"].get_task("train")
     assert (train.model, train.max_run_s, train.max_wait_s) == ("late", 60, 7_200)
     for model in ("late", "delay"):
-        names = {getattr(task, "model_name", model) for kind in KINDS for task in bag.dags[f"{model}_{kind}"].tasks}
+        names = {getattr(task, "model", model) for kind in KINDS for task in bag.dags[f"{model}_{kind}"].tasks}
         assert names == {model}
         assert (
             bag.dags[f"{model}_monitor"].get_task("drift").asset == bag.dags[f"{model}_train"].schedule.asset_condition

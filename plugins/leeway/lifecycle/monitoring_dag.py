@@ -71,7 +71,7 @@ def create_monitoring_dag(
         DriftSensor(
             task_id="drift",
             dataset=dataset,
-            model_name=model,
+            model=model,
             partition="{{ params.partition or ds | default('') }}",
             asset=Asset(name=f"{model}_drift", uri=f"x-leeway://drift/{model}"),
             retrain_in_backfill="{{ params.retrain_in_backfill }}",

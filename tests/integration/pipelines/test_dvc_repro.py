@@ -43,7 +43,7 @@ def shared_home(
 
 
 def run_repro(workspace: str, *targets: str, **fields: Any) -> Any:
-    fields = {"params": PARAMS, "model_name": "flights", **fields}
+    fields = {"params": PARAMS, "model": "flights", **fields}
     return repro(ReproSpec(workspace=workspace, targets=targets or ("preprocess",), **fields))
 
 
@@ -100,7 +100,7 @@ INVALID: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("case", INVALID)
 def test_an_invalid_request_gives_a_short_message(case: str, shared_home: Path) -> None:
-    fields: dict[str, Any] = {"workspace": "bad", "targets": ["preprocess"], "model_name": "flights", "params": PARAMS}
+    fields: dict[str, Any] = {"workspace": "bad", "targets": ["preprocess"], "model": "flights", "params": PARAMS}
     fields |= INVALID[case]
     with pytest.raises(SpecError) as error:
         repro(ReproSpec(**fields))
@@ -157,7 +157,7 @@ def test_a_stopped_run_leaves_no_process(
             "repro",
             "--workspace",
             "stopped",
-            "--model-name",
+            "--model",
             "flights",
             "--targets",
             '["train"]',
