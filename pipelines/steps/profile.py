@@ -7,7 +7,9 @@ nothing.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator
 
 from pipelines.contract import Result, Spec
 from pipelines.partitions import Hour, PartitionKey, get_date
@@ -18,12 +20,19 @@ if TYPE_CHECKING:
     from pipelines.monitoring.profiles.record import ReferenceRecord
 
 
+def _require_rows(rows: Any) -> Any:
+    """Refuse the empty `rows` of a ScoreResult: there is no file if no version scored the partition."""
+    if rows in (None, ""):
+        raise ValueError("no rows were scored; `reason` in the result of `score` says why")
+    return rows
+
+
 class ProfileSpec(Spec):
     """Which rows to profile, and for which model."""
 
     partition: PartitionKey
     """Partition of the rows: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM)."""
-    rows: Path
+    rows: Annotated[Path, BeforeValidator(_require_rows)]
     """Parquet file of the partition's rows: the features, and `score` and the label if they are known. For an hour, the
     files of all hours of its day in the same folder are counted together, because a profile describes a day."""
     model: str

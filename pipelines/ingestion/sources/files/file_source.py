@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from os import PathLike
 from typing import Literal
 
 import pyarrow as pa
@@ -43,9 +45,9 @@ class FileSource:
     """Rows of files, read in batches, so that memory does not grow with the files.
 
     Args:
-        url: a path, file://, s3://, http:// or https://, with {date} or {date:%Y/%m/%d} for the day, and * if a day has
-            several files. Without {date}, one file holds many days. A file that ends in .gz, .zst or .zip is
-            unpacked. For an hour, {date} is YYYY-MM-DDTHH; for a month, YYYY-MM.
+        url: a path (text or `Path`), file://, s3://, http:// or https://, with {date} or {date:%Y/%m/%d} for the day,
+            and * if a day has several files. Without {date}, one file holds many days. A file that ends in .gz, .zst or
+            .zip is unpacked. For an hour, {date} is YYYY-MM-DDTHH; for a month, YYYY-MM.
         format: format of the content. JSON must have one object on each line.
         columns: required column to its type. Every value must fit its type. Timestamps are converted to UTC.
         day: column that gives the day of a row (a date, or a timestamp: its day in UTC), or its hour or month. Required
@@ -65,7 +67,7 @@ class FileSource:
             always in UTC.
     """
 
-    url: str = field(repr=False)
+    url: str | PathLike[str] = field(repr=False)
     format: Literal["csv", "json", "parquet"]
     columns: Mapping[str, pa.DataType] = field(default_factory=dict)
     day: str | None = None
@@ -86,29 +88,36 @@ class FileSource:
         Raises:
             SpecError: the message names the field. A retry cannot help.
         """
+        if not isinstance(self.url, (str, PathLike)):
+            raise SpecError(f"the address of a FileSource is {str(self.url)[:100]!r}: a text or a path is expected.")
+        object.__setattr__(self, "url", os.fspath(self.url))
         if self.format not in READERS:
-            raise SpecError(f"{redact(self.url)}: unknown format {self.format!r}.", f"Known: {', '.join(READERS)}.")
+            raise SpecError(
+                f"{redact(self._address)}: unknown format {self.format!r}.", f"Known: {', '.join(READERS)}."
+            )
         if not self._has_files_by_day and not self.day:
             raise SpecError(
-                f"{redact(self.url)}: the address has no {{date}}, and day= is not set.",
+                f"{redact(self._address)}: the address has no {{date}}, and day= is not set.",
                 "Set one of them, to give the day of each row.",
             )
         if self.day and self.extra == "ignore" and self.day not in self.columns:
-            raise SpecError(f"{redact(self.url)}: day={self.day!r} is not in columns=, and other columns are ignored.")
+            raise SpecError(
+                f"{redact(self._address)}: day={self.day!r} is not in columns=, and other columns are ignored."
+            )
         Zone(self.timezone, self.ambiguous)
         Zone(self.day_timezone)
         self._check_unit()
 
     def _check_unit(self) -> None:
         """Refuse an unknown unit, and a placeholder or a time zone that does not fit it."""
-        place = redact(self.url)
+        place = redact(self._address)
         if self.partition not in FORMATS:
             raise SpecError(f"{place}: unknown partition {self.partition!r}.", f"Known: {', '.join(FORMATS)}.")
         if self.partition == "hour" and self.day_timezone not in ("", "UTC"):
             raise SpecError(f"{place}: day_timezone={self.day_timezone!r}, but hours are those of UTC.")
         if self.day_timezone and not self.day:
             raise SpecError(f"{place}: day_timezone has no effect without day=.")
-        formats = [match[1] for match in DATE_PLACEHOLDER.finditer(self.url) if match[1]]
+        formats = [match[1] for match in DATE_PLACEHOLDER.finditer(self._address) if match[1]]
         is_hourly, is_daily = (any(f"%{letter}" in text for text in formats) for letter in "Hd")
         if (formats and (self.partition == "hour") != is_hourly) or (self.partition == "month" and is_daily):
             message = f"{place}: {{date:{formats[0]}}} does not fit partitions by {self.partition}."
@@ -116,7 +125,7 @@ class FileSource:
 
     def describe(self) -> Description:
         """Return the address, without secrets, and the declared columns."""
-        return Description("files", redact(self.url), self.columns)
+        return Description("files", redact(self._address), self.columns)
 
     def list_partitions(self, days: Days) -> list[Partition]:
         """List the partitions within `days` that have a file; if one file holds many days, those that have rows.
@@ -126,7 +135,7 @@ class FileSource:
             ServiceError: the store does not answer. A retry can help.
         """
         if self._has_files_by_day:
-            return find_partitions(self.url, list_partitions(days, self.partition))
+            return find_partitions(self._address, list_partitions(days, self.partition))
         found = {key for key in self._read_partitions() if days.first <= get_date(key) <= days.last}
         return sorted(found)
 
@@ -149,15 +158,19 @@ class FileSource:
             has_date = PARTITION in self.columns
             first_batch = empty_batch if has_date else add_partition_columns(empty_batch, partition, "", Position(""))
         matching_batches = (
-            _match_schema(batch, first_batch.schema, redact(self.url)) for batch in chain([first_batch], batches)
+            _match_schema(batch, first_batch.schema, redact(self._address)) for batch in chain([first_batch], batches)
         )
         return pa.RecordBatchReader.from_batches(
             first_batch.schema, (batch for batch in matching_batches if batch.num_rows)
         )
 
     @property
+    def _address(self) -> str:
+        return str(self.url)
+
+    @property
     def _has_files_by_day(self) -> bool:
-        return DATE_PLACEHOLDER.search(self.url) is not None
+        return DATE_PLACEHOLDER.search(self._address) is not None
 
     @property
     def _zone(self) -> Zone:
@@ -165,7 +178,7 @@ class FileSource:
 
     def _read_partition(self, partition: Partition) -> Iterator[pa.RecordBatch]:
         layout = self._build_layout(self.columns, self.extra)
-        for address in list_files(fill_date(self.url, partition)):
+        for address in list_files(fill_date(self._address, partition)):
             for position, raw_batch in self._read_file(address, layout):
                 batch = convert_batch(raw_batch, self.columns, self._zone, position)
                 name = self.day or (PARTITION if PARTITION in batch.schema.names else "")
@@ -188,7 +201,7 @@ class FileSource:
         assert self.day
         types = {self.day: self.columns[self.day]} if self.day in self.columns else {}
         layout = self._build_layout(types, "ignore" if types else "take")
-        for address in list_files(self.url):
+        for address in list_files(self._address):
             for position, batch in self._read_file(address, layout):
                 array = batch[self.day]
                 array = convert_column(array, types.get(self.day, array.type), self._zone, self.day, position)

@@ -260,6 +260,17 @@ def test_evaluating_again_writes_the_same_bytes_of_the_reference(
     assert (tmp_path / "data/evaluation/reference.json").read_bytes() != content
 
 
+@pytest.mark.parametrize("value", [None, ""])
+def test_a_day_that_was_not_scored_has_no_rows_to_profile(value: Any) -> None:
+    """ScoreResult.rows is None on a day before the champion's as_of."""
+    fields = {"partition": DAY, "model": "flights", "version": "1", "rows": value}
+    with pytest.raises(
+        SpecError, match=r"^test: rows: no rows were scored; .*`reason`.* says why \(got (None|'')\)\."
+    ) as error:
+        profile.ProfileSpec.parse(fields, "test")
+    assert "\n" not in error.value.message
+
+
 def test_refuses_a_version_without_a_reference(
     with_mlflow: str, rows: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
 ) -> None:

@@ -55,6 +55,18 @@ def build_zip(**files: str) -> bytes:
     return buffer.getvalue()
 
 
+def test_an_address_can_be_a_path(write_day: Callable[..., str]) -> None:
+    source = FileSource(Path(write_day(CSV)), "csv", COLUMNS)
+    assert source.read(DAY).read_all().to_pylist() == ROWS
+    assert source == FileSource(write_day(CSV), "csv", COLUMNS) and pickle.loads(pickle.dumps(source)) == source
+
+
+@pytest.mark.parametrize("url", [None, 7, b"rows.csv"])
+def test_an_address_of_another_type_is_refused(url: Any) -> None:
+    with pytest.raises(SpecError, match=r"^the address of a FileSource is .*: a text or a path is expected\.$"):
+        FileSource(url, "csv", COLUMNS, day="id")
+
+
 CONTENTS = {"csv": CSV.encode(), "json": JSON.encode(), "parquet": build_parquet()}
 
 
