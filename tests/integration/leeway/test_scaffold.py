@@ -116,6 +116,7 @@ def test_before_the_first_training_some_answers_are_not_yet(shop: Shop) -> None:
         "not yet",
         "yes",
         "not yet",
+        "yes",
     ]
 
 

@@ -216,6 +216,7 @@ def test_an_http_api(
         "not yet",
         "yes",
         "not yet",
+        "yes",
     ]
 
 
