@@ -71,6 +71,21 @@ def test_two_models_of_a_dataset_share_the_dag_of_its_days(load_dags: Callable[.
         assert bag.dags[f"{model}_score"].schedule.asset_condition.name == "trains"
 
 
+def test_a_scheduled_run_ingests_the_day_before_and_a_backfill_the_days_of_its_range(
+    load_dags: Callable[..., DagBag],
+) -> None:
+    """At the time of a scheduled run, its own day has just begun. Airflow's backfill asks for keys, not for times."""
+    bag = load_dags('lifecycle_dags(model="late", start=start)')
+    timetable = create_timetable(bag.dags["trains_ingest"].schedule)
+    info = timetable.next_dagrun_info_v2(
+        last_dagrun_info=None, restriction=TimeRestriction(pendulum.datetime(2026, 2, 1), None, catchup=True)
+    )
+    assert info and (info.run_after, info.partition_key) == (pendulum.datetime(2026, 2, 1), "2026-01-31")
+    first, last = pendulum.datetime(2026, 2, 1), pendulum.datetime(2026, 2, 3)
+    keys = [run.partition_key for run in timetable.iter_partition_dagrun_infos(earliest=first, latest=last)]
+    assert keys == ["2026-02-01", "2026-02-02", "2026-02-03"]
+
+
 def test_the_runs_of_an_hourly_or_monthly_dataset_have_keys_of_its_unit(load_dags: Callable[..., DagBag]) -> None:
     bag = load_dags(
         "from leeway.lifecycle import create_ingestion_dag",

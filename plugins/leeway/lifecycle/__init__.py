@@ -39,7 +39,8 @@ def lifecycle_dags(
         model: registered model. Its parameters are those of models/MODEL/params.yaml.
         start: first day of the data.
         end: last day of the data; None: without end.
-        schedule: cron expression, in UTC, at which a day is complete: the day is ingested and drift is decided.
+        schedule: cron expression, in UTC, at which the day before is complete: it is ingested, and drift up to it is
+            decided. One run a day.
         train_schedule: cron expression, in UTC, of the trainings that the calendar starts.
         dataset: dataset of the model; by default, the one in models/MODEL/params.yaml, which is then read whenever
             Airflow parses the DAGs.

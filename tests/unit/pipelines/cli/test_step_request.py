@@ -60,6 +60,8 @@ def test_a_dataset_is_asked_for_where_the_parameters_name_none() -> None:
         SpecError, match=r"^no dataset is named. Give one of this project's datasets: .*flights, weather"
     ):
         build_request("score", {"model": "nameless", **DAY})
+    with pytest.raises(SpecError, match=r"^no dataset is named"):
+        find_dataset_of_model("nameless", "")
     score: Any = build_request("score", {"model": "nameless", "dataset": "weather", **DAY})
     assert score.dataset == "weather"
 
