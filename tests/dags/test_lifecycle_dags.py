@@ -110,6 +110,30 @@ def test_the_runs_of_an_hourly_or_monthly_dataset_have_keys_of_its_unit(load_dag
 
 
 @pytest.mark.parametrize(
+    ("partition", "ingest_schedule", "monitor_schedule"),
+    [("hour", "0 * * * *", "0 0 * * *"), ("day", "0 0 * * *", "0 0 * * *"), ("month", "0 0 1 * *", "")],
+)
+def test_the_dags_fit_the_partitions_of_the_dataset(
+    load_dags: Callable[..., DagBag], partition: str, ingest_schedule: str, monitor_schedule: str
+) -> None:
+    """Months have no drift: a DAG that decides on it could only fail."""
+    bag = load_dags(f'lifecycle_dags(model="late", start=start, partition="{partition}")')
+    assert bag.import_errors == {}
+    assert create_timetable(bag.dags["trains_ingest"].schedule).summary == ingest_schedule
+    kinds = [kind for kind in KINDS if monitor_schedule or kind != "monitor"]
+    assert set(bag.dags) == {"trains_ingest", *(f"late_{kind}" for kind in kinds)}
+    if monitor_schedule:
+        assert create_timetable(bag.dags["late_monitor"].schedule).summary == monitor_schedule
+
+
+@pytest.mark.parametrize("days_of", ["", "trains"])
+def test_an_unknown_partition_is_one_line(load_dags: Callable[..., DagBag], days_of: str) -> None:
+    bag = load_dags(f'lifecycle_dags(model="late", start=start, partition="week", days_of="{days_of}")')
+    (error,) = bag.import_errors.values()
+    assert "SpecError: unknown partition 'week'. Known: hour, day, month." in error.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
     ("model", "text"),
     [
         ("lat", "there is no model 'lat'.*The models are delay, late, new"),

@@ -10,6 +10,7 @@ from airflow.sdk import DAG, Asset, CronPartitionTimetable, Param
 from leeway.default_args import build_default_args
 from leeway.operators.ingest import HOUR, MONTH, PARTITION, IngestOperator
 from leeway.operators.validate import ValidateOperator
+from pipelines.errors import SpecError
 
 DOC = """
 ### Ingest, validate and publish a day of {dataset}
@@ -28,6 +29,7 @@ complete, run the day again with the param `allow_shrink`.
 ALLOW_SHRINK = "Publish partitions that shrink or end early. Null: params.yaml decides."
 KEYS = {"hour": ("%Y-%m-%dT%H", HOUR), "day": ("%Y-%m-%d", PARTITION), "month": ("%Y-%m", MONTH)}
 """For each unit of partitions: the format of a run's partition key, and the template of the operators' partition."""
+Unit = Literal["hour", "day", "month"]
 PREVIOUS = -1
 """Offset of a scheduled run's key from its time, in intervals of the schedule. A backfill has its own keys."""
 
@@ -38,7 +40,7 @@ def create_ingestion_dag(
     start: dt.datetime,
     end: dt.datetime | None = None,
     schedule: str,
-    partition: Literal["hour", "day", "month"] = "day",
+    partition: Unit = "day",
 ) -> DAG:
     """Create the DAG DATASET_ingest, whose asset DATASET gets an event for each published partition.
 
@@ -49,7 +51,11 @@ def create_ingestion_dag(
         schedule: cron expression, in UTC, of the time at which the rows of the hour, day or month before are complete:
             a scheduled run ingests them. It must start one run for each partition.
         partition: unit of the dataset's partitions.
+
+    Raises:
+        SpecError: `partition` is unknown. A retry cannot help.
     """
+    require_unit(partition)
     key_format, template = KEYS[partition]
     with DAG(
         dag_id=f"{dataset}_ingest",
@@ -73,3 +79,9 @@ def create_ingestion_dag(
             asset=Asset(name=dataset, uri=f"x-leeway://lake/{dataset}"),
         )
     return dag
+
+
+def require_unit(partition: str) -> None:
+    """Raise a SpecError if there are no partitions of this unit. A retry cannot help."""
+    if partition not in KEYS:
+        raise SpecError(f"unknown partition {partition!r}.", f"Known: {', '.join(KEYS)}.")
