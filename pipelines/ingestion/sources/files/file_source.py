@@ -37,6 +37,8 @@ from pipelines.partitions import Partition, get_date, list_partitions
 from pipelines.source import Description
 from pipelines.window import Days, Unit
 
+POINTS = (".", ",")
+"""Characters that may stand before the decimals of a number."""
 READERS = {"csv": csv_file.read_batches, "json": json_file.read_batches, "parquet": parquet_file.read_batches}
 
 
@@ -60,6 +62,7 @@ class FileSource:
         encoding: encoding of CSV or JSON.
         delimiter: character between the values of a CSV.
         nulls: texts in a CSV that mean that a value is missing.
+        decimal_point: character before the decimals of the numbers in a CSV: `.` or `,`.
         final_newline: whether a CSV must end with a newline. Without one, the file may be truncated. Set it to False
             for a source whose complete files have no newline at the end.
         partition: unit of the partitions: hour, day or month, as in the dataset.
@@ -78,6 +81,7 @@ class FileSource:
     encoding: str = "utf-8"
     delimiter: str = ","
     nulls: Sequence[str] = ("",)
+    decimal_point: Literal[".", ","] = "."
     final_newline: bool = True
     partition: Unit = "day"
     day_timezone: str = ""
@@ -103,6 +107,10 @@ class FileSource:
         if self.day and self.extra == "ignore" and self.day not in self.columns:
             raise SpecError(
                 f"{redact(self._address)}: day={self.day!r} is not in columns=, and other columns are ignored."
+            )
+        if self.decimal_point not in POINTS:
+            raise SpecError(
+                f"{redact(self._address)}: decimal_point={self.decimal_point!r}.", f"It can be {' or '.join(POINTS)}"
             )
         Zone(self.timezone, self.ambiguous)
         Zone(self.day_timezone)
@@ -194,7 +202,7 @@ class FileSource:
                 yield batch if index < 0 else batch.filter(is_of_partition)
 
     def _build_layout(self, columns: Mapping[str, pa.DataType], extra: Extra) -> Layout:
-        return Layout(columns, extra, self.delimiter, self.encoding, self.nulls, self.final_newline)
+        return Layout(columns, extra, self.delimiter, self.encoding, self.nulls, self.decimal_point, self.final_newline)
 
     def _read_partitions(self) -> Iterator[Partition]:
         """Yield the partitions of the rows of a file that holds many. Of declared columns, only `day` is read."""

@@ -67,6 +67,23 @@ def test_an_address_of_another_type_is_refused(url: Any) -> None:
         FileSource(url, "csv", COLUMNS, day="id")
 
 
+COMMAS = "id;name;price\n1;a;1,5\n2;b;\n"
+
+
+def test_decimal_commas_are_read_and_named_where_they_are_not_expected(write_day: Callable[..., str]) -> None:
+    url = write_day(COMMAS)
+    assert read_rows(url, delimiter=";", decimal_point=",") == ROWS
+    assert read_rows(url, delimiter=";", decimal_point=",", columns={})[0]["price"] == 1.5, "an inferred column"
+    with pytest.raises(
+        DataError, match=r"row 2, column price: '1,5' is not of type double\. Is it a decimal comma\? Set"
+    ):
+        read_rows(url, delimiter=";")
+    with pytest.raises(DataError, match=r"row 2, column price: '1\.5' is not of type double\.$"):
+        read_rows(write_day(COMMAS.replace("1,5", "1.5")), delimiter=";", decimal_point=",")
+    with pytest.raises(SpecError, match=r"decimal_point='x'. It can be \. or ,"):
+        FileSource(url, "csv", COLUMNS, decimal_point="x")  # type: ignore[arg-type]
+
+
 CONTENTS = {"csv": CSV.encode(), "json": JSON.encode(), "parquet": build_parquet()}
 
 
