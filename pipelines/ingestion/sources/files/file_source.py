@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from os import PathLike
@@ -23,6 +24,7 @@ from pipelines.ingestion.sources.convert import (
 )
 from pipelines.ingestion.sources.dates import DATE_PLACEHOLDER, FORMATS, fill_date
 from pipelines.ingestion.sources.files import csv_file, json_file, parquet_file
+from pipelines.ingestion.sources.files.split_file import split_file
 from pipelines.ingestion.sources.files.storage import find_partitions, list_files, open_file, translate_errors, unpack
 from pipelines.ingestion.sources.layouts import Extra, Layout
 from pipelines.ingestion.sources.partition_columns import (
@@ -34,9 +36,11 @@ from pipelines.ingestion.sources.partition_columns import (
 )
 from pipelines.lake import PARTITION
 from pipelines.partitions import Partition, get_date, list_partitions
-from pipelines.source import Description
+from pipelines.source import Description, Source
 from pipelines.window import Days, Unit
 
+MIN_PARTITIONS = 2
+"""Smallest number of partitions for which the rows of a file are copied."""
 POINTS = (".", ",")
 """Characters that may stand before the decimals of a number."""
 READERS = {"csv": csv_file.read_batches, "json": json_file.read_batches, "parquet": parquet_file.read_batches}
@@ -184,22 +188,53 @@ class FileSource:
     def _zone(self) -> Zone:
         return Zone(self.timezone, self.ambiguous, self.time_formats)
 
+    @contextmanager
+    def read_once(self, partitions: Collection[Partition]) -> Iterator[Source]:
+        """Yield a source of some partitions that reads a file of many partitions once: it copies their rows.
+
+        Files by day are not copied, and neither is a file for a single partition.
+
+        Raises:
+            DataError: there is no file, or its content does not fit. A retry cannot help.
+            ServiceError: the store failed. A retry can help.
+        """
+        if self._has_files_by_day or len(partitions) < MIN_PARTITIONS:
+            yield self
+            return
+        batches = (batch for _, _, batch in self._read_rows(next(iter(partitions))))
+        first_batch = next(batches)
+        rows = (
+            _match_schema(batch, first_batch.schema, redact(self._address)) for batch in chain([first_batch], batches)
+        )
+        with split_file(self, self.partition, rows, partitions) as source:
+            yield source
+
     def _read_partition(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+        for position, raw_batch, batch in self._read_rows(partition):
+            is_of_partition = match_partition(batch, partition)
+            index = pc.index(is_of_partition, False).as_py()  # of the first row of another partition
+            if index >= 0 and self._has_files_by_day:
+                name = self._find_day_column(batch)
+                raise DataError(
+                    f"{position.place}: row {position.row + index}, column {name}: {raw_batch[name][index]} is of "
+                    f"the {describe_partition(batch, index, self.partition)}.",
+                    f"The file may only have rows of the {self.partition} in its name. Is timezone= right?",
+                )
+            yield batch if index < 0 else batch.filter(is_of_partition)
+
+    def _read_rows(self, partition: Partition) -> Iterator[tuple[Position, pa.RecordBatch, pa.RecordBatch]]:
+        """Read the files of a partition, or the file of all; yield each batch as it is, and with all columns."""
         layout = self._build_layout(self.columns, self.extra)
         for address in list_files(fill_date(self._address, partition)):
             for position, raw_batch in self._read_file(address, layout):
                 batch = convert_batch(raw_batch, self.columns, self._zone, position)
-                name = self.day or (PARTITION if PARTITION in batch.schema.names else "")
-                batch = add_partition_columns(batch, partition, name, position, self.partition, self.day_timezone)
-                is_of_partition = match_partition(batch, partition)
-                index = pc.index(is_of_partition, False).as_py()  # of the first row of another partition
-                if index >= 0 and self._has_files_by_day:
-                    raise DataError(
-                        f"{position.place}: row {position.row + index}, column {name}: {raw_batch[name][index]} is of "
-                        f"the {describe_partition(batch, index, self.partition)}.",
-                        f"The file may only have rows of the {self.partition} in its name. Is timezone= right?",
-                    )
-                yield batch if index < 0 else batch.filter(is_of_partition)
+                name = self._find_day_column(batch)
+                unit, timezone = self.partition, self.day_timezone
+                yield position, raw_batch, add_partition_columns(batch, partition, name, position, unit, timezone)
+
+    def _find_day_column(self, batch: pa.RecordBatch) -> str:
+        """Return the column that gives the partition of a row; empty if only the name of the file gives it."""
+        return self.day or (PARTITION if PARTITION in batch.schema.names else "")
 
     def _build_layout(self, columns: Mapping[str, pa.DataType], extra: Extra) -> Layout:
         return Layout(columns, extra, self.delimiter, self.encoding, self.nulls, self.decimal_point, self.final_newline)
