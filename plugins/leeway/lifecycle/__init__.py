@@ -6,6 +6,7 @@ MODEL_score and MODEL_monitor are paused at first, because they need a champion.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from typing import Any
 
 from airflow.sdk import DAG
@@ -39,43 +40,51 @@ def lifecycle_dags(
 ) -> list[DAG]:
     """Create the DAGs of a model: DATASET_ingest, MODEL_train, MODEL_score, MODEL_monitor and MODEL_rollback.
 
-    A dataset with partitions by month has no MODEL_monitor, because drift of months is not decided.
-
     Args:
         model: registered model. Its parameters are those of models/MODEL/params.yaml.
         start: first day of the data.
         end: last day of the data; None: without end.
-        schedule: cron expression, in UTC, of the time at which the day before is complete: it is ingested, and drift up
-            to it is decided. One run a day; for partitions by hour or month, one run an hour or a month, and drift of
-            hours is decided at midnight. By default 00:00, the first minute of the hour, or the first day of the month.
+        schedule: cron expression, in UTC, of the time at which the hour, day or month before is complete and is
+            ingested; by default when it ends. Drift is decided at the same time, and for hours at midnight.
         train_schedule: cron expression, in UTC, of the trainings that the calendar starts.
-        dataset: dataset of the model; by default, the one in models/MODEL/params.yaml, which is then read whenever
-            Airflow parses the DAGs.
+        dataset: dataset of the model; by default the one in its parameters, read whenever Airflow parses the DAGs.
         days_of: other dataset whose days the model uses. Another call creates its DATASET_ingest.
-        partition: unit of the dataset's partitions, as the dataset has: hour, day or month.
+        partition: unit of the dataset's partitions. With months there is no MODEL_monitor, since they have no drift.
         training: arguments of SpotTrainingOperator, such as instance_type, max_run_s, max_wait_s and entry_point.
 
     Returns:
         The DAGs. Airflow finds them even if they are not assigned to a variable.
 
     Raises:
-        SpecError: the model has no file of parameters, the file names no dataset, or `partition` is unknown. A retry
-            cannot help.
+        SpecError: the model has no parameters, they name no dataset, or `partition` is unknown. A retry cannot help.
     """
-    dataset = dataset or _read_dataset(model)
     require_unit(partition)
-    schedule, names = schedule or SCHEDULES[partition], {"model": model, "dataset": dataset}
-    dags = [
+    names = {"model": model, "dataset": dataset or _read_dataset(model)}
+    return [
+        *_create_daily_dags(**names, start=start, end=end, schedule=schedule, partition=partition, days_of=days_of),
         create_training_dag(**names, start=start, end=end, schedule=train_schedule, training=training),
-        create_scoring_dag(**names, days_of=days_of or dataset, start=start),
+        create_scoring_dag(**names, days_of=days_of or names["dataset"], start=start),
         create_rollback_dag(model=model),
     ]
+
+
+def _create_daily_dags(
+    *,
+    model: str,
+    dataset: str,
+    start: dt.datetime,
+    end: dt.datetime | None,
+    schedule: str,
+    partition: Unit,
+    days_of: str,
+) -> Iterator[DAG]:
+    """Create DATASET_ingest, unless `days_of` has another dataset, and MODEL_monitor, unless partitions are months."""
+    schedule = schedule or SCHEDULES[partition]
+    if not days_of:
+        yield create_ingestion_dag(dataset=dataset, start=start, end=end, schedule=schedule, partition=partition)
     if partition != "month":
         daily_schedule = schedule if partition == "day" else SCHEDULES["day"]
-        dags.append(create_monitoring_dag(**names, start=start, end=end, schedule=daily_schedule))
-    if not days_of:
-        dags.append(create_ingestion_dag(dataset=dataset, start=start, end=end, schedule=schedule, partition=partition))
-    return dags
+        yield create_monitoring_dag(model=model, dataset=dataset, start=start, end=end, schedule=daily_schedule)
 
 
 def _read_dataset(model: str) -> str:

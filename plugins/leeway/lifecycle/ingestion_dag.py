@@ -57,19 +57,7 @@ def create_ingestion_dag(
     """
     require_unit(partition)
     key_format, template = KEYS[partition]
-    with DAG(
-        dag_id=f"{dataset}_ingest",
-        doc_md=DOC.format(dataset=dataset),
-        description=f"Ingests, validates and publishes a day of {dataset}.",
-        schedule=CronPartitionTimetable(schedule, timezone="UTC", run_offset=PREVIOUS, key_format=key_format),
-        start_date=start,
-        end_date=end,
-        catchup=False,
-        max_active_runs=8,
-        tags=["leeway", dataset, "data"],
-        params={"allow_shrink": Param(None, type=["null", "boolean"], description=ALLOW_SHRINK)},
-        default_args=build_default_args("data"),
-    ) as dag:
+    with _create_empty_dag(dataset, start, end, schedule, key_format) as dag:
         ingest = IngestOperator(task_id="ingest", dataset=dataset, partition=template)
         ingest >> ValidateOperator(
             task_id="validate",
@@ -85,3 +73,19 @@ def require_unit(partition: str) -> None:
     """Raise a SpecError if there are no partitions of this unit. A retry cannot help."""
     if partition not in KEYS:
         raise SpecError(f"unknown partition {partition!r}.", f"Known: {', '.join(KEYS)}.")
+
+
+def _create_empty_dag(dataset: str, start: dt.datetime, end: dt.datetime | None, schedule: str, key_format: str) -> DAG:
+    return DAG(
+        dag_id=f"{dataset}_ingest",
+        doc_md=DOC.format(dataset=dataset),
+        description=f"Ingests, validates and publishes a day of {dataset}.",
+        schedule=CronPartitionTimetable(schedule, timezone="UTC", run_offset=PREVIOUS, key_format=key_format),
+        start_date=start,
+        end_date=end,
+        catchup=False,
+        max_active_runs=8,
+        tags=["leeway", dataset, "data"],
+        params={"allow_shrink": Param(None, type=["null", "boolean"], description=ALLOW_SHRINK)},
+        default_args=build_default_args("data"),
+    )
