@@ -134,7 +134,7 @@ class ReproRuns:
     def _start_repro(self, name: str, as_of: str) -> subprocess.Popen[bytes]:
         options = ("--targets", '["gate"]', "--refresh", '["snapshot"]', "--out", str(self.folder / f"{name}.json"))
         params = f'{{"snapshot": {SNAPSHOT % as_of}}}'
-        return self._start(name, "repro", "--workspace", name, "--model-name", MODEL, "--params", params, *options)
+        return self._start(name, "repro", "--workspace", name, "--model", MODEL, "--params", params, *options)
 
     def _start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-u", "-m", "pipelines", *arguments]

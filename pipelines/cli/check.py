@@ -19,7 +19,7 @@ def run_command(
         str, typer.Option(help="Features that may tell the label by themselves, separated by commas.")
     ] = "",
 ) -> None:
-    """Answer questions about a model: label, leaks, expectations, quarantine, package, policies. Exit code 0 or 2.
+    """Answer questions about a model: label, leaks, expectations, rows, package, policies, DAGs. Exit code 0 or 2.
 
     It is 2 where an answer is "no". What cannot be answered before the first training is "not yet".
     """

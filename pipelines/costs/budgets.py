@@ -5,7 +5,7 @@ A job that still runs is not in the ledger yet: trainings that start at the same
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
@@ -22,8 +22,6 @@ TOLERANCE_USD = 1e-9
 
 class PlannedTraining(Spec):
     """A training that has not started, and the budgets that it must fit into."""
-
-    model_field: ClassVar[str] = "model"
 
     region: str
     """AWS region, such as us-east-1."""

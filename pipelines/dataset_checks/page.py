@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from pipelines import params
 from pipelines.dataset import Dataset, load_dataset
-from pipelines.dataset_checks import leaks, policies
+from pipelines.dataset_checks import dag_files, leaks, policies
 from pipelines.dataset_checks.rows import read_last_days
 from pipelines.errors import DataError, LeewayError
 from pipelines.feature_files import FILE_NAME
@@ -164,6 +164,17 @@ def _check_policies(subject: Subject) -> str:
     return f"{len(rows_by_day)} days, {sum(rows_by_day.values()) / len(rows_by_day):.1f} rows a day"
 
 
+def _check_dag_files(subject: Subject) -> str:
+    project = settings().project
+    files = dag_files.find_dag_files(project, subject.name)
+    if not files:
+        raise NotYet(f"no file in dags/ names {subject.name}: `lifecycle_dags` creates its DAGs")
+    if skipped := dag_files.find_skipped_files(project, subject.name):
+        hint = "Write the word in a comment: in its safe mode, Airflow skips other files without an error."
+        raise DataError(f'{", ".join(skipped)} does not have the word "airflow".', hint)
+    return f'{", ".join(str(file.relative_to(project)) for file in files)} has the word "airflow"'
+
+
 QUESTIONS: Mapping[str, Callable[[Subject], str]] = {
     "does the label fit the task?": _check_label,
     "are the features free of leaks?": _check_leaks,
@@ -172,4 +183,5 @@ QUESTIONS: Mapping[str, Callable[[Subject], str]] = {
     "does the model load in a clean process?": _check_package,
     "does the policy of the gate fit the task?": _check_gate,
     "do the policies fit the size of the data?": _check_policies,
+    "does Airflow load the file of the DAGs?": _check_dag_files,
 }

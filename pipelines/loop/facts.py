@@ -11,7 +11,6 @@ from typing import Any
 from pipelines import params
 from pipelines.costs.budgets import PlannedTraining, check_budget
 from pipelines.dataset import Dataset
-from pipelines.errors import SpecError
 from pipelines.features.building import find_source_columns
 from pipelines.features.pinned_window import WindowSpec
 from pipelines.lake import PARTITION, Lake
@@ -33,12 +32,13 @@ def load_training_window(model: str, dataset: str, as_of: dt.date) -> WindowSpec
     Raises:
         SpecError: the section is not valid, or names another dataset. A retry cannot help.
     """
-    origin = f"the parameters of {model}, section 'snapshot'"
-    section = {"dataset": dataset, **params.load_section(settings().project, "snapshot", model)}
-    if section["dataset"] != dataset:
-        message = f"{origin} trains on {section['dataset']}, and the dataset of this model is {dataset}."
-        raise SpecError(message, "Correct one of them.")
-    return WindowSpec.parse({**section, "as_of": as_of}, origin)
+    sections = params.load(settings().project, model)
+    fields = {
+        **sections.get("snapshot", {}),
+        "dataset": params.choose_dataset(sections, model, dataset),
+        "as_of": as_of,
+    }
+    return WindowSpec.parse(fields, f"the parameters of {model}, section 'snapshot'")
 
 
 def digest_training_data(lake: Lake, dataset: Dataset, window: Window) -> str:

@@ -9,12 +9,11 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.scaffold.decimals import NULL_TEXTS, parse_numbers
 from pipelines.scaffold.times import TimeFormats, find_time_formats
 
 Kind = Literal["number", "truth", "category", "time", "id", "constant", "empty", "text"]
 TYPES = {"number": "float64", "truth": "bool"}
-NULL_TEXTS = ("NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "-", "?")
-"""Texts in a column of numbers or times that mean that a value is missing."""
 TRUTHS = ("true", "false")
 MAX_CATEGORIES, ROWS_PER_CATEGORY = 1_000, 20
 """A text column is a category if it has at most `MAX_CATEGORIES` values and at least `ROWS_PER_CATEGORY` rows for each,
@@ -63,13 +62,16 @@ class Column:
         return bool(pc.all(pc.equal(pc.floor(self.values), self.values)).as_py())
 
 
-def infer_columns(table: pa.Table, time_formats: Sequence[str] = (), time: str = "") -> list[Column]:
+def infer_columns(
+    table: pa.Table, time_formats: Sequence[str] = (), time: str = "", decimal_point: str = "."
+) -> list[Column]:
     """Infer the kind of each column.
 
     Args:
         table: the sample. Columns of nested types are left out.
         time_formats: formats of the column `time`; if that column is not known, of all columns with times.
         time: name of the column that holds the times of the rows; empty if it is not known.
+        decimal_point: character before the decimals of numbers that are texts.
     """
     columns = []
     for name in table.column_names:
@@ -79,14 +81,15 @@ def infer_columns(table: pa.Table, time_formats: Sequence[str] = (), time: str =
         if pa.types.is_large_string(values.type):
             values = values.cast(pa.string())
         if not pa.types.is_nested(values.type):
-            column = _infer_column(name, values, time_formats if name == (time or name) else ())
+            formats = time_formats if name == (time or name) else ()
+            column = _infer_column(name, values, formats, decimal_point)
             columns.append(replace(column, texts=values) if pa.types.is_string(values.type) else column)
     return columns
 
 
-def _infer_column(name: str, values: pa.Array, formats: Sequence[str]) -> Column:
+def _infer_column(name: str, values: pa.Array, formats: Sequence[str], decimal_point: str) -> Column:
     if pa.types.is_string(values.type):
-        return _infer_text(name, values, formats)
+        return _infer_text(name, values, formats, decimal_point)
     distinct = pc.count_distinct(values).as_py()
     if not distinct:
         return Column(name, "empty", values.type, values, 0)
@@ -117,7 +120,7 @@ def _infer_number(name: str, values: pa.Array, distinct: int, nulls: Sequence[st
     )
 
 
-def _infer_text(name: str, texts: pa.Array, formats: Sequence[str]) -> Column:
+def _infer_text(name: str, texts: pa.Array, formats: Sequence[str], decimal_point: str) -> Column:
     texts = _replace(texts, [""])
     known = [text for text in NULL_TEXTS if pc.any(pc.equal(texts, text)).as_py()]
     values = _replace(texts, known)
@@ -125,7 +128,7 @@ def _infer_text(name: str, texts: pa.Array, formats: Sequence[str]) -> Column:
     if not distinct:
         return Column(name, "empty", pa.string(), values, 0)
     given_time = find_time_formats(values, formats) if formats else None
-    if (numbers := _parse_numbers(values)) is not None and not given_time:
+    if (numbers := parse_numbers(values, decimal_point)) is not None and not given_time:
         number = _infer_number(name, numbers, distinct, known)
         # An eight-digit number such as 20130105 is a day.
         if not (number.is_integer and pc.min(numbers).as_py() > 19_000_101 and pc.max(numbers).as_py() < 21_001_231):
@@ -166,17 +169,3 @@ def _replace(texts: pa.Array, missing: Sequence[str]) -> pa.Array:
         return texts
     is_missing = pc.is_in(texts, value_set=pa.array(missing, pa.string()))
     return pc.if_else(is_missing, pa.scalar(None, pa.string()), texts)
-
-
-def _parse_numbers(texts: pa.Array) -> pa.Array | None:
-    """Return the numbers; None if a text is not a number. A number with leading zeros is a code, not a number."""
-    if pc.any(pc.match_substring_regex(texts, r"^-?0\d")).as_py():
-        return None
-    for kind in (pa.int64(), pa.float64()):
-        try:
-            numbers = texts.cast(kind)
-        except pa.ArrowException:
-            continue
-        is_finite = pc.is_finite(numbers)
-        return numbers if pc.all(is_finite).as_py() in (True, None) else None
-    return None

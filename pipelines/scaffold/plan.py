@@ -65,7 +65,8 @@ def make_plan(request: Request, sample: Sample, ask: Ask) -> Plan:
         SpecError: an option is missing, or names a column that does not exist. A retry cannot help.
     """
     _check_options(request, sample.table.column_names)
-    columns = {column.name: column for column in infer_columns(sample.table, request.time_formats, request.time)}
+    inferred = infer_columns(sample.table, request.time_formats, request.time, sample.decimal_point)
+    columns = {column.name: column for column in inferred}
     time = _choose_time(request, sample, columns, ask)
     if time and (formats := _ask_for_order(columns[time], ask)):
         columns[time] = next(iter(infer_columns(sample.table.select([time]), formats, time)))

@@ -19,6 +19,7 @@ from pipelines.errors import DataError
 from pipelines.ingestion.sources.addresses import redact
 from pipelines.ingestion.sources.files.storage import list_files, open_file, translate_errors, unpack
 from pipelines.lake import PARTITION
+from pipelines.scaffold.decimals import find_decimal_point
 from pipelines.scaffold.sample import MAX_ROWS, Kind, Sample
 
 FORMATS: dict[str, Kind] = {
@@ -75,6 +76,8 @@ def read_files(source: str) -> Sample:
         rows_of_all = pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
         raise DataError(f"the files of {url} have different columns: {error}.", "Give files of one kind.") from None
+    if kind == "csv":
+        options["decimal_point"] = find_decimal_point(redact(url), rows_of_all)
     return Sample(kind, url, rows_of_all, has_files_by_day=bool(pattern), is_complete=is_complete, **options)
 
 

@@ -108,6 +108,8 @@ def _list_file_arguments(plan: Plan) -> dict[str, str]:
         arguments["delimiter"] = quote(sample.delimiter)
     if sample.encoding != defaults.encoding:
         arguments["encoding"] = quote(sample.encoding)
+    if sample.decimal_point != defaults.decimal_point:
+        arguments["decimal_point"] = quote(sample.decimal_point)
     if not sample.has_final_newline:
         arguments["final_newline"] = "False"
     used = list_columns(plan)

@@ -32,7 +32,7 @@ class OutcomesSpec(Spec):
 
     dataset: str
     """Dataset whose published table holds the labels."""
-    model_name: str
+    model: str
     """Registered model whose predictions are joined."""
     partition: PartitionKey
     """Partition of the labels and the predictions: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM)."""
@@ -85,7 +85,7 @@ def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesRe
     from pipelines.scoring.predictions import MODEL, VERSION
     from pipelines.system.duckdb_session import quote_identifier
 
-    day, part = spec.partition, {MODEL: spec.model_name}
+    day, part = spec.partition, {MODEL: spec.model}
     names = {"key": ", ".join(map(quote_identifier, dataset.key)), "label": quote_identifier(dataset.label)}
     names["scores"] = ", ".join(f"predictions.{name}" for name in list_stored_scores(dataset))
     with (
@@ -93,17 +93,17 @@ def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesRe
         lake.create_view(connection, "predictions", dataset.predictions, day, day),
         lake.create_view(connection, "published", dataset.published, day, day),
     ):
-        ((predictions, outcomes),) = connection.sql(_COUNT_SQL.format(**names), params=[spec.model_name]).fetchall()
+        ((predictions, outcomes),) = connection.sql(_COUNT_SQL.format(**names), params=[spec.model]).fetchall()
         if not outcomes:
             was_cleared = lake.clear_partition(dataset.outcomes, day, part)
             return _build_empty_result(dataset, spec, predictions).model_copy(update={"changed": was_cleared})
         # DuckDB 2.0 cannot drop the views while a result is open.
-        with connection.sql(_JOIN_SQL.format(**names), params=[spec.model_name]).to_arrow_reader() as rows:
+        with connection.sql(_JOIN_SQL.format(**names), params=[spec.model]).to_arrow_reader() as rows:
             commit = lake.write_partition(dataset.outcomes, day, rows, (*dataset.key, VERSION), part=part)
     return OutcomesResult(
         table=dataset.outcomes,
         partition=day,
-        model_name=spec.model_name,
+        model_name=spec.model,
         outcomes=outcomes,
         unlabelled=predictions - outcomes,
         changed=commit.changed,
@@ -111,7 +111,7 @@ def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesRe
 
 
 def _build_empty_result(dataset: Dataset, spec: OutcomesSpec, predictions: int) -> OutcomesResult:
-    day, name = spec.partition, spec.model_name
+    day, name = spec.partition, spec.model
     if predictions:
         reason = f"none of the {predictions} predictions has a label yet."
     else:

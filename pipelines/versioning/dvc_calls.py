@@ -88,7 +88,8 @@ def run_step(workspace: Workspace, step: str, *arguments: str, **variables: str)
     Raises:
         InvalidError, TryAgainError: the step failed; its exit code says whether a retry can help.
     """
-    variables = {"PYTHONPATH": str(workspace.folder), **variables}
+    paths = [str(workspace.folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    variables = {"PYTHONPATH": os.pathsep.join(paths), **variables}
     _run_module(workspace, workspace.model_folder, "pipelines", [step, *arguments], variables)
 
 

@@ -14,7 +14,7 @@ import yaml
 
 from pipelines.errors import SpecError
 
-PLACEHOLDER = re.compile(r"\$\{\s*([^}\s]+)\s*\}")
+PLACEHOLDER = re.compile(r"(?<!\\)\$\{\s*([^}\s]+)\s*\}")
 """DVC's reference to a variable: ${NAME}."""
 OUTS = ("outs", "metrics", "plots")
 """Keys of a stage that list outputs."""
@@ -180,7 +180,10 @@ def _load_variables(folder: Path, entries: Sequence[Any]) -> dict[str, Any]:
 
 
 def _substitute(value: Any, variables: Mapping[str, Any]) -> Any:
-    """Replace each `${NAME}` in a value by the variable. A text that is one placeholder becomes the variable itself."""
+    r"""Replace each `${NAME}` in a value by the variable. A text that is one placeholder becomes the variable itself.
+
+    The text `\${` stands for `${` itself.
+    """
     if isinstance(value, dict):
         return {_substitute(key, variables): _substitute(item, variables) for key, item in value.items()}
     if isinstance(value, list):
@@ -190,7 +193,7 @@ def _substitute(value: Any, variables: Mapping[str, Any]) -> Any:
     match = PLACEHOLDER.fullmatch(value)
     if match:
         return _look_up(match[1], variables)
-    return PLACEHOLDER.sub(lambda match: str(_look_up(match[1], variables)), value)
+    return PLACEHOLDER.sub(lambda match: str(_look_up(match[1], variables)), value).replace(r"\${", "${")
 
 
 def _look_up(name: str, variables: Mapping[str, Any]) -> Any:

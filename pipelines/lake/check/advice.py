@@ -44,7 +44,7 @@ def _find_step(finding: Finding, datasets: Sequence[Dataset]) -> str:
             return f"judge the staged rows by the present suite: `python -m pipelines validate {options}`"
         options = f"--dataset {dataset.name} --partition {partition}"
         if finding.table == dataset.predictions and len(model) == 2:
-            return f"`python -m pipelines score {options} --model-name {model[0]} --version {model[1]}`"
+            return f"`python -m pipelines score {options} --model {model[0]} --version {model[1]}`"
         if finding.table == dataset.outcomes and model:
-            return f"`python -m pipelines outcomes {options} --model-name {model[0]}`"
+            return f"`python -m pipelines outcomes {options} --model {model[0]}`"
     return STEPS.get(finding.table, "")

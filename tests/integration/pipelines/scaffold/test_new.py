@@ -100,6 +100,17 @@ def test_dates_in_two_formats(make: Callable[..., Creation], orders: pd.DataFram
     assert source_code.build_source(plan).read(day).read_all().num_rows == 60
 
 
+def test_numbers_with_decimal_commas(home: Path, project: Path, tmp_path: Path, orders: pd.DataFrame) -> None:
+    """A spreadsheet in most of Europe writes CSV so: semicolons, and commas before decimals."""
+    orders.assign(km=orders["km"] + 0.25).to_csv(tmp_path / "orders.csv", index=False, sep=";", decimal=",")
+    request = Request("orders", str(tmp_path / "orders.csv"), **LABEL)
+    plan = create(request, project, refuse_to_ask).plan
+    assert plan.features["km"] == "number"
+    assert 'decimal_point=","' in (project / "datasets/orders/source.py").read_text()
+    rows = source_code.build_source(plan).read(plan.days[0].as_py()).read_all()
+    assert rows["km"][0].as_py() == orders["km"].iloc[0] + 0.25
+
+
 @pytest.mark.parametrize("name", ["Date", "date"])
 def test_a_column_with_the_name_of_the_partition(
     name: str, make: Callable[..., Creation], project: Path, orders: pd.DataFrame
@@ -216,6 +227,7 @@ def test_an_http_api(
         "not yet",
         "yes",
         "not yet",
+        "yes",
     ]
 
 

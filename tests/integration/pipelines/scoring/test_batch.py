@@ -40,7 +40,7 @@ for path in sorted(pathlib.Path(sys.argv[2]).iterdir()):
 
 def prepare_job(folder: Path, **fields: Any) -> batch.BatchResult:
     """Run the step `batch`."""
-    spec = {"model_name": "scored", "partition": DAY, "folder": folder, **fields}
+    spec = {"model": "scored", "partition": DAY, "folder": folder, **fields}
     return batch.run(batch.BatchSpec(**{"dataset": "flights", **spec}))
 
 
@@ -56,7 +56,7 @@ def run_packaged_model(folder: Path) -> str:
 
 def run_score(**fields: Any) -> score.ScoreResult:
     """Run the step `score`."""
-    return score.run(score.ScoreSpec(**{"dataset": "flights", "model_name": "scored", "partition": DAY, **fields}))
+    return score.run(score.ScoreSpec(**{"dataset": "flights", "model": "scored", "partition": DAY, **fields}))
 
 
 def read_predictions() -> pd.DataFrame:
