@@ -77,7 +77,7 @@ def _restore(
             return
     if not lost:
         return
-    catalog = catalog or catalog_check.open_catalog_to_check(creates=True)
+    catalog = catalog or catalog_check.open_catalog_to_check(creates_tables=True)
     versions = catalog_check.list_metadata(catalog)
     yield from _restore_versions(lost, versions, catalog)
     yield from _restore_metadata(lost, versions, backup, catalog)
