@@ -34,7 +34,7 @@ from pipelines.lake.warehouse import (
 from pipelines.system.error_translation import LOCKED_TEXTS
 
 CERTAIN_COMMITS = 2
-"""The catalog is outdated if the table has at least this number of versions that are newer than the one that the catalog
+"""The catalog is outdated if the table has at least this number of versions that are newer than the one that it
 names. One newer version is no damage: a writer that is killed before it changes the catalog leaves it."""
 BUSY_S = 30.0
 """Longest time to wait for a database that another process writes."""
