@@ -60,13 +60,11 @@ def rebuild_manifest_list(table: Table, finding: Finding) -> Finding | None:
     names = storage.list_files(table.io, f"{table.location()}/metadata")
     own_paths = sorted(name for name in names if name.rpartition("/")[2].startswith(f"{match['commit']}-m"))
     try:
-        parent_manifests = _read_parent_manifests(table, snapshot, list(names))
+        parents = _read_parent_manifests(table, snapshot, list(names))
         own_manifests = [_describe_manifest(table, path, snapshot) for path in own_paths]
         touched_files = {path for _, paths in own_manifests for path in paths}
         kept_manifests = [
-            manifest
-            for manifest in parent_manifests
-            if _has_files(manifest) and not _list_files(table, manifest) & touched_files
+            parent for parent in parents if _has_files(parent) and not _list_files(table, parent) & touched_files
         ]
         manifests = [*(manifest for manifest, _ in own_manifests), *kept_manifests]
         if not own_manifests or not _has_totals(table, manifests, snapshot):
