@@ -1,10 +1,10 @@
 """Run a step, or a command for people. Each step is a command, and each field of its Spec is an option.
 
 A field's value comes from its option, else from `--spec`, else from the step's section of params.yaml (if there are
-models, the model's file), else from the default. In a project with one dataset, a step that needs one takes this one by
-default. Log lines go to stderr, the Result as JSON to `--out` (default: stdout). Exit codes: 0 done; 2 the request or
-the data is wrong; 75 try again; any other code is a bug, and its traceback is written. With LEEWAY_DEBUG=1, the
-traceback of any error is written.
+models, the model's file), else from the default. In a project with one dataset, this dataset is the default of every
+step that needs one. Log lines go to stderr, the Result as JSON to `--out` (default: stdout). Exit codes: 0 done; 2 the
+request or the data is wrong; 75 try again; any other code is a bug, and its traceback is written. With LEEWAY_DEBUG=1,
+the traceback of any error is written.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def main() -> None:
         app(_complete_flags(sys.argv[1:]), prog_name="python -m pipelines", standalone_mode=False)
     except TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
-        if message:  # empty where typer has shown the help
+        if message:  # empty if typer has shown the help
             sys.stderr.write(f"error: {escape(message)} See python -m pipelines --help.\n")
         raise SystemExit(2) from None
     except (Abort, KeyboardInterrupt):
@@ -194,7 +194,7 @@ def _read_spec(spec_file: str) -> dict[str, Any]:
 
 
 def _fail(error: Exception, out: str) -> NoReturn:
-    """Write the error to stderr on one line, and its report in place of the result; exit with the error's code.
+    """Write the error to stderr on one line, and its report instead of the result; exit with the error's code.
 
     For a bug, the traceback comes before that line: it shows the place to correct.
     """

@@ -95,10 +95,12 @@ def _answer(question: str, check: Callable[[Subject], str], subject: Subject) ->
 def _check_label(subject: Subject) -> str:
     dataset, rows = subject.dataset, subject.rows
     labels.check_label_type(dataset, rows.schema)
-    known = rows[dataset.label].drop_null()
-    if len(known.unique()) < 2:
-        raise DataError(f"the last {len(known)} rows have one label: nothing can be learned from them.")
-    return f"{dataset.task}: {dataset.label} is {known.type}, known in {len(known):,} of {len(rows):,} rows"
+    known_labels = rows[dataset.label].drop_null()
+    if len(known_labels.unique()) < 2:
+        raise DataError(f"the last {len(known_labels)} rows have one label: nothing can be learned from them.")
+    return (
+        f"{dataset.task}: {dataset.label} is {known_labels.type}, known in {len(known_labels):,} of {len(rows):,} rows"
+    )
 
 
 def _check_leaks(subject: Subject) -> str:
@@ -112,21 +114,22 @@ def _check_suite(subject: Subject) -> str:
     from pipelines.validation import suites
 
     suite = suites.load_suite(settings().project / "expectations", subject.dataset.name)
-    critical = sum(expectation.severity == "critical" for expectation in suite.expectations)
-    if not critical:
+    critical_count = sum(expectation.severity == "critical" for expectation in suite.expectations)
+    if not critical_count:
         raise DataError(f"none of the {len(suite.expectations)} expectations is critical.", "Nothing blocks a bad day.")
-    return f"{len(suite.expectations)} expectations, {critical} of them critical"
+    return f"{len(suite.expectations)} expectations, {critical_count} of them critical"
 
 
 def _check_quarantine(subject: Subject) -> str:
     lake, dataset = Lake.open(), subject.dataset
-    published = sum(lake.count_rows_by_day(dataset.published).values())
-    quarantined = sum(lake.count_rows_by_day(dataset.quarantine).values())
-    staged = lake.count_rows_by_day(dataset.staging).keys() - lake.count_rows_by_day(dataset.published).keys()
-    if not published and not staged:
+    published_rows = sum(lake.count_rows_by_day(dataset.published).values())
+    quarantined_rows = sum(lake.count_rows_by_day(dataset.quarantine).values())
+    refused_days = lake.count_rows_by_day(dataset.staging).keys() - lake.count_rows_by_day(dataset.published).keys()
+    if not published_rows and not refused_days:
         raise NotYet(f"no day is published: run `dvc repro snapshot@{subject.name}`")
-    text = f"{quarantined:,} of {published + quarantined:,} rows are quarantined, {len(staged)} days are refused"
-    if quarantined or staged:
+    rows = published_rows + quarantined_rows
+    text = f"{quarantined_rows:,} of {rows:,} rows are quarantined, {len(refused_days)} days are refused"
+    if quarantined_rows or refused_days:
         raise DataError(f"{text}.", f"See `python -m pipelines quarantine list --dataset {dataset.name}`.")
     return text
 

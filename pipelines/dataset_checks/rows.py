@@ -27,14 +27,16 @@ def read_last_days(dataset: Dataset, min_rows: int = 1_000) -> pa.Table:
     """
     source = dataset.open_source()
     tables: list[pa.Table] = []
-    labelled = 0
+    labelled_rows = 0
     for day in reversed(_list_days(source, dataset)[-MAX_DAYS_READ:]):
-        if labelled >= min_rows and len(tables) >= 2:
+        if labelled_rows >= min_rows and len(tables) >= 2:
             break
         rows = source.read(day).read_all()
         if rows.num_rows:
             tables.insert(0, rows)
-            labelled += rows.num_rows - (rows[dataset.label].null_count if dataset.label in rows.column_names else 0)
+            labelled_rows += rows.num_rows - (
+                rows[dataset.label].null_count if dataset.label in rows.column_names else 0
+            )
     if not tables:
         raise DataError(f"the source of {dataset.name} has no rows.", "Correct its source.py.")
     return pa.concat_tables(tables, promote_options="permissive")

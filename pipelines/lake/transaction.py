@@ -1,4 +1,4 @@
-"""A pyiceberg transaction, and a catalog, whose time grows little with the number of a table's snapshots.
+"""Define a pyiceberg transaction and a catalog that stay fast when a table has many snapshots.
 
 pyiceberg 0.12 copies all snapshots each time it changes a table's metadata, and parses the metadata file, which lists
 all snapshots, each time it loads a table. With a snapshot for each partition, both took most of the time of a write.

@@ -59,8 +59,8 @@ def run(spec: DecideSpec) -> DecideResult:
     registry = Registry.open()
     version = registry.get_version(spec.model, spec.version)
     # An approval must be about the version's last verdict; a rejection may be about an earlier one.
-    read = verdicts.read_current_verdict if spec.decision == "approve" else verdicts.read_verdict
-    if not read(spec.verdict, version).get("needs_approval"):
+    read_verdict = verdicts.read_current_verdict if spec.decision == "approve" else verdicts.read_verdict
+    if not read_verdict(spec.verdict, version).get("needs_approval"):
         raise PromotionError(
             f"the verdict on {spec.model} version {spec.version} needs no approval.",
             "See `approval` in params.yaml, section gate.",

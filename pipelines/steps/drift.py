@@ -159,7 +159,7 @@ def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
     from pipelines.registry.versions import read_as_of
 
     number = str(version.version)
-    if read_as_of(version) > spec.partition:  # possible where `spec.version` names the version
+    if read_as_of(version) > spec.partition:  # possible if `spec.version` names the version
         reason = f"version {number} was trained as of {read_as_of(version)}, after {spec.partition}"
         return _build_undecided_result(spec, number, reason, [])
     record = load_record(registry, version)

@@ -143,7 +143,7 @@ def build_request(spec: GuardSpec, run: str, window: Window) -> Request:
         drifted_columns=tuple(spec.drifted_columns),
         data=facts.digest_training_data(lake, dataset, window),
         failed_validations=tuple(failures),
-        over_budget=facts.explain_budget_refusal(spec.model) if is_drift else "",
+        budget_refusal=facts.explain_budget_refusal(spec.model) if is_drift else "",
     )
 
 

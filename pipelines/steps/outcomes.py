@@ -93,10 +93,12 @@ def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesRe
         lake.create_view(connection, "predictions", dataset.predictions, day, day),
         lake.create_view(connection, "published", dataset.published, day, day),
     ):
-        ((predictions, outcomes),) = connection.sql(_COUNT_SQL.format(**names), params=[spec.model]).fetchall()
-        if not outcomes:
+        ((prediction_count, outcome_count),) = connection.sql(
+            _COUNT_SQL.format(**names), params=[spec.model]
+        ).fetchall()
+        if not outcome_count:
             was_cleared = lake.clear_partition(dataset.outcomes, day, part)
-            return _build_empty_result(dataset, spec, predictions).model_copy(update={"changed": was_cleared})
+            return _build_empty_result(dataset, spec, prediction_count).model_copy(update={"changed": was_cleared})
         # DuckDB 2.0 cannot drop the views while a result is open.
         with connection.sql(_JOIN_SQL.format(**names), params=[spec.model]).to_arrow_reader() as rows:
             commit = lake.write_partition(dataset.outcomes, day, rows, (*dataset.key, VERSION), part=part)
@@ -104,16 +106,18 @@ def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesRe
         table=dataset.outcomes,
         partition=day,
         model_name=spec.model,
-        outcomes=outcomes,
-        unlabelled=predictions - outcomes,
+        outcomes=outcome_count,
+        unlabelled=prediction_count - outcome_count,
         changed=commit.changed,
     )
 
 
-def _build_empty_result(dataset: Dataset, spec: OutcomesSpec, predictions: int) -> OutcomesResult:
+def _build_empty_result(dataset: Dataset, spec: OutcomesSpec, prediction_count: int) -> OutcomesResult:
     day, name = spec.partition, spec.model
-    if predictions:
-        reason = f"none of the {predictions} predictions has a label yet."
+    if prediction_count:
+        reason = f"none of the {prediction_count} predictions has a label yet."
     else:
         reason = f"{name} has no predictions of {day}."
-    return OutcomesResult(table=dataset.outcomes, partition=day, model_name=name, unlabelled=predictions, reason=reason)
+    return OutcomesResult(
+        table=dataset.outcomes, partition=day, model_name=name, unlabelled=prediction_count, reason=reason
+    )

@@ -84,11 +84,11 @@ def run(spec: ProfileSpec) -> ProfileResult:
     from pipelines.monitoring.profiles.table import Profiles
 
     record, version = _load_record(spec)
-    table, is_changed, identity = Profiles.open(), False, dict[Path, tuple[int, int]]()
+    table, is_changed, file_states = Profiles.open(), False, dict[Path, tuple[int, int]]()
     # Another run may replace the file while this one counts, and store its profile first. Counting again until the
     # file stays the same ensures that the profile of the older rows is not the last one stored.
-    while identity != (identity := _identify_files(spec)):
-        profile = count_files(record.reference, list(identity), spec.engine)
+    while file_states != (file_states := _identify_files(spec)):
+        profile = count_files(record.reference, list(file_states), spec.engine)
         is_changed |= table.write(get_date(spec.partition), spec.model, version, profile)
     result = _build_result(spec, version, profile, is_changed=is_changed)
     log.info(
@@ -102,8 +102,8 @@ def run(spec: ProfileSpec) -> ProfileResult:
 def _identify_files(spec: ProfileSpec) -> dict[Path, tuple[int, int]]:
     """Identify the files to count: the file of the rows; for an hour, all hours of its day in the same folder."""
     hour = spec.partition if isinstance(spec.partition, Hour) else None
-    others = spec.rows.parent.glob(f"{hour.day}T*.parquet") if hour else ()
-    return {path: _identify_file(path) for path in sorted({*others, spec.rows})}
+    other_files = spec.rows.parent.glob(f"{hour.day}T*.parquet") if hour else ()
+    return {path: _identify_file(path) for path in sorted({*other_files, spec.rows})}
 
 
 def _identify_file(path: Path) -> tuple[int, int]:

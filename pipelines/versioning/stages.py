@@ -60,9 +60,10 @@ def find_dependencies(stages: Mapping[str, Stage]) -> dict[str, set[str]]:
     """Return for each stage the stages whose outputs it depends on: the edges of `dvc dag`."""
     return {
         name: {
-            other.name
-            for other in stages.values()
-            if other.name != name and any(_has_overlap(dep, out) for dep in stage.deps for out in other.outs)
+            other_stage.name
+            for other_stage in stages.values()
+            if other_stage.name != name
+            and any(_has_overlap(dep, out) for dep in stage.deps for out in other_stage.outs)
         }
         for name, stage in stages.items()
     }
@@ -82,7 +83,7 @@ def select_with_dependencies(stages: Mapping[str, Stage], targets: Iterable[str]
 
 def list_source_inputs(stage: Stage, stages: Iterable[Stage]) -> list[str]:
     """Return the files and folders that the stage depends on and none of the stages writes."""
-    outs = [out for other in stages for out in other.outs]
+    outs = [out for other_stage in stages for out in other_stage.outs]
     return [dep for dep in stage.deps if not any(_has_overlap(dep, out) for out in outs)]
 
 
@@ -96,9 +97,9 @@ def remove_model(name: str, model: str) -> str:
     return name.removesuffix(f"@{model}") if model else name
 
 
-def _has_overlap(path: str, other: str) -> bool:
+def _has_overlap(path: str, other_path: str) -> bool:
     """Return whether two paths are the same, or one is inside the other."""
-    first, second = PurePosixPath(path), PurePosixPath(other)
+    first, second = PurePosixPath(path), PurePosixPath(other_path)
     return first.is_relative_to(second) or second.is_relative_to(first)
 
 

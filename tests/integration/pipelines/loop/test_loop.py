@@ -422,7 +422,7 @@ def test_events_status_and_reset_show_and_close_the_breaker(
     assert "2013-01-10 failed, as of 2013-02-10 failed, as of 2013-03-10 failed" in lines[-1]
     output = run_cli("status", "m", "--dataset", "flights", "--as-of", "2013-04-02")
     assert "breaker       holds back: the last 3 trainings" in output
-    assert "it lets the next one through as of 2013-04-07" in output and "(until 2013-04-07)" in output
+    assert "the breaker allows the next one as of 2013-04-07" in output and "(until 2013-04-07)" in output
     assert "cooldown      lets through" in output
     assert output.endswith("m as of 2013-04-02: drift would be held back\n")
     assert run_cli("reset", "m", "--why", "the label was late") == "m: the breaker is reset\n"
