@@ -124,6 +124,7 @@ def _write_json(creation: Creation) -> None:
             "expectations": creation.expectations,
             "files": creation.files,
             "is_new_project": creation.is_new_project,
+            "variable": creation.variable,
         }
     )
 
@@ -147,6 +148,8 @@ def _write_page(creation: Creation) -> None:
         if text:
             page.add_row(title, text)
     make_console().print(page)
+    if creation.variable:
+        write_line(f"The address has a secret and is in no file: set {creation.variable} to it where the steps run.")
     write_line(f"Next: python -m pipelines check {plan.request.name}, then dvc repro gate@{plan.request.name}")
 
 

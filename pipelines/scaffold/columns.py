@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 
 from pipelines.scaffold.times import TimeFormats, find_time_formats
 
-Kind = Literal["number", "truth", "category", "time", "id", "constant", "empty", "text"]
+Kind = Literal["number", "truth", "category", "time", "id", "constant", "empty", "text", "infinite", "unnamed"]
 TYPES = {"number": "float64", "truth": "bool"}
 NULL_TEXTS = ("NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "-", "?")
 """Texts in a column of numbers or times that mean that a value is missing."""
@@ -80,6 +81,8 @@ def infer_columns(table: pa.Table, time_formats: Sequence[str] = (), time: str =
             values = values.cast(pa.string())
         if not pa.types.is_nested(values.type):
             column = _infer_column(name, values, time_formats if name == (time or name) else ())
+            if not name.strip():
+                column = replace(column, kind="unnamed")
             columns.append(replace(column, texts=values) if pa.types.is_string(values.type) else column)
     return columns
 
@@ -108,6 +111,10 @@ def _infer_number(name: str, values: pa.Array, distinct: int, nulls: Sequence[st
     is_integer = pa.types.is_integer(values.type)
     if pa.types.is_decimal(values.type):
         values = values.cast(pa.float64())
+    if pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+        if pc.any(pc.is_inf(values)).as_py():
+            return Column(name, "infinite", pa.float64(), values, distinct, nulls=nulls)
     rows = len(values) - values.null_count
     # Measured amounts are rarely distinct whole numbers, so such a column is an id.
     is_id = is_integer and distinct == rows and rows > FEW_CATEGORIES
@@ -173,10 +180,6 @@ def _parse_numbers(texts: pa.Array) -> pa.Array | None:
     if pc.any(pc.match_substring_regex(texts, r"^-?0\d")).as_py():
         return None
     for kind in (pa.int64(), pa.float64()):
-        try:
-            numbers = texts.cast(kind)
-        except pa.ArrowException:
-            continue
-        is_finite = pc.is_finite(numbers)
-        return numbers if pc.all(is_finite).as_py() in (True, None) else None
+        with contextlib.suppress(pa.ArrowException):
+            return texts.cast(kind)
     return None

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from pipelines.errors import DataError, SpecError
 from pipelines.scaffold import placing, rendering, source_code
 from pipelines.scaffold.plan import Plan, make_plan
-from pipelines.scaffold.reading import read_sample
 from pipelines.scaffold.request import Ask, Request
+from pipelines.scaffold.sampling.reading import read_sample
 from pipelines.scaffold.sizes import Sizes, measure
 from pipelines.system.log import log
 
@@ -30,6 +30,8 @@ class Creation:
     expectations: int
     """Number of drafted expectations."""
     is_new_project: bool
+    variable: str
+    """Environment variable that has to hold the address of the source, since it has a secret; empty if it has none."""
 
 
 def create(request: Request, project: Path, ask: Ask) -> Creation:
@@ -57,7 +59,9 @@ def create(request: Request, project: Path, ask: Ask) -> Creation:
         placing.place(project, folder, files, replaced)
     if is_new:
         _start_repository(project)
-    return Creation(plan, sizes, list(files), len(json.loads(suite)["expectations"]), is_new)
+    return Creation(
+        plan, sizes, list(files), len(json.loads(suite)["expectations"]), is_new, source_code.find_secret_variable(plan)
+    )
 
 
 def _check_name(name: str, project: Path) -> None:

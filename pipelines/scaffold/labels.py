@@ -65,6 +65,9 @@ def choose_label(request: Request, columns: Mapping[str, Column], used: set[str]
         value = column.values.drop_null()[0] if column.distinct else None
         problem = f"each row has the label {value}" if column.distinct else "no row has a label"
         raise DataError(f"{column.name}: {problem}: nothing can be learned from it.", "Give another --label.")
+    if column.kind == "infinite":
+        problem = f"the label {column.name} has {pc.sum(pc.is_inf(column.values))} infinite values."
+        raise DataError(problem, "Remove these rows, or leave the label empty where it is not known.")
     task = request.task or _infer_task(column, ask)
     if task == "regression":
         return _make_regression_label(column)

@@ -18,7 +18,7 @@ from pipelines.scaffold import labels
 from pipelines.scaffold.columns import Column, infer_columns
 from pipelines.scaffold.labels import Label
 from pipelines.scaffold.request import Ask, Request
-from pipelines.scaffold.sample import Sample
+from pipelines.scaffold.sampling.sample import Sample
 from pipelines.score_columns import is_score_column
 
 TIME_NAMES = ("time", "date", "day", "timestamp", "created", "at", "when", "ts")
@@ -162,8 +162,8 @@ def _find_key(
     table: pa.Table, columns: Mapping[str, Column], names: Sequence[str], days: pa.Array, ask: Ask
 ) -> list[str]:
     """Return the fewest columns that identify a row within its day: ids first, then times, categories and numbers."""
-    complete = [name for name in names if not columns[name].missing and columns[name].kind not in ("constant", "empty")]
     order = {"id": 0, "time": 1, "category": 2, "number": 3, "truth": 4, "text": 5}
+    complete = [name for name in names if not columns[name].missing and columns[name].kind in order]
     candidates = sorted(complete, key=lambda name: (order[columns[name].kind], -columns[name].distinct))[:15]
     codes = {name: pd.factorize(table[name].to_pandas())[0] for name in candidates}
     day_codes = pd.factorize(days.to_pandas())[0]
@@ -206,6 +206,8 @@ def _choose_features(
         "empty": "it is empty",
         "text": "free text",
         "time": "another time",
+        "infinite": "it has infinite values",
+        "unnamed": "its name is empty",
     }
     for name in names:
         column = columns[name]

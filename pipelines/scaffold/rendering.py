@@ -15,9 +15,10 @@ from pipelines.dataset import Dataset
 from pipelines.errors import SpecError
 from pipelines.lake import PARTITION
 from pipelines.scaffold import sizes as size_rules
+from pipelines.scaffold.literals import assign, escape, format_texts, list_items, quote
 from pipelines.scaffold.plan import Plan
 from pipelines.scaffold.sizes import CLOCK_ROWS, Sizes
-from pipelines.scaffold.source_code import assign, describe_source, format_texts, list_columns, list_items, quote
+from pipelines.scaffold.source_code import describe_source, list_columns
 
 PROJECT_FILES = {
     "gitignore.j2": ".gitignore",
@@ -167,6 +168,7 @@ def _render(template: str, values: Mapping[str, Any]) -> str:
     )
     environment.filters |= {
         "py": _format_python,
+        "text": escape,
         "yaml": _format_yaml,
         "assign": lambda literal, name: assign(name, literal),
         "tuple": lambda items, beginning, indent: list_items(beginning, items, indent),
