@@ -205,3 +205,24 @@ def test_a_secret_is_in_no_message(url: str, home: Path, project: Path) -> None:
         create(Request("orders", url.format(SECRET), table="sales", label="returned"), project, refuse_to_ask)
     assert SECRET not in str(error.value)
     assert list(project.iterdir()) == []
+
+
+@pytest.mark.parametrize(("script", "problem"), [("", "git is not installed"), ("exit 128", "git made no repository")])
+def test_without_a_repository_nothing_is_written(
+    script: str,
+    problem: str,
+    make: Callable[..., Creation],
+    project: Path,
+    tmp_path: Path,
+    orders: pd.DataFrame,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    if script:
+        (programs / "git").write_text(f"#!/bin/sh\n{script}\n")
+        (programs / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    with pytest.raises(SpecError, match=problem):
+        make(orders)
+    assert list(project.iterdir()) == []
