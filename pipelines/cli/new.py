@@ -10,7 +10,7 @@ import typer
 
 from pipelines.cli.options import JsonOption, parse_days
 from pipelines.cli.terminal import make_console, write_json, write_line
-from pipelines.errors import SpecError
+from pipelines.errors import DataError, SpecError
 from pipelines.settings import settings
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ KnownOption = Annotated[str, typer.Option(help="Columns that are known then, alt
 DelayOption = Annotated[int, typer.Option(help="Days until the label of a day is known.", min=0, max=366)]
 ScheduleOption = Annotated[str, typer.Option(metavar="HH:MM", help="When days are ingested, UTC.")]
 FirstDayOption = Annotated[str, typer.Option("--first", metavar="YYYY-MM-DD", help="First day of an HTTP API.")]
+UpdateOption = Annotated[bool, typer.Option("--update", help="Update the files of the model NAME to this version.")]
 LastDayOption = Annotated[str, typer.Option("--last", metavar="YYYY-MM-DD", help="Last day of an HTTP API.")]
 
 
@@ -58,13 +59,17 @@ def run_command(
     schedule: ScheduleOption = "00:00",
     first: FirstDayOption = "",
     last: LastDayOption = "",
+    update: UpdateOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Make a model of a sample of its data; in a folder without params.yaml, make a project first.
 
     Columns, key, time, label and task are inferred. What cannot be inferred is asked for, or named in one line where
-    there is no terminal.
+    there is no terminal. `--update` merges what changed in the templates since then, and keeps your changes.
     """
+    if update:
+        _update(name, as_json=as_json)
+        return
     from pipelines.scaffold.creation import create
     from pipelines.scaffold.request import Request, refuse_to_ask
 
@@ -75,6 +80,21 @@ def run_command(
     ask = _ask_person if sys.stdin.isatty() and sys.stdout.isatty() else refuse_to_ask
     creation = create(request, settings().project, ask)
     _write_json(creation) if as_json else _write_page(creation)
+
+
+def _update(name: str, *, as_json: bool) -> None:
+    from pipelines.scaffold.updating import update
+
+    result = update(name, settings().project)
+    if as_json:
+        write_json({"since": result.since, "changed": result.changed, "conflicts": result.conflicts})
+    else:
+        for path in result.changed:
+            write_line(f"{'conflict' if path in result.conflicts else 'updated'}: {path}")
+        write_line(f"{len(result.changed)} files were updated from the templates of Leeway {result.since}.")
+    if result.conflicts:
+        message = f"{', '.join(result.conflicts)}: you and the templates changed the same lines."
+        raise DataError(message, "Both are in the file: choose, and remove the marks.")
 
 
 def _parse_time(text: str) -> str:

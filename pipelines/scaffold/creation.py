@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from pipelines.errors import DataError, SpecError
-from pipelines.scaffold import placing, rendering, source_code
+from pipelines.scaffold import placing, rendering, source_code, updating
 from pipelines.scaffold.plan import Plan, make_plan
 from pipelines.scaffold.request import Ask, Request
 from pipelines.scaffold.sampling.reading import read_sample
@@ -53,9 +53,15 @@ def create(request: Request, project: Path, ask: Ask) -> Creation:
         log.info("%s: %d rows, %s to %s", sample.place, sample.table.num_rows, sizes.first, sizes.last)
         _check_source(plan)
         suite = _draft_expectations(plan, sizes, folder)
-        files = rendering.render_project(plan, sizes, project) if is_new else {}
-        # params.yaml comes last: a folder without it is no project.
-        files = rendering.render_model(plan, sizes) | {f"expectations/{request.name}.json": suite} | files
+        values = rendering.list_values(plan, sizes)
+        project_values = rendering.list_project_values(plan, sizes, project) if is_new else None
+        files = {
+            **rendering.render_model(values),
+            f"expectations/{request.name}.json": suite,
+            updating.RECORD.format(name=request.name): updating.write_record(values, project_values),
+            # params.yaml comes last: a folder without it is no project.
+            **(rendering.render_project(project_values) if project_values else {}),
+        }
         replaced = {} if is_new else {"dvc.yaml": rendering.add_model(_read_dvc_yaml(project), request.name)}
         repository = _make_repository(project, folder) if is_new else None
         placing.place(project, folder, files, replaced)

@@ -8,7 +8,9 @@ from urllib.parse import parse_qsl
 
 from pipelines.errors import SpecError
 
-SECRET_NAMES = re.compile(r"key|token|secret|passw|pwd|credential|sig(nature)?$|auth", re.I)
+SECRET_NAMES = re.compile(
+    r"(^|[-_.]|api|access|private|subscription)key(id)?$|token|secret|passw|pwd|credential|sig(nature)?$|auth", re.I
+)
 """Names of parameters in the query of an address whose values are secrets."""
 
 

@@ -35,10 +35,15 @@ def run_page(commands: Any, tmp_path: Path) -> Callable[[str], str]:
                 (folder / name[1]).write_text(content)
             else:
                 lines += [line.removeprefix("$ ") for line in content.splitlines() if line.startswith("$ ")]
-        # The pages says `python` and `dvc`: of this environment.
-        stand_in = Path(forking.ensure_stand_in()).parent
-        path = f"{stand_in}:{Path(sys.executable).parent}:{commands.env['PATH']}"
+        # The page says `python` and `dvc`: of this environment. The stand-in forks `python`, and the stack finds its
+        # processes by their environment, which a forked process does not have.
+        stand_in = Path(forking.ensure_stand_in())
+        folders = (
+            [Path(sys.executable).parent] if "-m stack up" in text else [stand_in.parent, Path(sys.executable).parent]
+        )
+        path = ":".join([*map(str, folders), commands.env["PATH"]])
         variables = {"PATH": path, "LEEWAY_HOME": "", "LEEWAY_PROJECT": "", "GIT_CEILING_DIRECTORIES": str(tmp_path)}
+        variables["LEEWAY_PYTHON"] = str(stand_in)
         process = commands.start("bash", "-c", "\n".join(lines), env=variables, cwd=folder)
         out, err = process.communicate(timeout=MAX_PAGE_S)
         assert process.returncode == 0, err[-3_000:] + out[-1_000:]
