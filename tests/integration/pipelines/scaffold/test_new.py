@@ -212,6 +212,14 @@ CASES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], dict[str, Any], s
         {},
         "no columns identify a row",
     ),
+    "a key that is equal in rows": (lambda rows: rows, {"key": ["store"]}, "rows of a day are equal in it"),
+    "a key that is missing": (
+        lambda rows: rows.assign(order_no=rows["order_no"].where(rows.index > 3)),
+        {"key": ["order_no"]},
+        "4 rows have no value of it",
+    ),
+    "the label as the key": (lambda rows: rows, {"key": ["returned"]}, "is not known when the row is new"),
+    "no such format": (lambda rows: rows, {"time_formats": ["%Q"]}, "no value of sold_at has the format '%Q'"),
     "few days": (lambda rows: rows.head(600), {}, "has 10 days with labels"),
     "few rows": (lambda rows: rows.head(50), {}, "has 50 rows"),
     "a bad time": (
