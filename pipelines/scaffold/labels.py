@@ -61,6 +61,8 @@ def choose_label(request: Request, columns: Mapping[str, Column], used: set[str]
     named = [name for name in candidates if name.lower() in NAMES]
     name = request.label or (named[0] if len(named) == 1 else "")
     column = columns[name or ask("label", "the column to predict is not given.", candidates)]
+    if column.kind == "other":
+        raise DataError(f"the label {column.name} has the type {column.type}, which no model predicts.")
     if column.distinct < 2:
         value = column.values.drop_null()[0] if column.distinct else None
         problem = f"each row has the label {value}" if column.distinct else "no row has a label"

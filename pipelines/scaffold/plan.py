@@ -191,8 +191,8 @@ def _check_key(
 ) -> None:
     """Refuse a key that is not known at once, or does not identify each row of a day."""
     for name in names:
-        if name not in columns:
-            raise SpecError(f"--key {name}: the column has values of the nested type {table[name].type}.")
+        if columns[name].kind == "other":
+            raise SpecError(f"--key {name}: a key cannot have the type {table[name].type}.", "Give other columns.")
         if name in unknown:
             raise SpecError(f"--key {name}: the column is not known when the row is new.", "Give other columns.")
         if columns[name].missing:
@@ -235,6 +235,7 @@ def _choose_features(
         "time": "another time",
         "infinite": "it has infinite values",
         "unnamed": "its name is empty",
+        "other": "no model can use its type",
     }
     for name in names:
         column = columns[name]

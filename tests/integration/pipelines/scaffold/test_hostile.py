@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -226,3 +227,54 @@ def test_without_a_repository_nothing_is_written(
     with pytest.raises(SpecError, match=problem):
         make(orders)
     assert list(project.iterdir()) == []
+
+
+def write_all_types(orders: pd.DataFrame, path: Path) -> None:
+    """Write a Parquet file with columns of types that a model cannot use, or that are read as plainer ones."""
+    rows = len(orders)
+    columns = {
+        "order_no": pa.array(orders["order_no"]),
+        "sold_at": pa.array(pd.to_datetime(orders["sold_at"])),
+        "wait": pa.array(orders["wait_min"]),
+        "returned": pa.array(orders["returned"], from_pandas=True),
+        "list": pa.array([["a"]] * rows),
+        "struct": pa.array([{"x": 1}] * rows),
+        "map": pa.array([[("a", 1)]] * rows, pa.map_(pa.string(), pa.int64())),
+        "bytes": pa.array([b"a"] * rows),
+        "duration": pa.array(range(rows), pa.duration("s")),
+        "clock": pa.array([1] * rows, pa.time64("us")),
+        "null": pa.nulls(rows),
+        "decimal": pa.array(range(rows)).cast(pa.decimal128(30, 2)),
+        "large_number": pa.array([2**63 + number for number in range(rows)], pa.uint64()),
+        "large_text": pa.array(["a", "b"] * (rows // 2), pa.large_string()),
+        "view": pa.array(["a", "b"] * (rows // 2), pa.string_view()),
+        "code": pa.array(["a", "b"] * (rows // 2)).dictionary_encode(),
+        "half": pa.array(np.arange(rows).astype(np.float16)),
+    }
+    pq.write_table(pa.table(columns), path)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({}, ""),
+        ({"label": "list"}, "which no model predicts"),
+        ({"key": ["struct"]}, "a key cannot have the type"),
+        ({"time": "map"}, "does not hold dates or times"),
+    ],
+)
+def test_columns_of_any_type(
+    options: dict[str, Any], problem: str, home: Path, project: Path, tmp_path: Path, orders: pd.DataFrame
+) -> None:
+    write_all_types(orders, tmp_path / "rows.parquet")
+    request = Request("orders", str(tmp_path / "rows.parquet"), **{"label": "returned", **options})
+    if problem:
+        with pytest.raises((DataError, SpecError), match=problem):
+            create(request, project, refuse_to_ask)
+        assert list(project.iterdir()) == []
+        return
+    plan = create(request, project, refuse_to_ask).plan
+    unusable = ("list", "struct", "map", "bytes", "duration", "clock", "large_number")
+    assert plan.dropped == {**dict.fromkeys(unusable, "no model can use its type"), "null": "it is empty"}
+    source = runpy.run_path(str(project / "datasets/orders/source.py"))
+    assert source["open_source"]().read(plan.days[0].as_py()).read_all().num_rows == 60
