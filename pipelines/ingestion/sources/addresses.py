@@ -17,14 +17,15 @@ SECRET_NAMES = re.compile(
 def redact(url: str) -> str:
     """Return the address without the parts that can hold secrets.
 
-    These are the user and the password, and for HTTP also the query and the fragment.
+    These are the user and the password, the query and the fragment for HTTP, and else a query with a secret.
     """
     scheme, separator, remainder = url.partition("://")
     if not separator:
         return url
     is_web = scheme.startswith("http")
     without_fragment = remainder.partition("#")[0] if is_web else remainder
-    before_query, query, _ = without_fragment.partition("?") if is_web else (without_fragment, "", "")
+    has_query = is_web or _has_secret_parameter(remainder)
+    before_query, query, _ = without_fragment.partition("?") if has_query else (without_fragment, "", "")
     authority, slash, path = before_query.partition("/")
     return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}{'?...' if query else ''}"
 
@@ -41,6 +42,10 @@ def has_secret(address: str) -> bool:
     authority, separator, _ = address.partition("://")[2].partition("/")[0].rpartition("@")
     if separator and (":" in authority or is_http(address)):
         return True
+    return _has_secret_parameter(address)
+
+
+def _has_secret_parameter(address: str) -> bool:
     query = address.partition("?")[2].partition("#")[0]
     return any(SECRET_NAMES.search(name) for name, _ in parse_qsl(query, keep_blank_values=True))
 

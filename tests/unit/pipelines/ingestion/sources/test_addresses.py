@@ -3,7 +3,7 @@
 import pytest
 
 from pipelines.errors import SpecError
-from pipelines.ingestion.sources.addresses import has_secret, read_address
+from pipelines.ingestion.sources.addresses import has_secret, read_address, redact
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,7 @@ from pipelines.ingestion.sources.addresses import has_secret, read_address
 )
 def test_an_address_with_a_secret(address: str) -> None:
     assert has_secret(address)
+    assert "x" not in redact(address.replace("X-Amz-Signature", "Signature"))
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,7 @@ def test_an_address_with_a_secret(address: str) -> None:
 )
 def test_an_address_without_a_secret(address: str) -> None:
     assert not has_secret(address)
+    assert redact("postgresql://bob@host/db?sslmode=require") == "postgresql://host/db?sslmode=require"
 
 
 def test_a_variable_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
