@@ -52,6 +52,32 @@ def test_a_project_and_two_models_are_made_and_pass_the_style_check(
             params.load_spec_class(step).check(section, str(path))
 
 
+@pytest.mark.parametrize(
+    ("options", "measured", "estimated"),
+    [
+        ({}, {"label_rate", "auc"}, {"estimated_auc"}),
+        ({"label": "depot"}, {"recall"}, {"estimated_accuracy", "estimated_macro_auc"}),
+        ({"label": "wait_min", "known": ["overdue_min"]}, {"mae"}, {"estimated_mae"}),
+    ],
+)
+@pytest.mark.parametrize("delay", [1, 8])
+def test_drift_has_bounds_of_the_task_and_estimates_where_labels_come_late(
+    delay: int,
+    options: dict[str, Any],
+    measured: set[str],
+    estimated: set[str],
+    make: Callable[..., Creation],
+    project: Path,
+    orders: pd.DataFrame,
+) -> None:
+    make(orders, label_delay_days=delay, **options)
+    section = yaml.safe_load((project / "models/orders/params.yaml").read_text())["drift"]
+    params.load_spec_class("drift").check(section, "params.yaml")
+    assert section["retrain_on"] == ("performance" if delay == 1 else "any")
+    bounds = section["policy"]["bounds"].keys() - {"psi", "missing", "unseen"}
+    assert bounds == (measured if delay == 1 else measured | estimated)
+
+
 def test_the_drafted_expectations_say_that_they_are_of_less_than_a_year(
     make: Callable[..., Creation], project: Path, orders: pd.DataFrame
 ) -> None:

@@ -102,3 +102,16 @@ def test_a_model_without_a_record_is_refused(age: Callable[[str, str, str], None
     record_file.write_text("{")
     with pytest.raises(SpecError, match="cannot be read"):
         update("orders", project)
+
+
+def test_templates_that_need_what_was_not_recorded_are_refused(
+    age: Callable[[str, str, str], None], project: Path
+) -> None:
+    record_file = project / RECORD.format(name="orders")
+    record = json.loads(record_file.read_text())
+    del record["values"]["about"]
+    record_file.write_text(json.dumps(record))
+    before = read_files(project)
+    with pytest.raises(SpecError, match=r"need what `new` of .* did not record: 'about' is undefined"):
+        update("orders", project)
+    assert read_files(project) == before
