@@ -15,7 +15,7 @@ from pipelines.settings import settings
 
 if TYPE_CHECKING:
     from pipelines.scaffold.creation import Creation
-    from pipelines.scaffold.request import Option
+    from pipelines.scaffold.request import Option, Request
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the model and of its dataset: orders.")]
 SourceOption = Annotated[
@@ -67,25 +67,27 @@ def run_command(
     Columns, key, time, label and task are inferred. What cannot be inferred is asked for, or named in one line where
     there is no terminal. `--update` merges what changed in the templates since then, and keeps your changes.
     """
-    if update:
-        _update(name, as_json=as_json)
-        return
     from pipelines.scaffold.creation import create
     from pipelines.scaffold.request import Request, refuse_to_ask
 
     days = parse_days(first, last)
     columns = (_split(key), time, label, positive, _split(later), _split(known))
-    times = (time_format or [], timezone, _parse_time(schedule), label_delay_days)
+    times = (tuple(time_format or ()), timezone, _parse_time(schedule), label_delay_days)
     request = Request(name, source, table, query, rows, task, *columns, *times, *days)
+    if update:
+        _update(request, as_json=as_json)
+        return
     ask = _ask_person if sys.stdin.isatty() and sys.stdout.isatty() else refuse_to_ask
     creation = create(request, settings().project, ask)
     _write_json(creation) if as_json else _write_page(creation)
 
 
-def _update(name: str, *, as_json: bool) -> None:
+def _update(request: Request, *, as_json: bool) -> None:
     from pipelines.scaffold.updating import update
 
-    result = update(name, settings().project)
+    if request != type(request)(request.name):
+        raise SpecError("--update takes no other option.", "It uses what `new` recorded; edit the files instead.")
+    result = update(request.name, settings().project)
     if as_json:
         write_json({"since": result.since, "changed": result.changed, "conflicts": result.conflicts})
     else:
@@ -109,8 +111,8 @@ def _parse_time(text: str) -> str:
     return f"{int(minute)} {int(hour)} * * *"
 
 
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _ask_person(option: Option, reason: str, choices: Sequence[str]) -> str:

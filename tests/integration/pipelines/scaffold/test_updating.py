@@ -89,6 +89,8 @@ def test_the_same_line_changed_twice_is_a_conflict(
     assert process.err.startswith(f"error: {PARAMS}: you and the templates changed the same lines.")
     text = (project / PARAMS).read_text()
     assert text.index("<<<<<<< yours") < text.index("approve: required") < text.index("=======")
+    process = commands.run_step("new", "orders", "--update", "--key", "km", env={"LEEWAY_PROJECT": str(project)})
+    assert (process.code, process.err[:37]) == (2, "error: --update takes no other option")
     before = read_files(project)
     with pytest.raises(SpecError, match="has conflicts"):
         update("orders", project)
