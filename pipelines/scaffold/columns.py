@@ -43,6 +43,8 @@ class Column:
     """The texts of the source; None for a source with types."""
     nulls: Sequence[str] = ()
     """Texts that mean that a value is missing, in addition to the empty text."""
+    nans: int = 0
+    """Number of values that are NaN, which counts as missing."""
     time: TimeFormats | None = field(default=None, repr=False)
     """Formats of the times; None if the column has no times, or if the source itself has the type."""
 
@@ -130,7 +132,9 @@ def _infer_number(name: str, values: pa.Array, distinct: int, nulls: Sequence[st
     is_integer = pa.types.is_integer(values.type)
     if pa.types.is_decimal(values.type):
         values = values.cast(pa.float64())
+    nans = 0
     if pa.types.is_floating(values.type):
+        nans = pc.sum(pc.is_nan(values)).as_py() or 0
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
         if pc.any(pc.is_inf(values)).as_py():
             return Column(name, "infinite", pa.float64(), values, distinct, nulls=nulls)
@@ -138,9 +142,8 @@ def _infer_number(name: str, values: pa.Array, distinct: int, nulls: Sequence[st
     # Measured amounts are rarely distinct whole numbers, so such a column is an id.
     is_id = is_integer and distinct == rows and rows > FEW_CATEGORIES
     kind: Kind = "constant" if distinct == 1 else "id" if is_id else "number"
-    return Column(
-        name, kind, pa.int64() if is_integer and kind == "id" else pa.float64(), values, distinct, nulls=nulls
-    )
+    stored_type = pa.int64() if is_integer and kind == "id" else pa.float64()
+    return Column(name, kind, stored_type, values, distinct, nulls=nulls, nans=nans)
 
 
 def _infer_text(name: str, texts: pa.Array, formats: Sequence[str]) -> Column:

@@ -70,6 +70,9 @@ def choose_label(request: Request, columns: Mapping[str, Column], used: set[str]
     if column.kind == "infinite":
         problem = f"the label {column.name} has {pc.sum(pc.is_inf(column.values))} infinite values."
         raise DataError(problem, "Remove these rows, or leave the label empty where it is not known.")
+    if column.nans:
+        problem = f"the label {column.name} is NaN in {column.nans} rows."
+        raise DataError(problem, "Write null where it is not known: preprocess refuses NaN.")
     task = request.task or _infer_task(column, ask)
     if task == "regression":
         return _make_regression_label(column)

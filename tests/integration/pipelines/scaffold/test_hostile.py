@@ -136,11 +136,11 @@ def test_a_file_that_cannot_be_read_is_one_line(case: str, home: Path, project: 
     assert list(project.iterdir()) == []
 
 
-@pytest.mark.parametrize(("value", "problem"), [(np.inf, "54 infinite"), (np.nan, "")])
-def test_a_label_that_is_infinite_is_refused_and_one_that_is_no_number_is_missing(
-    value: float, problem: str, home: Path, project: Path, tmp_path: Path, orders: pd.DataFrame
+@pytest.mark.parametrize(("value", "problem"), [(np.inf, "54 infinite"), (np.nan, "is NaN in 54 rows"), (None, "")])
+def test_a_label_that_is_infinite_or_nan_is_refused_and_null_is_missing(
+    value: float | None, problem: str, home: Path, project: Path, tmp_path: Path, orders: pd.DataFrame
 ) -> None:
-    label = np.where(orders.index % 50 == 0, value, orders["km"].astype(float))
+    label = [value if number % 50 == 0 else float(km) for number, km in enumerate(orders["km"])]
     columns = {"order_no": orders["order_no"], "sold_at": pd.to_datetime(orders["sold_at"]), "wait": orders["wait_min"]}
     table = pa.table({**{name: pa.array(values) for name, values in columns.items()}, "label": pa.array(label)})
     pq.write_table(table, tmp_path / "rows.parquet")
@@ -148,6 +148,7 @@ def test_a_label_that_is_infinite_is_refused_and_one_that_is_no_number_is_missin
     if problem:
         with pytest.raises(DataError, match=problem):
             create(request, project, refuse_to_ask)
+        assert list(project.iterdir()) == []
         return
     assert create(request, project, refuse_to_ask).plan.label.values.null_count == 54
 
