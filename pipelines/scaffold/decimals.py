@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 import pyarrow as pa
@@ -41,12 +42,8 @@ def parse_numbers(texts: pa.Array, decimal_point: str = ".") -> pa.Array | None:
             return None
         texts = pc.replace_substring(texts, decimal_point, ".")
     for kind in (pa.int64(), pa.float64()):
-        try:
-            numbers = texts.cast(kind)
-        except pa.ArrowException:
-            continue
-        is_finite = pc.is_finite(numbers)
-        return numbers if pc.all(is_finite).as_py() in (True, None) else None
+        with contextlib.suppress(pa.ArrowException):
+            return texts.cast(kind)
     return None
 
 

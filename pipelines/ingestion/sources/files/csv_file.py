@@ -81,7 +81,7 @@ def _replace_nulls(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
 def _read_header(head: bytes, place: str, layout: Layout) -> list[str]:
     if not head.strip():
         raise DataError(f"{place} is empty: it has no header.")
-    line = head.decode("utf-8", "replace").lstrip("\r\n").splitlines()[0]
+    line = re.split(r"[\r\n]", head.decode("utf-8", "replace").lstrip("\r\n"), maxsplit=1)[0]
     names = next(python_csv.reader([line], delimiter=layout.delimiter))
     delimiters = [
         delimiter for delimiter in DELIMITERS if len(names) == 1 and delimiter != layout.delimiter and delimiter in line
