@@ -87,9 +87,9 @@ class ServiceProcess:
 
         A command that runs once starts again only if a signal ended it: otherwise another start would fail, too.
         """
-        lived_s = time.monotonic() - self._started_at
+        running_s = time.monotonic() - self._started_at
         has_failed = self.service.runs_once and exit_code > 0
-        pause_s = None if has_failed else self.counter.record_end(exit_code, self.has_answered, lived_s)
+        pause_s = None if has_failed else self.counter.record_end(exit_code, self.has_answered, running_s)
         self.has_answered = False
         self._due_at = time.monotonic() + (pause_s or 0.0)
         return pause_s
