@@ -32,13 +32,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-window, target, cuts = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
+window, target, splits = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
 table = pa.concat_tables([pq.read_table(path) for path in sorted((window / "rows").glob("*.parquet"))])
 rows = table.to_pandas(self_destruct=True)
 del table
 rows["date"] = pd.to_datetime(rows["date"])
 key = ["date", "carrier", "flight", "origin"]
-for name, (first, last) in cuts.items():
+for name, (first, last) in splits.items():
     part = rows[rows["date"].between(first, last)]
     hour = part["sched_dep_time"] // 100
     by_hour = pd.DataFrame({"date": part["date"], "origin": part["origin"], "hour": hour})

@@ -52,19 +52,19 @@ print(json.dumps(result))
 
 def run() -> dict[str, Any]:
     """Measure the backfill without kills, and each step on an idle machine. Return seconds by row, and facts."""
-    return _measure(kills=False)
+    return _measure(with_kills=False)
 
 
 def run_with_kills() -> dict[str, Any]:
     """Measure the backfill with kills. Return seconds by row, and facts."""
-    return _measure(kills=True)
+    return _measure(with_kills=True)
 
 
-def _measure(kills: bool) -> dict[str, Any]:
+def _measure(with_kills: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, run_stack(Path(folder)) as clone:
         client = AirflowClient(clone.stack.airflow_url, USER, read_password(clone.layout))
         wait_until_parsed(client, [DAG], clone.stack.started_at, lambda: None)
-        killer = Killer(clone, DAYS_PER_TASK_KILL, DAYS_PER_SCHEDULER_KILL) if kills else None
+        killer = Killer(clone, DAYS_PER_TASK_KILL, DAYS_PER_SCHEDULER_KILL) if with_kills else None
         start_s = time.monotonic()
         complete_backfill(client, clone, DAYS, killer)
         seconds = time.monotonic() - start_s

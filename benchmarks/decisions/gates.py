@@ -25,7 +25,7 @@ PROJECT = Path(__file__).parents[2]
 DRAWS = 5_000
 RUNS = 3
 SCIPY_DRAWS = {10_000: DRAWS, 100_000: 200, 1_000_000: 20}
-"""Numbers of rows, and the number of draws that scipy makes of them."""
+"""Number of draws that scipy makes, by the number of rows."""
 SCIPY_CELLS = 10_000_000
 """Largest number of values in a batch of scipy. By default all draws are one batch: 400 MB an array at 10,000 rows."""
 METRICS = ("auc", "log_loss")

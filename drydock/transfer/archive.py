@@ -17,7 +17,7 @@ UNPACKED_MAX_MEMBERS = 1_000_000
 def pack(folder: Path, archive: Path) -> list[str]:
     """Write a folder's content to a .tar.gz archive, with paths relative to the folder.
 
-    Deterministic: names are sorted, times and owners are left out, and a link to a file in the folder is replaced by a
+    Deterministic: names are sorted, times and owners are not stored, and a link to a file in the folder is replaced by a
     copy of the file.
 
     Returns:
@@ -76,7 +76,7 @@ def merge(folders: Sequence[Path], target: Path) -> list[str]:
 
     Args:
         folders: One folder for each host, algo-1 first.
-        target: The merged folder; what was in it is deleted.
+        target: The merged folder; its earlier content is deleted.
 
     Returns:
         The names of the omitted entries, by the same rule as in `pack`.

@@ -62,10 +62,10 @@ def stop_processes(home: Path, excluded_pids: Iterable[int] = (), grace_s: float
     excluded_pids = tuple(excluded_pids)
     stopped_processes: set[psutil.Process] = set()
     signalled_processes: set[psutil.Process] = set()
-    start, drydock_grace_s = time.monotonic(), max(grace_s, DRYDOCK_GRACE_S)
+    started_at, drydock_grace_s = time.monotonic(), max(grace_s, DRYDOCK_GRACE_S)
     # Processes are searched for again each time, because a parent that ends may have started another one.
     while remaining_processes := find_processes(home, excluded_pids, service):
-        waited_s = time.monotonic() - start
+        waited_s = time.monotonic() - started_at
         drydock_processes = {process for process in remaining_processes if _is_drydock(process)}
         if waited_s > (drydock_grace_s if drydock_processes else grace_s) + KILL_TIMEOUT_S:
             pids = [process.pid for process in remaining_processes]

@@ -23,6 +23,10 @@ class ServiceProcess:
         environment: the variables that all services have.
         folder: the working folder.
         is_answering: the health check of the service; a service without one always counts as answering.
+
+    Attributes:
+        has_answered: whether the service has answered since its last start.
+        is_done: whether a command that runs once has succeeded.
     """
 
     def __init__(
