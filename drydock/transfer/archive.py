@@ -17,8 +17,8 @@ UNPACKED_MAX_MEMBERS = 1_000_000
 def pack(folder: Path, archive: Path) -> list[str]:
     """Write a folder's content to a .tar.gz archive, with paths relative to the folder.
 
-    Deterministic: names are sorted, times and owners are not stored, and a link to a file in the folder is replaced by a
-    copy of the file.
+    Deterministic: names are sorted, times and owners are not stored, and a link to a file in the folder is replaced by
+    a copy of the file.
 
     Returns:
         The names of the omitted entries: links that lead out of the folder or nowhere, sockets, fifos, devices.
