@@ -248,6 +248,9 @@ def test_dvc_repro_trains_from_an_empty_lake_and_then_has_nothing_to_do(project:
     assert '"auc"' in metrics.out
     plots = dvc("plots", "show")
     assert plots.code == 0, plots.out
+    page = (project / "dvc_plots/index.html").read_text()
+    assert "vegaEmbed('#flights-calibration'" in page
+    assert 'src="http' not in page, "DVC's own page would load Vega from a server"
     git_status = subprocess.run(["git", "status", "--short"], cwd=project, capture_output=True, text=True, check=True)
     assert git_status.stdout.split() == ["??", "dvc.lock"]
 
