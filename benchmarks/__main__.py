@@ -114,7 +114,7 @@ def _build_report(name: str, result: dict[str, Any], load: float) -> dict[str, A
 
 
 def _describe_command(name: str) -> str:
-    """Return the command with the variables that change what is measured, so a part of a run is not taken for all."""
+    """Return the command with its LEEWAY_BENCH_ variables. They show, for example, how many days were measured."""
     variables = sorted(item for item in os.environ.items() if item[0].startswith("LEEWAY_BENCH_"))
     return " ".join(
         [*(f"{variable}={shlex.quote(value)}" for variable, value in variables), "python -m benchmarks", name]
@@ -122,9 +122,9 @@ def _describe_command(name: str) -> str:
 
 
 def _describe_commit() -> str:
-    """Return the commit of the code that is measured, with "-dirty" where files differ; empty without git.
+    """Return the commit of the measured code, with "-dirty" if a tracked file differs from it; "" without git.
 
-    Other results may differ: a run of several benchmarks replaces them one after the other.
+    Files in benchmarks/results/ may differ: a run of several benchmarks replaces them one after the other.
     """
     commit = _run_git("rev-parse", "--short=12", "HEAD")
     changes = _run_git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(exclude,top)benchmarks/results")

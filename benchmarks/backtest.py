@@ -73,10 +73,10 @@ def find_faults(state: Mapping[str, Any], moments: Sequence[dt.date]) -> dict[st
         state: the output of the script `REGISTRY_SCRIPT`.
         moments: the moments as of which models should have been trained.
     """
-    as_of = [version.get("as_of") for version in state["versions"]]
+    moments_of_versions = [version.get("as_of") for version in state["versions"]]
     faults: dict[str, Any] = {}
-    if as_of != [str(moment) for moment in moments]:
-        faults["versions as of"] = as_of
+    if moments_of_versions != [str(moment) for moment in moments]:
+        faults["versions as of"] = moments_of_versions
     if state["champion"]:
         faults["champion, though no alias may move"] = state["champion"]
     # Each version has to be compared with the newest earlier version that passed.
@@ -105,7 +105,7 @@ def find_replay_faults(state_before: Mapping[str, Any], state_after: Mapping[str
     return faults if promoted_versions == passed else faults | {"promoted": promoted_versions}
 
 
-def _raise_faults(faults: Mapping[str, Any]) -> None:
+def _raise_if_faulty(faults: Mapping[str, Any]) -> None:
     if faults:
         raise RuntimeError(f"the backfill of {DAG} left {faults}")
 
@@ -114,7 +114,7 @@ def _run_backtest(clone: StackClone, api: AirflowClient) -> tuple[dict[str, list
     """Run the backtest. Return its seconds, the state of the registry, and the lines of the report."""
     seconds = _run_backfill(clone, api, f"{MONTHS} trainings") | _read_task_seconds(api)
     state = _read_registry(clone)
-    _raise_faults(find_faults(state, MOMENTS))
+    _raise_if_faulty(find_faults(state, MOMENTS))
     return seconds, state, _write_report(clone)
 
 
@@ -124,34 +124,34 @@ def _run_replay(
     """Repeat the runs with promotion. Return their seconds, and the state of the registry."""
     seconds = _run_backfill(clone, api, f"{MONTHS} trainings repeated, with promotion", REPEAT_OPTIONS)
     state_after = _read_registry(clone)
-    _raise_faults(find_replay_faults(state_before, state_after))
+    _raise_if_faulty(find_replay_faults(state_before, state_after))
     return seconds, state_after
 
 
 def _run_backfill(
     clone: StackClone, api: AirflowClient, row: str, repeat_options: Mapping[str, Any] | None = None
 ) -> dict[str, list[float]]:
-    """Run the backfill, and return its seconds and those of each run. `repeat_options` repeats runs that exist."""
+    """Run the backfill, and return its seconds and those of each run. With `repeat_options`, repeat existing runs."""
     while repeat_options and not _request_backfill(api, repeat_options):
         time.sleep(1)  # the scheduler checks only twice a minute whether a backfill has ended
     start_s = time.monotonic()
     printed_counts: set[int] = set()
 
-    def show(done_count: int, total: int, running: str) -> None:
+    def print_progress(done_count: int, total: int, running: str) -> None:
         if done_count not in printed_counts:
             printed_counts.add(done_count)
             print(f"{time.monotonic() - start_s:6.0f} s: {done_count} of {total} {running}", flush=True)
 
     try:
-        Backfill(api, DAG, MOMENTS, 1, clone.stack.started_at).complete(show)
+        Backfill(api, DAG, MOMENTS, 1, clone.stack.started_at).complete(print_progress)
     except StackError as error:
         raise RuntimeError(f"{error}\n{error.details}") from None
-    runs = [_measure_seconds(run["start_date"], run["end_date"]) for run in api.list_runs(DAG)]
+    runs = [_compute_seconds(run["start_date"], run["end_date"]) for run in api.list_runs(DAG)]
     return {row: [time.monotonic() - start_s], f"{row}: a DAG run": runs}
 
 
 def _request_backfill(api: AirflowClient, repeat_options: Mapping[str, Any]) -> bool:
-    """Request the backfill, and tell whether Airflow accepted it: not while another backfill of the DAG runs.
+    """Request the backfill. Return whether Airflow accepted it; it refuses while another backfill of the DAG runs.
 
     If the answer to an earlier request was lost, its backfill may run already. That counts as accepted.
     """
@@ -168,7 +168,7 @@ def _request_backfill(api: AirflowClient, repeat_options: Mapping[str, Any]) -> 
 
 
 def _run_command(clone: StackClone, *command: str) -> str:
-    """Return the output of a command in a shell with only the variables that docs/how-to/backfills.md names."""
+    """Return the output of a command with the variables that docs/how-to/backfills.md names."""
     variables = {"AIRFLOW_HOME": str(clone.layout.airflow), "MLFLOW_TRACKING_URI": clone.stack.mlflow_url}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, **variables, "LEEWAY_HOME": str(clone.layout.home), "PATH": path}
@@ -184,7 +184,7 @@ def _read_registry(clone: StackClone) -> dict[str, Any]:
 
 
 def _write_report(clone: StackClone) -> list[str]:
-    """Write the report's image and page to `REPORT_FOLDER`, and return its lines of text."""
+    """Write the report's image and page to `REPORT_FOLDER`. Return its lines of text, except the last (the files)."""
     lines = _run_command(
         clone, "python", "-m", "pipelines", "backtest", "report", "--model", "flights", "--out", str(REPORT_FOLDER)
     ).splitlines()
@@ -205,5 +205,5 @@ def _read_task_seconds(api: AirflowClient) -> dict[str, list[float]]:
     return {f"the task {step}": [task["duration"] for task in tasks if task["task_id"] == step] for step in STEPS}
 
 
-def _measure_seconds(start_date: str, end_date: str) -> float:
+def _compute_seconds(start_date: str, end_date: str) -> float:
     return (dt.datetime.fromisoformat(end_date) - dt.datetime.fromisoformat(start_date)).total_seconds()

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pipelines.dataset import Dataset
 
 FIRST_DAY, DAYS = dt.date(2013, 1, 1), int(os.environ.get("LEEWAY_BENCH_DAYS", "365"))
-CUT_EACH = 4
-"""One day in this many is also judged after cuts."""
+CUT_INTERVAL_DAYS = 4
+"""Number of days from one day that is also judged after cuts to the next one."""
 SHARES = (0.25, 0.5, 0.75, 0.9)
 """Shares of a day's rows that a cut leaves."""
 
@@ -47,21 +47,23 @@ def _judge_year(dataset: Dataset, facts: dict[str, str], seconds: list[float]) -
     from pipelines.window import Days
 
     lake, source = Lake.open(), dataset.open_source()
-    judged, refused = Counter[str](), Counter[str]()
+    judged_counts, refused_counts = Counter[str](), Counter[str]()
     days = source.list_partitions(Days(FIRST_DAY, FIRST_DAY + dt.timedelta(DAYS - 1)))
     for number, day in enumerate(days):
         rows = source.read(day).read_all()
         rows = rows.sort_by("dep_time") if "dep_time" in rows.schema.names else rows
-        cuts = SHARES if number % CUT_EACH == 1 else ()
+        cuts = SHARES if number % CUT_INTERVAL_DAYS == 1 else ()
         for share in (1.0, *cuts):
             start_s = time.perf_counter()
             is_refused = _ends_early(lake, dataset, day, rows.slice(0, int(rows.num_rows * share)))
             seconds.append(time.perf_counter() - start_s)
             name = "real days" if share == 1 else f"days cut at {share:.0%} of their rows"
-            judged[name] += 1
-            refused[name] += is_refused
+            judged_counts[name] += 1
+            refused_counts[name] += is_refused
         lake.write_partition(dataset.published, day, rows, dataset.key)
-    facts |= {f"{dataset.name}: {name} refused": f"{refused[name]} of {judged[name]}" for name in judged}
+    facts |= {
+        f"{dataset.name}: {name} refused": f"{refused_counts[name]} of {count}" for name, count in judged_counts.items()
+    }
 
 
 def _ends_early(lake: Any, dataset: Dataset, day: dt.date, rows: pa.Table) -> bool:

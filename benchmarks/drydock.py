@@ -152,8 +152,8 @@ def _measure_submission() -> dict[str, list[float]]:
     with tempfile.TemporaryDirectory() as drydock_folder, tempfile.TemporaryDirectory() as moto_folder:
         moto_command = [sys.executable, "-m", "moto.server"]
         with _run_drydock(Path(drydock_folder)) as drydock, _run_server(moto_command, Path(moto_folder)) as peer:
-            no_capacity = urllib.request.Request(f"{drydock.url}/drydock/capacity", data=b'{"available": false}')
-            urllib.request.urlopen(no_capacity).close()
+            capacity_request = urllib.request.Request(f"{drydock.url}/drydock/capacity", data=b'{"available": false}')
+            urllib.request.urlopen(capacity_request).close()
             for number in range(REPETITIONS + 1):
                 for clients in (1, 8):
                     for name, server in (("drydock", drydock), ("moto_server, which runs nothing (peer)", peer)):

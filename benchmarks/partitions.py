@@ -1,7 +1,7 @@
 """Measure `python -m pipelines backfill` of many small partitions: real weather, 24 rows a day, a file for each day.
 
-With LEEWAY_BENCH_BEFORE=FOLDER, a checkout of an earlier commit, its code is measured in the same way, in turns with
-the present code. LEEWAY_BENCH_DAYS sets a smaller number of days than the year's 365.
+LEEWAY_BENCH_BEFORE=FOLDER names a checkout of an earlier commit. Its code is then measured too, alternately with the
+present code. LEEWAY_BENCH_DAYS sets a smaller number of days than the year's 365.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _write_project(folder: Path) -> Path:
         package, files = folder / "datasets" / f"{unit}s" / f"{unit}s", folder / f"{unit}s"
         package.mkdir(parents=True)
         files.mkdir()
-        # The code before had no partitions by hour, and no field to say so.
+        # The earlier code has no partitions by hour, and no field `partition`.
         partition = 'partition="hour"' if unit == "hour" else ""
         (package / "__init__.py").write_text(
             DATASET.format(unit=unit, partition=f", {partition}" if partition else ""), encoding="utf-8"
@@ -122,13 +122,13 @@ def _write_files(unit: str, folder: Path) -> None:
 
     from pipelines.datasets.flights.source import find_package_data
 
-    form = {"day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H"}[unit]
+    name_format = {"day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H"}[unit]
     first_hours = f"time_hour < TIMESTAMPTZ '2013-01-02 00:00:00+00' + INTERVAL {HOURS} HOUR"
     where = "origin = 'EWR'" if unit == "day" else first_hours
     weather = f"read_csv('{find_package_data()}/weather.csv', nullstr = 'NA')"
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        columns = f"origin, time_hour, temp, dewp, humid, pressure, strftime(time_hour, '{form}') AS name"
+        columns = f"origin, time_hour, temp, dewp, humid, pressure, strftime(time_hour, '{name_format}') AS name"
         connection.execute(f"CREATE TABLE weather AS SELECT {columns} FROM {weather} WHERE {where}")
         for (name,) in connection.execute("SELECT DISTINCT name FROM weather").fetchall():
             rows = f"SELECT * EXCLUDE (name) FROM weather WHERE name = '{name}' ORDER BY ALL"

@@ -2,7 +2,7 @@
 
 The window repeats the real year of flights under later dates, in a folder with one file for each year, sorted by day
 and key as in the lake. Each run is a whole process: start, imports, reading, features, sorting, writing. The benchmark
-fails where a value differs from that of pandas.
+fails if a value differs from that of pandas.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-window, target, cuts = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
+window, target, splits = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
 table = pa.concat_tables([pq.read_table(path) for path in sorted((window / "rows").glob("*.parquet"))])
 rows = table.to_pandas(self_destruct=True)
 del table
 rows["date"] = pd.to_datetime(rows["date"])
 key = ["date", "carrier", "flight", "origin"]
-for name, (first, last) in cuts.items():
+for name, (first, last) in splits.items():
     part = rows[rows["date"].between(first, last)]
     hour = part["sched_dep_time"] // 100
     by_hour = pd.DataFrame({"date": part["date"], "origin": part["origin"], "hour": hour})
@@ -69,8 +69,8 @@ def run() -> dict[str, object]:
     facts: dict[str, str] = {}
     for size, years in YEARS.items():
         with tempfile.TemporaryDirectory(dir=os.environ.get("LEEWAY_BENCH_TMP")) as folder:
-            cuts = _write_window(Path(folder) / "window", years)
-            _measure(Path(folder), size, years * YEAR_ROWS, cuts, seconds, facts)
+            splits = _write_window(Path(folder) / "window", years)
+            _measure(Path(folder), size, years * YEAR_ROWS, splits, seconds, facts)
     return {"seconds": seconds, "facts": facts}
 
 
@@ -78,7 +78,7 @@ def _measure(
     folder: Path,
     size: str,
     rows: int,
-    cuts: dict[str, tuple[str, str]],
+    splits: dict[str, tuple[str, str]],
     seconds: dict[str, list[float]],
     facts: dict[str, str],
 ) -> None:
@@ -88,7 +88,7 @@ def _measure(
             *("--validation-days", str(VALIDATION_DAYS), "--features", str(folder / "ours"), "--out", "result.json"),
         ],
         f"pandas, {size} (peer)": [
-            *(sys.executable, "-c", PANDAS_CODE, str(folder / "window"), str(folder / "peer"), json.dumps(cuts)),
+            *(sys.executable, "-c", PANDAS_CODE, str(folder / "window"), str(folder / "peer"), json.dumps(splits)),
         ],
     }
     peaks: dict[str, int] = {}
@@ -122,24 +122,25 @@ def _write_window(folder: Path, years: int) -> dict[str, tuple[str, str]]:
                 f"CAST(date + INTERVAL {n} YEAR AS DATE) AS date, scheduled_at + INTERVAL {n} YEAR AS scheduled_at"
             )
             connection.execute(f"COPY (SELECT * REPLACE ({later_dates}) FROM '{year}') TO '{path}' (COMPRESSION zstd)")
-    last, day = dt.date(first.year + years - 1, 12, 31), dt.timedelta(days=1)
-    holdout = last - (HOLDOUT_DAYS - 1) * day
+    last, one_day = dt.date(first.year + years - 1, 12, 31), dt.timedelta(days=1)
+    holdout = last - (HOLDOUT_DAYS - 1) * one_day
     result = SnapshotResult(
-        dataset="flights", table="flights", snapshot_id=1, as_of=last + 2 * day, train_first=first,
-        train_last=holdout - 2 * day, holdout_first=holdout, holdout_last=last, rows=years * YEAR_ROWS, missing_days=0,
+        dataset="flights", table="flights", snapshot_id=1, as_of=last + 2 * one_day, train_first=first,
+        train_last=holdout - 2 * one_day, holdout_first=holdout, holdout_last=last, rows=years * YEAR_ROWS,
+        missing_days=0,
     )  # fmt: skip
     pack(PinnedRows(result, paths, pq.read_schema(year)), folder)
-    last_train_day = result.train_last - VALIDATION_DAYS * day
+    last_train_day = result.train_last - VALIDATION_DAYS * one_day
     splits = {
         "train": (first, last_train_day),
-        "validation": (last_train_day + day, result.train_last),
+        "validation": (last_train_day + one_day, result.train_last),
         "holdout": (holdout, last),
     }
     return {name: (str(start), str(end)) for name, (start, end) in splits.items()}
 
 
 def _run_process(command: list[str], folder: Path) -> tuple[float, int]:
-    """Run a process, and return its seconds and its peak memory in KiB, start included."""
+    """Run a process, and return its seconds and its peak memory in KiB. Both include its start."""
     env = {**os.environ, "PYTHONPATH": str(PROJECT), "LEEWAY_HOME": str(folder / "home"), "LEEWAY_PROJECT": str(folder)}
     start_s = time.perf_counter()
     child = subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.DEVNULL)
@@ -151,7 +152,7 @@ def _run_process(command: list[str], folder: Path) -> tuple[float, int]:
 
 
 def _compare_values(step_folder: Path, peer_folder: Path) -> None:
-    """Raise an error where a value of a split differs between the step and pandas."""
+    """Raise an error if a value of a split differs between the step and pandas."""
     names = pq.read_schema(step_folder / "train/data.parquet").names
     with duckdb.connect() as connection:
         columns = ", ".join(f'"{name}"' if name != "date" else "CAST(date AS DATE) AS date" for name in names)

@@ -124,7 +124,7 @@ def _run_code(code: str, arguments: list[str], folder: Path) -> tuple[float, flo
 
 
 def _run_command(command: list[str], folder: Path, variables: Mapping[str, str]) -> tuple[float, float, float]:
-    """Run a process, and return its seconds, its CPU seconds and its peak memory in MiB, start included."""
+    """Run a process. Return its seconds, its CPU seconds and its peak memory in MiB; all include its start."""
     start_s = time.perf_counter()
     child = subprocess.Popen(command, cwd=folder, env={**os.environ, **variables})
     _, status, usage = os.wait4(child.pid, 0)

@@ -79,7 +79,7 @@ def run_child(step: str, folder: Path, home: str) -> dict[str, Any]:
 
     Args:
         step: name of the step.
-        folder: that `write_files` has written to.
+        folder: the folder to which `write_files` has written.
         home: LEEWAY_HOME, which has the folder expectations/ too.
 
     Returns:
@@ -118,7 +118,7 @@ def _ingest(folder: Path) -> dict[str, Any]:
 
 
 def _sync(path: Path, where: str = "TRUE") -> dict[str, Any]:
-    """Sync the rows of a file where the SQL condition holds."""
+    """Sync the rows of a file for which the SQL condition holds."""
     import duckdb
     import pyarrow as pa
 

@@ -89,7 +89,7 @@ class ReproRuns:
     def run_at_once(
         self, single_outputs: Mapping[str, Mapping[str, str]], kill_count: int
     ) -> tuple[float, dict[str, int]]:
-        """Run all 16 at once with an empty cache; kill `kill_count` of them in their training, and start these again.
+        """Run all 16 at once with an empty cache. Kill `kill_count` of them in their training, and start them again.
 
         Returns:
             The seconds of all runs together, and how often each stage started.
@@ -134,7 +134,7 @@ class ReproRuns:
     def _start_repro(self, name: str, as_of: str) -> subprocess.Popen[bytes]:
         options = ("--targets", '["gate"]', "--refresh", '["snapshot"]', "--out", str(self.folder / f"{name}.json"))
         params = f'{{"snapshot": {SNAPSHOT % as_of}}}'
-        return self._start(name, "repro", "--workspace", name, "--model-name", MODEL, "--params", params, *options)
+        return self._start(name, "repro", "--workspace", name, "--model", MODEL, "--params", params, *options)
 
     def _start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-u", "-m", "pipelines", *arguments]

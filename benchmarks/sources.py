@@ -97,7 +97,7 @@ def _read_batches(reader: str, path: Path) -> Iterator[int]:
 def read_peak_mb() -> float:
     """Return the peak memory of this process in MB.
 
-    getrusage would return the peak of the parent process where that is larger.
+    getrusage would return the peak of the parent process if that is larger.
     """
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))

@@ -113,7 +113,8 @@ class Killer:
     """Kill random processes of tasks with SIGKILL, and the scheduler, which is then started again.
 
     The processes that a killed scheduler has started stay alive, as when compose restarts a scheduler. The kills are
-    timed by the number of completed days. Timed by the clock, they would hit every attempt of a task on a slow machine.
+    timed by the number of completed days. If the clock timed them, they would hit every attempt of a task on a slow
+    machine.
 
     Args:
         clone: The stack whose processes are killed.

@@ -181,11 +181,11 @@ def validate_with_gx(frame: Any) -> list[list[Any]]:
 
 def summarize_verdict(success: bool, result: dict[str, Any]) -> list[Any]:
     """Return the parts of a verdict that can be compared between engines."""
-    observed = result.get("observed_value")
+    observed_value = result.get("observed_value")
     return [
         bool(success),
         result.get("unexpected_count"),
-        round(observed, 6) if isinstance(observed, float) else observed,
+        round(observed_value, 6) if isinstance(observed_value, float) else observed_value,
     ]
 
 

@@ -52,19 +52,19 @@ print(json.dumps(result))
 
 def run() -> dict[str, Any]:
     """Measure the backfill without kills, and each step on an idle machine. Return seconds by row, and facts."""
-    return _measure(kills=False)
+    return _measure(with_kills=False)
 
 
 def run_with_kills() -> dict[str, Any]:
     """Measure the backfill with kills. Return seconds by row, and facts."""
-    return _measure(kills=True)
+    return _measure(with_kills=True)
 
 
-def _measure(kills: bool) -> dict[str, Any]:
+def _measure(with_kills: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, run_stack(Path(folder)) as clone:
         client = AirflowClient(clone.stack.airflow_url, USER, read_password(clone.layout))
         wait_until_parsed(client, [DAG], clone.stack.started_at, lambda: None)
-        killer = Killer(clone, DAYS_PER_TASK_KILL, DAYS_PER_SCHEDULER_KILL) if kills else None
+        killer = Killer(clone, DAYS_PER_TASK_KILL, DAYS_PER_SCHEDULER_KILL) if with_kills else None
         start_s = time.monotonic()
         complete_backfill(client, clone, DAYS, killer)
         seconds = time.monotonic() - start_s
@@ -82,7 +82,7 @@ def complete_backfill(client: AirflowClient, clone: StackClone, days: int, kille
     """Run the backfill until each of the first `days` days of the year has a successful run."""
     printed_at = time.monotonic()
 
-    def show(done_count: int, total: int, _: str) -> None:
+    def print_progress(done_count: int, total: int, _: str) -> None:
         nonlocal printed_at
         if killer:
             killer.kill_if_due(done_count)
@@ -93,7 +93,7 @@ def complete_backfill(client: AirflowClient, clone: StackClone, days: int, kille
             )
 
     dates = [FIRST_DAY + n * ONE_DAY for n in range(days)]
-    Backfill(client, DAG, dates, MAX_ACTIVE_RUNS, clone.stack.started_at).complete(show)
+    Backfill(client, DAG, dates, MAX_ACTIVE_RUNS, clone.stack.started_at).complete(print_progress)
 
 
 def check_backfill(client: AirflowClient, clone: StackClone, days: int) -> dict[str, Any]:
@@ -123,8 +123,8 @@ def count_faults(state: dict[str, Any], expected: dict[str, int]) -> dict[str, i
     return {
         "days staged with other rows than the source's": _count_differences(raw["rows"], expected),
         "days published with other rows than the source's": _count_differences(validated_rows, expected),
-        "days staged more than once": _count_repeated(raw["commits"]),
-        "days published more than once": _count_repeated(published["commits"]),
+        "days staged more than once": _count_repeated_days(raw["commits"]),
+        "days published more than once": _count_repeated_days(published["commits"]),
         "duplicate rows": state["rows"] - state["keys"],
     }
 
@@ -147,7 +147,7 @@ def _count_differences(actual: dict[str, int], expected: dict[str, int]) -> int:
     return sum(actual.get(day) != expected.get(day) for day in actual.keys() | expected.keys())
 
 
-def _count_repeated(commits: list[str | None]) -> int:
+def _count_repeated_days(commits: list[str | None]) -> int:
     return sum(count > 1 for count in Counter(commits).values())
 
 
@@ -172,14 +172,14 @@ def _time_steps(clone: StackClone) -> dict[str, list[float]]:
         for number in range(STEP_RUNS + 1):
             for step in STEPS:
                 arguments = ("-m", "pipelines", step, "--partition", str(FIRST_DAY + number * ONE_DAY))
-                total_s, start_s = _time_python(clone, home, *arguments), _time_python(clone, home, "-c", "pass")
+                total_s, process_s = _time_python(clone, home, *arguments), _time_python(clone, home, "-c", "pass")
                 # Repeating the day changes nothing in the lake, and needs the same imports.
                 listing = clone.run_python("-X", "importtime", *arguments, LEEWAY_HOME=home).stderr
                 imports_s = sum(map(int, IMPORT_TIME_PATTERN.findall(listing))) / 1e6
                 seconds_by_phase = {
-                    "process start": start_s,
+                    "process start": process_s,
                     "imports": imports_s,
-                    "work": max(0.0, total_s - start_s - imports_s),
+                    "work": max(0.0, total_s - process_s - imports_s),
                 }
                 for phase, seconds in {"total": total_s, **seconds_by_phase}.items():
                     if number:  # the first run creates the tables, and compiles bytecode

@@ -1,4 +1,4 @@
-"""Create the DAG lake_check: check whether the lake has what it should have, and restore what is lost."""
+"""Create the DAG lake_check: check the lake for lost and damaged files, and restore them."""
 
 import datetime as dt
 
@@ -21,7 +21,7 @@ Other DAGs may run at the same time.
 with DAG(
     dag_id="lake_check",
     doc_md=DOC,
-    description="Checks whether the lake has what it should have, and restores what is lost.",
+    description="Checks the lake for lost and damaged files, and restores them.",
     schedule=CronTriggerTimetable("0 4 * * 0", timezone="UTC"),
     start_date=dt.datetime(2013, 1, 1, tzinfo=dt.UTC),
     catchup=False,
@@ -29,10 +29,10 @@ with DAG(
     max_active_runs=1,
     tags=["leeway", "flights", "data"],
     params={
-        "repair": Param(False, type="boolean", description="Restore what is lost."),
+        "repair": Param(False, type="boolean", description="Restore lost files."),
         "backup": Param(None, type=["null", "string"], description="File of `make backup` to restore from."),
         "content": Param(True, type="boolean", description="Read the content of all files, not only their sizes."),
-        "older": Param(True, type="boolean", description="Check what only older snapshots need, too."),
+        "older": Param(True, type="boolean", description="Also check files that only older snapshots need."),
     },
     default_args=build_default_args("data", retries=1, execution_timeout=dt.timedelta(hours=2)),
 ):

@@ -27,7 +27,7 @@ with DAG(
     dag_id="weather_ingest",
     doc_md=DOC,
     description="Ingests, validates and publishes a month of weather.",
-    schedule=CronPartitionTimetable("0 0 1 * *", timezone="UTC", key_format="%Y-%m"),
+    schedule=CronPartitionTimetable("0 0 1 * *", timezone="UTC", run_offset=-1, key_format="%Y-%m"),
     start_date=dt.datetime(2013, 1, 1, tzinfo=dt.UTC),
     end_date=dt.datetime(2013, 12, 31, tzinfo=dt.UTC),
     catchup=False,

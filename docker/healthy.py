@@ -1,6 +1,6 @@
 """Check the health of a service: `python healthy.py URL [COMPONENT]`.
 
-The exit code is 0 where the URL answers and, with COMPONENT, its JSON reports that component as healthy. The
+The exit code is 0 if the URL answers and, with COMPONENT, its JSON reports that component as healthy. The
 script runs in each container every ten seconds, so it takes a tenth of a second and needs only the standard library.
 """
 
@@ -12,7 +12,7 @@ TIMEOUT_S = 4
 
 
 def main(url: str, component: str = "") -> str:
-    """Return a description of the problem, or an empty string where the service is healthy."""
+    """Return a description of the problem, or an empty string if the service is healthy."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=TIMEOUT_S) as response:

@@ -76,9 +76,9 @@ def main(
     spot_options = {"seed": spot_seed, "notice_s": spot_notice, "capacity_back_after_s": spot_capacity_back_after}
     try:
         _check_options(s3, (memory_gib, *timing, s3_patience))
-        size, s3_settings = (cores, int(memory_gib * 1024)), (s3.rstrip("/"), s3_patience)
+        capacity, s3_settings = (cores, int(memory_gib * 1024)), (s3.rstrip("/"), s3_patience)
         hosts = (host, *parse_host_names(own_hosts))
-        settings = Settings(data.resolve(), "", *size, *timing, *s3_settings, invented_answers, hosts)
+        settings = Settings(data.resolve(), "", *capacity, *timing, *s3_settings, invented_answers, hosts)
         job_executor = _create_executor(context, executor, dockerfile)
         policy = _read_policy(context, spot_options | {"interruption_probability": spot_interruption_probability})
         _serve(settings, job_executor, policy, (host, port), port_file)
@@ -86,7 +86,7 @@ def main(
         _exit_with(error)
 
 
-def _is_given(context: typer.Context, name: str) -> bool:
+def _is_on_command_line(context: typer.Context, name: str) -> bool:
     """Return whether the option is on the command line. A variable or a default does not count."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
@@ -94,10 +94,12 @@ def _is_given(context: typer.Context, name: str) -> bool:
 
 def _refuse_options_of_server(context: typer.Context) -> None:
     """Refuse options of the server before a command, on which they have no effect."""
-    given = [f"--{name.replace('_', '-')}" for name in context.params if _is_given(context, name)]
-    if given:
+    server_options = [f"--{name.replace('_', '-')}" for name in context.params if _is_on_command_line(context, name)]
+    if server_options:
         command = context.invoked_subcommand
-        _exit_with(InvalidSetting(f"{', '.join(given)}: only the server has this option; {command} takes --url"))
+        _exit_with(
+            InvalidSetting(f"{', '.join(server_options)}: only the server has this option; {command} takes --url")
+        )
 
 
 def _exit_with(error: CannotStart | InvalidSetting) -> NoReturn:
@@ -152,7 +154,7 @@ def _serve_until_signal(
 
 
 def _create_executor(context: typer.Context, name: ExecutorName, dockerfile: Path | None) -> Executor:
-    if _is_given(context, "dockerfile") and name is not ExecutorName.DOCKER:
+    if _is_on_command_line(context, "dockerfile") and name is not ExecutorName.DOCKER:
         raise InvalidSetting("--dockerfile has no effect without --executor docker")
     if name is ExecutorName.PROCESS:
         return ProcessExecutor()

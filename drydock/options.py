@@ -27,7 +27,7 @@ OwnHosts = Annotated[
     str,
     typer.Option(
         metavar="NAMES",
-        help="Host names that clients call this server by, separated by commas. Requests for others are refused.",
+        help="More host names of this server, separated by commas. Requests for other hosts are refused.",
     ),
 ]
 Data = Annotated[Path, typer.Option(help="Folder for everything the server stores; one server per folder.")]

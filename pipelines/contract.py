@@ -41,7 +41,7 @@ class Spec(Parameters):
     """Field that the command line also accepts as a positional argument: `reproduce flights@3`."""
     needs: ClassVar[Mapping[str, str]] = {}
     """Field to the other field that it needs to have an effect. The field is refused if it is given alone."""
-    model_field: ClassVar[str] = "model_name"
+    model_field: ClassVar[str] = "model"
     """Field, if the spec has it, that names the model whose parameters count: models/NAME/params.yaml."""
     replaces: ClassVar[Mapping[str, str]] = {}
     """Field to the other field that it replaces. Both together are refused."""

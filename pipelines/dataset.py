@@ -48,13 +48,6 @@ class FeatureFunction(Protocol):
         """Add the feature columns to `rows`, which hold only columns that are known at prediction time."""
 
 
-class LabelFunction(Protocol):
-    """The function `label` of a dataset's package."""
-
-    def __call__(self, rows: ibis.Table) -> ibis.Column:
-        """Return the label of each row, computed from columns of `rows`; null if it is not known."""
-
-
 @dataclass(frozen=True)
 class Dataset:
     """Names and columns of a dataset. Its code is in the package `pipelines.datasets.NAME`."""
@@ -216,21 +209,6 @@ class Dataset:
         features: FeatureFunction = self.import_module("features").features
         return features
 
-    def load_label_function(self) -> LabelFunction | None:
-        """Load the function of label.py, which computes the label. None: the label is a column of the published rows.
-
-        Raises:
-            SpecError: label.py cannot be imported, or has no function `label`. A retry cannot help.
-        """
-        if not self.label or not (self.package / "label.py").is_file():
-            return None
-        try:
-            function: LabelFunction = import_module(f"pipelines.datasets.{self.name}.label").label
-        except Exception as error:  # a module may raise any error when it is imported
-            message = f"label.py of {self.name} cannot be used: {_describe(error)}."
-            raise SpecError(message, _get_hint(error)) from None
-        return function
-
     def require_own_days(self) -> None:
         """Check that the dataset ingests its own rows.
 
@@ -267,21 +245,18 @@ def load_dataset(name: str) -> Dataset:
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
             dataset = None
         else:
-            raise SpecError(f"the dataset {name!r} cannot be loaded: {_describe(error)}.", _get_hint(error)) from None
+            raise explain_import_error(f"the dataset {name!r} cannot be loaded", error) from None
     if not isinstance(dataset, Dataset):
         raise SpecError(f"there is no dataset {name!r}.", f"Known: {', '.join(list_datasets())}.")
     return dataset
 
 
-def _describe(error: Exception) -> str:
-    missing_module = error.name if isinstance(error, ModuleNotFoundError) else None
+def explain_import_error(problem: str, error: Exception) -> SpecError:
+    """Return the error for a module of a dataset that cannot be imported. Its message begins with `problem`."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return SpecError(f"{problem}: there is no module {error.name}.", "Install it, or correct the import.")
     text = " ".join(str(error).split()).rstrip(".")
-    return f"there is no module {missing_module}" if missing_module else f"{type(error).__name__}: {text}"
-
-
-def _get_hint(error: Exception) -> str:
-    is_missing = isinstance(error, ModuleNotFoundError)
-    return "Install it, or correct the import." if is_missing else "Correct the dataset's package."
+    return SpecError(f"{problem}: {type(error).__name__}: {text}.", "Correct the dataset's package.")
 
 
 def choose_dataset() -> Dataset:

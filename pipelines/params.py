@@ -97,6 +97,26 @@ def load_value(folder: Path, step: str, field: str, model: str = "") -> Any:
     return load_section(folder, step, model).get(field, load_spec_class(step).model_fields[field].default)
 
 
+def choose_dataset(sections: Mapping[str, Mapping[str, Any]], model: str, dataset: str = "") -> str:
+    """Return the dataset of a model: the one in section `snapshot` of its parameters, or else `dataset`.
+
+    Args:
+        sections: parameters of the model, as `load` returns them.
+        model: name of the model, for the error message.
+        dataset: dataset that is expected; empty if any is.
+
+    Raises:
+        SpecError: `dataset` is given, and the parameters name another one. A retry cannot help.
+    """
+    own_dataset = str(sections.get("snapshot", {}).get("dataset", ""))
+    if own_dataset and dataset not in ("", own_dataset):
+        message = (
+            f"the parameters of {model} name the dataset {own_dataset}, and the dataset that is given is {dataset}."
+        )
+        raise SpecError(message, "Correct one of them, or give none.")
+    return own_dataset or dataset
+
+
 def _load_file(folder: Path, name: str) -> Sections:
     path = folder / name
     if not path.exists():

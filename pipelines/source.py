@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -28,7 +29,8 @@ class Source(Protocol):
     """A source whose rows are grouped by day, hour or month; the step `ingest` reads it.
 
     A source may also have `find_day_range()`. It returns the first and the last day of the source as `Days`, or None
-    if it would have to read much data to find them. The error about a day without rows names these two days.
+    if it would have to read much data to find them. The error about a day without rows names these two days. And it may
+    have `read_once(partitions)`, a context manager that `read_once` of this module calls.
     """
 
     def describe(self) -> Description:
@@ -61,3 +63,25 @@ class ChangingSource(Protocol):
 
     def read_changes(self, since: str | None) -> pa.RecordBatchReader:
         """Read the rows whose cursor is greater than `since`, ordered by cursor; all rows if `since` is None."""
+
+
+@contextmanager
+def read_once(source: Source, partitions: Collection[Any]) -> Iterator[Source]:
+    """Yield a source whose partitions can be read without reading all data again for each of them.
+
+    It is the source itself, unless the source has a method `read_once`.
+
+    Args:
+        source: the source to read.
+        partitions: the partitions that will be read.
+
+    Raises:
+        DataError: the data do not fit. A retry cannot help.
+        ServiceError: the source does not answer. A retry can help.
+    """
+    open_source = getattr(source, "read_once", None)
+    if open_source is None:
+        yield source
+        return
+    with open_source(partitions) as opened_source:
+        yield opened_source

@@ -31,9 +31,9 @@ _FIRST_DAY, _LAST_DAY = datetime(2013, 1, 1), datetime(2013, 3, 31)
 _LAST_DAY_OF_REPLAY = datetime.combine(LAST_DAY, datetime.min.time())
 _REPLAY_AS_OF = datetime(2013, 3, 1)
 _DEMO_AS_OF = [_REPLAY_AS_OF, datetime(2013, 4, 1)]
-_AS_OF_HELP = "First of a month to train as of; may be repeated."
-_FIRST_MODEL_HELP = "First of the month of the first model."
-_KEEP_HELP = "Leave the stack up afterwards."
+_AS_OF_HELP = "Day as of which to train, the first of a month. May be repeated."
+_FIRST_MODEL_HELP = "Day as of which to train the first model, the first of a month."
+_KEEP_HELP = "Leave the stack running afterwards."
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as in a shell."""
 
@@ -57,7 +57,7 @@ def up() -> None:
 
 @app.command()
 def down() -> None:
-    """Stop what `up`, `demo` or `replay` started, also after a crash."""
+    """Stop the processes that `up`, `demo` or `replay` started, even after a crash."""
     with _report_errors():
         count = stop_stack(Layout.from_environment())
         display.open_console().print(f"Stopped {count} processes." if count else "Nothing was running.")
@@ -152,7 +152,7 @@ def backup(
 @app.command()
 def restore(
     archive: Annotated[Path, typer.Argument(help="File that `backup` wrote.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace the state that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing state.")] = False,
 ) -> None:
     """Restore the state of a backup. The file is verified before any change. The stack must be stopped."""
     with _report_errors():

@@ -33,8 +33,8 @@ def open_console(*, stderr: bool = False) -> Console:
 class ProgressBar(Protocol):
     """A function that shows how much of a piece of work is done."""
 
-    def __call__(self, done: int, total: int, note: str = "") -> None:
-        """Show `done` of `total`, and a note of what is in progress."""
+    def __call__(self, done_count: int, total: int, note: str = "") -> None:
+        """Show `done_count` of `total`, and a note of what is in progress."""
 
 
 @contextmanager
@@ -54,10 +54,10 @@ def show_progress(title: str) -> Iterator[ProgressBar]:
     ) as progress:
         task = progress.add_task(title, total=1, note="")
 
-        def show(done: int, total: int, note: str = "") -> None:
-            progress.update(task, completed=done, total=total, note=escape(note))
+        def update_bar(done_count: int, total: int, note: str = "") -> None:
+            progress.update(task, completed=done_count, total=total, note=escape(note))
 
-        yield show
+        yield update_bar
 
 
 @contextmanager
@@ -75,9 +75,9 @@ class _ProgressLines:
         self.last_time = 0.0
         self.last_line = ""
 
-    def __call__(self, done: int, total: int, note: str = "") -> None:
-        line = f"{self.title}: {done}/{total} {note}".rstrip()
-        is_due = time.monotonic() - self.last_time > _LOG_INTERVAL_S or done == total
+    def __call__(self, done_count: int, total: int, note: str = "") -> None:
+        line = f"{self.title}: {done_count}/{total} {note}".rstrip()
+        is_due = time.monotonic() - self.last_time > _LOG_INTERVAL_S or done_count == total
         if is_due and line != self.last_line:
             self.console.print(escape(line))
             self.last_time, self.last_line = time.monotonic(), line

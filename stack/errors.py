@@ -3,7 +3,7 @@
 StackError              exit code
 ├── RequestError        2    the request is wrong: a retry cannot help
 ├── UnavailableError    75   something outside failed or is busy: a retry can help
-└── TaskFailedError     the exit code of the failed task's step; 1 where its log names none
+└── TaskFailedError     the exit code of the failed task's step; 1 if its log names none
 """
 
 from __future__ import annotations

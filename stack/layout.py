@@ -91,7 +91,7 @@ class Layout:
         """Check that an installed Leeway runs a project with Leeway's example, which is not part of the package.
 
         Raises:
-            RequestError: the project is another one. A retry cannot help.
+            RequestError: the project does not have the example. A retry cannot help.
         """
         if not IS_CHECKOUT and not (self.project / EXAMPLE).is_file():
             raise RequestError(
@@ -100,17 +100,17 @@ class Layout:
             )
 
     def require_model(self, name: str) -> None:
-        """Check that a project with models has this one.
+        """Check that a project with models has a model of this name.
 
         Raises:
-            RequestError: it has not. A retry cannot help.
+            RequestError: the project has other models only. A retry cannot help.
         """
         names = sorted(path.parent.name for path in self.project.glob("models/*/params.yaml"))
         if names and name not in names:
             raise RequestError(f"there is no model {name!r}. The models are {', '.join(names)}.")
 
     def create_folders(self) -> None:
-        """Create the folders; make the home the owner's alone, also where it exists already. Idempotent.
+        """Create the folders, and let only the owner read the home, even if it exists already. Idempotent.
 
         Raises:
             RequestError: the project has no dags folder. A retry cannot help.

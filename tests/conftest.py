@@ -114,7 +114,7 @@ def _aws_model_cache() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _restore_python_path() -> Iterator[None]:
-    """Give each test Python's path as it was: MLflow prepends the code of each model that it loads."""
+    """Give each test Python's path as it was: MLflow prepends the code of each model that it loads, and keeps it."""
     folders = list(sys.path)
     yield
     sys.path = folders

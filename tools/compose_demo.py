@@ -40,7 +40,7 @@ def run(session: Session) -> None:
     """Ingest the weather and the flights, train, and print the table of results. Idempotent.
 
     Raises:
-        StackError: a run failed, or a service does not answer. Its `exit_code` is 75 where a retry can help.
+        StackError: a run failed, or a service does not answer. Its `exit_code` is 75 if a retry can help.
     """
     demo = Demo(Layout.from_environment(), Request(FIRST_DAY, AS_OF - timedelta(1), [AS_OF]))
     session.unpause_dags(WEATHER_DAG, INGEST_DAG, demo.request.train_dag)

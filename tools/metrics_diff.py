@@ -33,7 +33,7 @@ class CommandFailedError(Exception):
 
 
 def main() -> int:
-    """Print the comparison. The exit code is 0, or 2 where a commit does not exist or its `dvc repro` fails."""
+    """Print the comparison. The exit code is 0, or 2 if a commit does not exist or its `dvc repro` fails."""
     base, head = (*sys.argv[1:], "HEAD")[:2] if len(sys.argv) in (2, 3) else ("", "")
     if not base:
         sys.stderr.write("error: name the commit to compare with: metrics_diff.py BASE [HEAD]\n")

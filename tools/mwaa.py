@@ -32,8 +32,8 @@ def main() -> int:
     """Write the three files to dist/, or to the folder that the first argument names."""
     dist = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "dist"
     dist.mkdir(parents=True, exist_ok=True)
-    operator_pins = export_locked("airflow")
-    step_pins = export_locked("pipelines")
+    operator_pins = export_locked_versions("airflow")
+    step_pins = export_locked_versions("pipelines")
     write_file(
         dist / "plugins.zip", build_zip({**list_plugin_files(), "constraints.txt": "\n".join(operator_pins) + "\n"})
     )
@@ -53,7 +53,7 @@ def list_operator_dependencies() -> dict[str, str]:
     return {_parse_name(item): re.split("[=<>; ]", item)[0] for item in requirements}
 
 
-def export_locked(*extras: str) -> list[str]:
+def export_locked_versions(*extras: str) -> list[str]:
     """Return NAME==VERSION of the packages in uv.lock that Leeway needs with the extras."""
     options = ["--frozen", "--no-default-groups", "--no-emit-project", "--no-hashes", "--no-annotate", "--no-header"]
     command = [find_uv(), "export", *options, *(f"--extra={extra}" for extra in extras)]
@@ -104,7 +104,7 @@ def read_folder(base: Path, folder: str) -> dict[str, bytes | str]:
 
 
 def describe_commit() -> str:
-    """Return the commit of the checkout, with '-dirty' where files differ; an empty string where there is none."""
+    """Return the commit of the checkout, with '-dirty' if files differ from it; an empty string if there is none."""
     command = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return result.stdout.strip()

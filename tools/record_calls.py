@@ -2,7 +2,7 @@
 
 `python tools/record_calls.py` runs the tests of the operators against a drydock that records each kind of call: the
 role (of a task or step of Airflow, or of a job), the action as IAM names it, and the resource. Every other run of the
-tests records, too, and fails at a call that is not in the file.
+tests also records its calls, and fails if a call is not in the file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TEST_NAMES = [
     "spot_training",
 ]
 BUCKETS = (":::leeway", ":::leeway-lake")
-"""The buckets of the tests. Calls on other buckets are left out: some tests name a bucket that does not exist."""
+"""The buckets of the tests. Calls on other buckets are not recorded: some tests name a bucket that does not exist."""
 
 
 def main() -> int:
@@ -55,13 +55,13 @@ def write_calls(lines: list[str]) -> None:
     entries = [
         json.dumps({"role": role, "action": action, "resource": resource})
         for role, action, resource in calls
-        if is_of_tests(resource)
+        if is_recorded(resource)
     ]
     CALLS_FILE.write_text("[\n" + ",\n".join(f"  {entry}" for entry in entries) + "\n]\n")
 
 
-def is_of_tests(resource: str) -> bool:
-    """Return whether a resource is one of the roles': anything but another bucket than those of the tests."""
+def is_recorded(resource: str) -> bool:
+    """Return whether calls on a resource are recorded: on every resource, except buckets that BUCKETS does not list."""
     return ":s3:" not in resource or resource.split("/", maxsplit=1)[0].endswith(BUCKETS)
 
 

@@ -77,11 +77,12 @@ def simulate_windows(
         drift: what changes.
         drift_start: number of days after the holdout at which the drift begins.
     """
-    before = TRAINING_DAYS + HOLDOUT_DAYS
-    simulated = simulate_days(np.random.default_rng(seed), before + days, correlation, drift, before + drift_start)
-    record = build_record(simulated)
-    scored = dict(list(simulated.profiles.items())[before:])
-    windows = compare_windows(record, scored, WINDOW_DAYS, {}, SHIPPED_POLICY, LABEL_DELAY_DAYS)
+    first_day = TRAINING_DAYS + HOLDOUT_DAYS
+    generator = np.random.default_rng(seed)
+    scored_days = simulate_days(generator, first_day + days, correlation, drift, first_day + drift_start)
+    record = build_record(scored_days)
+    profiles = dict(list(scored_days.profiles.items())[first_day:])
+    windows = compare_windows(record, profiles, WINDOW_DAYS, {}, SHIPPED_POLICY, LABEL_DELAY_DAYS)
     return [window.result for window in windows]
 
 
@@ -118,7 +119,9 @@ def run() -> dict[str, Any]:
             for name, values in {
                 "false alarms of the shipped policy": [year.shipped for year in years],
                 "false alarms where every measure decides": [year.all_measures for year in years],
-                f"windows (of {DAYS - WINDOW_DAYS + 1}) with a significant finding": [y.significant for y in years],
+                f"windows (of {DAYS - WINDOW_DAYS + 1}) with a significant finding": [
+                    year.significant for year in years
+                ],
                 "runs of such windows": [year.runs for year in years],
             }.items()
         }
@@ -138,7 +141,7 @@ def _describe_counts(counts: Sequence[int]) -> str:
 
 def _describe_delays(delays: Sequence[int | None]) -> str:
     known_delays = [delay for delay in delays if delay is not None]
-    share = f"found in {len(known_delays)} of {len(delays)} within {DRIFT_DAYS} days"
+    summary = f"found in {len(known_delays)} of {len(delays)} within {DRIFT_DAYS} days"
     if not known_delays:
-        return share
-    return f"{share}, median {np.median(known_delays):.0f} ({min(known_delays)} to {max(known_delays)})"
+        return summary
+    return f"{summary}, median {np.median(known_delays):.0f} ({min(known_delays)} to {max(known_delays)})"

@@ -43,7 +43,7 @@ THRESHOLD = 0.3
 """Score from which McNemar's test takes a row as predicted to have label 1."""
 WEATHER, QUALITY = 0.5, 0.4
 """Standard deviations between days: of the label's log odds, and of a model's weight of the signal."""
-SHARPEST, DULLEST = 0.0, 6.0
+MIN_NOISE, MAX_NOISE = 0.0, 6.0
 """Least and largest standard deviation of the noise that a model adds to the signal."""
 
 
@@ -95,16 +95,16 @@ def measure_cases(
 
 
 def _measure(kind: str, days: int) -> dict[str, str]:
-    """Measure intervals, and, where `ROWS_PER_DAY` has the number of days, verdicts."""
+    """Measure intervals, and, if `ROWS_PER_DAY` has the number of days, verdicts."""
     facts = _measure_intervals(kind, days)
     if days not in ROWS_PER_DAY:
         return facts
-    equal = Case(1.0, 1.0)
-    worse, weak = find_noise(_find_truth(equal, "auc") - 0.02), find_noise(0.58)
+    equal_models = Case(1.0, 1.0)
+    noise_of_worse_model, noise_of_weak_model = find_noise(_compute_truth(equal_models, "auc") - 0.02), find_noise(0.58)
     for name, case in {
-        "equal models": equal,
-        "candidate 0.02 AUC below the champion": Case(worse, 1.0),
-        "candidate and champion with an AUC of 0.58": Case(weak, weak),
+        "equal models": equal_models,
+        "candidate 0.02 AUC below the champion": Case(noise_of_worse_model, 1.0),
+        "candidate and champion with an AUC of 0.58": Case(noise_of_weak_model, noise_of_weak_model),
     }.items():
         facts |= {f"{name}: {fact}": value for fact, value in _measure_verdicts(kind, days, case).items()}
     return facts
@@ -112,11 +112,11 @@ def _measure(kind: str, days: int) -> dict[str, str]:
 
 def _measure_intervals(kind: str, days: int) -> dict[str, str]:
     """Count how often 95 % intervals contain the truth, and how often McNemar's test rejects equal models at 5 %."""
-    equal = Case(1.0, 1.0)
-    truth = {name: _find_truth(equal, name) for name in ("auc", "ece")}
+    equal_models = Case(1.0, 1.0)
+    truth = {name: _compute_truth(equal_models, name) for name in ("auc", "ece")}
     counts: Counter[str] = Counter()
     for number in range(INTERVALS):
-        rows = simulate(equal, days, INTERVAL_ROWS, KINDS[kind], np.random.default_rng([days, number]))
+        rows = simulate(equal_models, days, INTERVAL_ROWS, KINDS[kind], np.random.default_rng([days, number]))
         options: dict[str, Any] = {"alpha": 0.025, "seed": 1, "groups": rows.day}
         for name, value in truth.items():
             _count_misses(counts, name, bootstrap.estimate_metric(rows.label, rows.candidate, name, **options), value)
@@ -129,10 +129,10 @@ def _measure_intervals(kind: str, days: int) -> dict[str, str]:
         counts["McNemar"] += test.p_value <= 0.05
     facts = {}
     for name in ("auc", "difference of AUC", "difference of log loss", "ece"):
-        below, above = counts[f"{name} low"], counts[f"{name} high"]
-        ends = f"truth below {format_share(below, INTERVALS)}, above {format_share(above, INTERVALS)}"
+        below_count, above_count = counts[f"{name} low"], counts[f"{name} high"]
+        misses = f"truth below {format_share(below_count, INTERVALS)}, above {format_share(above_count, INTERVALS)}"
         facts[f"{name}: 95 % interval contains the truth"] = (
-            f"{format_share(INTERVALS - below - above, INTERVALS)} ({ends})"
+            f"{format_share(INTERVALS - below_count - above_count, INTERVALS)} ({misses})"
         )
     return facts | {"McNemar by days of equal models: p at most 5 %": format_share(counts["McNemar"], INTERVALS)}
 
@@ -181,11 +181,11 @@ def simulate(case: Case, days: int, rows_per_day: int, correlation: float, rando
     """Simulate the rows of days; the rows of a day share its weather and the quality of each model."""
     day = np.repeat(np.arange(days), rows_per_day)
     signal = random.normal(size=len(day))
-    weather = WEATHER * draw_days(days, correlation, random)
+    weather = WEATHER * draw_day_values(days, correlation, random)
     label = random.random(len(day)) < _compute_logistic(-1.2 + weather[day] + signal)
     scores = []
     for noise in (case.candidate, case.champion):
-        weight = 1 + QUALITY * draw_days(days, correlation, random)
+        weight = 1 + QUALITY * draw_day_values(days, correlation, random)
         noisy_signal = weight[day] * signal + noise * random.normal(size=len(day))
         scores.append(_compute_logistic(-1.2 + noisy_signal / (1 + noise**2)))
     return Days(label, scores[0], scores[1], day)
@@ -194,7 +194,7 @@ def simulate(case: Case, days: int, rows_per_day: int, correlation: float, rando
 @functools.cache
 def find_noise(auc: float) -> float:
     """Find the noise with which a model has this AUC, by bisection on the same random numbers."""
-    low, high = SHARPEST, DULLEST
+    low, high = MIN_NOISE, MAX_NOISE
     for _ in range(10):
         middle = (low + high) / 2
         rows = _simulate_truth(Case(middle, 1.0))
@@ -208,18 +208,18 @@ def _simulate_truth(case: Case) -> Days:
 
 
 @functools.cache
-def _find_truth(case: Case, metric: str) -> float:
+def _compute_truth(case: Case, metric: str) -> float:
     rows = _simulate_truth(case)
     return compute_metric(rows.label, rows.candidate, metric)
 
 
-def draw_days(days: int, correlation: float, random: np.random.Generator) -> Array:
+def draw_day_values(days: int, correlation: float, random: np.random.Generator) -> Array:
     """Draw a standard normal value for each day, correlated with the day before."""
-    steps = random.normal(size=days)
+    noise = random.normal(size=days)
     values = np.empty(days)
-    values[0] = steps[0]
+    values[0] = noise[0]
     for number in range(1, days):
-        values[number] = correlation * values[number - 1] + math.sqrt(1 - correlation**2) * steps[number]
+        values[number] = correlation * values[number - 1] + math.sqrt(1 - correlation**2) * noise[number]
     return values
 
 

@@ -99,15 +99,15 @@ def simulate_year(
         _simulate_shifts(random, (days, 1), autocorrelation),
         _simulate_shifts(random, (days, COLUMNS), autocorrelation),
     )
-    weekly = random.normal(0, WEEKDAY_DEVIATION, (7, COLUMNS))
-    shift = day_deviation * (0.6 * common_shifts + 0.8 * column_shifts) + weekly[np.arange(days) % 7]
+    weekday_shifts = random.normal(0, WEEKDAY_DEVIATION, (7, COLUMNS))
+    shift = day_deviation * (0.6 * common_shifts + 0.8 * column_shifts) + weekday_shifts[np.arange(days) % 7]
     if add_drift:
         shift = add_drift(shift, np.arange(days) - REFERENCE_DAYS - DRIFT_START)
     rows = random.poisson(ROWS * (1 + 0.2 * (np.arange(days) % 7 < 5)))[:, np.newaxis]
     missing = random.binomial(rows, special.expit(-4 + 0.3 * random.normal(size=(days, COLUMNS))))
     edges = special.ndtri(np.arange(1, BINS) / BINS)
-    cumulative = special.ndtr(edges - shift[..., np.newaxis])
-    probabilities = np.maximum(np.diff(cumulative, axis=-1, prepend=0.0, append=1.0), 0.0)
+    cumulative_shares = special.ndtr(edges - shift[..., np.newaxis])
+    probabilities = np.maximum(np.diff(cumulative_shares, axis=-1, prepend=0.0, append=1.0), 0.0)
     counts = random.multinomial(rows - missing, probabilities)
     presence = np.stack([rows - missing, missing], axis=-1)
     return Year(counts.transpose(1, 0, 2).astype(float), presence.transpose(1, 0, 2).astype(float))
@@ -138,7 +138,7 @@ def count_alarms(decisions: Iterable[Decision]) -> int:
 
 
 def flag_significant_windows(windows: Sequence[WindowResult]) -> list[bool]:
-    """Tell for each window whether it has a significant finding, by p-values alone, whatever the effect size."""
+    """Return for each window whether it has a significant finding, by p-values alone, whatever the effect size."""
     policy = Policy(bounds={"psi": 1e-6, "missing": 1e-6})
     return [bool(find_breaches(window, policy)) for window in windows]
 
@@ -249,9 +249,9 @@ def _count_false_alarms(autocorrelation: float, day_deviation: float, by_day: bo
 
 def _describe_delays(delays: list[int | None]) -> str:
     detection_delays = [delay for delay in delays if delay is not None]
-    missed = f", missed in {len(delays) - len(detection_delays)} of {len(delays)}"
+    missed_share = f", missed in {len(delays) - len(detection_delays)} of {len(delays)}"
     return (
-        f"median {np.median(detection_delays):.0f}, {min(detection_delays)} to {max(detection_delays)}{missed}"
+        f"median {np.median(detection_delays):.0f}, {min(detection_delays)} to {max(detection_delays)}{missed_share}"
         if detection_delays
         else "never"
     )

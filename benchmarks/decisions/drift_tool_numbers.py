@@ -102,14 +102,14 @@ def build_cases() -> dict[str, tuple[str, pd.Series, pd.Series]]:
     points = np.array([-2, -1.5, -0.5, 0.25, 1.0, 2.25, 3.0])
     shares = [(0.04, 0.11, 0.205, 0.31, 0.19, 0.095, 0.05), (0.03, 0.08, 0.16, 0.3, 0.23, 0.12, 0.08)]
     letters = [("abcde", (0.4, 0.3, 0.15, 0.1, 0.05)), ("abcde", (0.3, 0.3, 0.2, 0.12, 0.08))]
-    generated: dict[str, Any] = {
+    generated_cases: dict[str, Any] = {
         "points": ("num", *(random.choice(points, 2_000, p=share) for share in shares)),
         "normal": ("num", random.normal(size=5_000), random.normal(0.3, 1.1, size=2_000)),
         "letters": ("cat", *(random.choice(list(values), 3_000, p=share) for values, share in letters)),
         "new letter": ("cat", random.choice(list("ab"), 3_000), random.choice(list("abc"), 1_000, p=(0.5, 0.4, 0.1))),
     }
     january, march = (read_flights(month) for month in (1, 3))
-    real: dict[str, tuple[str, Any, Any]] = {
+    real_cases: dict[str, tuple[str, Any, Any]] = {
         name: (kind, january[name].dropna(), march[name].dropna())
         for name, kind in (
             ("carrier", "cat"),
@@ -121,7 +121,7 @@ def build_cases() -> dict[str, tuple[str, pd.Series, pd.Series]]:
     }
     return {
         name: (kind, pd.Series(reference), pd.Series(window))
-        for name, (kind, reference, window) in {**generated, **real}.items()
+        for name, (kind, reference, window) in {**generated_cases, **real_cases}.items()
     }
 
 
@@ -146,10 +146,10 @@ def build_scores() -> pd.DataFrame:
 
 
 def build_losses(side: str) -> pd.DataFrame:
-    """Generate rows of a regression whose errors depend on the features; in the window, x and g have moved."""
-    random, moved = np.random.default_rng([16, side == "window"]), 0.7 if side == "window" else 0.0
-    x = random.normal(moved, 1.0, 8_000)
-    group = random.choice(["a", "b", "c"], len(x), p=(0.4 - 0.3 * moved, 0.3 + 0.3 * moved, 0.3))
+    """Generate rows of a regression whose errors depend on the features; in the window, x and g are shifted."""
+    random, shift = np.random.default_rng([16, side == "window"]), 0.7 if side == "window" else 0.0
+    x = random.normal(shift, 1.0, 8_000)
+    group = random.choice(["a", "b", "c"], len(x), p=(0.4 - 0.3 * shift, 0.3 + 0.3 * shift, 0.3))
     score = 20.0 + 2.0 * x
     label = score + random.normal(size=len(x)) * np.exp(0.3 * x) * np.where(group == "b", 2.0, 1.0)
     return pd.DataFrame({"x": x, "g": group, "score": score, "label": label})
@@ -159,11 +159,11 @@ def build_classes(side: str) -> pd.DataFrame:
     """Generate the probabilities of an overconfident model of three classes; in the window, they are less certain."""
     random = np.random.default_rng([17, side == "window"])
     odds = np.exp(random.normal(0.0, 0.8 if side == "window" else 1.3, (8_000, 3)) + np.array([0.0, 0.4, 1.0]))
-    chances = odds / odds.sum(axis=1, keepdims=True)
-    label = (chances.cumsum(axis=1)[:, :2] < random.random((8_000, 1))).sum(axis=1)
+    probabilities = odds / odds.sum(axis=1, keepdims=True)
+    label = (probabilities.cumsum(axis=1)[:, :2] < random.random((8_000, 1))).sum(axis=1)
     scores = odds**1.8 / (odds**1.8).sum(axis=1, keepdims=True)
     letters = np.array(list("abc"))
-    columns = {f"score_{name}": scores[:, at] for at, name in enumerate(letters)}
+    columns = {f"score_{name}": scores[:, index] for index, name in enumerate(letters)}
     return pd.DataFrame({"label": letters[label], "predicted": letters[scores.argmax(axis=1)], **columns})
 
 

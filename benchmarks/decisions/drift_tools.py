@@ -45,10 +45,10 @@ class DriftTool:
     packages: tuple[str, ...]
     code: str
 
-    def build_command(self, code: str) -> list[str]:
-        """Return the command that runs code in the tool's environment. The first run creates the environment."""
+    def build_command(self, python_code: str) -> list[str]:
+        """Return the command that runs Python code in the tool's environment. The first run creates the environment."""
         options = [option for package in self.packages for option in ("--with", package)]
-        return [str(UV), "run", "--no-project", "--isolated", "--python", "3.11", *options, "python", "-c", code]
+        return [str(UV), "run", "--no-project", "--isolated", "--python", "3.11", *options, "python", "-c", python_code]
 
 
 DRIFT_TOOLS: Mapping[str, DriftTool] = {

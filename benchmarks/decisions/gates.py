@@ -25,6 +25,7 @@ PROJECT = Path(__file__).parents[2]
 DRAWS = 5_000
 RUNS = 3
 SCIPY_DRAWS = {10_000: DRAWS, 100_000: 200, 1_000_000: 20}
+"""Number of draws that scipy makes, by the number of rows."""
 SCIPY_CELLS = 10_000_000
 """Largest number of values in a batch of scipy. By default all draws are one batch: 400 MB an array at 10,000 rows."""
 METRICS = ("auc", "log_loss")
@@ -80,15 +81,18 @@ def _bootstrap_with_pipelines(metric: str, holdout: tuple[Array, Array, Array], 
 
 def _bootstrap_with_scipy(metric: str, holdout: tuple[Array, Array, Array], draws: int) -> tuple[float, float]:
     label, candidate, champion = holdout
-    ones, zeros = np.flatnonzero(label), np.flatnonzero(~label)
+    positives, negatives = np.flatnonzero(label), np.flatnonzero(~label)
     compute = {"auc": _compute_auc, "log_loss": _compute_log_loss}[metric]
 
-    def compute_difference(drawn_ones: Array, drawn_zeros: Array, axis: int) -> Array:
-        values = [compute(score[ones[drawn_ones]], score[zeros[drawn_zeros]]) for score in (candidate, champion)]
+    def compute_difference(drawn_positives: Array, drawn_negatives: Array, axis: int) -> Array:
+        values = [
+            compute(score[positives[drawn_positives]], score[negatives[drawn_negatives]])
+            for score in (candidate, champion)
+        ]
         return np.asarray(values[0] - values[1])
 
     result = stats.bootstrap(
-        (np.arange(len(ones)), np.arange(len(zeros))),
+        (np.arange(len(positives)), np.arange(len(negatives))),
         compute_difference,
         n_resamples=draws,
         batch=max(1, SCIPY_CELLS // len(label)),
@@ -99,15 +103,15 @@ def _bootstrap_with_scipy(metric: str, holdout: tuple[Array, Array, Array], draw
     return float(result.confidence_interval.low), float(result.confidence_interval.high)
 
 
-def _compute_auc(ones: Array, zeros: Array) -> Array:
-    count = ones.shape[-1]
-    ranks = stats.rankdata(np.concatenate([ones, zeros], axis=-1), axis=-1)[..., :count]
-    return np.asarray((ranks.sum(axis=-1) - count * (count + 1) / 2) / (count * zeros.shape[-1]))
+def _compute_auc(positives: Array, negatives: Array) -> Array:
+    count = positives.shape[-1]
+    ranks = stats.rankdata(np.concatenate([positives, negatives], axis=-1), axis=-1)[..., :count]
+    return np.asarray((ranks.sum(axis=-1) - count * (count + 1) / 2) / (count * negatives.shape[-1]))
 
 
-def _compute_log_loss(ones: Array, zeros: Array) -> Array:
-    loss = np.log(ones).sum(axis=-1) + np.log1p(-zeros).sum(axis=-1)
-    return np.asarray(-loss / (ones.shape[-1] + zeros.shape[-1]))
+def _compute_log_loss(positives: Array, negatives: Array) -> Array:
+    loss = np.log(positives).sum(axis=-1) + np.log1p(-negatives).sum(axis=-1)
+    return np.asarray(-loss / (positives.shape[-1] + negatives.shape[-1]))
 
 
 def _measure(implementation: str, metric: str, rows: int, draws: int) -> dict[str, Any]:

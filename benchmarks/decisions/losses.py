@@ -66,9 +66,9 @@ def _simulate_losses(
 ) -> tuple[Finding, ...]:
     """Simulate a holdout and the window after it, and compare their performance."""
     days = HOLDOUT_DAYS + window_days
-    is_changed = (np.arange(days) >= HOLDOUT_DAYS).astype(float)
+    is_drift_day = (np.arange(days) >= HOLDOUT_DAYS).astype(float)
     weather = simulate_weather(random, (days, 3), correlation)
-    counts = simulate_outcomes(random, np.full(days, ROWS), weather, drift, is_changed)
+    counts = simulate_outcomes(random, np.full(days, ROWS), weather, drift, is_drift_day)
     holdout, window = counts[:HOLDOUT_DAYS], counts[HOLDOUT_DAYS:]
     if shuffle:
         holdout, window = random.permutation(holdout), random.permutation(window)
@@ -90,15 +90,17 @@ def run() -> dict[str, Any]:
         for length in LENGTHS:
             condition = f"{length} days, days correlated by {correlation}"
             p_values = simulate_loss_p_values(WINDOWS, length, correlation)
-            facts |= {f"no loss, {condition}, {name}": _describe(values) for name, values in sorted(p_values.items())}
+            facts |= {
+                f"no loss, {condition}, {name}": _describe_shares(values) for name, values in sorted(p_values.items())
+            }
             for loss, drift in LOSSES.items():
                 loss_p_values = simulate_loss_p_values(WINDOWS // 4, length, correlation, drift)
                 name: Measure = "estimated_auc" if drift.spread != 1 else "auc"
-                facts[f"{loss}, {condition}, {name}"] = _describe(loss_p_values[name])
+                facts[f"{loss}, {condition}, {name}"] = _describe_shares(loss_p_values[name])
     return {"facts": facts, "seconds": {}}
 
 
-def _describe(p_values: Array) -> str:
+def _describe_shares(p_values: Array) -> str:
     """Describe the shares of p-values up to each level, with the standard errors of the simulation."""
     shares = [float((p_values <= level).mean()) for level in LEVELS]
     errors = [

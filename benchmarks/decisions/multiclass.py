@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.decisions.coverage import INTERVAL_ROWS, KINDS, draw_days, format_share, measure_cases
+from benchmarks.decisions.coverage import INTERVAL_ROWS, KINDS, draw_day_values, format_share, measure_cases
 from pipelines.evaluation.gates import Policy, combine_outcomes
 from pipelines.evaluation.gates.estimates import estimate_gain, estimate_metric
 from pipelines.evaluation.gates.holdout import Array, Holdout
@@ -31,7 +31,8 @@ DAYS = (14, 28, 60)
 CLASSES = ("a", "b", "c")
 METRICS = list_metrics("multiclass", CLASSES)
 SIGNAL, WEATHER, QUALITY = 1.5, 0.35, 0.15
-"""Standard deviations, log odds: of what a row's features say, of a day's shares, and of a model's weight of them."""
+"""Standard deviations: of the signal in a row's features, of a day's shares of the classes (both in log odds), and of
+the weight that a model gives to the signal."""
 NOISE = 0.6
 """Standard deviation of the noise that a model adds to each row, log odds."""
 OFFSETS = np.array([0.0, 0.4, 1.2])
@@ -54,14 +55,14 @@ def simulate(days: int, rows_per_day: int, correlation: float, noise: float, ran
     """Simulate classes, with the probabilities of a candidate with this noise, and of a champion with `NOISE`."""
     day = np.repeat(np.arange(days), rows_per_day)
     signal = random.normal(0.0, SIGNAL, size=(len(day), len(CLASSES)))
-    weather = np.column_stack([draw_days(days, correlation, random) for _ in CLASSES])
-    odds = signal + OFFSETS + WEATHER * weather[day]
-    label = (odds + random.gumbel(size=odds.shape)).argmax(axis=1)
+    weather = np.column_stack([draw_day_values(days, correlation, random) for _ in CLASSES])
+    log_odds = signal + OFFSETS + WEATHER * weather[day]
+    label = (log_odds + random.gumbel(size=log_odds.shape)).argmax(axis=1)
     scores = []
     for model_noise in (noise, NOISE):
-        weight = 1 + QUALITY * draw_days(days, correlation, random)[day, np.newaxis]
-        log_odds = OFFSETS + weight * signal + random.normal(0.0, model_noise, size=odds.shape)
-        scores.append(np.exp(log_odds) / np.exp(log_odds).sum(axis=1, keepdims=True))
+        weight = 1 + QUALITY * draw_day_values(days, correlation, random)[day, np.newaxis]
+        model_log_odds = OFFSETS + weight * signal + random.normal(0.0, model_noise, size=log_odds.shape)
+        scores.append(np.exp(model_log_odds) / np.exp(model_log_odds).sum(axis=1, keepdims=True))
     dates = pd.Timestamp("2013-03-01") + pd.to_timedelta(day, unit="D")
     frame = pd.DataFrame({"date": dates, "origin": random.choice(["EWR", "JFK", "LGA"], len(day))})
     shares = np.exp(OFFSETS) / np.exp(OFFSETS).sum()
@@ -76,7 +77,7 @@ def _measure_intervals(days: int, correlation: float) -> dict[str, str]:
         holdout = simulate(days, INTERVAL_ROWS, correlation, NOISE, np.random.default_rng([days, number]))
         for name in METRICS:
             estimate = estimate_metric(holdout, name, policy)
-            counts[name] += estimate.low <= _find_truth(name) <= estimate.high
+            counts[name] += estimate.low <= _compute_truth(name) <= estimate.high
         for name in ("macro_auc", "log_loss"):
             assert isinstance(holdout.champion_score, np.ndarray)
             difference = estimate_gain(holdout, holdout.champion_score, Comparison(metric=name), policy)
@@ -103,7 +104,7 @@ def _measure_verdicts(days: int, correlation: float) -> dict[str, str]:
 
 
 @functools.cache
-def _find_truth(metric: str, noise: float = NOISE) -> float:
+def _compute_truth(metric: str, noise: float = NOISE) -> float:
     label, score = _simulate_truth(noise)
     return compute_metric(label, score, METRICS[metric])
 
@@ -116,11 +117,11 @@ def _simulate_truth(noise: float) -> tuple[Array, Array]:
 
 @functools.cache
 def _find_noise(loss: float) -> float:
-    """Find the noise of a model whose macro AUC is lower by this than that of a model with `NOISE`."""
+    """Find the noise of a model whose macro AUC is lower by `loss` than that of a model with noise `NOISE`."""
     if not loss:
         return NOISE
-    low, high, target = NOISE, 5.0, _find_truth("macro_auc") - loss
+    low, high, target = NOISE, 5.0, _compute_truth("macro_auc") - loss
     for _ in range(12):
         middle = (low + high) / 2
-        low, high = (middle, high) if _find_truth("macro_auc", middle) > target else (low, middle)
+        low, high = (middle, high) if _compute_truth("macro_auc", middle) > target else (low, middle)
     return (low + high) / 2

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.decisions.coverage import INTERVAL_ROWS, KINDS, Days, draw_days, format_share, measure_cases
+from benchmarks.decisions.coverage import INTERVAL_ROWS, KINDS, Days, draw_day_values, format_share, measure_cases
 from pipelines.evaluation.gates import Policy, combine_outcomes
 from pipelines.evaluation.gates.holdout import Holdout
 from pipelines.evaluation.gates.judge import Evidence, judge
@@ -47,13 +47,13 @@ def simulate(days: int, rows_per_day: int, correlation: float, error: float, ran
     """Simulate labels in minutes, with the scores of a candidate with this error, and of a champion with `ERROR`."""
     day = np.repeat(np.arange(days), rows_per_day)
     signal = random.normal(0.0, 12.0, size=len(day))
-    weather = WEATHER * draw_days(days, correlation, random)
+    weather = WEATHER * draw_day_values(days, correlation, random)
     # Delays have a long tail to one side.
     label = 10.0 + signal + weather[day] + NOISE * (random.exponential(size=len(day)) - 1.0)
     scores = [
         10.0
         + signal
-        + QUALITY * draw_days(days, correlation, random)[day]
+        + QUALITY * draw_day_values(days, correlation, random)[day]
         + random.normal(0.0, model_error, size=len(day))
         for model_error in (error, ERROR)
     ]
@@ -68,7 +68,7 @@ def _measure_intervals(days: int, correlation: float) -> dict[str, str]:
         options: dict[str, Any] = {"alpha": 0.025, "seed": 1, "groups": rows.day}
         for name in REGRESSION_METRICS:
             estimate = bootstrap.estimate_metric(rows.label, rows.candidate, name, **options)
-            counts[name] += estimate.low <= _find_truth(name) <= estimate.high
+            counts[name] += estimate.low <= _compute_truth(name) <= estimate.high
         for name in ("rmse", "r2"):
             difference = bootstrap.estimate_difference(rows.label, rows.candidate, rows.champion, name, **options)
             counts[f"difference of {name}"] += difference.low <= 0.0 <= difference.high
@@ -84,7 +84,7 @@ def _measure_verdicts(days: int, correlation: float) -> dict[str, str]:
         outcomes: Counter[str] = Counter()
         for number in range(VERDICTS):
             random = np.random.default_rng([days, number, 1])
-            rows = simulate(days, VERDICT_ROWS, correlation, _find_error(loss), random)
+            rows = simulate(days, VERDICT_ROWS, correlation, _compute_error(loss), random)
             outcomes[_judge(rows, random)] += 1
         facts[f"{title}: verdicts"] = ", ".join(
             f"{outcome} {format_share(count, VERDICTS)}" for outcome, count in sorted(outcomes.items())
@@ -101,13 +101,13 @@ def _judge(rows: Days, random: np.random.Generator) -> str:
 
 
 @functools.cache
-def _find_truth(metric: str, error: float = ERROR) -> float:
+def _compute_truth(metric: str, error: float = ERROR) -> float:
     rows = simulate(5_000, 100, 0.0, error, np.random.default_rng(7))
     return compute_metric(rows.label, rows.candidate, metric)
 
 
 @functools.cache
-def _find_error(loss: float) -> float:
-    """Compute the error of a model whose R2 is lower by this than that of a model with `ERROR`."""
-    label_variance = (_find_truth("rmse") ** 2) / (1 - _find_truth("r2"))
+def _compute_error(loss: float) -> float:
+    """Compute the error, in minutes, of a model whose R2 is lower by `loss` than that of a model with error `ERROR`."""
+    label_variance = (_compute_truth("rmse") ** 2) / (1 - _compute_truth("r2"))
     return math.sqrt(ERROR**2 + loss * label_variance)

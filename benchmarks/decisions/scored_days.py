@@ -1,4 +1,4 @@
-"""Simulate days that a model scored: the profiles of its features, its scores and their labels, without drift or with.
+"""Simulate days that a model scored: the profiles of features, scores and labels, with or without drift.
 
 The rows of a day share its weather, and the weather of a day is partly that of the day before. Weekdays differ.
 """
@@ -27,8 +27,11 @@ ROWS = 900
 DAY_DEVIATION, WEEKDAY_DEVIATION = 0.1, 0.1
 """Standard deviations of a feature's shifts by day and by weekday, in standard deviations of the feature."""
 SCORE_DEVIATION, RATE_DEVIATION, SLOPE_DEVIATION = 0.2, 0.3, 0.15
-"""Standard deviations between days. The first is twice that of the mean of the scores' logit and of the log of its
-spread; the second is that of the labels' logit, and the third that of its slope."""
+"""Standard deviations between days.
+
+SCORE_DEVIATION: twice that of the mean of the scores' logits, and twice that of the logarithm of their spread.
+RATE_DEVIATION: of the labels' logit. SLOPE_DEVIATION: of the slope of the labels' logit over the scores' logit.
+"""
 EDGES = tuple(float(edge) for edge in special.ndtri(np.arange(1, 10) / 10))
 """Edges of the bins of a number: the deciles of the standard normal distribution."""
 NUMBERS = tuple(Number(name=f"x{n}", family="number", edges=EDGES, center=0.0) for n in range(2))
@@ -39,7 +42,7 @@ REFERENCE = Reference(label="late", numbers=NUMBERS, categories=CATEGORIES)
 BIN_SCORES = (np.arange(20) + 0.5) / 20
 BIN_LOGITS = special.logit(BIN_SCORES)
 MEAN_LOGIT, LOGIT_DEVIATION = -1.3, 0.9
-"""Mean and standard deviation of the scores on the logit: an AUC of 0.73."""
+"""Mean and standard deviation of the scores' logits. They give an AUC of 0.73."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ def simulate_days(
         drift: what changes.
         drift_start: index of the first day with the drift, from 0.
     """
-    is_changed = (np.arange(days) >= drift_start).astype(float)
+    is_drift_day = (np.arange(days) >= drift_start).astype(float)
     weather = simulate_weather(random, (days, len(NUMBERS) + len(CATEGORIES) + 5), correlation)
     # Columns: the weather of all features, that of each feature, three of the outcomes, and one that is not used.
     common_weather, own_weather = weather[:, :1], weather[:, 1:]
@@ -113,13 +116,13 @@ def simulate_days(
     present_rows = rows[:, np.newaxis] - missing
     weekday_shifts = random.normal(0, WEEKDAY_DEVIATION, (7, features.shape[1]))[weekdays]
     shifts = DAY_DEVIATION * features + weekday_shifts
-    shifts[:, 0] += drift.feature * is_changed
+    shifts[:, 0] += drift.feature * is_drift_day
     numbers, categories = np.split(shifts, [len(NUMBERS)], axis=1)
     return ScoredDays(
         _draw_numbers(random, numbers, present_rows[:, : len(NUMBERS)]),
         _draw_categories(random, categories, present_rows[:, len(NUMBERS) :]),
         missing,
-        simulate_outcomes(random, rows, own_weather[:, -4:-1], drift, is_changed),
+        simulate_outcomes(random, rows, own_weather[:, -4:-1], drift, is_drift_day),
     )
 
 
@@ -132,7 +135,7 @@ def simulate_weather(random: np.random.Generator, shape: tuple[int, ...], correl
 
 
 def simulate_outcomes(
-    random: np.random.Generator, rows: Array, weather: Array, drift: Drift = NO_DRIFT, is_changed: Array | float = 0.0
+    random: np.random.Generator, rows: Array, weather: Array, drift: Drift = NO_DRIFT, is_drift_day: Array | float = 0.0
 ) -> Array:
     """Simulate the rows by score and label, shape (days, 20, 2).
 
@@ -141,11 +144,11 @@ def simulate_outcomes(
         rows: rows of each day.
         weather: weather of the scores, of the labels' rate and of the labels' slope; shape (days, 3).
         drift: what changes.
-        is_changed: 1 on days with the drift, else 0.
+        is_drift_day: 1 on days with the drift, else 0.
     """
     score_weather, rate_weather, slope_weather = (weather[:, [n]] for n in range(3))
-    drift_days = np.broadcast_to(np.asarray(is_changed), (len(rows),))[:, np.newaxis]
-    # The weather moves the scores, and spreads them: an AUC estimated from the scores has weather, too.
+    drift_days = np.broadcast_to(np.asarray(is_drift_day), (len(rows),))[:, np.newaxis]
+    # The weather changes the mean and the spread of the scores, so the AUC estimated from them varies by day, too.
     deviation = LOGIT_DEVIATION * (1 + (drift.spread - 1) * drift_days) * np.exp(SCORE_DEVIATION / 2 * score_weather)
     edges = special.logit(np.array(SCORE_EDGES[1:-1]))
     shares_below = special.ndtr((edges - MEAN_LOGIT - SCORE_DEVIATION / 2 * rate_weather) / deviation)

@@ -1,4 +1,4 @@
-"""Simulate how often performance that is estimated without labels seems to fall where nothing has changed.
+"""Simulate how often performance that is estimated without labels seems to fall if nothing has changed.
 
 The rows of a day share its weather, which moves the features or the probabilities of the classes; a day's weather is
 correlated by 0.5 with that of the day before. A holdout of 28 days fits the models of the errors and the calibration of
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.decisions.coverage import draw_days, format_error, format_share
+from benchmarks.decisions.coverage import draw_day_values, format_error, format_share
 from pipelines.dataset import Dataset
 from pipelines.monitoring import windows
 from pipelines.monitoring.drift import Policy
@@ -43,7 +43,7 @@ MEASURES = (
     "recall",
     "estimated_recall",
 )
-Rows = Callable[[int, np.random.Generator], pd.DataFrame]
+SimulateRows = Callable[[int, np.random.Generator], pd.DataFrame]
 
 
 def run() -> dict[str, Any]:
@@ -53,7 +53,7 @@ def run() -> dict[str, Any]:
     for task, simulate in {"regression": simulate_regression, "multiclass": simulate_classes}.items():
         start_s = time.perf_counter()
         for number in range(SIMULATIONS):
-            for measure, p_value in _compare(task, simulate, np.random.default_rng(number)).items():
+            for measure, p_value in _compute_p_values(task, simulate, np.random.default_rng(number)).items():
                 p_values.setdefault(measure, []).append(p_value)
         seconds[task] = [time.perf_counter() - start_s]
     facts = {
@@ -61,37 +61,37 @@ def run() -> dict[str, Any]:
         for measure, values in p_values.items()
         for level in LEVELS
     }
-    error = f"{SIMULATIONS:,}; standard error of 5 %: {format_error(0.05, SIMULATIONS)}"
-    return {"facts": {"simulations": error, **facts}, "seconds": seconds}
+    simulations = f"{SIMULATIONS:,}; standard error of 5 %: {format_error(0.05, SIMULATIONS)}"
+    return {"facts": {"simulations": simulations, **facts}, "seconds": seconds}
 
 
 def simulate_regression(days: int, random: np.random.Generator) -> pd.DataFrame:
     """Simulate rows whose errors are larger where x is large, and in group b."""
     day = np.repeat(np.arange(days), ROWS)
-    x = random.normal(0.3 * draw_days(days, CORRELATION, random)[day], 1.0)
+    x = random.normal(0.3 * draw_day_values(days, CORRELATION, random)[day], 1.0)
     group = random.choice(list("abc"), len(day))
     score = 20.0 + 2.0 * x
     label = score + random.normal(size=len(day)) * np.exp(0.4 * x) * np.where(group == "b", 2.0, 1.0)
-    return pd.DataFrame({"date": _date(day), "x": x, "g": group, "label": label, "score": score})
+    return pd.DataFrame({"date": _list_dates(day), "x": x, "g": group, "label": label, "score": score})
 
 
 def simulate_classes(days: int, random: np.random.Generator) -> pd.DataFrame:
     """Simulate rows of three classes, with the probabilities of an overconfident model."""
     day = np.repeat(np.arange(days), ROWS)
-    weather = np.column_stack([draw_days(days, CORRELATION, random) for _ in CLASSES])[day]
+    weather = np.column_stack([draw_day_values(days, CORRELATION, random) for _ in CLASSES])[day]
     odds = np.exp(random.normal(0.0, 1.2, weather.shape) + 0.25 * weather + [0.0, 0.4, 1.0])
-    chances = odds / odds.sum(axis=1, keepdims=True)
-    numbers = (chances.cumsum(axis=1)[:, :-1] < random.random(len(day))[:, np.newaxis]).sum(axis=1)
-    rows = pd.DataFrame({"date": _date(day), "x": weather[:, 0], "label": np.array(CLASSES)[numbers]})
+    probabilities = odds / odds.sum(axis=1, keepdims=True)
+    class_numbers = (probabilities.cumsum(axis=1)[:, :-1] < random.random(len(day))[:, np.newaxis]).sum(axis=1)
+    rows = pd.DataFrame({"date": _list_dates(day), "x": weather[:, 0], "label": np.array(CLASSES)[class_numbers]})
     scores = odds**1.5 / (odds**1.5).sum(axis=1, keepdims=True)
     return append_scores(ORDERS, rows, pd.DataFrame(scores, columns=CLASSES))
 
 
-def _date(day: np.ndarray[Any, Any]) -> list[Any]:
+def _list_dates(day: np.ndarray[Any, Any]) -> list[Any]:
     return list((pd.Timestamp("2013-01-07") + pd.to_timedelta(day, unit="D")).date)
 
 
-def _compare(task: str, simulate: Rows, random: np.random.Generator) -> Mapping[str, float]:
+def _compute_p_values(task: str, simulate: SimulateRows, random: np.random.Generator) -> Mapping[str, float]:
     """Compare a window with a holdout of the same kind; return the p-value of each measure."""
     with tempfile.TemporaryDirectory() as path:
         holdout, window = Path(path) / "holdout.parquet", Path(path) / "window.parquet"
@@ -106,9 +106,9 @@ def _compare(task: str, simulate: Rows, random: np.random.Generator) -> Mapping[
             reference = reference.model_copy(update={"classes": fit_classes(holdout, "label")})
         days = [count_days(reference, file, "date") for file in (holdout, window)]
     record = ReferenceRecord(reference, days[0], days[0])
-    (compared,) = windows.compare_windows(record, days[1], WINDOW_DAYS, {"x": 1.0}, Policy(), 0)
+    (comparison,) = windows.compare_windows(record, days[1], WINDOW_DAYS, {"x": 1.0}, Policy(), 0)
     return {
         f"{finding.measure}{finding.column.removeprefix('performance').replace('/', ' of class ')}": finding.p_value
-        for finding in compared.result.findings
+        for finding in comparison.result.findings
         if finding.measure in MEASURES and finding.p_value is not None
     }

@@ -1,4 +1,4 @@
-"""Interrupt each attempt of the jobs of a benchmark at a random time of the script's duration."""
+"""Interrupt each attempt of the jobs of a benchmark at a random time within the script's duration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Interrupter:
         self._generator, self._duration_s = random.Random(SEED), duration_s
         self.plans: dict[str, list[float]] = {}
         """For each job, the seconds after which its first, second, ... attempt is interrupted."""
-        self._requests: dict[str, int] = {}
+        self._request_counts: dict[str, int] = {}
 
     def request_next_interruptions(self) -> None:
         """Request the interruption of each attempt that has begun, or waits for capacity, since the last call."""
@@ -41,14 +41,14 @@ class Interrupter:
             description = self._sagemaker.describe_training_job(TrainingJobName=job)
             attempt = sum(item["Status"] == "Interrupted" for item in description["SecondaryStatusTransitions"])
             has_ended = description["TrainingJobStatus"] in ("Completed", "Failed", "Stopped")
-            if not has_ended and self._requests.get(job, 0) == attempt < len(plan):
-                self._request(job, plan[attempt])
-                self._requests[job] = attempt + 1
+            if not has_ended and self._request_counts.get(job, 0) == attempt < len(plan):
+                self._request_interruption(job, plan[attempt])
+                self._request_counts[job] = attempt + 1
 
     def _draw_plan(self) -> list[float]:
         return [self._generator.uniform(0, self._duration_s) for _ in range(self._generator.randint(1, 5))]
 
-    def _request(self, job: str, after_s: float) -> None:
+    def _request_interruption(self, job: str, after_s: float) -> None:
         notice_s = self._generator.choice([0, 30])
         body = {"job": job, "after_s": after_s, "capacity_back_after_s": 0.2, "notice_s": notice_s}
         try:

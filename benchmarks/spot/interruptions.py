@@ -1,7 +1,7 @@
 """Interrupt trainings at random times: check that they finish, and measure lost work and the operator's overhead.
 
 The runs use the embedded stack (Airflow's scheduler and triggerer, drydock), the flights script on real flights, and
-SpotTrainingOperator. Drydock interrupts each job at random times of the script's whole duration: before the script has
+SpotTrainingOperator. drydock interrupts each job at random times of the script's whole duration: before the script has
 started, before its first checkpoint, between a checkpoint and its upload, and at its end. Half of the interruptions
 come with a notice, half without (SIGKILL, and no last copy of the checkpoints). An interruption that comes after the
 end of the script has no effect.
@@ -191,8 +191,10 @@ def _run_with_interruptions(stack: dict[str, Any], duration_s: float) -> list[di
     unfinished_run_ids = {_trigger_run(stack) for _ in range(RUNS)}
     while unfinished_run_ids:
         interrupter.request_next_interruptions()
-        candidates = sorted(unfinished_run_ids)[: 2 * MAX_ACTIVE_RUNS]
-        for run_id in [id_ for id_ in candidates if _read_state(stack, id_) in ("success", "failed")]:
+        oldest_run_ids = sorted(unfinished_run_ids)[: 2 * MAX_ACTIVE_RUNS]
+        for run_id in oldest_run_ids:
+            if _read_state(stack, run_id) not in ("success", "failed"):
+                continue
             unfinished_run_ids.discard(run_id)
             result = _read_result(stack, run_id)
             results.append({**result, "planned": len(interrupter.plans[result["job"]])})

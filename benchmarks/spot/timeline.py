@@ -1,4 +1,4 @@
-"""Say what each interruption of a job cost, from the times of its stops and of the script's starts."""
+"""Compute what each interruption of a job cost, from the times of its stops and of the script's starts."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Moment(StrEnum):
     BEFORE_START = "before_start"
     """Before the script of this attempt had looked for a checkpoint."""
     BEFORE_CHECKPOINT = "before_checkpoint"
-    """Before any checkpoint was in S3, so that the next attempt began anew."""
+    """Before any checkpoint was in S3, so that the next attempt started from the beginning."""
     AFTER_CHECKPOINT = "after_checkpoint"
     """The next attempt restored a checkpoint."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """A start of the script's work: when, and the save time of the checkpoint that it restored, if any."""
+    """A start of the script's work: its time, and when the restored checkpoint was saved (None without one)."""
 
     at: dt.datetime
     saved_at: dt.datetime | None
@@ -34,7 +34,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Loss:
-    """What one interruption cost: when it came, and the seconds of work that have to be repeated."""
+    """The cost of one interruption: when it came, and the seconds of work that have to be repeated."""
 
     moment: Moment
     lost_s: float
@@ -44,18 +44,20 @@ def measure_losses(created_at: dt.datetime, stops: Sequence[dt.datetime], starts
     """Return the loss of each interruption.
 
     Work is lost from the last checkpoint (the one that the next attempt restored), or from the start of the work if
-    there was none. Nothing is lost where the attempt had not started its work.
+    there was none. Nothing is lost if the attempt had not started its work.
 
     Args:
         created_at: when the job was created.
         stops: times of the interruptions, in order.
         starts: starts of the script's work, in order; the last one is after the last interruption.
     """
-    return [_measure_loss(begin, stop, starts) for begin, stop in itertools.pairwise([created_at, *stops])]
+    return [
+        _measure_loss(attempt_start, stop, starts) for attempt_start, stop in itertools.pairwise([created_at, *stops])
+    ]
 
 
-def _measure_loss(begin: dt.datetime, stop: dt.datetime, starts: Sequence[Start]) -> Loss:
-    work_start = next((start.at for start in starts if begin <= start.at < stop), None)
+def _measure_loss(attempt_start: dt.datetime, stop: dt.datetime, starts: Sequence[Start]) -> Loss:
+    work_start = next((start.at for start in starts if attempt_start <= start.at < stop), None)
     if work_start is None:
         return Loss(Moment.BEFORE_START, 0.0)
     saved_at = next(start.saved_at for start in starts if start.at >= stop)

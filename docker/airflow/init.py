@@ -1,4 +1,4 @@
-"""Create what the services find: Airflow's passwords and connections, the folder of the data docs, and the buckets.
+"""Create what the services need: Airflow's passwords and connections, the folder of the data docs, and the buckets.
 
 Idempotent.
 """
@@ -18,7 +18,7 @@ USER = "admin"
 
 
 def write_passwords(path: Path, password: str) -> None:
-    """Write the password file atomically. Only its owner can read it, also while it is written."""
+    """Write the password file atomically. Only its owner can read it, even while it is written."""
     temporary_path = path.with_name(f".{path.name}")
     temporary_path.unlink(missing_ok=True)
     with os.fdopen(os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -35,7 +35,7 @@ def store_connections(aws: str, lake: str) -> None:
     """
     connection = json.loads(aws)
     connections = {"aws_default": {**connection, "extra": json.dumps(connection["extra"])}, "lake": lake}
-    # A file that only this user can read: every user can read command lines.
+    # In a file that only this user can read, because every user can read command lines.
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "connections.json"
         file.write_text(json.dumps(connections), encoding="utf-8")

@@ -69,8 +69,8 @@ class DrydockBackend(ModelsBackend):
         """
         training_rules.check_request(request)
         arn = FakeTrainingJob.arn_formatter(request["TrainingJobName"], self.account_id, self.region_name)
-        fraction = self.queue.market.policy.billable_fraction
-        job = TrainingJob.create(self.store, request, self.account_id, self.region_name, arn, fraction)
+        billable_fraction = self.queue.market.policy.billable_fraction
+        job = TrainingJob.create(self.store, request, self.account_id, self.region_name, arn, billable_fraction)
         return self._add_job(job)
 
     def create_processing(self, request: Mapping[str, Any]) -> ProcessingJob:

@@ -51,7 +51,7 @@ class DrydockResponse(SageMakerResponse):
             super().parse_parameters(request)
 
     def serialized(self, action_result: ActionResult) -> TYPE_RESPONSE:
-        """Return the status, the headers and the body of a response; moto's empty structures are left out."""
+        """Return the status, the headers and the body of a response, without moto's empty structures."""
         status, headers, body = super().serialized(action_result)
         operation = self._get_action()
         if status == HTTPStatus.OK and operation not in OPERATIONS:

@@ -13,7 +13,7 @@ from moto.sagemaker.exceptions import AWSValidationException
 from drydock.errors import truncate
 
 MESSAGE_MAX_CHARS = 2000
-ENUM_VALUES_SHOWN = 12
+MAX_ENUM_VALUES = 12
 
 
 @functools.cache
@@ -98,8 +98,8 @@ def _find_string_problems(value: str, shape: Shape, path: str) -> Iterator[str]:
     if pattern and not _is_match(pattern, value):
         yield _describe_violation(value, path, f"satisfy regular expression pattern: {pattern}")
     if shape.enum and value not in shape.enum:
-        values = ", ".join(shape.enum[:ENUM_VALUES_SHOWN])
-        ellipsis = ", ..." if len(shape.enum) > ENUM_VALUES_SHOWN else ""
+        values = ", ".join(shape.enum[:MAX_ENUM_VALUES])
+        ellipsis = ", ..." if len(shape.enum) > MAX_ENUM_VALUES else ""
         yield _describe_violation(value, path, f"satisfy enum value set: [{values}{ellipsis}]")
 
 

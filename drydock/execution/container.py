@@ -56,7 +56,7 @@ class ContainerExecutor:
         Raises:
             JobFailed: The image does not exist or cannot be built, or the engine cannot start the container.
         """
-        return Container(plan, self._images.find(plan.image))
+        return Container(plan, self._images.find_image(plan.image))
 
     def kill_leftover_host(self, process_file: Path) -> bool:
         """Remove the container that a process file names, and delete the file. Idempotent.

@@ -21,7 +21,7 @@ class CommandExit:
 
 
 def read_command_exit(trees: Sequence[HostTree]) -> CommandExit | None:
-    """Return how the command of a job ended by itself.
+    """Return the end of a job's command, if the command ended by itself.
 
     Args:
         trees: The trees of the job's hosts.
@@ -33,8 +33,10 @@ def read_command_exit(trees: Sequence[HostTree]) -> CommandExit | None:
     exits = [_read_exit_file(tree.exit_file) for tree in trees]
     if failed_exits := [host_exit for host_exit in exits if host_exit and host_exit.exit_code]:
         return min(failed_exits, key=lambda host_exit: host_exit.ended_at)
-    ends = [host_exit for host_exit in exits if host_exit]
-    return max(ends, key=lambda host_exit: host_exit.ended_at) if ends and len(ends) == len(trees) else None
+    recorded_exits = [host_exit for host_exit in exits if host_exit]
+    if len(recorded_exits) < max(1, len(trees)):
+        return None
+    return max(recorded_exits, key=lambda host_exit: host_exit.ended_at)
 
 
 def _read_exit_file(path: Path) -> CommandExit | None:

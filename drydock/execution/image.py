@@ -31,7 +31,7 @@ class Images:
         self._dockerfile, self._arguments = dockerfile, dict(build_arguments or {})
         self._lock = threading.Lock()
 
-    def find(self, image: str) -> str:
+    def find_image(self, image: str) -> str:
         """Return an image that the engine has: the requested one, or else the one built from the Dockerfile.
 
         Args:

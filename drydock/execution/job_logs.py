@@ -1,4 +1,4 @@
-"""The logs of all jobs: one thread moves their lines to CloudWatch Logs, beside the jobs."""
+"""The logs of all jobs: one thread moves their lines to CloudWatch Logs while the jobs run."""
 
 import contextlib
 import json
@@ -22,10 +22,10 @@ log = logging.getLogger(__name__)
 SAMPLE_S = 0.1
 # Seconds until the next attempt after an error, such as a full disk.
 ERROR_PAUSE_S = 1.0
-# The end of a job waits for a rest of its log that is this small, which takes a moment, at most for so many seconds.
+# If at most this many bytes of a job's log remain, the end of the job waits until they are stored, at most this long.
 SMALL_BACKLOG_BYTES = 8 << 20
 SMALL_BACKLOG_WAIT_S = 30.0
-# Seconds that the end of a server waits for the logs. The next server moves what is left.
+# Seconds for which a server that shuts down still moves lines. The next server moves the remaining ones.
 CLOSE_WAIT_S = 2.0
 
 _INSERT = "INSERT INTO log_files (kind, account, region, job, host, stream) VALUES (?, ?, ?, ?, ?, ?)"
@@ -57,13 +57,13 @@ class JobLogs:
         """Begin to follow the log files of a job's new run, whose commands have not started.
 
         Args:
-            job: The job.
-            trees: The trees of its hosts.
+            job: The job, whose new run begins.
+            trees: The trees of the job's hosts.
 
         Returns:
             A forwarder for each host.
         """
-        for forwarder in self.find(job):
+        for forwarder in self.find_forwarders(job):
             forwarder.rename_file()
         for tree in trees:  # the log of an earlier run, which is stored completely, must not be read again
             with contextlib.suppress(OSError):
@@ -74,16 +74,16 @@ class JobLogs:
             self._forwarders += forwarders
         return forwarders
 
-    def resume(self, trees: Callable[[Job], Sequence[HostTree]], find_job: Callable[..., Job | None]) -> None:
+    def resume(self, list_trees: Callable[[Job], Sequence[HostTree]], find_job: Callable[..., Job | None]) -> None:
         """Resume the log files that an earlier server has not moved completely.
 
         Args:
-            trees: Returns the trees of a job's hosts.
+            list_trees: Returns the trees of a job's hosts.
             find_job: Returns a job by its kind, account, region and name; None if it does not exist any more.
         """
         for number, position, closing_lines, *key, host, stream in self._store.query(_SELECT):
             job = find_job(*key)
-            tree = next((tree for tree in trees(job) if tree.host == host), None) if job else None
+            tree = next((tree for tree in list_trees(job) if tree.host == host), None) if job else None
             if job is None or tree is None:
                 with self._store.transaction() as db:
                     db.execute("DELETE FROM log_files WHERE id = ?", (number,))
@@ -95,13 +95,13 @@ class JobLogs:
                 forwarder.end([])
             self._forwarders.append(forwarder)
 
-    def find(self, job: Job) -> list[LogForwarder]:
+    def find_forwarders(self, job: Job) -> list[LogForwarder]:
         """Return the forwarders of a job that are not done."""
         with self._condition:
             return [forwarder for forwarder in self._forwarders if forwarder.job is job and not forwarder.is_done]
 
     def end(self, forwarders: Sequence[LogForwarder], closing_lines: Sequence[str] = ()) -> None:
-        """End the forwarders of a run whose commands have ended: what is left is moved soon. Idempotent.
+        """Tell forwarders that the commands of their run have ended, so that the last lines can be moved. Idempotent.
 
         Args:
             forwarders: The forwarders; the first gets the closing lines.
@@ -113,27 +113,28 @@ class JobLogs:
             self._condition.notify_all()
 
     def wait(self, forwarders: Sequence[LogForwarder], patience_s: float) -> None:
-        """Wait until forwarders that have ended are done, unless there is much to move.
+        """Wait until the last lines of forwarders are stored, or the maximum time has passed.
 
         Args:
-            forwarders: The forwarders.
-            patience_s: Seconds to wait for a large rest of the log. A small rest is waited for in any case.
+            forwarders: The forwarders, after `end`.
+            patience_s: Maximum seconds to wait if more than SMALL_BACKLOG_BYTES remain. If fewer bytes remain, the
+                maximum is SMALL_BACKLOG_WAIT_S.
         """
         started_at = time.monotonic()
 
-        def is_enough() -> bool:
-            left_bytes = sum(forwarder.backlog_bytes for forwarder in forwarders)
-            limit_s = SMALL_BACKLOG_WAIT_S if left_bytes <= SMALL_BACKLOG_BYTES else patience_s
+        def is_wait_over() -> bool:
+            remaining_bytes = sum(forwarder.backlog_bytes for forwarder in forwarders)
+            limit_s = SMALL_BACKLOG_WAIT_S if remaining_bytes <= SMALL_BACKLOG_BYTES else patience_s
             is_late = time.monotonic() - started_at >= limit_s
             is_done = all(forwarder.is_done for forwarder in forwarders)
             return is_done or is_late or self._is_stopping or self._has_failed
 
         with self._condition:
-            while not is_enough():
+            while not is_wait_over():
                 self._condition.wait(SAMPLE_S)
 
     def close(self) -> None:
-        """Stop, after a moment for what is left. The next server resumes."""
+        """Stop moving lines, after at most CLOSE_WAIT_S seconds. The next server moves the remaining lines."""
         deadline = time.monotonic() + CLOSE_WAIT_S
         with self._condition:
             while any(forwarder.backlog_bytes for forwarder in self._forwarders) and time.monotonic() < deadline:
@@ -179,7 +180,7 @@ class JobLogs:
                 has_more = True
             except sqlite3.Error:
                 raise
-            except Exception:  # the other logs do not wait for this one, and no job waits for it at its end
+            except Exception:  # neither the other logs nor the end of the job may wait for this log
                 log.exception("the log of job %s is left to the next server: internal error", forwarder.job.name)
                 forwarder.is_done = True
         with self._condition:
@@ -188,7 +189,7 @@ class JobLogs:
         return has_more
 
     def _sample_if_due(self, forwarders: Sequence[LogForwarder]) -> None:
-        # Between two parts, too: a line gets the time of the sample that finds it.
+        # Called before each part: the time of a line is the time of the first sample that includes the line.
         if time.monotonic() - self._sampled_at >= SAMPLE_S:
             for forwarder in forwarders:
                 forwarder.sample()

@@ -1,8 +1,8 @@
 """The log of one host's run: its lines are moved from the file that the job writes to CloudWatch Logs.
 
-A line gets the time at which it was printed, as far as the file tells: its size is read ten times a second, and
-the system records when the file was last written. How far the file was read is stored together with the lines, so
-the next server resumes there: each line is stored once.
+The time of a line is close to the time at which the job printed it: the file's size is read ten times a second, and the
+file system records when the file was last written. The position in the file is stored together with the lines, so the
+next server resumes there, and each line is stored once.
 """
 
 import collections
@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS log_files (
 );
 """
 READ_BYTES = 1 << 20
-# Beyond this number, a new sample replaces the one before.
+# If there are more samples, a new sample replaces the last one.
 MAX_SAMPLES = 10_000
 
 
@@ -42,7 +42,7 @@ class LogForwarder:
 
     Attributes:
         number: Id of the forwarder's row in the store.
-        job: The job.
+        job: The job that writes the log.
         path: The log file. It need not exist.
         stream: Name of the log stream. It is created with its first line.
         store: Storage of the lines, and of the position.
@@ -59,7 +59,7 @@ class LogForwarder:
     position: int = 0
     closing_lines: Sequence[str] | None = None
     is_done: bool = False
-    # Sizes of the file, each with the time (ms) at which it had grown to it.
+    # Sizes of the file, each with the time (ms) at which the file had this size.
     _samples: collections.deque[tuple[int, int]] = field(default_factory=collections.deque)
     _last_sample: tuple[int, int] = (0, 0)
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -74,7 +74,7 @@ class LogForwarder:
         with self._lock:
             try:
                 status = os.lstat(self.path)
-            except OSError:  # it does not exist yet, or the job has deleted it
+            except OSError:  # the file does not exist yet, or the job has deleted it
                 return
             last_size, last_ms = self._last_sample
             if status.st_size <= last_size or not stat.S_ISREG(status.st_mode):
@@ -87,7 +87,7 @@ class LogForwarder:
             self._samples.append(self._last_sample)
 
     def end(self, closing_lines: Sequence[str]) -> None:
-        """Move what is left, once the job writes no more. A second call changes nothing.
+        """Record that the job writes no more, so that the last lines can be moved. A second call changes nothing.
 
         Args:
             closing_lines: Lines of drydock itself, which follow those of the file.
@@ -101,7 +101,7 @@ class LogForwarder:
                 db.execute(statement, (json.dumps(list(closing_lines)), self.number))
             self.closing_lines = list(closing_lines)
             if not self._samples and self.backlog_bytes:
-                self._samples.append(self._last_sample)  # the last line has no newline
+                self._samples.append(self._last_sample)  # the last line, which has no newline
 
     def rename_file(self) -> None:
         """Rename the file, if it is not stored completely: the job's next run writes a file of the same name."""
@@ -175,7 +175,7 @@ class LogForwarder:
         self.position = position
 
     def _finish(self, blocks: Sequence[LineBlock]) -> None:
-        """Store the last blocks, and forget the forwarder."""
+        """Store the last blocks, and delete the forwarder's row."""
         statement = "DELETE FROM log_files WHERE id = ?"
         if blocks:
             self._append(blocks, lambda db: db.execute(statement, (self.number,)))

@@ -87,7 +87,7 @@ class JobQueue:
             with self._condition:
                 self._start_thread(job, lambda run: run.finish(run_end))
             return
-        self._logs.end(self._logs.find(job))
+        self._logs.end(self._logs.find_forwarders(job))
         if not job.status.is_final:
             self.submit(job)
 
@@ -149,7 +149,7 @@ class JobQueue:
                 job.save()  # its end could not be stored when it ended
             elif job.stop_requested.is_set():
                 job.complete()
-            elif job.wait_left_s <= 0:
+            elif job.remaining_wait_s <= 0:
                 job.end(Status.STOPPED, Phase.MAX_WAIT_EXCEEDED)
             if job.status.is_final:
                 self._waiting_jobs.remove(job)

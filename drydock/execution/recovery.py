@@ -40,8 +40,8 @@ class Heartbeat:
 def recover_job(job: Job, last_alive_at: datetime, command_exit: CommandExit | None = None) -> RunEnd | None:
     """Bring a job of an earlier server into a consistent state. All of its processes must have ended.
 
-    Running spot jobs become Interrupted, and other running jobs fail. If the job's command had ended, only the upload
-    of its results is left to do.
+    Running spot jobs become Interrupted, and other running jobs fail. If the job's command had ended, only its
+    results must still be uploaded.
 
     Args:
         job: The job, which has not ended.
@@ -77,4 +77,4 @@ def _end_command(job: Job, command_exit: CommandExit) -> RunEnd:
     started_at = job.record.transitions[-1].start
     job.set_phase_end(min(max(command_exit.ended_at, started_at), get_now()))
     # The earlier server would have stopped the command at this limit.
-    return RunEnd(Cause.RUNTIME if job.runtime_left_s < 0 else Cause.EXIT, command_exit.exit_code)
+    return RunEnd(Cause.RUNTIME if job.remaining_runtime_s < 0 else Cause.EXIT, command_exit.exit_code)

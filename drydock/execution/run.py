@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 # With less free space, the server might fail to store its records, so a job's folder is deleted to make room.
 MIN_FREE_BYTES = 16 << 20
-# Seconds that the end of a job waits for a long log. What is left then is moved while nobody waits.
+# Seconds for which the end of a job waits for a long log. The remaining lines are moved after the job's end.
 LOG_WAIT_S = 5.0
 PHASE_OF_LIMIT = {Cause.RUNTIME: Phase.MAX_RUNTIME_EXCEEDED, Cause.WAIT: Phase.MAX_WAIT_EXCEEDED}
 
@@ -39,7 +39,7 @@ class Run:
         executor: Runs the job's hosts.
         settings: The server's settings.
         market: The spot market.
-        logs: Moves the job's log to CloudWatch Logs, beside the run.
+        logs: Moves the job's log to CloudWatch Logs during the run.
         shutdown: Set when the server shuts down.
     """
 
@@ -56,8 +56,8 @@ class Run:
         self._market, self._logs, self._shutdown = market, logs, shutdown
         self._trees = list_host_trees(job, settings.data)
         self._work = get_work_class(job)(job, self._trees, executor, settings)
-        # For `finish`: of the run of an earlier server.
-        self._forwarders, self._log_patience_s = logs.find(job), 0.0
+        # For `finish`, these are the forwarders of the run of an earlier server.
+        self._forwarders, self._log_patience_s = logs.find_forwarders(job), 0.0
 
     def execute(self) -> None:
         """Run the job until it ends or is interrupted."""
@@ -166,7 +166,7 @@ class Run:
         job.end(status, phase, since=self._end_log(closing_lines))
 
     def _end_log(self, closing_lines: Sequence[str] = ()) -> datetime:
-        """End the job's log, and wait for what is left of it, if that is not much. Idempotent.
+        """End the job's log, and wait until its last lines are stored, if they are not too many. Idempotent.
 
         Args:
             closing_lines: Lines of drydock itself for the log.

@@ -14,8 +14,7 @@ from drydock.settings import Settings
 TICK_S = 0.1
 # The exit code of a command that SIGTERM has ended.
 EXIT_CODE_SIGTERM = 143
-# Seconds in which a shutdown of the server may follow a SIGTERM to its jobs: when a machine ends, every process gets
-# one.
+# When a machine shuts down, every process gets SIGTERM. A job may get it up to this many seconds before the server.
 SHUTDOWN_DELAY_S = 1.0
 
 
@@ -63,8 +62,8 @@ class Supervision:
     ) -> None:
         self._job, self._hosts, self._settings, self._market, self._shutdown = job, hosts, settings, market, shutdown
         self._started_at = time.monotonic()
-        self._runtime_ends_at = self._started_at + job.runtime_left_s
-        self._wait_ends_at = self._started_at + job.wait_left_s
+        self._runtime_ends_at = self._started_at + job.remaining_runtime_s
+        self._wait_ends_at = self._started_at + job.remaining_wait_s
         self._cause, self._kill_at = Cause.EXIT, float("inf")
         self._failed_exit_code = 0
         self.notice_s = float("inf")

@@ -145,8 +145,8 @@ class SpotMarket:
         interruptions that are due are removed.
 
         Args:
-            job: The job.
-            running_s: Seconds since the start of its current run.
+            job: A running job.
+            running_s: Seconds since the start of the job's current run.
         """
         if not job.is_spot:
             return None
@@ -154,9 +154,9 @@ class SpotMarket:
             state = self._get_state(job)
             requests = state.requested_interruptions
             interruptions = [*requests, *self._plan_interruptions(job)]
-            due_interruption = next((entry for entry in interruptions if entry.after_s <= running_s), None)
+            due_interruption = next((item for item in interruptions if item.after_s <= running_s), None)
             if due_interruption is not None:
-                state.requested_interruptions = [entry for entry in requests if entry.after_s > running_s]
+                state.requested_interruptions = [item for item in requests if item.after_s > running_s]
                 state.capacity_back_at = time.monotonic() + due_interruption.back_after_s
             return due_interruption
 

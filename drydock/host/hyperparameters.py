@@ -9,7 +9,7 @@ TOOLKIT_PREFIX = "sagemaker_"
 
 
 def decode_hyperparameters(request: Mapping[str, Any], *, include_toolkit_settings: bool = False) -> dict[str, Any]:
-    """Return the hyperparameters of a request by name, decoded where they are JSON.
+    """Return the hyperparameters of a request by name, decoded if they are JSON.
 
     Args:
         request: A CreateTrainingJob request.

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 from drydock.errors import JobFailed
 
 # Maximum number of characters of a requirement in an error message.
-_SHOWN_CHARS = 120
+_REQUIREMENT_MAX_CHARS = 120
 _QUERY_TIMEOUT_S = 60
 
 # This program lists the packages of the interpreter that runs it. The package `packaging` may not be installed there.
@@ -74,7 +74,7 @@ def find_unmet_requirements(path: Path, python: str = sys.executable) -> list[st
         return []
     versions, markers = _query_interpreter(python)
     reasons = ((line, _find_reason(line, versions, markers)) for line in lines)
-    return [f"{line[:_SHOWN_CHARS]} ({reason})" for line, reason in reasons if reason]
+    return [f"{line[:_REQUIREMENT_MAX_CHARS]} ({reason})" for line, reason in reasons if reason]
 
 
 def _read_lines(text: str) -> Iterator[str]:

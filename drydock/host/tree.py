@@ -73,7 +73,7 @@ class HostTree:
         return self.root / PurePosixPath(container_path).relative_to(CONTAINER_BASE)
 
     def create(self, folders: Iterable[Path]) -> None:
-        """Create the tree with these folders only. What an earlier run has left is deleted: tree, log and exit code.
+        """Create the tree with these folders only. The tree, log and exit code of an earlier run are deleted first.
 
         Raises:
             OSError: The disk is full or not writable. A retry can help.

@@ -121,12 +121,12 @@ class JobDescription(ABC):
         return parse_instance_type(self.instance_type)
 
     @property
-    def runtime_left_s(self) -> float:
+    def remaining_runtime_s(self) -> float:
         """Seconds of running time until MaxRuntimeInSeconds is used up; infinity for a job without this limit."""
         return self._get_limit_s("MaxRuntimeInSeconds") - measure_running_s(self.record.transitions, get_now())
 
     @property
-    def wait_left_s(self) -> float:
+    def remaining_wait_s(self) -> float:
         """Seconds until MaxWaitTimeInSeconds has passed since the job's creation; infinity for an on-demand job."""
         return self._get_limit_s("MaxWaitTimeInSeconds") - (get_now() - self.created_at).total_seconds()
 

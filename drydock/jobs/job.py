@@ -49,7 +49,7 @@ class Job(JobDescription):
         """Update and store the job's metrics from lines of its log.
 
         Args:
-            lines: The lines.
+            lines: Lines without their newlines.
             printed_ms: When they were printed, in milliseconds since 1970.
 
         Raises:
@@ -66,7 +66,7 @@ class Job(JobDescription):
         """Begin a phase. If the job is already in it, only the message changes.
 
         Args:
-            phase: The phase.
+            phase: The phase that begins.
             message: StatusMessage; the phase's usual message if None.
             since: When the phase began; now if None.
         """

@@ -22,7 +22,7 @@ KINDS = tuple(_WORK_CLASSES)
 
 
 def find_kind(name: str) -> type[Any]:
-    """Return the job class of a kind, such as TrainingJob for `trainingjob`, the kind's name in the store."""
+    """Return the job class of a kind, such as TrainingJob for `training`, the kind's name in the store."""
     return next(kind for kind in KINDS if kind.api_name.lower() == name)
 
 

@@ -53,7 +53,7 @@ class Record:
         reason: FailureReason.
         message: ExitMessage of a processing job.
         artifacts: S3ModelArtifacts.
-        exited: The cause and the exit code, once the command has ended and only the upload is left to do; None before.
+        exited: The cause and the exit code, once the command has ended and only the upload remains; None before.
         metrics: The last value of each metric, and when it was logged, by the metric's name.
         model: The container of a transform job's model, as it was when the job was created.
     """

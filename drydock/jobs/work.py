@@ -76,7 +76,7 @@ class Work(Protocol):
         Args:
             exit_code: How the command ended, as a shell reports it.
             log_end: The end of the job's log.
-            command: The command.
+            command: The command that failed.
         """
 
 

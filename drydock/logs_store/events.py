@@ -85,7 +85,7 @@ class Events:
         """Yield the events after a position, the earliest first.
 
         Args:
-            position: The position.
+            position: Timestamp and id of an event; `START` for all events.
             since: The earliest timestamp to include, in milliseconds; no limit if None.
             until: The latest timestamp to include, in milliseconds; no limit if None.
         """
@@ -95,7 +95,7 @@ class Events:
             rows = self._store.query(statement, (self._stream, *position, limit, size))
             if not rows:
                 return
-            for event in itertools.chain.from_iterable(map(_expand, rows)):
+            for event in itertools.chain.from_iterable(map(_expand_row, rows)):
                 if event.position > position:
                     position = event.position
                     yield event
@@ -108,7 +108,7 @@ class Events:
             rows = self._store.query(statement, (self._stream, position[0], *position, since or 0, size))
             if not rows:
                 return
-            for event in itertools.chain.from_iterable(reversed(_expand(row)) for row in rows):
+            for event in itertools.chain.from_iterable(reversed(_expand_row(row)) for row in rows):
                 if event.position < position:
                     position = event.position
                     yield event
@@ -122,7 +122,7 @@ def _list_chunk_sizes() -> Iterator[int]:
         size = min(2 * size, _MAX_CHUNK_SIZE)
 
 
-def _expand(row: tuple[Any, ...]) -> list[Event]:
+def _expand_row(row: tuple[Any, ...]) -> list[Event]:
     """Return the events of a row: one, or the lines of a block."""
     at, last_id, ingested, message, stream, line_count = row
     if not line_count:
@@ -142,10 +142,10 @@ def take_page(events: Iterator[Event], limit: int | None) -> tuple[list[Event], 
         At most `limit` events and at most 1 MiB, but at least one event if there is one; and whether there are more.
     """
     page: list[Event] = []
-    bytes_left = PAGE_BYTES
+    remaining_bytes = PAGE_BYTES
     for event in events:
-        bytes_left -= len(event.message.encode()) + EVENT_OVERHEAD_BYTES
-        if page and (bytes_left < 0 or len(page) == (limit or PAGE_EVENTS)):
+        remaining_bytes -= len(event.message.encode()) + EVENT_OVERHEAD_BYTES
+        if page and (remaining_bytes < 0 or len(page) == (limit or PAGE_EVENTS)):
             return page, True
         page.append(event)
     return page, False

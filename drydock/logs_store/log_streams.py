@@ -78,7 +78,7 @@ class StoredStream(LogStream):
         now_ms = int(unix_time_millis(utcnow()))
         # JSON can contain half of a surrogate pair, which UTF-8 cannot encode.
         messages = [event["message"].encode(errors="replace") for event in log_events]
-        times = [int(event["timestamp"]) for event in log_events]  # a fraction, from moto's own Lambda
+        times = [int(event["timestamp"]) for event in log_events]  # moto's own Lambda sends fractions
         with self._store.transaction() as db:
             first_id = _find_next_id(db)
             rows = [
@@ -91,10 +91,10 @@ class StoredStream(LogStream):
         return f"{self.upload_sequence_token:056d}"
 
     def append_blocks(self, blocks: Sequence[LineBlock], update: Callable[[sqlite3.Connection], object]) -> None:
-        """Store lines of a job's log after all others, all or none.
+        """Append lines of a job's log to the stream, all or none.
 
         Args:
-            blocks: The lines. A timestamp before that of an earlier line counts as that one's.
+            blocks: The lines. A timestamp that is before that of an earlier line is replaced by the earlier line's.
             update: Makes more changes in the same transaction.
 
         Raises:
@@ -148,7 +148,7 @@ class StoredStream(LogStream):
         """Yield the events after a position whose messages match a filter pattern, by moto's rules.
 
         Args:
-            position: The position.
+            position: Timestamp and id of an event; `START` for the first page.
             since: The earliest timestamp to include, in milliseconds; no limit if None.
             until: The latest timestamp to include, in milliseconds; no limit if None.
             pattern: The filter pattern.
@@ -158,7 +158,7 @@ class StoredStream(LogStream):
         return (event for event in events if message_filter.matches(event.message))
 
     def _add_batch(self, db: sqlite3.Connection, times: Sequence[int], ingested_ms: int | None, size: int) -> None:
-        """Update the stream's totals, inside the transaction: so they follow the batches of several threads in order.
+        """Update the stream's totals, inside the transaction, since several threads may add batches.
 
         Raises:
             ResourceNotFoundException: The stream was deleted.

@@ -1,8 +1,8 @@
 """Store moto's S3 on disk. A change is stored before its request is answered, so it survives a kill -9 of the server.
 
-Stored are buckets with their settings and tags, and objects with all versions, delete markers, metadata, tags and
-checksums. Not stored are incomplete multipart uploads, moto's table buckets, and changes to a bucket that other
-services of moto make outside of a request.
+Buckets are stored with their settings and tags, objects with all versions, delete markers, metadata, tags and
+checksums. Incomplete multipart uploads, moto's table buckets, and changes that other services of moto make to a bucket
+outside of a request are not stored.
 """
 
 from collections import deque

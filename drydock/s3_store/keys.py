@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 # Attributes that are not part of a version's record: buffers, locks, counters that every read changes, and those that
 # StoredKey adds.
-_TRANSIENT = frozenset({
+_UNSTORED_ATTRIBUTES = frozenset({
     "_value_buffer", "lock", "disposed", "multipart", "_max_buffer_size", "_transitions", "model_name", "_tick",
     "_time_progressed", "blob", "blobs", "row_id", "record_hash",
 })  # fmt: skip
@@ -71,19 +71,19 @@ class StoredKey(FakeKey):
     def from_record(cls, state: dict[str, Any], blob: Blob, blobs: BlobFolder) -> "StoredKey":
         """Return the version that a stored `state` describes."""
         key = object.__new__(cls)
-        parts = state.pop("parts")
-        key.__dict__.update({**_TRANSIENT_DEFAULTS, **state})
+        upload = state.pop("parts")
+        key.__dict__.update({**_UNSTORED_DEFAULTS, **state})
         key.blob, key.blobs = blob, blobs
-        key.multipart = _restore_multipart(key, *parts) if parts else None
+        key.multipart = _restore_multipart(key, *upload) if upload else None
         return key
 
     @property
     def state(self) -> dict[str, Any]:
         """Everything that `from_record` needs to restore the version, except its bytes."""
-        state = {name: value for name, value in vars(self).items() if name not in _TRANSIENT}
+        state = {name: value for name, value in vars(self).items() if name not in _UNSTORED_ATTRIBUTES}
         upload = self.multipart
-        sizes = [[number, part.etag, part.size] for number, part in upload.parts.items()] if upload else []
-        return {**state, "parts": [upload.id, sizes] if upload else None}
+        parts = [[number, part.etag, part.size] for number, part in upload.parts.items()] if upload else []
+        return {**state, "parts": [upload.id, parts] if upload else None}
 
     @property
     def value(self) -> bytes:
@@ -109,15 +109,15 @@ class StoredKey(FakeKey):
 
 
 # Values for the attributes that a record does not have.
-_TRANSIENT_DEFAULTS = {
-    name: value for name, value in vars(FakeKey("", b"", "", "us-east-1")).items() if name in _TRANSIENT
+_UNSTORED_DEFAULTS = {
+    name: value for name, value in vars(FakeKey("", b"", "", "us-east-1")).items() if name in _UNSTORED_ATTRIBUTES
 }
 
 
-def _restore_multipart(key: StoredKey, upload_id: str, sizes: list[tuple[int, str, int]]) -> FakeMultipart:
+def _restore_multipart(key: StoredKey, upload_id: str, parts: list[tuple[int, str, int]]) -> FakeMultipart:
     upload = FakeMultipart(key.name, {}, key.account_id, key.region_name)
     upload.id = upload_id
-    for number, etag, size in sizes:
+    for number, etag, size in parts:
         upload.set_part(number, b"")._etag = etag.strip('"')
         upload.parts[number].contentsize = size
     return upload

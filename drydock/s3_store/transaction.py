@@ -42,7 +42,7 @@ class Transaction:
             keys.restore_versions(name, versions)
 
     def delete_unused_files(self, blobs: BlobFolder) -> None:
-        """Delete the files of versions that the request removed, or that it created and no name has."""
+        """Delete the files of versions that the request removed, or created without adding them to a name."""
         entries = self.earlier_versions.items()
         current_ids = {id(key) for (_, name), (keys, _) in entries for key in keys.getlist(name, [])}
         all_versions = [*self.created_versions, *(key for _, (_, versions) in entries for key in versions)]

@@ -17,11 +17,11 @@ UNPACKED_MAX_MEMBERS = 1_000_000
 def pack(folder: Path, archive: Path) -> list[str]:
     """Write a folder's content to a .tar.gz archive, with paths relative to the folder.
 
-    Deterministic: names are sorted, times and owners are left out, and a link to a file in the folder is replaced by a
-    copy of the file.
+    Deterministic: names are sorted, times and owners are not stored, and a link to a file in the folder is replaced by
+    a copy of the file.
 
     Returns:
-        The names that are left out: links that lead out of the folder or nowhere, sockets, fifos, devices.
+        The names of the omitted entries: links that lead out of the folder or nowhere, sockets, fifos, devices.
 
     Raises:
         OSError: The disk is full, or a file cannot be read; the archive is deleted then. A retry can help.
@@ -76,24 +76,24 @@ def merge(folders: Sequence[Path], target: Path) -> list[str]:
 
     Args:
         folders: One folder for each host, algo-1 first.
-        target: The merged folder; what was in it is deleted.
+        target: The merged folder; its earlier content is deleted.
 
     Returns:
-        The names that are left out, by the same rule as in `pack`.
+        The names of the omitted entries, by the same rule as in `pack`.
 
     Raises:
         OSError: The disk is full, or a file cannot be read. A retry can help.
     """
     _delete(target)
     target.mkdir(parents=True)
-    left_out_names = []
+    omitted_names = []
     for folder in reversed(folders):
         for entry in list_entries(folder):
             if entry.kind is EntryKind.OTHER:
-                left_out_names.append(entry.name)
+                omitted_names.append(entry.name)
             else:
                 _merge_entry(entry, folder, target / entry.name)
-    return sorted(set(left_out_names))
+    return sorted(set(omitted_names))
 
 
 def is_empty(folder: Path) -> bool:

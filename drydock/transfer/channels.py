@@ -12,7 +12,7 @@ from drydock.transfer.objects import ObjectStore, split_uri
 
 MANIFEST_MAX_BYTES = 100_000_000
 READ_ONLY = 0o444
-_SHOWN_CHARS = 120
+_NAME_MAX_CHARS = 120
 
 # Options that SageMaker uses in Pipe mode only, which drydock does not have.
 _PIPE_ONLY = {
@@ -92,7 +92,7 @@ def download_source(
 
     Args:
         object_store: S3.
-        source: The source.
+        source: Where the objects come from.
         folder: The folder for the files.
         host_number: The host's number, from 0.
         host_count: The number of the job's hosts.
@@ -110,7 +110,7 @@ def download_source(
     read_file_names = _read_manifest if source.data_type == "ManifestFile" else _list_prefix
     file_names = read_file_names(object_store, source.uri)
     for name, reason in find_invalid_names(file_names.values()).items():
-        raise ValueError(f"the key {name[:_SHOWN_CHARS]!r} {reason}")
+        raise ValueError(f"the key {name[:_NAME_MAX_CHARS]!r} {reason}")
     share = list(file_names.items())
     if source.seed is not None:
         random.Random(source.seed).shuffle(share)  # noqa: S311  an order, not a secret
@@ -145,7 +145,7 @@ def _read_manifest(object_store: ObjectStore, uri: str) -> dict[str, str]:
         raise ValueError('the manifest does not begin with {"prefix": "s3://..."}')
     for entry in entries[1:]:
         if not isinstance(entry, str) or not entry:
-            raise ValueError(f"the manifest has an entry that is not a key: {str(entry)[:_SHOWN_CHARS]!r}")
+            raise ValueError(f"the manifest has an entry that is not a key: {str(entry)[:_NAME_MAX_CHARS]!r}")
     return {prefix + entry: entry.lstrip("/") for entry in entries[1:]}
 
 

@@ -68,9 +68,9 @@ class CheckpointSync:
         self._interval_s = interval_s
         self._due_at = 0.0
         self._uploads: dict[str, _Upload] = {}
-        # Files that the last upload left out, since they were being written, or may not be complete.
+        # Files that the last upload skipped, since they were being written, or may not be complete.
         self._skipped_files: dict[str, Signature] = {}
-        # Those of them that no process had open for writing.
+        # The skipped files that no process had open for writing.
         self._closed_files: dict[str, Signature] = {}
         self._warned_names: set[str] = set()
 
@@ -162,11 +162,11 @@ class CheckpointSync:
         copy = copy_stable(path, self._folder.parent, ignore_writers=ignore_writers)
         if copy is None or not self._is_shorter_than_copy(name, signature._replace(size_bytes=_get_size(copy))):
             return copy
-        # A signal may just have ended the job before it filled the file. If it has, there is no other upload before
-        # `upload_last_changes`. If not, the next upload finds the file as it is now.
-        was_seen = self._closed_files.get(name) == signature
+        # A signal may have ended the job before the job filled the file. If so, the next upload is
+        # `upload_last_changes`, which skips the file. If not, the next upload sees the same file again, and copies it.
+        was_skipped_before = self._closed_files.get(name) == signature
         self._closed_files[name] = signature
-        if was_seen:
+        if was_skipped_before:
             return copy
         copy.close()
         return None

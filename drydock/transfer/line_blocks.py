@@ -38,7 +38,7 @@ def build_blocks(data: bytes, timestamp: int) -> list[LineBlock]:
     """
     return [
         LineBlock(timestamp, part.count(b"\n") + 1, len(part), zlib.compress(part, _COMPRESSION_LEVEL))
-        for part in _cut(data)
+        for part in _split_into_parts(data)
     ]
 
 
@@ -57,7 +57,7 @@ def find_piece_end(data: bytes, stop: int) -> int:
     return end if stop - end < 4 else stop
 
 
-def _cut(data: bytes) -> Iterator[bytes]:
+def _split_into_parts(data: bytes) -> Iterator[bytes]:
     start = 0
     while start < len(data):
         stop = min(start + BLOCK_MAX_BYTES, len(data))

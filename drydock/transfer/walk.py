@@ -37,10 +37,10 @@ class Entry:
 
 
 def walk_folder(folder: Path, on_error: Callable[[OSError], None] | None = None) -> Iterator[Entry]:
-    """Yield the entries below a folder. Links to folders are not followed; entries that vanish meanwhile are left out.
+    """Yield the entries below a folder. Links to folders are not followed. Entries deleted meanwhile are omitted.
 
     Args:
-        folder: The folder.
+        folder: An existing folder.
         on_error: Called with the error of a subfolder that cannot be read, which is then skipped. If None, the error
             is raised.
     """

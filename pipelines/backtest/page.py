@@ -108,10 +108,10 @@ def _summarize(strategy: Strategy, backtest: Backtest) -> str:
 
 def _compare_with_never(strategy: Strategy, backtest: Backtest) -> Gain | None:
     """Compare a strategy with never retraining; None for this strategy itself, or if there is only one month."""
-    (never,) = [other for other in backtest.strategies if other.name == NEVER]
-    if strategy is never:
+    (never_strategy,) = [candidate for candidate in backtest.strategies if candidate.name == NEVER]
+    if strategy is never_strategy:
         return None
-    values = [compared.list_monthly_values(backtest.months) for compared in (strategy, never)]
+    values = [item.list_monthly_values(backtest.months) for item in (strategy, never_strategy)]
     return compare_values(backtest.metric, *values)
 
 

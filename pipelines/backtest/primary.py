@@ -44,8 +44,8 @@ class PrimaryMetric:
             scores: what a model returned for the rows.
         """
         if self.task == "multiclass":
-            predicted = predict_classes(scores)[PREDICTED].to_numpy(dtype=object)
-            return np.asarray(labels.astype(str).to_numpy(dtype=object) == predicted, dtype=np.float64)
+            predicted_classes = predict_classes(scores)[PREDICTED].to_numpy(dtype=object)
+            return np.asarray(labels.astype(str).to_numpy(dtype=object) == predicted_classes, dtype=np.float64)
         if self.task == "regression":
             return np.asarray(np.abs(split_quantiles(scores)[0] - labels.to_numpy(dtype=np.float64)))
         return np.asarray(scores, dtype=np.float64)
@@ -57,10 +57,10 @@ class PrimaryMetric:
         is_one = labels.to_numpy(dtype=bool)
         return None if is_one.all() or not is_one.any() else float(roc_auc_score(is_one, values))
 
-    def compute_loss(self, value: float, before: float) -> float:
-        """Return by how much the value is worse than the earlier value `before`; below 0 if it is better."""
-        loss = before - value if self.greater_is_better else value - before
-        return loss / before if self.is_relative and before else loss
+    def compute_loss(self, value: float, earlier_value: float) -> float:
+        """Return by how much the value is worse than the earlier value `earlier_value`; below 0 if it is better."""
+        loss = earlier_value - value if self.greater_is_better else value - earlier_value
+        return loss / earlier_value if self.is_relative and earlier_value else loss
 
     def find_best(self, values: Sequence[float]) -> float:
         """Return the best of the values."""
@@ -68,8 +68,8 @@ class PrimaryMetric:
 
     def find_worst(self, values: Sequence[float]) -> int:
         """Return the position of the worst value; of the first, if several are equal."""
-        worst = min(values) if self.greater_is_better else max(values)
-        return list(values).index(worst)
+        worst_value = min(values) if self.greater_is_better else max(values)
+        return list(values).index(worst_value)
 
 
 AUC = PrimaryMetric("binary", "auc", "AUC", greater_is_better=True, default_drop=0.02)
@@ -97,13 +97,13 @@ class Gain:
         return "worse" if self.high < 0 else "no clear difference"
 
 
-def compare_values(metric: PrimaryMetric, values: Sequence[float], others: Sequence[float]) -> Gain | None:
+def compare_values(metric: PrimaryMetric, values: Sequence[float], other_values: Sequence[float]) -> Gain | None:
     """Compare the values of two strategies by a paired t-test (Student 1908); None for fewer than two pairs.
 
     The test treats the pairs as independent. A pair is of one week or month, so weather makes consecutive pairs
     slightly dependent, and the interval a little too narrow.
     """
-    differences = np.subtract(values, others) * (1 if metric.greater_is_better else -1)
+    differences = np.subtract(values, other_values) * (1 if metric.greater_is_better else -1)
     if len(differences) < 2:
         return None
     half_width = float(stats.t.isf(ALPHA / 2, len(differences) - 1) * stats.sem(differences))

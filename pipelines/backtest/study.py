@@ -189,9 +189,9 @@ def compare_strategies(
     All strategies begin with the same model.
     """
     first_model = _find_newest_passed(models, months[0].days.first)
-    end = months[-1].days.first
+    last_start = months[-1].days.first
     monthly_models = [_find_newest_passed(models, month.days.first) for month in months]
-    all_models = [model for model in models if first_model.as_of <= model.as_of <= end]
+    all_models = [model for model in models if first_model.as_of <= model.as_of <= last_start]
     serving_models, trained_models = _retrain_on_drift(models, months, first_model, drop, metric)
     loss = f"{drop:.0%}" if metric.is_relative else f"{drop:g}"
     rule = (
@@ -214,9 +214,9 @@ def _retrain_on_drift(
 ) -> tuple[list[BackfilledModel], list[BackfilledModel]]:
     """Apply the strategy "on drift": return the model that serves in each month, and all models that are trained."""
     serving_model, serving_models, trained_models = first_model, [first_model], [first_model]
-    for previous, month in pairwise(months):
+    for previous_month, month in pairwise(months):
         newer_models = [model for model in models if trained_models[-1].as_of < model.as_of <= month.days.first]
-        value = previous.known_values.get(serving_model.version)
+        value = previous_month.known_values.get(serving_model.version)
         if newer_models and value is not None and metric.compute_loss(value, serving_model.holdout_value) > drop:
             trained_models.append(newer_models[-1])
             serving_model = newer_models[-1] if newer_models[-1].passed else serving_model
@@ -229,9 +229,9 @@ def _find_newest_passed(models: Sequence[BackfilledModel], day: dt.date) -> Back
     return [model for model in models if model.passed and model.as_of <= day][-1]
 
 
-def _list_month_spans(published: Mapping[dt.date, int], first: dt.date, last: dt.date | None) -> Iterator[Days]:
+def _list_month_spans(row_counts: Mapping[dt.date, int], first: dt.date, last: dt.date | None) -> Iterator[Days]:
     """Yield the months that begin on `first` or later, each up to its last published day."""
-    days = [day for day in published if day.replace(day=1) >= first and (last is None or day <= last)]
+    days = [day for day in row_counts if day.replace(day=1) >= first and (last is None or day <= last)]
     for month_start in sorted({day.replace(day=1) for day in days}):
         yield Days(month_start, max(day for day in days if day.replace(day=1) == month_start))
 
@@ -263,9 +263,7 @@ def _score_month(
         if known_value is not None:
             known_values[version] = known_value
     if not values:
-        log.warning(
-            "%s: %d labels, of which there are too few or one kind, so the month is left out", days, len(labels)
-        )
+        log.warning("%s: its %d labels are too few or all equal, so the month is left out", days, len(labels))
         return None
     log.info("%s: %d rows, scored by %d models", days, len(labels), len(values))
     return Month(days, len(labels), values, known_values)

@@ -1,10 +1,10 @@
 """Run a step, or a command for people. Each step is a command, and each field of its Spec is an option.
 
 A field's value comes from its option, else from `--spec`, else from the step's section of params.yaml (if there are
-models, the model's file), else from the default. In a project with one dataset, a step that needs one takes this one by
-default. Log lines go to stderr, the Result as JSON to `--out` (default: stdout). Exit codes: 0 done; 2 the request or
-the data is wrong; 75 try again; any other code is a bug, and its traceback is written. With LEEWAY_DEBUG=1, the
-traceback of any error is written.
+models, the model's file), else from the default. In a project with one dataset, this dataset is the default of every
+step that needs one. Log lines go to stderr, the Result as JSON to `--out` (default: stdout). Exit codes: 0 done; 2 the
+request or the data is wrong; 75 try again; any other code is a bug, and its traceback is written. With LEEWAY_DEBUG=1,
+the traceback of any error is written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from itertools import zip_longest
@@ -28,13 +28,12 @@ import yaml
 from pydantic.fields import FieldInfo
 from typer.exceptions import Abort, TyperException
 
-from pipelines import __version__, params
-from pipelines.code_files import MODELS_FOLDER, find_model
+from pipelines import __version__
+from pipelines.cli.step_request import build_request
 from pipelines.contract import Report
-from pipelines.dataset import choose_dataset, load_dataset
 from pipelines.errors import LeewayError, SpecError
 from pipelines.escaping import escape
-from pipelines.settings import create_home, settings
+from pipelines.settings import create_home
 from pipelines.steps import STEPS, load_result_class, load_run_function, load_spec_class, read_summary
 from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log_to_stderr
@@ -67,7 +66,7 @@ def main() -> None:
         app(_complete_flags(sys.argv[1:]), prog_name="python -m pipelines", standalone_mode=False)
     except TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
-        if message:  # empty where typer has shown the help
+        if message:  # empty if typer has shown the help
             sys.stderr.write(f"error: {escape(message)} See python -m pipelines --help.\n")
         raise SystemExit(2) from None
     except (Abort, KeyboardInterrupt):
@@ -170,15 +169,7 @@ def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> N
         fields = load_spec_class(step).model_fields
         option_values = {name: _parse_value(value, fields[name]) for name, value in options.items()}
         given_values = _read_spec(spec_file) | option_values
-        model = str(given_values.get(load_spec_class(step).model_field) or find_model(Path.cwd()))
-        if not model:
-            _require_model(step, given_values)
-        values = params.load_section(settings().project, step, model) | given_values
-        if "dataset" in fields and fields["dataset"].is_required() and not values.get("dataset"):
-            values["dataset"] = choose_dataset().name
-        request = load_spec_class(step).parse(values, step)
-        if step in {"snapshot", "train"}:
-            _check_gate(step, request, model)
+        request = build_request(step, given_values)
         create_home()
         with redirect_stdout(sys.stderr):  # stdout is for the result, and MLflow prints the address of its run there
             result = load_run_function(step)(request)
@@ -187,34 +178,6 @@ def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> N
         raise SystemExit(130) from None
     except Exception as error:
         _fail(error, out)
-
-
-def _require_model(step: str, given_values: Mapping[str, Any]) -> None:
-    """Refuse a stage that would read or write data/ in a project in which each model has its own folder.
-
-    Raises:
-        SpecError: the step is such a stage. A retry cannot help.
-    """
-    fields = load_spec_class(step).model_fields
-    paths = [name for name, field in fields.items() if str(field.default).startswith("data/")]
-    names = params.list_model_names(settings().project)
-    if step in params.STAGES and names and not given_values.keys() & set(paths):
-        hint = f"Run it in {' or '.join(f'{MODELS_FOLDER}/{name}' for name in names)}"
-        raise SpecError("no model is named.", f"{hint}, or run `dvc repro {step}@{names[0]}`.")
-
-
-def _check_gate(step: str, request: Any, model: str) -> None:
-    """Raise a SpecError, before the training, if the gate would refuse the policy of the parameters."""
-    section = params.load_section(settings().project, "gate", model)
-    if section:
-        from pipelines.evaluation.gates.early_check import check_gate_section
-        from pipelines.feature_files import load_dataset_of_features
-
-        if step == "train":
-            dataset = load_dataset_of_features(request.features, request.dataset)
-        else:
-            dataset = load_dataset(request.dataset)
-        check_gate_section(section, dataset)
 
 
 def _read_spec(spec_file: str) -> dict[str, Any]:
@@ -231,7 +194,7 @@ def _read_spec(spec_file: str) -> dict[str, Any]:
 
 
 def _fail(error: Exception, out: str) -> NoReturn:
-    """Write the error to stderr on one line, and its report in place of the result; exit with the error's code.
+    """Write the error to stderr on one line, and its report instead of the result; exit with the error's code.
 
     For a bug, the traceback comes before that line: it shows the place to correct.
     """

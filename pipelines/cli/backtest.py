@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pipelines import params
-from pipelines.cli.options import parse_days
+from pipelines.cli.options import DatasetOption, find_dataset_of_model, parse_days
 from pipelines.cli.terminal import write_line
 from pipelines.settings import settings
 
@@ -28,7 +28,7 @@ def write_report(
     ] = "",
     last: Annotated[str, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day (default: last published).")] = "",
     out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder (default: LEEWAY_HOME/backtest/MODEL).")] = "",
-    dataset: Annotated[str, typer.Option(help="Dataset of the model (default: the model's name).")] = "",
+    dataset: DatasetOption = "",
     drop: Annotated[
         float | None,
         typer.Option(
@@ -43,12 +43,11 @@ def write_report(
     begin, end = parse_days(first, last)
     from pipelines.backtest import page as backtest_page
     from pipelines.backtest.study import run_backtest
-    from pipelines.dataset import load_dataset
     from pipelines.steps.snapshot import SnapshotSpec
 
     default = SnapshotSpec.model_fields["label_delay_days"].default
     delay = int(params.load_section(settings().project, "snapshot", model).get("label_delay_days", default))
-    backtest = run_backtest(model, load_dataset(dataset or model), begin, end, delay, drop)
+    backtest = run_backtest(model, find_dataset_of_model(model, dataset), begin, end, delay, drop)
     folder = Path(out) if out else settings().home / "backtest" / model
     page = backtest_page.write_report(folder, backtest)
     for line in (*backtest_page.summarize_backtest(backtest), str(page)):

@@ -1,4 +1,4 @@
-"""`python -m pipelines check NAME`: one page of yes and no about a model."""
+"""`python -m pipelines check NAME`: answer whether a model is ready, question by question."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def run_command(
         str, typer.Option(help="Features that may tell the label by themselves, separated by commas.")
     ] = "",
 ) -> None:
-    """Answer questions about a model: label, leaks, expectations, quarantine, package, policies. Exit code 0 or 2.
+    """Answer questions about a model: label, leaks, expectations, rows, package, policies, DAGs. Exit code 0 or 2.
 
-    It is 2 where an answer is "no". What cannot be answered before the first training is "not yet".
+    It is 2 if an answer is "no". What cannot be answered before the first training is "not yet".
     """
     from pipelines.dataset_checks.page import answer_questions
 

@@ -66,7 +66,7 @@ def forecast_backfill(
     dag: Annotated[str, typer.Option(help="DAG to backfill.")],
     first: FirstOption = "",
     last: LastOption = "",
-    runs: Annotated[int | None, typer.Option(min=0, help="Number of runs, in place of --from and --to.")] = None,
+    runs: Annotated[int | None, typer.Option(min=0, help="Number of runs, instead of --from and --to.")] = None,
     model: Annotated[str, typer.Option(help="Model whose budget is used (default: that of params.yaml).")] = "",
     project: Annotated[str, typer.Option(help="Project that pays (default: the one in params.yaml).")] = "",
     instance_type: Annotated[str, typer.Option(help="Instance type of the worst case.")] = "",

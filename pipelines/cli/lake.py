@@ -1,4 +1,4 @@
-"""`python -m pipelines lake`: check the lake, and restore what is lost."""
+"""`python -m pipelines lake`: check the lake, and restore lost files."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from pipelines.escaping import escape
 if TYPE_CHECKING:
     from pipelines.lake.check import Finding
 
-app = typer.Typer(
-    no_args_is_help=True, help="Check whether the lake has what it should have, and restore what is lost."
-)
+app = typer.Typer(no_args_is_help=True, help="Check the lake for lost and damaged files, and restore them.")
 
 
 @app.callback()
@@ -26,7 +24,7 @@ def _keep_subcommand() -> None:
 
 @app.command("check")
 def check(
-    repair: Annotated[bool, typer.Option("--repair", help="Restore what is lost.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Restore lost files.")] = False,
     backup: Annotated[
         str, typer.Option(metavar="FILE", help="File of `make backup` to restore from, besides the sources.")
     ] = "",
@@ -34,26 +32,26 @@ def check(
         bool, typer.Option("--content/--no-content", help="Read the content of all files, or only their sizes.")
     ] = True,
     older: Annotated[
-        bool, typer.Option("--older/--no-older", help="Check what only older snapshots need, too, or not.")
+        bool, typer.Option("--older/--no-older", help="Also check files that only older snapshots need, or not.")
     ] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare catalog, metadata, manifests, files and row counts. Exit code 2 where something is lost.
+    """Compare catalog, metadata, manifests, files and row counts. Exit code 2 if something is lost.
 
-    Without --repair nothing is changed. The step `check_lake` does the same, for Airflow.
+    Without --repair, nothing is changed. The step `check_lake` does the same, for Airflow.
     """
     from pipelines.steps import check_lake
 
     values = {"repair": repair, "backup": backup or None, "content": content, "older": older}
     spec = check_lake.CheckLakeSpec.parse(values, "lake check")
-    report, restored = check_lake.inspect(spec)
+    report, restored_findings = check_lake.inspect(spec)
     if as_json:
-        write_json(check_lake.to_json_values(report, restored))
+        write_json(check_lake.to_json_values(report, restored_findings))
     else:
-        _write_table([*restored, *report.findings])
+        _write_table([*restored_findings, *report.findings])
         write_line(
             f"{report.tables} tables, {report.snapshots} snapshots, {report.files} files, {report.rows} rows: "
-            f"{len(report.findings)} lost, {len(restored)} restored"
+            f"{len(report.findings)} lost, {len(restored_findings)} restored"
         )
     if report.findings:
         raise check_lake.make_error(report.findings, spec)

@@ -26,7 +26,10 @@ def show_lineage(
     if bool(model_version) == bool(partition):
         raise SpecError("give either MODEL@VERSION or --partition.", "For example: lineage flights@champion.")
     if table and not partition:
-        raise SpecError("--table is of the day in --partition, which is missing.", "Give --partition, or no --table.")
+        raise SpecError(
+            "--table names the table of the day in --partition, but --partition is missing.",
+            "Give --partition, or no --table.",
+        )
     from pipelines.registry import lineage_tree
 
     if partition:

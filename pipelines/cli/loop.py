@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipelines import params
-from pipelines.cli.options import DatasetOption, JsonOption, ModelArgument, find_dataset, parse_day, parse_days
+from pipelines.cli.options import (
+    DatasetOption,
+    JsonOption,
+    ModelArgument,
+    find_dataset_of_model,
+    parse_day,
+    parse_days,
+)
 from pipelines.cli.terminal import write_json, write_line
 from pipelines.errors import DataError, SpecError
 from pipelines.settings import settings
@@ -55,8 +62,8 @@ def show_status(
 
     day = parse_day("--as-of", as_of) if as_of else dt.datetime.now(dt.UTC).date()
     values = {
-        "dataset": find_dataset(dataset).name,
-        "model_name": model,
+        "dataset": find_dataset_of_model(model, dataset).name,
+        "model": model,
         "as_of": day,
         "trigger": "drift",
         "drifted_columns": drifted_columns,
@@ -102,7 +109,7 @@ def write_report(
     from pipelines.loop import report as loop_report
     from pipelines.loop.study import run_study
 
-    study = run_study(model, find_dataset(dataset), begin, end)
+    study = run_study(model, find_dataset_of_model(model, dataset), begin, end)
     folder = Path(out) if out else settings().home / "docs" / "loop" / model
     page = loop_report.write_report(folder, study)
     for line in (*loop_report.summarize_study(study), str(page)):

@@ -10,12 +10,12 @@ import typer
 
 from pipelines.cli.options import JsonOption, parse_days
 from pipelines.cli.terminal import make_console, write_json, write_line
-from pipelines.errors import SpecError
+from pipelines.errors import DataError, SpecError
 from pipelines.settings import settings
 
 if TYPE_CHECKING:
     from pipelines.scaffold.creation import Creation
-    from pipelines.scaffold.request import Option
+    from pipelines.scaffold.request import Option, Request
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the model and of its dataset: orders.")]
 SourceOption = Annotated[
@@ -36,6 +36,7 @@ KnownOption = Annotated[str, typer.Option(help="Columns that are known then, alt
 DelayOption = Annotated[int, typer.Option(help="Days until the label of a day is known.", min=0, max=366)]
 ScheduleOption = Annotated[str, typer.Option(metavar="HH:MM", help="When days are ingested, UTC.")]
 FirstDayOption = Annotated[str, typer.Option("--first", metavar="YYYY-MM-DD", help="First day of an HTTP API.")]
+UpdateOption = Annotated[bool, typer.Option("--update", help="Update the files of the model NAME to this version.")]
 LastDayOption = Annotated[str, typer.Option("--last", metavar="YYYY-MM-DD", help="Last day of an HTTP API.")]
 
 
@@ -58,23 +59,44 @@ def run_command(
     schedule: ScheduleOption = "00:00",
     first: FirstDayOption = "",
     last: LastDayOption = "",
+    update: UpdateOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Make a model of a sample of its data; in a folder without params.yaml, make a project first.
 
     Columns, key, time, label and task are inferred. What cannot be inferred is asked for, or named in one line where
-    there is no terminal.
+    there is no terminal. `--update` merges what changed in the templates since then, and keeps your changes.
     """
     from pipelines.scaffold.creation import create
     from pipelines.scaffold.request import Request, refuse_to_ask
 
     days = parse_days(first, last)
     columns = (_split(key), time, label, positive, _split(later), _split(known))
-    times = (time_format or [], timezone, _parse_time(schedule), label_delay_days)
+    times = (tuple(time_format or ()), timezone, _parse_time(schedule), label_delay_days)
     request = Request(name, source, table, query, rows, task, *columns, *times, *days)
+    if update:
+        _update(request, as_json=as_json)
+        return
     ask = _ask_person if sys.stdin.isatty() and sys.stdout.isatty() else refuse_to_ask
     creation = create(request, settings().project, ask)
     _write_json(creation) if as_json else _write_page(creation)
+
+
+def _update(request: Request, *, as_json: bool) -> None:
+    from pipelines.scaffold.updating import update
+
+    if request != type(request)(request.name):
+        raise SpecError("--update takes no other option.", "It uses what `new` recorded; edit the files instead.")
+    result = update(request.name, settings().project)
+    if as_json:
+        write_json({"since": result.since, "changed": result.changed, "conflicts": result.conflicts})
+    else:
+        for path in result.changed:
+            write_line(f"{'conflict' if path in result.conflicts else 'updated'}: {path}")
+        write_line(f"{len(result.changed)} files were updated from the templates of Leeway {result.since}.")
+    if result.conflicts:
+        message = f"{', '.join(result.conflicts)}: you and the templates changed the same lines."
+        raise DataError(message, "Both are in the file: choose, and remove the marks.")
 
 
 def _parse_time(text: str) -> str:
@@ -89,8 +111,8 @@ def _parse_time(text: str) -> str:
     return f"{int(minute)} {int(hour)} * * *"
 
 
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _ask_person(option: Option, reason: str, choices: Sequence[str]) -> str:
@@ -124,6 +146,7 @@ def _write_json(creation: Creation) -> None:
             "expectations": creation.expectations,
             "files": creation.files,
             "is_new_project": creation.is_new_project,
+            "variable": creation.variable,
         }
     )
 
@@ -147,6 +170,8 @@ def _write_page(creation: Creation) -> None:
         if text:
             page.add_row(title, text)
     make_console().print(page)
+    if creation.variable:
+        write_line(f"The address has a secret and is in no file: set {creation.variable} to it where the steps run.")
     write_line(f"Next: python -m pipelines check {plan.request.name}, then dvc repro gate@{plan.request.name}")
 
 

@@ -7,14 +7,19 @@ from typing import Annotated
 
 import typer
 
+from pipelines import params
 from pipelines.dataset import Dataset, choose_dataset, load_dataset
 from pipelines.errors import SpecError
+from pipelines.settings import settings
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Registered model.")]
 FirstOption = Annotated[str, typer.Option("--from", metavar="YYYY-MM-DD", help="First day.")]
 LastOption = Annotated[str, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day, included.")]
 DatasetOption = Annotated[
-    str, typer.Option("--dataset", metavar="NAME", help="Dataset; needed if the project has several.")
+    str,
+    typer.Option(
+        "--dataset", metavar="NAME", help="Dataset; needed if the project has several, and no model names it."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON to stdout, for programs.")]
 
@@ -26,6 +31,16 @@ def find_dataset(name: str) -> Dataset:
         SpecError: there is no such dataset, or none is named and the project has several. A retry cannot help.
     """
     return load_dataset(name) if name else choose_dataset()
+
+
+def find_dataset_of_model(model: str, dataset: str) -> Dataset:
+    """Load the dataset of a model: the one that its parameters name, or else the one of the option --dataset.
+
+    Raises:
+        SpecError: the parameters name another dataset than the option, or `find_dataset` raises it. A retry cannot
+            help.
+    """
+    return find_dataset(params.choose_dataset(params.load(settings().project, model), model, dataset))
 
 
 def parse_day(option: str, text: str) -> dt.date:

@@ -48,7 +48,7 @@ def show_rows(
     dataset: DatasetOption = "",
     first: FirstOption = "",
     last: LastOption = "",
-    limit: Annotated[int, typer.Option(min=1, help="Most rows to show of each partition.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="Largest number of rows to show of each partition.")] = 20,
 ) -> None:
     """Write the rows in quarantine with all columns, one JSON object per line."""
     from pipelines.lake import Lake, connect
@@ -63,7 +63,7 @@ def show_rows(
 
 @app.command("release")
 def release_rows(dataset: DatasetOption = "", first: FirstOption = "", last: LastOption = "") -> None:
-    """Publish the rows in quarantine that pass the present suite; the other rows stay there. Idempotent.
+    """Publish the rows in quarantine that pass the current suite; the other rows stay there. Idempotent.
 
     Every staged partition that has rows in quarantine is validated again. A partition that is refused does not stop the
     others.
@@ -87,7 +87,7 @@ def release_rows(dataset: DatasetOption = "", first: FirstOption = "", last: Las
 
 
 def _find_dataset(name: str, first: str, last: str) -> Dataset:
-    """Check the days, then load the dataset: the error names a wrong option before a missing one."""
+    """Check the days, then load the dataset, so that the error is about a wrong option before a missing one."""
     parse_days(first, last)
     return find_dataset(name)
 

@@ -1,1 +1,1 @@
-"""Modules that run inside a job's container: checkpoints, tracking, signals, and the entry points of jobs."""
+"""Run jobs inside their containers: checkpoints, tracking, signals, and the entry points of jobs."""

@@ -195,7 +195,7 @@ def _format_file_name(step: int) -> str:
 
 
 def _list_steps(folder: Path) -> Iterator[int]:
-    """Yield the steps that the folder has a file for, unsorted."""
+    """Yield the steps for which the folder has a file, unsorted."""
     for name in os.listdir(folder):
         if name.isascii() and name.isdigit() and _format_file_name(int(name)) == name:
             yield int(name)

@@ -81,7 +81,7 @@ def train(script: Script, features: Path, hyperparameters: Hyperparameters, mode
         _run_script(command, environment, job_folder, lock)
         for name, target in (("model", model), ("output/data", output)):
             # The files are copied, not moved: LEEWAY_HOME may be on another file system, and a failed move would leave
-            # half a folder.
+            # an incomplete folder.
             with replace_folder(target) as folder:
                 shutil.copytree(job_folder / name, folder, dirs_exist_ok=True)
         shutil.rmtree(job_folder, ignore_errors=True)

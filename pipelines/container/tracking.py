@@ -24,7 +24,7 @@ PACKAGES = ("xgboost-cpu", "xgboost", "pandas", "numpy", "pyarrow", "mlflow")
 
 
 class Tracker:
-    """Writes the record of one training job: params.json, environment.json, rounds.csv and resources.json.
+    """Write the record of one training job: params.json, environment.json, rounds.csv and resources.json.
 
     A job that resumes from a checkpoint continues its record and its MLflow run.
 

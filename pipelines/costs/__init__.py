@@ -1,1 +1,1 @@
-"""What jobs cost: prices, the ledger of charges, forecasts and reports."""
+"""Compute what jobs cost: prices, the ledger of charges, forecasts and reports."""

@@ -5,7 +5,7 @@ A job that still runs is not in the ledger yet: trainings that start at the same
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
@@ -23,8 +23,6 @@ TOLERANCE_USD = 1e-9
 class PlannedTraining(Spec):
     """A training that has not started, and the budgets that it must fit into."""
 
-    model_field: ClassVar[str] = "model"
-
     region: str
     """AWS region, such as us-east-1."""
     instance_types: list[str] = Field(min_length=1)
@@ -34,15 +32,15 @@ class PlannedTraining(Spec):
     max_run_s: int = Field(ge=1)
     """Longest training time, seconds."""
     budget_usd: Money | None = None
-    """Most that the training may cost, USD; no limit where it is not set."""
+    """Highest allowed cost of the training, USD; null: no limit."""
     project: str = ""
-    """Project that pays; where it is not set, the one in section `budget` of params.yaml."""
+    """Project that pays; empty: the project in section `budget` of params.yaml."""
     model: str = ""
-    """Model to train; empty: none is named. Its models/NAME/params.yaml may set another project and another budget."""
+    """Model to train; empty if there is none. Its models/NAME/params.yaml may set another project and budget."""
     month: Month = ""
-    """Month whose budget is used (YYYY-MM); the current month in UTC where it is not set."""
+    """Month whose budget is used (YYYY-MM); empty: the current month in UTC."""
     month_usd: Money | None = None
-    """Most that the project may spend in the month, USD; no limit where it is not set."""
+    """Highest allowed spending of the project in the month, USD; null: no limit."""
 
 
 class BudgetVerdict(Result):
@@ -57,7 +55,7 @@ class BudgetVerdict(Result):
     month_spent_usd: float
     """Cost of the project's jobs of the month that have ended, USD."""
     month_budget_usd: float | None
-    """Budget of the month, USD; null where there is none."""
+    """Budget of the month, USD; null if there is none."""
     allowed: bool
     """Whether the training may start."""
     reason: str
@@ -65,7 +63,7 @@ class BudgetVerdict(Result):
 
 
 def find_paying_project(project: str, model: str = "") -> str:
-    """Return `project`; where it is empty, the project that the parameters of the model name.
+    """Return `project`; if it is empty, return the project that the parameters of the model name.
 
     Raises:
         SpecError: the parameters are not valid. A retry cannot help.
@@ -116,7 +114,7 @@ def _explain_run_excess(training: PlannedTraining, worst_case_usd: float) -> str
 def _explain_month_excess(
     training: PlannedTraining, worst_case_usd: float, spent_usd: float, project: str, month: str
 ) -> str:
-    """Explain why the worst case exceeds what is left of the month's budget; empty if it does not."""
+    """Explain why the worst case exceeds the rest of the month's budget; empty if it does not."""
     if training.month_usd is None or spent_usd + worst_case_usd <= training.month_usd + TOLERANCE_USD:
         return ""
     left_text = format_usd(max(0.0, training.month_usd - spent_usd))

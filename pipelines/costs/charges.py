@@ -50,7 +50,7 @@ class RestoredCheckpoint(_Record):
     at: AwareDatetime
     """Time at which the script restored a checkpoint, or started without one."""
     saved_at: _Moment = None
-    """Time at which the checkpoint was saved; none where the script started without a checkpoint."""
+    """Time at which the checkpoint was saved; none if the script started without a checkpoint."""
 
 
 class Job(_Record):
@@ -73,7 +73,7 @@ class Job(_Record):
     created: AwareDatetime
     """Time at which the job was created."""
     started: _Moment = None
-    """Time at which the job got its first instance; none where it never got one."""
+    """Time at which the job got its first instance; none if it never got one."""
     ended: _Moment = None
     """Time at which the job ended."""
     training_s: int = Field(ge=0)
@@ -85,7 +85,7 @@ class Job(_Record):
     restored: list[RestoredCheckpoint] = Field(default_factory=list)
     """One entry for each start of the training script, in any order."""
     failure_reason: str | None = None
-    """SageMaker's reason, where the job failed."""
+    """SageMaker's reason, if the job failed."""
 
 
 class Price(_Record):

@@ -1,4 +1,4 @@
-"""Charge ended jobs: price each one and write its row into the ledger, once."""
+"""Charge ended jobs: compute the cost of each job, and write one row for it to the ledger."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def charge_jobs(jobs: Sequence[Job], purpose: JobPurpose) -> list[Charge]:
 
     Args:
         jobs: jobs that have ended.
-        purpose: what the jobs ran for; where its project is empty, the one of params.yaml is used.
+        purpose: what the jobs ran for; if its project is empty, the one in params.yaml is used.
 
     Returns:
         The charges in the ledger, in the order of `jobs`.

@@ -1,4 +1,4 @@
-"""The cost ledger: the table `training_costs` of the lake, one row for each job, one partition for each month."""
+"""Read and write the cost ledger: the lake's table `training_costs`, with a row for each job, partitioned by month."""
 
 from __future__ import annotations
 

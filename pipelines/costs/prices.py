@@ -102,7 +102,7 @@ def _format_example() -> str:
 def _request_price_from_aws(instance_type: str, region: str) -> Price:
     """Request today's price from AWS's price list.
 
-    This follows AWS's documentation; it has not been tried against AWS.
+    This follows AWS's documentation; it has not been tested with AWS.
     """
     fields = {"regionCode": region, "component": "Training", "instanceName": instance_type}
     products = _list_products([{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in fields.items()])
@@ -112,7 +112,7 @@ def _request_price_from_aws(instance_type: str, region: str) -> Price:
             f"AWS's price list has no training on {instance_type} in {region}.",
             f"Check the spelling, or set {PRICES_VARIABLE} to a file: {_format_example()}",
         )
-    # Where several prices are valid, use the highest, so that a budget is not exceeded.
+    # If several prices are valid, use the highest, so that a budget is not exceeded.
     usd_h, day = max(prices)
     return Price(usd_h=usd_h, date=day, source="AWS Price List API")
 

@@ -38,10 +38,11 @@ def parse_keys(text: str) -> list[str]:
         SpecError: a key is unknown, or there is none. A retry cannot help.
     """
     names = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = [name for name in names if name not in KEYS]
-    if unknown or not names:
+    unknown_names = [name for name in names if name not in KEYS]
+    if unknown_names or not names:
         raise SpecError(
-            f"--by {text!r}: unknown key {unknown[0]}." if unknown else "--by is empty.", f"Known: {', '.join(KEYS)}."
+            f"--by {text!r}: unknown key {unknown_names[0]}." if unknown_names else "--by is empty.",
+            f"Known: {', '.join(KEYS)}.",
         )
     return list(dict.fromkeys(names))
 
@@ -119,11 +120,11 @@ def draw_chart(path: Path, rows: Sequence[Row]) -> None:
         tops = [top + height for top, height in zip(tops, heights, strict=True)]
     savings = [max(0.0, savings_by_month[month]) for month in months]
     axis.bar(months, savings, bottom=tops, width=0.65, color=SAVED_COLOR, label="saved by spot")
-    for month, paid, saving in zip(months, tops, savings, strict=True):
-        share = saving / (paid + saving) if paid + saving else 0.0
+    for month, cost, saving in zip(months, tops, savings, strict=True):
+        share = saving / (cost + saving) if cost + saving else 0.0
         axis.annotate(
             f"-{share:.0%}" if share >= 0.005 else "",
-            (month, paid + saving),
+            (month, cost + saving),
             (0, 3),
             textcoords="offset points",
             ha="center",

@@ -36,7 +36,7 @@ def sweep(since: dt.datetime) -> list[Charge]:
         DataError: some jobs have no known price; the others are charged. A retry cannot help.
         ServiceError: SageMaker does not answer. A retry can help.
     """
-    if not boto3.Session().region_name:  # an .env file may set it to "", and botocore then builds half an address
+    if not boto3.Session().region_name:  # an .env file may set it to "", and botocore then builds an incomplete address
         raise SpecError("no AWS region is configured.", "Set AWS_DEFAULT_REGION.")
     try:
         uncharged_jobs = list(_find_uncharged_jobs(boto3.client("sagemaker"), boto3.client("logs"), since))

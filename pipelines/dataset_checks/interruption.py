@@ -50,19 +50,21 @@ def _write_channels(dataset: Dataset, rows: pa.Table, folder: Path) -> None:
     days = sorted(set(rows[PARTITION].to_pylist()))
     if len(days) < 2:
         raise DataError(f"the rows of {dataset.name} are of one day: a training needs two.")
-    split = pa.scalar(days[-max(1, len(days) // 5)], pa.date32())
+    first_validation_day = pa.scalar(days[-max(1, len(days) // 5)], pa.date32())
     schema = building.build_feature_schema(dataset, rows.schema)
-    for name, is_in in (("train", pc.less), ("validation", pc.greater_equal)):
-        features = building.build_labelled_features(dataset, ibis.memtable(rows.filter(is_in(rows[PARTITION], split))))
+    for name, compare in (("train", pc.less), ("validation", pc.greater_equal)):
+        features = building.build_labelled_features(
+            dataset, ibis.memtable(rows.filter(compare(rows[PARTITION], first_validation_day)))
+        )
         building.write_features(features.to_pyarrow().to_batches(), schema, folder / name)
 
 
-def _train(dataset: Dataset, folder: Path, run: str, *, is_interrupted: bool = False) -> int:
-    """Run the training script, and send SIGTERM after some lines if it is to be interrupted; return its exit code."""
+def _train(dataset: Dataset, folder: Path, run_name: str, *, is_interrupted: bool = False) -> int:
+    """Run the training script, and send SIGTERM after some lines if `is_interrupted`; return its exit code."""
     path = dataset.find_file("training.py")
     values = HYPERPARAMETERS if path.parent.name == "defaults" else {}
     arguments = [part for name, value in values.items() for part in (f"--{name}", str(value))]
-    base = folder / run
+    base = folder / run_name
     folders = {"MODEL_DIR": "model", "OUTPUT_DATA_DIR": "output/data", "CHECKPOINT_DIR": "checkpoints"}
     for name in folders.values():
         (base / name).mkdir(parents=True, exist_ok=True)

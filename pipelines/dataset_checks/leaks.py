@@ -16,8 +16,8 @@ from pipelines.features import building
 from pipelines.features.label_column import compute_labels
 
 MAX_SOLO = 0.99
-"""Largest AUC (in a regression, concordance) of one feature with the label. A feature with more contains the label. In
-a few days with few rows of one label, a good feature may have 0.98."""
+"""Largest AUC (in a regression, concordance) of one feature with the label. A feature with a larger value contains the
+label. In a few days with few rows of one label, a good feature may have 0.98."""
 LEAK = "leak"
 
 
@@ -44,10 +44,10 @@ def find_leaks(dataset: Dataset, rows: pa.Table, known: Collection[str] = ()) ->
     labels = building.build_features(dataset, ibis.memtable(rows)).order_by(*dataset.key).to_pandas()
     for name in dataset.features:
         value = max(
-            (_compute_solo(labels[name], target, known_rows) for target, known_rows in _list_targets(dataset, labels))
+            (_compute_solo(labels[name], target, has_label) for target, has_label in _list_targets(dataset, labels))
         )
         if value > MAX_SOLO and name not in known:
-            lines.append(f"{name} alone tells the label: {value:.3f}, at most {MAX_SOLO} is plausible")
+            lines.append(f"{name} alone predicts the label: {value:.3f}, at most {MAX_SOLO} is plausible")
     return lines
 
 
@@ -74,13 +74,13 @@ def _permute(rows: pa.Table, column: str) -> pa.Table:
 def _list_targets(dataset: Dataset, frame: pd.DataFrame) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the label as a number, and whether each row has one; for several classes, one target for each class."""
     label = frame[dataset.label]
-    known = label.notna().to_numpy()
+    has_label = label.notna().to_numpy()
     if dataset.task != "multiclass":
-        yield label.fillna(0).astype(float).to_numpy(), known
+        yield label.fillna(0).astype(float).to_numpy(), has_label
         return
     for value in label.dropna().unique():
-        yield (label == value).fillna(False).astype(float).to_numpy(), known
+        yield (label == value).fillna(False).astype(float).to_numpy(), has_label
 
 
-def _compute_solo(values: pd.Series, target: np.ndarray, known: np.ndarray) -> float:
-    return compute_concordance_alone(target[known], values[known].reset_index(drop=True))
+def _compute_solo(values: pd.Series, target: np.ndarray, has_label: np.ndarray) -> float:
+    return compute_concordance_alone(target[has_label], values[has_label].reset_index(drop=True))

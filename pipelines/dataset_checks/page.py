@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from pipelines import params
 from pipelines.dataset import Dataset, load_dataset
-from pipelines.dataset_checks import leaks, policies
+from pipelines.dataset_checks import dag_files, leaks, policies
 from pipelines.dataset_checks.rows import open_source, read_last_days
 from pipelines.errors import DataError, LeewayError
 from pipelines.feature_files import FILE_NAME
@@ -95,13 +95,19 @@ def _answer(question: str, check: Callable[[Subject], str], subject: Subject) ->
 def _check_label(subject: Subject) -> str:
     dataset, rows = subject.dataset, subject.rows
     label_column.check_label_type(dataset, rows.schema)
-    known = label_column.compute_labels(dataset, rows).drop_null()
-    if len(known.unique()) < 2:
-        raise DataError(f"the last {len(known)} rows have one label: nothing can be learned from them.")
-    return f"{dataset.task}: {dataset.label} is {known.type}, known in {len(known):,} of {len(rows):,} rows"
+    known_labels = label_column.compute_labels(dataset, rows).drop_null()
+    if len(known_labels.unique()) < 2:
+        raise DataError(f"the last {len(known_labels)} rows have one label: nothing can be learned from them.")
+    return (
+        f"{dataset.task}: {dataset.label} is {known_labels.type}, known in {len(known_labels):,} of {len(rows):,} rows"
+    )
 
 
 def _check_leaks(subject: Subject) -> str:
+    try:
+        label_column.check_label_type(subject.dataset, subject.rows.schema)
+    except DataError:
+        raise NotYet("the label does not fit the task") from None
     lines = leaks.find_leaks(subject.dataset, subject.rows, subject.known)
     if lines:
         raise DataError(f"{'; '.join(lines)}.", "Name the column in `later_known` of the dataset.")
@@ -112,21 +118,22 @@ def _check_suite(subject: Subject) -> str:
     from pipelines.validation import suites
 
     suite = suites.load_suite(settings().project / "expectations", subject.dataset.published)
-    critical = sum(expectation.severity == "critical" for expectation in suite.expectations)
-    if not critical:
+    critical_count = sum(expectation.severity == "critical" for expectation in suite.expectations)
+    if not critical_count:
         raise DataError(f"none of the {len(suite.expectations)} expectations is critical.", "Nothing blocks a bad day.")
-    return f"{len(suite.expectations)} expectations, {critical} of them critical"
+    return f"{len(suite.expectations)} expectations, {critical_count} of them critical"
 
 
 def _check_quarantine(subject: Subject) -> str:
     lake, dataset = Lake.open(), subject.dataset
-    published = sum(lake.count_rows_by_day(dataset.published).values())
-    quarantined = sum(lake.count_rows_by_day(dataset.quarantine).values())
-    staged = lake.count_rows_by_day(dataset.staging).keys() - lake.count_rows_by_day(dataset.published).keys()
-    if not published and not staged:
+    published_rows = sum(lake.count_rows_by_day(dataset.published).values())
+    quarantined_rows = sum(lake.count_rows_by_day(dataset.quarantine).values())
+    refused_days = lake.count_rows_by_day(dataset.staging).keys() - lake.count_rows_by_day(dataset.published).keys()
+    if not published_rows and not refused_days:
         raise NotYet(f"no day is published: run `dvc repro snapshot@{subject.name}`")
-    text = f"{quarantined:,} of {published + quarantined:,} rows are quarantined, {len(staged)} days are refused"
-    if quarantined or staged:
+    rows = published_rows + quarantined_rows
+    text = f"{quarantined_rows:,} of {rows:,} rows are quarantined, {len(refused_days)} days are refused"
+    if quarantined_rows or refused_days:
         raise DataError(f"{text}.", f"See `python -m pipelines quarantine list --dataset {dataset.published}`.")
     return text
 
@@ -164,6 +171,17 @@ def _check_policies(subject: Subject) -> str:
     return f"{len(rows_by_day)} days, {sum(rows_by_day.values()) / len(rows_by_day):.1f} rows a day"
 
 
+def _check_dag_files(subject: Subject) -> str:
+    project = settings().project
+    files = dag_files.find_dag_files(project, subject.name)
+    if not files:
+        raise NotYet(f"no file in dags/ names {subject.name}: `lifecycle_dags` creates its DAGs")
+    if skipped := dag_files.find_skipped_files(project, subject.name):
+        hint = "Write the word in a comment: in its safe mode, Airflow skips other files without an error."
+        raise DataError(f'{", ".join(skipped)} does not have the word "airflow".', hint)
+    return f'{", ".join(str(file.relative_to(project)) for file in files)} has the word "airflow"'
+
+
 QUESTIONS: Mapping[str, Callable[[Subject], str]] = {
     "does the label fit the task?": _check_label,
     "are the features free of leaks?": _check_leaks,
@@ -172,4 +190,5 @@ QUESTIONS: Mapping[str, Callable[[Subject], str]] = {
     "does the model load in a clean process?": _check_package,
     "does the policy of the gate fit the task?": _check_gate,
     "do the policies fit the size of the data?": _check_policies,
+    "does Airflow load the file of the DAGs?": _check_dag_files,
 }

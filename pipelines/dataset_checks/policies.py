@@ -25,19 +25,25 @@ def find_problems(sections: Mapping[str, Mapping[str, Any]], rows_by_day: Mappin
     drift_policy = DriftPolicy.model_validate(drift.get("policy", {}))
     days = (max(rows_by_day) - min(rows_by_day)).days + 1
     rows_per_day = sum(rows_by_day.values()) / days
-    share = len(rows_by_day) / days
-    holdout = int(snapshot.get("holdout_days", HOLDOUT_DAYS))
-    window = int(drift.get("window_days", DRIFT_WINDOW_DAYS))
-    delay = int(snapshot.get("label_delay_days", LABEL_DELAY_DAYS))
-    needed_days = int(snapshot.get("min_train_days", MIN_TRAIN_DAYS)) + delay + holdout
+    day_share = len(rows_by_day) / days
+    holdout_days = int(snapshot.get("holdout_days", HOLDOUT_DAYS))
+    window_days = int(drift.get("window_days", DRIFT_WINDOW_DAYS))
+    delay_days = int(snapshot.get("label_delay_days", LABEL_DELAY_DAYS))
+    needed_days = int(snapshot.get("min_train_days", MIN_TRAIN_DAYS)) + delay_days + holdout_days
     limits = {
-        "gate: min_rows {0:,}, and a holdout has about {1:,} rows": (gate_policy.min_rows, int(rows_per_day * holdout)),
-        "drift: min_rows {0:,}, and a window has about {1:,} rows": (drift_policy.min_rows, int(rows_per_day * window)),
+        "gate: min_rows {0:,}, and a holdout has about {1:,} rows": (
+            gate_policy.min_rows,
+            int(rows_per_day * holdout_days),
+        ),
+        "drift: min_rows {0:,}, and a window has about {1:,} rows": (
+            drift_policy.min_rows,
+            int(rows_per_day * window_days),
+        ),
         "snapshot: the shortest window has {0} days, and {1} are published": (needed_days, days),
     }
     if gate_policy.group_by:
         limits["gate: min_groups {0}, and a holdout has about {1} days with rows"] = (
             gate_policy.min_groups,
-            int(holdout * share),
+            int(holdout_days * day_share),
         )
-    return [text.format(needed, available) for text, (needed, available) in limits.items() if needed > available]
+    return [text.format(required, available) for text, (required, available) in limits.items() if required > available]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pipelines.dataset import Dataset, load_dataset
 from pipelines.errors import DataError
-from pipelines.features.label_column import compute_labels
+from pipelines.features.label_column import compute_labels, load_label_function
 from pipelines.source import Source
 from pipelines.window import Days
 
@@ -28,14 +28,14 @@ def read_last_days(dataset: Dataset, min_rows: int = 1_000) -> pa.Table:
     """
     source = open_source(dataset)
     tables: list[pa.Table] = []
-    labelled = 0
+    labelled_rows = 0
     for day in reversed(_list_days(source, dataset)[-MAX_DAYS_READ:]):
-        if labelled >= min_rows and len(tables) >= 2:
+        if labelled_rows >= min_rows and len(tables) >= 2:
             break
         rows = source.read(day).read_all()
         if rows.num_rows:
             tables.insert(0, rows)
-            labelled += _count_labels(dataset, rows)
+            labelled_rows += _count_labels(dataset, rows)
     if not tables:
         raise DataError(f"the source of {dataset.name} has no rows.", "Correct its source.py.")
     return pa.concat_tables(tables, promote_options="permissive")
@@ -48,7 +48,7 @@ def open_source(dataset: Dataset) -> Source:
 
 def _count_labels(dataset: Dataset, rows: pa.Table) -> int:
     """Count the rows with a label. If there is no column of the label, `check` reports that: all rows count."""
-    if dataset.label not in rows.column_names and not dataset.load_label_function():
+    if dataset.label not in rows.column_names and not load_label_function(dataset):
         return int(rows.num_rows)
     return int(compute_labels(dataset, rows).drop_null().length())
 

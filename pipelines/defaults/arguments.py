@@ -57,7 +57,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         "--quantiles",
         type=_parse_quantiles,
         default=[],
-        help="quantiles that a regression predicts in place of the mean, with 0.5: 0.1,0.5,0.9",
+        help="quantiles that a regression predicts instead of the mean, with 0.5: 0.1,0.5,0.9",
     )
     parser.add_argument("--nthread", type=parse_count, default=0, help="threads of xgboost; 0: one for each core")
     parser.add_argument(
@@ -67,9 +67,11 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--keep_checkpoints", type=_make_number_parser(int, 1), default=2)
     for name, variable, default in FOLDERS:
         parser.add_argument(f"--{name}", type=Path, default=get_folder(variable, default))
-    arguments, unknown = parser.parse_known_args(argv)
-    if unknown:
-        raise InvalidInput(f"unknown hyperparameters: {' '.join(unknown)[:200]}. Known: {', '.join(vars(arguments))}.")
+    arguments, unknown_arguments = parser.parse_known_args(argv)
+    if unknown_arguments:
+        raise InvalidInput(
+            f"unknown hyperparameters: {' '.join(unknown_arguments)[:200]}. Known: {', '.join(vars(arguments))}."
+        )
     return arguments
 
 

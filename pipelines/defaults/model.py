@@ -27,14 +27,14 @@ SERIAL_ROWS = 1_000
 
 @dataclass(frozen=True)
 class Schema:
-    """The columns that the model reads, and the categories that it knows."""
+    """The columns that the model reads, and their categories in the training data."""
 
     features: dict[str, str]
     """Feature name to its kind: 'number' or 'category'."""
     label: str
     """Name of the label's column."""
     categories: dict[str, list[str]]
-    """Feature to the categories that training saw, for each feature of kind 'category'."""
+    """Feature to its categories in the training data, for each feature of kind 'category'."""
     classes: list[str] = field(default_factory=list)
     """Names of the classes of a multiclass model, in the order of its scores; empty for other models."""
     quantiles: list[float] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Schema:
         return cls(kinds, label, categories, classes, list(quantiles))
 
     def to_matrix(self, frame: pd.DataFrame) -> xgb.DMatrix:
-        """Convert the features to xgboost's matrix. A category that training did not see counts as missing.
+        """Convert the features to xgboost's matrix. A category that is not in the training data counts as missing.
 
         Args:
             frame: has the feature columns; other columns are ignored. If it has the label column, so has the matrix.

@@ -13,7 +13,7 @@ from mlflow.pyfunc.model import PythonModel, PythonModelContext
 
 
 class PackagedModel(PythonModel):
-    """Scores rows of features with the trained model of the artifact `model`."""
+    """Score rows of features with the trained model of the artifact `model`."""
 
     model: Any
 

@@ -86,7 +86,7 @@ def _parse_description(file: pq.ParquetFile) -> dict[str, Any]:
 
 
 class Training:
-    """Trains a booster round by round, saves checkpoints, and reports the metrics of each round to the tracker."""
+    """Train a booster round by round, save checkpoints, and report the metrics of each round to the tracker."""
 
     def __init__(self, args: argparse.Namespace, tracker: Tracker, stop_signal: StopSignal) -> None:
         self.args, self.tracker, self.stop_signal = args, tracker, stop_signal

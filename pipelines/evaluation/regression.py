@@ -35,7 +35,7 @@ def compute_regression_metrics(
         quantiles: predicted quantiles by their names, each of shape (rows,); empty if the model predicts none.
 
     Returns:
-        rows, label_mean, label_std, rmse, mae, median_ae (median absolute error), r2, bias (mean of score less label),
+        rows, label_mean, label_std, rmse, mae, median_ae (median absolute error), r2, bias (mean of score minus label),
         baseline_rmse and baseline_mae (of the constant mean_train), and the metrics of the quantiles. Errors have the
         unit of the label.
 
@@ -57,7 +57,7 @@ def tabulate_residuals(label: Array, score: Array) -> Table:
     """Split the rows by score into ten bins of equal size, and tabulate the bins, lowest scores first.
 
     Returns:
-        The columns of `compute_calibration`, and low, middle and high: quantiles 0.1, 0.5 and 0.9 of label less score.
+        The columns of `compute_calibration`, and low, middle and high: quantiles 0.1, 0.5 and 0.9 of label minus score.
     """
     quantiles = np.array(
         [np.quantile(label[rows] - score[rows], RESIDUAL_QUANTILES) for rows in split_into_bins(score)]
@@ -129,5 +129,5 @@ def draw_residuals(axis: Axes, bins: Table, color: str) -> None:
     axis.axhline(0.0, color=REFERENCE_COLOR, linestyle="--")
     axis.fill_between(bins["predicted"], bins["low"], bins["high"], color=color, alpha=0.18, linewidth=0)
     axis.plot(bins["predicted"], bins["middle"], color=color, marker="o", markersize=4, label="median, 80 % band")
-    axis.set(xlabel="mean predicted value", ylabel="observed less predicted")
+    axis.set(xlabel="mean predicted value", ylabel="observed minus predicted")
     axis.legend(loc="upper left", frameon=False)

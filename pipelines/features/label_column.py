@@ -6,9 +6,10 @@ The function `label` of label.py returns an ibis expression. DuckDB and Spark ru
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
 
-from pipelines.dataset import Dataset
+from pipelines.dataset import Dataset, explain_import_error
 from pipelines.errors import DataError
 from pipelines.features.labels import check_type
 
@@ -19,6 +20,28 @@ if TYPE_CHECKING:  # ibis takes half a second to import, and most datasets do no
     from duckdb import DuckDBPyConnection
 
 HINT = "Correct label.py of the dataset."
+
+
+class LabelFunction(Protocol):
+    """The function `label` of a dataset's package."""
+
+    def __call__(self, rows: ibis.Table) -> ibis.Column:
+        """Return the label of each row, computed from columns of `rows`; null if it is not known."""
+
+
+def load_label_function(dataset: Dataset) -> LabelFunction | None:
+    """Load the function of label.py, which computes the label. None: the label is a column of the published rows.
+
+    Raises:
+        SpecError: label.py cannot be imported, or has no function `label`. A retry cannot help.
+    """
+    if not dataset.label or not (dataset.package / "label.py").is_file():
+        return None
+    try:
+        function: LabelFunction = import_module(f"pipelines.datasets.{dataset.name}.label").label
+    except Exception as error:  # a module may raise any error when it is imported
+        raise explain_import_error(f"label.py of {dataset.name} cannot be used", error) from None
+    return function
 
 
 def check_label_type(dataset: Dataset, schema: pa.Schema) -> None:
@@ -41,7 +64,7 @@ def find_label_type(dataset: Dataset, schema: pa.Schema) -> pa.DataType:
     Raises:
         DataError: the label is no column and cannot be computed. A retry cannot help.
     """
-    if not dataset.load_label_function():
+    if not load_label_function(dataset):
         if dataset.label not in schema.names:
             message = f"the rows of {dataset.name} have no column {dataset.label}, its label."
             raise DataError(message, "Correct the source, or `label` of the dataset.")
@@ -57,7 +80,7 @@ def compute_labels(dataset: Dataset, rows: pa.Table) -> pa.ChunkedArray:
     Raises:
         DataError: the label cannot be computed. A retry cannot help.
     """
-    if not dataset.load_label_function():
+    if not load_label_function(dataset):
         return rows[dataset.label]
     import ibis
     import pyarrow as pa
@@ -76,7 +99,7 @@ def write_label_query(dataset: Dataset, connection: DuckDBPyConnection, view: st
     """
     from pipelines.system.duckdb_session import quote_identifier
 
-    if not dataset.load_label_function():
+    if not load_label_function(dataset):
         columns = ", ".join(map(quote_identifier, dataset.key))
         return f"SELECT {columns}, {quote_identifier(dataset.label)} AS label FROM {quote_identifier(view)}"  # noqa: S608
     import ibis
@@ -93,7 +116,7 @@ def build_label(dataset: Dataset, rows: ibis.Table) -> ibis.Column:
         DataError: the label is no column and cannot be computed, has a type that does not fit the task, depends on
             other rows than those of its partition, or on a column that features may use. A retry cannot help.
     """
-    function = dataset.load_label_function()
+    function = load_label_function(dataset)
     if function is None:
         return rows[dataset.label]
     if dataset.label in rows.columns:

@@ -23,7 +23,7 @@ from pipelines.system.error_translation import RESTORE_LAKE, describe_reason, tr
 
 
 def open_catalog() -> Catalog:
-    """Open the configured catalog; create it, and its namespace, where there is none.
+    """Open the configured catalog; create it, and its namespace, if it does not exist.
 
     Raises:
         ConflictError: the SQLite catalog stayed locked. A retry can help.
@@ -46,7 +46,7 @@ def open_catalog() -> Catalog:
 
 
 def find_table(catalog: Catalog, name: str) -> Table | None:
-    """Load a table, or return None where the catalog has no such table.
+    """Load a table; return None if the catalog has no such table.
 
     Raises:
         DataError: the catalog's database, or the table's metadata, is damaged. A retry cannot help.
@@ -101,7 +101,7 @@ def is_configured() -> bool:
 
 
 def build_embedded_properties() -> dict[str, str]:
-    """Return the properties of the SQLite catalog under LEEWAY_HOME; none where another catalog is configured.
+    """Return the properties of the SQLite catalog under LEEWAY_HOME; none if another catalog is configured.
 
     Raises:
         SpecError: the configuration of another catalog is wrong. A retry cannot help.
@@ -126,26 +126,26 @@ def list_embedded_tables() -> dict[str, list[str]]:
 
 
 def _refuse_lost_catalog() -> None:
-    """Refuse to create a catalog where tables of a lost catalog are: the new catalog would not list them."""
+    """Refuse to create a catalog if there are tables of a lost catalog: the new catalog would not list them."""
     path = get_embedded_file()
-    # checked again: another process may have created the catalog and a table meanwhile
+    # Checked twice: another process may have created the catalog and a table in between.
     if is_empty(path) and list_embedded_tables() and is_empty(path):
-        state = "is empty" if path.exists() else "is gone"
+        state = "is empty" if path.exists() else "does not exist"
         raise DataError(f"{path} {state}, but {path.parent / NAMESPACE} has tables.", RESTORE_LAKE)
 
 
 def _refuse_lost_tables(catalog: Catalog) -> None:
-    """Refuse to begin an empty catalog where the warehouse has tables: another catalog listed them."""
+    """Refuse to use an empty catalog if the warehouse has tables: another catalog listed them."""
     if (folder := get_tables_folder(catalog)) and list_stored_tables(load_io(catalog, folder), folder):
-        if catalog.namespace_exists(NAMESPACE):  # another process began it meanwhile
+        if catalog.namespace_exists(NAMESPACE):  # another process has created it
             return
         raise DataError(f"the catalog is empty, but {_format_location(folder)} has tables.", RESTORE_LAKE)
 
 
 def _refuse_lost_table(catalog: Catalog, name: str) -> None:
-    """Refuse to create a table beside the files of a table of this name: it would hide their rows."""
+    """Refuse to create a table if there are files of a lost table of this name: the new table would hide their rows."""
     if (folder := get_tables_folder(catalog)) and list_stored_tables(load_io(catalog, folder), folder, name=name):
-        if catalog.table_exists((NAMESPACE, name)):  # another process created it meanwhile
+        if catalog.table_exists((NAMESPACE, name)):  # another process has created it
             return
         files = f"{_format_location(folder)}/{name}"
         raise DataError(f"the catalog does not list the table {name}, but {files} has its files.", RESTORE_LAKE)
@@ -162,7 +162,7 @@ def is_empty(path: Path) -> bool:
 
 @contextmanager
 def explain_damaged_catalog() -> Iterator[None]:
-    """Name the catalog in the error where its database cannot be read. Other errors pass."""
+    """Raise an error that names the catalog if its database cannot be read. Leave other errors unchanged."""
     if is_configured():
         with configured_catalog.explain_errors():
             yield

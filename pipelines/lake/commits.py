@@ -1,4 +1,4 @@
-"""Commits to the lake: what a commit reports, and how it is retried while other processes commit."""
+"""Describe commits to the lake, and retry them while other processes commit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TABLE_PROPERTIES = {
 
 @dataclass(frozen=True)
 class ChangeCounts:
-    """How many rows a write changed in a partition."""
+    """Numbers of rows of a partition that a write changed."""
 
     added: int = 0
     removed: int = 0
@@ -49,17 +49,17 @@ class ChangeCounts:
 
 @dataclass(frozen=True)
 class Commit:
-    """What one write to a partition did."""
+    """The result of one write to a partition."""
 
     snapshot_id: int
-    """Snapshot that wrote the partition's present rows. It stays the same as long as the rows do."""
+    """Snapshot that wrote the partition's current rows. It stays the same as long as the rows do."""
     changed: bool
-    """Whether this write made that snapshot; False if the rows were the same already."""
+    """Whether this write created that snapshot; False if the partition had the same rows before."""
     rows: int = 0
     """Rows of the partition."""
     changes: ChangeCounts = ChangeCounts()
     columns: Sequence[str] = ()
-    """How the write changed the table's columns, one line for each changed column."""
+    """Changes of the table's columns by this write, one line for each changed column."""
 
 
 def retry_conflicts() -> Iterable:  # type: ignore[type-arg]

@@ -56,14 +56,16 @@ def check_configuration(properties: Mapping[str, Any]) -> None:
 def _check_database(uri: str) -> None:
     try:
         make_url(uri).get_dialect().import_dbapi()
-    except (ArgumentError, ValueError, NoSuchModuleError, ImportError):  # the last two: the driver is not there
+    except (ArgumentError, ValueError, NoSuchModuleError, ImportError):  # the last two: the driver is not installed
         raise SpecError(f"{PREFIX}URI is not the address of a database that can be used here.", DATABASE_HINT) from None
 
 
 def _check_warehouse(warehouse: str) -> None:
     if not warehouse or urlsplit(warehouse).scheme not in ("", *SCHEMA_TO_FILE_IO):
         state = "is of an unknown kind" if warehouse else "is not set"
-        raise SpecError(f"{PREFIX}WAREHOUSE {state}.", "Write a folder, or s3://BUCKET/PREFIX: the tables lie there.")
+        raise SpecError(
+            f"{PREFIX}WAREHOUSE {state}.", "Write a folder, or s3://BUCKET/PREFIX, in which the tables are stored."
+        )
 
 
 @contextmanager

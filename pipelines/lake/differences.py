@@ -79,11 +79,11 @@ def _compare(old_scan: DataScan, spool: Spool, key: Sequence[str], ignored_colum
 
 def _check_key(schema: pa.Schema, key: Sequence[str]) -> None:
     """Raise a DataError if the rows lack a column of the key."""
-    missing = [column for column in key if column not in schema.names]
-    if missing:
+    missing_columns = [column for column in key if column not in schema.names]
+    if missing_columns:
         columns = ", ".join(schema.names[:40])
         raise DataError(
-            f"the rows have no column {missing[0]}, which their key names.",
+            f"the rows have no column {missing_columns[0]}, which their key names.",
             f"Correct `key` of the dataset. The columns: {columns}.",
         )
 
@@ -128,8 +128,8 @@ def _get_bucket_path(folder: Path, number: int) -> Path:
 def _count_bucket(records: np.ndarray) -> tuple[int, int, int]:
     """Return the numbers of added rows, of removed rows, and of pairs of an added and a removed row with equal keys."""
     distinct_rows, first_index, row_index = np.unique(records["row"], return_index=True, return_inverse=True)
-    # How many copies of each distinct row there are after the write, less how many there were before it.
-    balance = np.bincount(row_index, np.where(records["is_old"], -1, 1), len(distinct_rows))
+    # How many copies of each distinct row there are after the write, minus how many there were before it.
+    net_counts = np.bincount(row_index, np.where(records["is_old"], -1, 1), len(distinct_rows))
     keys, key_index = np.unique(records["key"][first_index], return_inverse=True)
-    added, removed = (np.bincount(key_index, np.maximum(surplus, 0), len(keys)) for surplus in (balance, -balance))
+    added, removed = (np.bincount(key_index, np.maximum(counts, 0), len(keys)) for counts in (net_counts, -net_counts))
     return int(added.sum()), int(removed.sum()), int(np.minimum(added, removed).sum())

@@ -1,4 +1,4 @@
-"""Tables of events of models. Events are added by compare and swap; they are never changed or removed."""
+"""Define tables of events of models. Events are added by compare and swap, and are never changed or removed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class EventTable(ABC, Generic[E, S]):
 
     @classmethod
     def open(cls) -> Self:
-        """Open the table in the configured lake; create it where there is none.
+        """Open the table in the configured lake; create it if it does not exist.
 
         Raises:
             ConflictError: the lake's catalog stayed locked. A retry can help.
@@ -76,9 +76,9 @@ class EventTable(ABC, Generic[E, S]):
         return self.fold(_to_rows(self._months.read(EqualTo("model", model))))
 
     def append_event(self, model: str, decide: Callable[[S], E | None]) -> E | None:
-        """Append the event that `decide` returns for the model's state; append nothing where it returns None.
+        """Append the event that `decide` returns for the model's state; append nothing if it returns None.
 
-        Compare and swap: where another process appended an event first, `decide` is called again, with the new state.
+        Compare and swap: if another process appended an event first, `decide` is called again, with the new state.
         Idempotent: an event whose id is in the table is not appended again.
 
         Returns:

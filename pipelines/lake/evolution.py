@@ -1,4 +1,4 @@
-"""Changes of a table's columns: added and widened columns are accepted, removed and narrowed columns are refused.
+"""Plan changes of a table's columns: accept added and widened columns, refuse removed and narrowed columns.
 
 A partition of a day before a change may still be written with the columns that the table had then. So table properties
 record the first partition that has an added column, and the first partition that has a widened column.
@@ -33,7 +33,7 @@ _ICEBERG_TYPES = {
 
 @dataclass(frozen=True)
 class Evolution:
-    """How a write changes the columns of its table."""
+    """The changes of a table's columns by one write."""
 
     added: Mapping[str, pa.DataType] = field(default_factory=dict)
     widened: Mapping[str, tuple[pa.DataType, pa.DataType]] = field(default_factory=dict)
@@ -59,11 +59,11 @@ class Evolution:
 def to_iceberg_schema(schema: pa.Schema, table_schema: pa.Schema | None = None) -> pa.Schema:
     """Return the schema in types that Iceberg has.
 
-    A column without any value gets its type in the table, or is left out where the table lacks the column.
+    A column without any value gets its type in the table, or is left out if the table lacks the column.
 
     Args:
-        schema: of the rows to write.
-        table_schema: of the table; None if there is no table.
+        schema: schema of the rows to write.
+        table_schema: schema of the table; None if there is no table.
     """
     fields = []
     for column in schema:
@@ -81,7 +81,7 @@ def plan_evolution(table: Table, schema: pa.Schema, day: Partition) -> Evolution
 
     Args:
         table: the table before the write.
-        schema: of the partition, as `to_iceberg_schema` returns it.
+        schema: schema of the partition, as `to_iceberg_schema` returns it.
         day: the partition.
 
     Raises:

@@ -33,7 +33,7 @@ def find_last_write(table: Table, day: Partition) -> Snapshot | None:
 
 
 def find_versions(table: Table, days: Collection[PartitionT]) -> dict[PartitionT, str]:
-    """Return the version of each of `days`: the digest of its files, or the snapshot id where there is no digest.
+    """Return the version of each of `days`: the digest of its files, or the snapshot id if there is no digest.
 
     Days that no snapshot wrote are left out.
     """
@@ -56,12 +56,12 @@ def find_digest(table: Table, day: Partition) -> str | None:
 def expire_old_snapshots(table: Table) -> None:
     """Expire all old snapshots if there are at least `MAX_SNAPSHOTS`. The last snapshot stays.
 
-    Use it only for append-only tables: nobody reads their old snapshots. pyiceberg 0.12 copies the metadata 19 times in
+    Call it only for tables whose old snapshots nobody reads. pyiceberg 0.12 copies the metadata 19 times in
     each commit, so commits would become slower with each snapshot.
     """
     old_ids = [snapshot.snapshot_id for snapshot in table.snapshots()[:-1]]
     if len(old_ids) >= MAX_SNAPSHOTS:
-        # If another process commits meanwhile, the next writer expires them. ValueError: they have expired already.
+        # If another process commits in between, the next writer expires them. ValueError: they have expired already.
         with suppress(CommitFailedException, OperationalError, ValueError):
             table.maintenance.expire_snapshots().by_ids(old_ids).commit()
 

@@ -39,7 +39,7 @@ class Lake:
 
     @classmethod
     def open(cls) -> Lake:
-        """Open the configured lake; create it where there is none.
+        """Open the configured lake; create it if there is none.
 
         Raises:
             ConflictError: the SQLite catalog stayed locked. A retry can help.
@@ -57,17 +57,17 @@ class Lake:
     ) -> Commit:
         """Write all rows of one partition, replacing its old rows. Idempotent: equal rows are not committed again.
 
-        Memory does not grow with the partition where `rows` is a reader. Columns that the table lacks are added;
+        If `rows` is a reader, memory does not grow with the partition. Columns that the table lacks are added;
         columns that the table has in a narrower type are widened.
 
         Args:
-            name: of the table; created with the rows' schema where there is none.
+            name: name of the table; if there is no such table, it is created with the rows' schema.
             day: the partition.
             rows: all rows of the partition, or of the `part`, in the order in which they are read; `date` is `day`.
             key: columns that identify a row. Without them, a changed row counts as one removed and one added.
             part: names and values of columns that are the same in all `rows`. Only the partition's rows with these
                 values are replaced. Every write to the table must name the same columns.
-            ignored_columns: columns that are not compared: a row that differs only in these counts as equal.
+            ignored_columns: columns that are not compared. Rows that differ only in these columns count as equal.
 
         Raises:
             DataError: there are no rows, or rows of another day, or a column is gone, narrower or of another type, or
@@ -105,9 +105,9 @@ class Lake:
         """Append rows to a partition of a table whose old rows never change, as one commit. New columns are added.
 
         Args:
-            name: of the table; created with the rows' schema where there is none.
+            name: name of the table; if there is no such table, it is created with the rows' schema.
             day: the partition; `date` is `day` in all rows.
-            rows: to append.
+            rows: rows to append.
 
         Raises:
             ConflictError: other writers committed first in every attempt. A retry can help.
@@ -122,7 +122,7 @@ class Lake:
         history.expire_old_snapshots(table)
 
     def read_partition(self, name: str, day: Partition) -> pa.Table:
-        """Return the rows of one partition, in memory; no rows where it was never written.
+        """Return the rows of one partition, in memory; no rows if it was never written.
 
         Raises:
             DataError: there is no such table. A retry cannot help.
@@ -200,7 +200,7 @@ class Lake:
         """Return the row count of every partition that has rows; empty if there is no such table.
 
         Args:
-            name: of the table.
+            name: name of the table.
             unit: unit of the table's partitions.
         """
         table = find_table(self.catalog, name)
@@ -209,7 +209,7 @@ class Lake:
     def count_rows_of_days(
         self, name: str, days: Collection[PartitionT], part: Mapping[str, str] = WHOLE_PARTITION
     ) -> dict[PartitionT, int]:
-        """Return the row count of each of the partitions `days`, or of its `part`. Only the metadata are read."""
+        """Return the row count of each of `days`, or of the rows with the values of `part`. Only metadata are read."""
         table = find_table(self.catalog, name) if days else None
         files = list_files(table, days, part) if table else []
         counts: dict[PartitionT, int] = {}
@@ -270,7 +270,7 @@ class Lake:
         key: Sequence[str],
         ignored_columns: Sequence[str],
     ) -> Commit:
-        """Replace the rows that `where` selects by the spool's, in one attempt; commit nothing if they are equal."""
+        """Replace the rows that `where` selects by those of the spool, in one attempt; do nothing if they are equal."""
         table = load_table(self.catalog, name)
         plan, old_scan = evolution.plan_evolution(table, spool.schema, day), table.scan(row_filter=where)
         files = views.list_files(old_scan)
@@ -283,7 +283,7 @@ class Lake:
             if has_rows
             else ChangeCounts(added=spool.rows)
         )
-        is_damaged = has_rows and has_same_digest and not is_intact  # files are replaced, though the rows are the same
+        is_damaged = has_rows and has_same_digest and not is_intact  # then the files are replaced by equal rows
         if not changes and not plan.describe() and not is_damaged:
             return _report_unchanged(table, day, spool)
         properties = build_properties(day, spool)

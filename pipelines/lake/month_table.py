@@ -1,4 +1,4 @@
-"""A table of the lake whose partitions are months, changed by compare and swap.
+"""Define a table of the lake whose partitions are months. It is changed by compare and swap.
 
 It is for tables with a few rows a day: a year of rows is in twelve files, which are read quickly.
 """
@@ -26,7 +26,7 @@ ALL_COLUMNS = ("*",)
 
 
 def get_month(moment: dt.datetime) -> dt.date:
-    """Return the first day of the month of a moment, in UTC: the partition of a row of that moment."""
+    """Return the first day of the month of a moment, in UTC: the partition of a row with that moment."""
     return get_month_of_day(moment.astimezone(dt.UTC).date())
 
 
@@ -56,7 +56,7 @@ class TableVersion:
 
         Args:
             month: first day of the month.
-            rows: in the table's schema; `date` is `month` in all of them.
+            rows: all rows of the month, in the table's schema; their `date` is `month`.
 
         Raises:
             CommitFailedException: the table is no longer at the version that was loaded.
@@ -70,7 +70,7 @@ class TableVersion:
         self.is_replaced = True
 
     def expire_old_snapshots(self) -> None:
-        """Expire all snapshots but the last, where there are many."""
+        """Expire all snapshots but the last, if there are many."""
         expire_old_snapshots(self._table)
 
 
@@ -78,10 +78,11 @@ class MonthTable:
     """One table of months. Cheap to create; must not be shared by threads.
 
     Args:
-        name: of the table.
+        name: name of the table.
         schema: columns of the table, with `date`, the first day of the month.
-        catalog: the catalog of the table; the configured catalog where it is not given.
-        keeps_snapshots: whether old snapshots are kept. Without them, commits stay fast, however many there have been.
+        catalog: the catalog of the table; None: the configured catalog.
+        keeps_snapshots: whether old snapshots are kept. If not, the time of a commit does not grow with the number of
+            commits.
 
     Raises:
         ConflictError: the lake's catalog stayed locked. A retry can help.
@@ -104,11 +105,11 @@ class MonthTable:
                 create_table(self.catalog, self.name, self.schema)
 
     def read(self, where: BooleanExpression | None = None, columns: Sequence[str] = ALL_COLUMNS) -> pa.Table:
-        """Return the rows that match, in memory; no rows where there is no such table.
+        """Return the rows that match, in memory; no rows if there is no such table.
 
         Args:
-            where: the rows to read; all rows where it is not given.
-            columns: the columns to read; all columns where they are not given.
+            where: condition for the rows to read; None: all rows.
+            columns: the columns to read; by default all.
         """
         table = find_table(self.catalog, self.name)
         if table is None:
@@ -117,7 +118,7 @@ class MonthTable:
         return table.scan(row_filter=where or AlwaysTrue(), selected_fields=tuple(columns)).to_arrow()
 
     def update(self, change: Callable[[TableVersion], T]) -> T:
-        """Call `change` with the current version of the table; call it again where another writer committed first.
+        """Call `change` with the current version of the table; call it again if another writer committed first.
 
         Args:
             change: reads from its version, and replaces at most one month of it. It must change nothing else, because

@@ -17,14 +17,14 @@ from pipelines.lake.commits import PARTITION
 from pipelines.lake.spool import Spool, remove_unused_files
 
 NAMED_FILE = re.compile(r"-([0-9a-f]{64})\.parquet$")
-"""End of the name of a file of `write_named_file`."""
+"""End of the name of a file that `write_named_file` wrote."""
 
 
 @contextmanager
 def write_named_file(table: Table, day: dt.date, rows: pa.Table) -> Iterator[Spool]:
     """Write a few rows to one file in the table's folder; remove it when the block ends, unless it is committed.
 
-    The file's name has the digest of its content: it remains known when the snapshot that wrote the file expires.
+    The digest of the content is in the file's name, so it remains known when the snapshot that wrote the file expires.
     """
     content = pa.BufferOutputStream()
     with pq.ParquetWriter(content, rows.schema, compression="zstd") as writer:
@@ -42,6 +42,6 @@ def write_named_file(table: Table, day: dt.date, rows: pa.Table) -> Iterator[Spo
 
 
 def read_digest_of_name(location: str) -> str:
-    """Return the SHA-256 that the name of a file of `write_named_file` has; empty for the names of other files."""
+    """Return the SHA-256 in the name of a file that `write_named_file` wrote; empty for other files."""
     match = NAMED_FILE.search(location)
     return match[1] if match else ""

@@ -1,4 +1,4 @@
-"""Filters that select partitions of a table, and the partition of a data file.
+"""Build filters that select partitions of a table, and find the partition of a data file.
 
 Every table is partitioned by `date`. A table with partitions by hour is also partitioned by `hour`; a partition by
 month has the first day of the month as its `date`.
@@ -66,12 +66,12 @@ def build_days_filter(partitions: Iterable[Partition]) -> BooleanExpression:
 
 
 def exclude(partitions: Collection[Partition]) -> BooleanExpression:
-    """Build the filter of all partitions but these."""
+    """Build the filter of all partitions except these."""
     return Not(reduce(Or, (build_filter(partition) for partition in partitions)))
 
 
 def find_partition(table: Table, file: DataFile, unit: Unit) -> Partition:
-    """Return the partition of a data file of a table: its hour or month, or its day, whatever the table's unit."""
+    """Return the partition of a data file of a table: its hour, its month or its day, by `unit`."""
     names = [field.name for field in table.metadata.specs()[file.spec_id].fields]
     values = {name: file.partition[index] for index, name in enumerate(names)}
     return make_partition(values | {PARTITION: _EPOCH + dt.timedelta(values[PARTITION])}, unit)
@@ -99,11 +99,11 @@ def list_files(
     table: Table, partitions: Collection[PartitionT], part: Mapping[str, str] = WHOLE_PARTITION
 ) -> Iterator[tuple[PartitionT, FileScanTask]]:
     """Yield the data files of partitions of one unit, or of their `part`, each with its partition."""
-    unit, wanted = get_unit(next(iter(partitions))), set(partitions)
+    unit, partition_set = get_unit(next(iter(partitions))), set(partitions)
     row_filter = reduce(And, (EqualTo(name, value) for name, value in part.items()), build_days_filter(partitions))
     for task in table.scan(row_filter=row_filter).plan_files():
         partition = find_partition(table, task.file, unit)
-        if partition in wanted:
+        if partition in partition_set:
             yield partition, task  # type: ignore[misc]
 
 

@@ -1,7 +1,7 @@
-"""The spool: new rows of a partition, in Parquet files in the table's folder that no snapshot refers to yet.
+"""Write the spool: the new rows of a partition, in Parquet files in the table's folder to which no snapshot refers yet.
 
 The files are written one row group at a time, so memory does not grow with the partition. Nothing reads them before the
-commit. A writer that dies leaves the files behind, and nothing reads them.
+commit. If the writer dies, its files remain, and nothing ever reads them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Spool:
     is_committed: bool = False
     """Whether a snapshot refers to the files; otherwise they are removed when the block ends."""
     is_commit_begun: bool = False
-    """Whether a commit of the files was begun. If it then fails, only the catalog knows whether it is done."""
+    """Whether a commit of the files was begun. If the commit then fails, only the catalog knows whether it was done."""
 
 
 @contextmanager
@@ -78,7 +78,7 @@ def write_spool(table: Table, day: Partition, schema: pa.Schema, batches: Iterab
         table: the table of the partition.
         day: the partition; every row must be of this day.
         schema: columns of the files, to which the batches are cast.
-        batches: are read once.
+        batches: the rows; they are read once.
 
     Raises:
         DataError: there are rows of another day, or no rows, or a value does not fit its column. A retry cannot help.
@@ -112,7 +112,7 @@ def _write_file(table: Table, path: str, first_group: pa.Table, groups: Iterator
 
 
 def regroup_rows(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield the rows in tables of `GROUP_ROWS`, whatever the batches' sizes, so that equal rows give equal bytes."""
+    """Yield the rows in tables of `GROUP_ROWS`, for batches of any size, so that equal rows give equal bytes."""
     pending_batches: list[pa.RecordBatch] = []
     pending_rows = 0
     for batch in batches:
@@ -144,12 +144,16 @@ def _cast(day: Partition, schema: pa.Schema, batch: pa.RecordBatch) -> pa.Record
 def _check_day(partition: Partition, batch: pa.RecordBatch) -> None:
     """Refuse rows whose `date`, or for a partition by hour, whose `hour` is not that of the partition."""
     day = get_date(partition)
-    others = [str(other) for other in pc.unique(batch[PARTITION]).to_pylist() if other != day]
-    if isinstance(partition, Hour) and not others:
-        others = [f"{day}T{hour:02d}" for hour in pc.unique(batch[HOUR_COLUMN]).to_pylist() if hour != partition.hour]
-    if others:
+    other_keys = [str(value) for value in pc.unique(batch[PARTITION]).to_pylist() if value != day]
+    if isinstance(partition, Hour) and not other_keys:
+        other_keys = [
+            f"{day}T{hour:02d}" for hour in pc.unique(batch[HOUR_COLUMN]).to_pylist() if hour != partition.hour
+        ]
+    if other_keys:
         unit = get_unit(partition)
-        raise DataError(f"partition {partition} must hold rows of that {unit} only, but holds {', '.join(others[:5])}.")
+        raise DataError(
+            f"partition {partition} must hold rows of that {unit} only, but holds {', '.join(other_keys[:5])}."
+        )
 
 
 def build_properties(day: Partition, spool: Spool) -> dict[str, str]:
@@ -158,10 +162,10 @@ def build_properties(day: Partition, spool: Spool) -> dict[str, str]:
 
 
 def write_local_files(folder: Path, day: Partition, rows: pa.RecordBatchReader, table_schema: pa.Schema) -> list[Path]:
-    """Write rows to files in a folder of this machine, with the bytes that a write to the table would give them.
+    """Write rows to files in a folder of this machine, with the same bytes as a write to the table.
 
     Args:
-        folder: where to write.
+        folder: folder to write to.
         day: the partition.
         rows: all rows of the partition.
         table_schema: columns of the table.
@@ -177,7 +181,7 @@ def write_local_files(folder: Path, day: Partition, rows: pa.RecordBatchReader, 
 
 
 class _Folder:
-    """A folder of this machine in the place of a table."""
+    """A folder of this machine that is used like a table."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.io = folder, PyArrowFileIO()
@@ -199,7 +203,7 @@ def commit_spool(
         table: the version of the table that the commit is for. If it is not the current one, the commit fails.
         spool: the files.
         where: selects the rows to delete; None if there are none.
-        properties: of the snapshot.
+        properties: properties of the snapshot.
         apply: makes further changes in the same transaction.
     """
     spool.is_commit_begun = True
@@ -223,7 +227,7 @@ def remove_unused_files(table: Table, spool: Spool) -> None:
 
 
 def _may_refer(table: Table, paths: Sequence[str]) -> bool:
-    """Return whether the table refers to one of the files, or cannot be read: a file that is not used is harmless.
+    """Return whether the table refers to one of the files, or cannot be read: an unused file is harmless.
 
     An error does not say that a commit failed: a database may commit and lose the connection before it answers.
     """
@@ -240,7 +244,7 @@ def _remove_files(table: Table, paths: Sequence[str]) -> None:
 
 
 class _HashingFile:
-    """A file that passes the bytes on to `target`, and adds them to `digest`."""
+    """A file that writes its bytes to `target`, and adds them to `digest`."""
 
     def __init__(self, target: Any, digest: Any) -> None:
         self._target, self._digest, self.size, self.closed = target, digest, 0, False

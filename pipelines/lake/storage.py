@@ -21,7 +21,7 @@ from pipelines.system.files import replace_file
 
 CHUNK_BYTES = 1 << 20
 ACCESS_DENIED = "AWS Error ACCESS_DENIED"
-"""Text of pyarrow 25's error where S3 refuses a request."""
+"""Text of pyarrow 25's error if S3 refuses a request."""
 
 
 def get_local_path(location: str) -> Path | None:

@@ -1,4 +1,4 @@
-"""Views of the lake's rows in DuckDB, which reads the data files itself."""
+"""Create views of the lake's rows in DuckDB, which reads the data files itself."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def create_scan_view(
     """Create DuckDB's view `name` of the scan's rows; drop it when the block ends.
 
     Args:
-        connection: to DuckDB.
-        name: of the view.
+        connection: connection to DuckDB.
+        name: name of the view.
         scan: rows of the view; its filter must select whole partitions.
-        schema: columns of the view; the scan's columns where it is not given. Columns that the rows lack are null.
+        schema: columns of the view; None: the scan's columns. Columns that the rows lack are null.
     """
     with open_files(scan) as paths, create_view(connection, name, paths, schema or read_schema(scan)):
         yield
@@ -95,7 +95,7 @@ def read_schema(scan: DataScan) -> pa.Schema:
 
 
 def _find_local_path(location: str) -> str:
-    """Return the path of a data file on this machine; empty if it is elsewhere, or contains a wildcard."""
+    """Return the path of a data file on this machine; empty if it is in remote storage, or contains a wildcard."""
     path = storage.get_local_path(location)
     return "" if path is None or set("*?[") & set(str(path)) else str(path)
 
@@ -107,7 +107,7 @@ def build_sort_key(location: str) -> tuple[str, str]:
 
 
 def _copy_file(io: FileIO, location: str, folder: Path) -> str:
-    """Copy a data file to `folder`; return the path of the copy, which ends like `location`: errors name it."""
+    """Copy a data file to `folder`; return the path of the copy. It ends like `location`, because errors name it."""
     path = folder.joinpath(*location.split("/")[-3:])
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -52,7 +52,7 @@ class Event:
     why: str = ""
     """Why the training was held back, or the breaker was reset."""
     until: dt.date | None = None
-    """First as_of at which the guards would let the training through; None: something has to change first."""
+    """First as_of at which the guards would allow the training; None: something else has to change first."""
     alert: bool = False
     """Whether to alert a person."""
     data: str = ""

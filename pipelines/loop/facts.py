@@ -11,7 +11,6 @@ from typing import Any
 from pipelines import params
 from pipelines.costs.budgets import PlannedTraining, check_budget
 from pipelines.dataset import Dataset
-from pipelines.errors import SpecError
 from pipelines.features.building import find_source_columns
 from pipelines.features.pinned_window import WindowSpec
 from pipelines.lake import PARTITION, Lake
@@ -33,12 +32,13 @@ def load_training_window(model: str, dataset: str, as_of: dt.date) -> WindowSpec
     Raises:
         SpecError: the section is not valid, or names another dataset. A retry cannot help.
     """
-    origin = f"the parameters of {model}, section 'snapshot'"
-    section = {"dataset": dataset, **params.load_section(settings().project, "snapshot", model)}
-    if section["dataset"] != dataset:
-        message = f"{origin} trains on {section['dataset']}, and the dataset of this model is {dataset}."
-        raise SpecError(message, "Correct one of them.")
-    return WindowSpec.parse({**section, "as_of": as_of}, origin)
+    sections = params.load(settings().project, model)
+    fields = {
+        **sections.get("snapshot", {}),
+        "dataset": params.choose_dataset(sections, model, dataset),
+        "as_of": as_of,
+    }
+    return WindowSpec.parse(fields, f"the parameters of {model}, section 'snapshot'")
 
 
 def digest_training_data(lake: Lake, dataset: Dataset, window: Window) -> str:
@@ -59,15 +59,15 @@ def find_validation_failures(
     Args:
         lake: the lake.
         dataset: the validated dataset.
-        days: days of the window in which drift was seen; where it is empty, there is no failure.
+        days: days of the window in which drift was found; if there are none, there is no failure.
         drifted_columns: names of the drifted columns, features, scores or performance metrics.
     """
     if not days:
         return
     rows = ResultsTable(lake).read_newest(dataset.published, days.first, days.last)
-    published = lake.count_rows_of_days(dataset.published, [*days])
-    suspect_columns = _find_suspect_columns(lake, dataset, drifted_columns) if published else set()
-    for day in dict.fromkeys(row[PARTITION] for row in rows if row[PARTITION] not in published):
+    published_counts = lake.count_rows_of_days(dataset.published, [*days])
+    suspect_columns = _find_suspect_columns(lake, dataset, drifted_columns) if published_counts else set()
+    for day in dict.fromkeys(row[PARTITION] for row in rows if row[PARTITION] not in published_counts):
         yield f"{day} was not published"
     for row in rows:
         if not row["success"] and (row["severity"] == "critical" or suspect_columns & _list_columns(row)):
@@ -77,8 +77,8 @@ def find_validation_failures(
 def explain_budget_refusal(model: str) -> str:
     """Explain why the budget does not allow the worst-case cost of a training of the model; empty if it does.
 
-    The text is also empty where section budget of params.yaml lacks a key of `WORST_CASE_KEYS`. The budget is that of
-    the current month by wall-clock time: a replay of past days is paid for today.
+    The text is also empty if section `budget` of params.yaml lacks a key of `WORST_CASE_KEYS`. The budget is that of
+    the current month by wall-clock time: a replay of past days is paid today.
     """
     section = {"model": model, **params.load_section(settings().project, "budget", model)}
     if not section.keys() >= WORST_CASE_KEYS:
@@ -96,7 +96,7 @@ def explain_age(model: str, dataset: Dataset, trained_as_of: dt.date, as_of: dt.
     Args:
         model: registered model.
         dataset: dataset of the model.
-        trained_as_of: as_of of the version that scores. It counts where the loop knows no later training.
+        trained_as_of: as_of of the version that scores. It counts if the loop knows no later training.
         as_of: moment of the next training. Only earlier trainings count, so a repeated call gives the same answer.
     """
     policy = Policy.model_validate(params.load_section(settings().project, "guard", model).get("policy", {}))
@@ -127,11 +127,11 @@ def select_quality_days(model: str, as_of: dt.date, policy: Policy) -> Days:
         SpecError: the parameters of the model are not valid. A retry cannot help.
     """
     window_days = int(params.load_value(settings().project, "drift", "window_days", model))
-    count = window_days if policy.quality_days is None else policy.quality_days
-    if 0 < count < window_days:
-        log.warning("quality_days is %d, but drift looks at %d days: all of them are examined", count, window_days)
-        count = window_days
-    return Days(as_of - count * DAY, as_of - DAY)
+    day_count = window_days if policy.quality_days is None else policy.quality_days
+    if 0 < day_count < window_days:
+        log.warning("quality_days is %d, but drift looks at %d days: all of them are examined", day_count, window_days)
+        day_count = window_days
+    return Days(as_of - day_count * DAY, as_of - DAY)
 
 
 def _find_suspect_columns(lake: Lake, dataset: Dataset, drifted_columns: Collection[str]) -> set[str]:

@@ -1,6 +1,6 @@
 """Decide whether to hold back a request for a training.
 
-Each guard takes the request, the history and the policy. It returns a `HoldBack`, or None where it has no objection.
+Each guard takes the request, the history and the policy. It returns a `HoldBack`, or None if it has no objection.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Request:
     """Digest of the data of the training's window."""
     failed_validations: tuple[str, ...] = ()
     """What validation found wrong with the drifted columns, one sentence each."""
-    over_budget: str = ""
+    budget_refusal: str = ""
     """Why the budget does not allow the training; empty if it does."""
 
 
@@ -47,22 +47,24 @@ class HoldBack:
     guard: str
     why: str
     until: dt.date | None = None
-    """First as_of at which the guard would let the request through; None: something has to change first."""
+    """First as_of at which the guard would allow the request; None: something else has to change first."""
 
 
 def check_data_quality(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Hold back where validation failed: a model would learn bad data, and the data must be corrected first."""
+    """Hold back if validation failed: the data must be corrected first, because a model would learn from bad data."""
     failures = request.failed_validations
     if not failures:
         return None
     remainder = f"; and {len(failures) - 3} more" if len(failures) > 3 else ""
-    return HoldBack("data_quality", f"validation failed where drift was seen: {'; '.join(failures[:3])}{remainder}")
+    return HoldBack(
+        "data_quality", f"validation failed in the window of the drift: {'; '.join(failures[:3])}{remainder}"
+    )
 
 
 def check_breaker(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Hold back where the last trainings did not pass the gate: retraining does not help, so a person has to look.
+    """Hold back if the last trainings did not pass the gate: retraining does not help, so a person has to find out why.
 
-    After `policy.breaker_days` one training is let through, because its holdout is new. Where it does not pass either,
+    After `policy.breaker_days` one training is allowed, because its holdout is new. If it does not pass either,
     the guard holds back for the same time again.
     """
     trainings = {training.run: training for training in _list_earlier_trainings(request, history)}
@@ -77,7 +79,7 @@ def check_breaker(request: Request, history: History, policy: Policy) -> HoldBac
 
 
 def check_same_data(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Hold back where another training had the same data."""
+    """Hold back if another training had the same data."""
     trainings = _list_other_trainings(request, history)
     match = next((training for training in trainings if request.data and training.data == request.data), None)
     return HoldBack("same_data", f"{match.run} trained on the same data, as of {match.as_of}") if match else None
@@ -99,7 +101,7 @@ def check_in_flight(request: Request, history: History, policy: Policy) -> HoldB
 
 
 def check_cooldown(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Hold back soon after a training: a new model needs days of its own before drift can be measured."""
+    """Hold back if another training is too close: drift can be measured only after a model has scored some days."""
     trainings = _list_other_trainings(request, history)
     near_dates = [
         training.as_of for training in trainings if _count_days_between(training, request) < policy.cooldown_days
@@ -114,7 +116,7 @@ def check_cooldown(request: Request, history: History, policy: Policy) -> HoldBa
 
 
 def check_per_week(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Hold back where seven days would have more trainings than the policy allows."""
+    """Hold back if seven days would have more trainings than the policy allows."""
     week = dt.timedelta(WEEK_DAYS)
     trainings = _list_other_trainings(request, history)
     recent_dates = sorted(
@@ -127,7 +129,7 @@ def check_per_week(request: Request, history: History, policy: Policy) -> HoldBa
 
 
 def check_age(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Hold a run of the schedule back where the last training is younger than `policy.max_age_days`."""
+    """Hold back a run of the schedule if the last training is younger than `policy.max_age_days`."""
     last_training = find_last_training(history, request.as_of)
     if not policy.max_age_days or last_training is None:
         return None
@@ -141,8 +143,8 @@ def check_age(request: Request, history: History, policy: Policy) -> HoldBack | 
 
 
 def check_budget(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Hold back where the worst-case cost is more than what is left of the month's budget."""
-    return HoldBack("budget", request.over_budget) if request.over_budget else None
+    """Hold back if the worst-case cost is more than the rest of the month's budget."""
+    return HoldBack("budget", request.budget_refusal) if request.budget_refusal else None
 
 
 Guard = Callable[[Request, History, Policy], HoldBack | None]
@@ -159,7 +161,7 @@ GUARDS: Mapping[str, Guard] = {
 SCHEDULE_GUARDS: Mapping[str, Guard] = {"age": check_age}
 """The guards of the schedule's runs."""
 ALERTING = ("data_quality", "breaker")
-"""Guards that alert a person: the data, or what the trainings are given, must be looked at."""
+"""Guards that alert a person, who has to look at the data or at the trainings."""
 
 
 def list_hold_backs(request: Request, history: History, policy: Policy) -> list[HoldBack]:
@@ -176,7 +178,7 @@ def list_hold_backs(request: Request, history: History, policy: Policy) -> list[
 
 
 def combine_hold_backs(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Combine the answers of all guards that hold back, under the name of the most serious; None if none does."""
+    """Combine the answers of all guards that hold back, named after the most serious guard; None if no guard does."""
     hold_backs = list_hold_backs(request, history, policy)
     if not hold_backs:
         return None
@@ -212,7 +214,7 @@ def _list_earlier_trainings(request: Request, history: History) -> Iterator[Trai
 
 def _explain_breaker(model: str, trainings: Sequence[Training], until: dt.date | None) -> str:
     results = ", ".join(f"as of {training.as_of} {training.outcome}" for training in trainings)
-    retry = f"it lets the next one through as of {until}; " if until else ""
+    retry = f"the breaker allows the next one as of {until}; " if until else ""
     return (
         f"the last {len(trainings)} trainings that drift started did not pass the gate: {results}; {retry}"
         f"to reset the breaker: `python -m pipelines loop reset {model} --why ...`"

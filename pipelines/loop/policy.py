@@ -23,13 +23,13 @@ class Policy(Parameters):
     """The loop stops after this number of trainings in a row that drift started and that did not pass the gate."""
     breaker_days: Days = 28
     """Days after the last of them until the loop tries one training again; 0: it waits for `loop reset`. Normally the
-    length of the holdout: then the new candidate is judged on days that refused no candidate before."""
+    length of the holdout: then no earlier candidate was judged on the days of the new holdout."""
     max_age_days: Days = 0
     """Days after the last training at which the model is trained again, also without drift; 0: only drift, a person or
-    the schedule trains it. With it, a run of the schedule trains only if the last training is that old."""
+    the schedule trains it. If it is set, a run of the schedule trains only if the last training is that old."""
     in_flight_h: Annotated[float, Field(gt=0, le=8_784, allow_inf_nan=False)] = 96.0
     """Hours after which a training without a recorded end counts as dead. Set it longer than an approval may take."""
     quality_days: Days | None = None
-    """Number of days before `as_of` whose validations must have passed; empty: those of the window in which drift is
-    looked for, `window_days` in section drift of params.yaml. With fewer, all days of that window count nevertheless;
-    0 turns this guard off."""
+    """Number of days before `as_of` whose validations must have passed; empty: those of the window of the
+    drift step, `window_days` in section drift of params.yaml. A smaller number counts as `window_days`; 0 turns this
+    guard off."""

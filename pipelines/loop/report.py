@@ -61,11 +61,11 @@ def summarize_study(study: Study) -> list[str]:
 def summarize_gain(study: Study) -> list[str]:
     """Describe how the loop compares with each other strategy, in one line for each."""
     lines = []
-    for other in (NEVER, MONTHLY):
-        gain = compare_strategies(study.weeks, DRIFT, other, study.metric)
+    for other_strategy in (NEVER, MONTHLY):
+        gain = compare_strategies(study.weeks, DRIFT, other_strategy, study.metric)
         if gain:
             difference = f"{gain.mean:+.4f} {study.metric.title} a week on average, {gain.low:+.4f} to {gain.high:+.4f}"
-            lines.append(f"{DRIFT} against {other}: {gain.direction} ({difference})")
+            lines.append(f"{DRIFT} against {other_strategy}: {gain.direction} ({difference})")
     return lines or [f"{DRIFT}: one week is not enough for a comparison"]
 
 
@@ -98,21 +98,21 @@ def _get_guard_name(event: TimelineEvent) -> str:
 
 
 def _draw_weeks(study: Study) -> Any:
-    figure, (upper, lower) = plt.subplots(
+    figure, (metric_axis, event_axis) = plt.subplots(
         2, 1, figsize=(13, 6.4), layout="constrained", sharex=True, height_ratios=(4, 1.2)
     )
     for strategy in study.strategies:
-        middles = [week.days.first + dt.timedelta(len(week.days) // 2) for week in study.weeks]
+        middle_days = [week.days.first + dt.timedelta(len(week.days) // 2) for week in study.weeks]
         values = [week.values[strategy.name] for week in study.weeks]
-        upper.plot(middles, values, label=f"{strategy.name}: {fmean(values):.4f}", **STYLES[strategy.name])
+        metric_axis.plot(middle_days, values, label=f"{strategy.name}: {fmean(values):.4f}", **STYLES[strategy.name])
     for version in study.strategies[-1].serving_versions[1:]:
-        upper.axvline(version.since, color=CANDIDATE_COLOR, linewidth=0.8, alpha=0.5)
-    upper.set_title(
+        metric_axis.axvline(version.since, color=CANDIDATE_COLOR, linewidth=0.8, alpha=0.5)
+    metric_axis.set_title(
         f"{study.model}: {study.metric.title} of each week, by the version that served", loc="left", fontsize=11
     )
-    upper.legend(frameon=False, ncols=3, loc="lower left")
-    upper.grid(axis="y", color="#eeeeee")
-    _draw_timeline(lower, study.timeline)
+    metric_axis.legend(frameon=False, ncols=3, loc="lower left")
+    metric_axis.grid(axis="y", color="#eeeeee")
+    _draw_timeline(event_axis, study.timeline)
     return figure
 
 

@@ -70,7 +70,7 @@ class Strategy:
 
     def find_version_on(self, day: dt.date) -> str:
         """Return the version that served on the day."""
-        return [served.version for served in self.serving_versions if served.since <= day][-1]
+        return [served_version.version for served_version in self.serving_versions if served_version.since <= day][-1]
 
 
 @dataclass(frozen=True)
@@ -114,17 +114,17 @@ class Study:
     """Metric by which the strategies are compared."""
 
 
-def compare_strategies(weeks: Sequence[Week], name: str, other: str, metric: PrimaryMetric = AUC) -> Gain | None:
+def compare_strategies(weeks: Sequence[Week], name: str, other_name: str, metric: PrimaryMetric = AUC) -> Gain | None:
     """Compare the weekly values of two strategies; None for fewer than two weeks. See `compare_values`.
 
     Args:
         weeks: the weeks of the study.
         name: name of the strategy.
-        other: name of the strategy to compare it with.
+        other_name: name of the strategy to compare it with.
         metric: metric of the values.
     """
-    values, others = ([week.values[strategy] for week in weeks] for strategy in (name, other))
-    return compare_values(metric, values, others)
+    values, other_values = ([week.values[strategy] for week in weeks] for strategy in (name, other_name))
+    return compare_values(metric, values, other_values)
 
 
 def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None) -> Study:
@@ -153,7 +153,7 @@ def run_study(name: str, dataset: Dataset, first: dt.date, last: dt.date | None)
         )
     strategies = list_strategies(registry, name, history, first, days[-1])
     snapshot_id = lake.pin_window(dataset.published, days[0], days[-1])
-    numbers = {served.version for strategy in strategies for served in strategy.serving_versions}
+    numbers = {served_version.version for strategy in strategies for served_version in strategy.serving_versions}
     scorers = {number: load_scorer(registry.get_version(name, number)) for number in numbers}
     weeks = []
     for span in _list_week_spans(days):
@@ -193,7 +193,7 @@ def list_strategies(registry: Registry, name: str, history: History, first: dt.d
         trainings = [run for run in history.trainings.values() if run.trigger in triggers and first < run.as_of <= last]
         trainings.sort(key=lambda run: (run.as_of, run.at))
         passed_trainings = [run for run in trainings if run.outcome == "passed" and run.version in versions]
-        served = [
+        served_versions = [
             ServedVersion(run.version, run.as_of)
             for run in passed_trainings
             if title != DRIFT or run.version in promoted_versions
@@ -201,7 +201,7 @@ def list_strategies(registry: Registry, name: str, history: History, first: dt.d
         runs = [first_run, *(run.run for run in trainings)]
         known_costs = [costs[run] for run in runs if run in costs]
         cost = sum(known_costs) if len(known_costs) == len(runs) else None
-        return Strategy(title, rule, [ServedVersion(first_version, first), *served], runs, cost)
+        return Strategy(title, rule, [ServedVersion(first_version, first), *served_versions], runs, cost)
 
     return [build_strategy(*strategy) for strategy in STRATEGIES]
 

@@ -28,10 +28,14 @@ def build_decision(request: Request, history: History, policy: Policy) -> Event 
 
 def build_end(model: str, run: str, outcome: Outcome, version: str, history: History) -> Event | None:
     """Build the event that ends the run's training; None if the training has ended already, or was never started."""
-    start = history.find_last_decision(run)
-    if start is None or start.kind is not Kind.STARTED:
+    last_decision = history.find_last_decision(run)
+    if last_decision is None or last_decision.kind is not Kind.STARTED:
         return None
-    fields: dict[str, Any] = {"as_of": start.as_of, "trigger": start.trigger, "data": start.data}
+    fields: dict[str, Any] = {
+        "as_of": last_decision.as_of,
+        "trigger": last_decision.trigger,
+        "data": last_decision.data,
+    }
     key = str(history.count_ends(run))
     return Event.create(Kind.ENDED, model, run, key=key, outcome=outcome, version=version, **fields)
 
@@ -46,8 +50,8 @@ def _needs_alert(hold_back: HoldBack, request: Request, history: History) -> boo
 
     Only the guards in `ALERTING` alert. If the same guard holds back on consecutive days, only the first day alerts.
     """
-    last = history.events[-1] if history.events else None
-    if hold_back.guard not in ALERTING or last is None:
+    last_event = history.events[-1] if history.events else None
+    if hold_back.guard not in ALERTING or last_event is None:
         return hold_back.guard in ALERTING
-    is_next_day = last.as_of is not None and request.as_of - last.as_of <= DAY
-    return not (is_next_day and last.kind is Kind.HELD_BACK and last.guard == hold_back.guard)
+    is_next_day = last_event.as_of is not None and request.as_of - last_event.as_of <= DAY
+    return not (is_next_day and last_event.kind is Kind.HELD_BACK and last_event.guard == hold_back.guard)

@@ -19,8 +19,8 @@ def list_refused_days(lake: Lake, dataset: Dataset, days: Days) -> set[dt.date]:
     A day that passed its validation is not in the list, even if it is not published yet. If partitions are hours, a day
     is in the list only if validation refused all its hours.
     """
-    refused = _list_refused_partitions(lake, dataset, days)
-    return {day for day in days if refused.issuperset(list_partitions(Days(day, day), dataset.partition))}
+    refused_partitions = _list_refused_partitions(lake, dataset, days)
+    return {day for day in days if refused_partitions.issuperset(list_partitions(Days(day, day), dataset.partition))}
 
 
 def select_complete_days(
@@ -34,14 +34,14 @@ def select_complete_days(
     if dataset.partition != "hour" or not profiles:
         return dict(profiles)
     days = Days(min(profiles), max(profiles))
-    refused = _list_refused_partitions(lake, dataset, days)
-    part = {"model_name": model_name, "model_version": version}
-    scored = lake.count_rows_of_days(dataset.predictions, list(list_partitions(days, "hour")), part)
+    refused_hours = _list_refused_partitions(lake, dataset, days)
+    key_values = {"model_name": model_name, "model_version": version}
+    row_counts = lake.count_rows_of_days(dataset.predictions, list(list_partitions(days, "hour")), key_values)
     complete_profiles = {}
     for day, profile in profiles.items():
         hours = [*list_partitions(Days(day, day), "hour")]
-        is_scored = all(hour in scored or hour in refused for hour in hours)
-        if is_scored and profile.rows == sum(scored.get(hour, 0) for hour in hours):
+        is_scored = all(hour in row_counts or hour in refused_hours for hour in hours)
+        if is_scored and profile.rows == sum(row_counts.get(hour, 0) for hour in hours):
             complete_profiles[day] = profile
     return complete_profiles
 
@@ -50,7 +50,7 @@ def _list_refused_partitions(lake: Lake, dataset: Dataset, days: Days) -> set[Pa
     """List the partitions that failed validation and are not published."""
     rows = ResultsTable(lake).read_newest(dataset.name, days.first, days.last)
     failed_rows = [row for row in rows if not row["success"] and row["severity"] != "info"]
-    failed: set[Partition] = {
+    failed_partitions: set[Partition] = {
         Hour(row[PARTITION], row[HOUR_COLUMN]) if dataset.partition == "hour" else row[PARTITION] for row in failed_rows
     }
-    return failed - lake.count_rows_of_days(dataset.published, failed).keys()
+    return failed_partitions - lake.count_rows_of_days(dataset.published, failed_partitions).keys()

@@ -45,11 +45,16 @@ def write_findings(
     Raises:
         ConflictError: other writers kept changing the table. A retry can help.
     """
-    model = {"model_name": model_name, "model_version": version}
-    common = {**model, PARTITION: day, "outcome": decision.outcome, "reasons": "\n".join(decision.reasons)}
-    rows = [{**common, **row, "rows": window.rows} for row in _build_finding_rows(decision, window, policy)]
+    model_columns = {"model_name": model_name, "model_version": version}
+    common_columns = {
+        **model_columns,
+        PARTITION: day,
+        "outcome": decision.outcome,
+        "reasons": "\n".join(decision.reasons),
+    }
+    rows = [{**common_columns, **row, "rows": window.rows} for row in _build_finding_rows(decision, window, policy)]
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
-    return Lake.open().write_partition(TABLE, day, table, (PARTITION, *KEY), part=model).changed
+    return Lake.open().write_partition(TABLE, day, table, (PARTITION, *KEY), part=model_columns).changed
 
 
 def _build_finding_rows(decision: Decision, window: WindowResult, policy: Policy) -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 class PackageFinder:
-    """Finds `pipelines` only in the package, even if it is also installed elsewhere."""
+    """Find `pipelines` only in the package, even if it is also installed elsewhere."""
 
     def __init__(self, package: Path) -> None:
         self.folder = str(package / "code")

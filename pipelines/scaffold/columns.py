@@ -9,12 +9,11 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.scaffold.decimals import NULL_TEXTS, parse_numbers
 from pipelines.scaffold.times import TimeFormats, find_time_formats
 
-Kind = Literal["number", "truth", "category", "time", "id", "constant", "empty", "text"]
+Kind = Literal["number", "truth", "category", "time", "id", "constant", "empty", "text", "infinite", "unnamed", "other"]
 TYPES = {"number": "float64", "truth": "bool"}
-NULL_TEXTS = ("NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "-", "?")
-"""Texts in a column of numbers or times that mean that a value is missing."""
 TRUTHS = ("true", "false")
 MAX_CATEGORIES, ROWS_PER_CATEGORY = 1_000, 20
 """A text column is a category if it has at most `MAX_CATEGORIES` values and at least `ROWS_PER_CATEGORY` rows for each,
@@ -42,6 +41,8 @@ class Column:
     """The texts of the source; None for a source with types."""
     nulls: Sequence[str] = ()
     """Texts that mean that a value is missing, in addition to the empty text."""
+    nans: int = 0
+    """Number of values that are NaN, which counts as missing."""
     time: TimeFormats | None = field(default=None, repr=False)
     """Formats of the times; None if the column has no times, or if the source itself has the type."""
 
@@ -63,41 +64,66 @@ class Column:
         return bool(pc.all(pc.equal(pc.floor(self.values), self.values)).as_py())
 
 
-def infer_columns(table: pa.Table, time_formats: Sequence[str] = (), time: str = "") -> list[Column]:
+def infer_columns(
+    table: pa.Table, time_formats: Sequence[str] = (), time: str = "", decimal_point: str = "."
+) -> list[Column]:
     """Infer the kind of each column.
 
     Args:
-        table: the sample. Columns of nested types are left out.
+        table: the sample. A column of a type that no model can use, such as a list, is of the kind "other".
         time_formats: formats of the column `time`; if that column is not known, of all columns with times.
         time: name of the column that holds the times of the rows; empty if it is not known.
+        decimal_point: character before the decimals of numbers that are texts.
     """
     columns = []
     for name in table.column_names:
-        values = table[name].combine_chunks()
-        if pa.types.is_dictionary(values.type):
-            values = values.dictionary_decode()
-        if pa.types.is_large_string(values.type):
-            values = values.cast(pa.string())
-        if not pa.types.is_nested(values.type):
-            column = _infer_column(name, values, time_formats if name == (time or name) else ())
-            columns.append(replace(column, texts=values) if pa.types.is_string(values.type) else column)
+        values = _simplify(table[name].combine_chunks())
+        formats = time_formats if name == (time or name) else ()
+        column = _infer_column(name, values, formats, decimal_point)
+        if not name.strip():
+            column = replace(column, kind="unnamed")
+        columns.append(replace(column, texts=values) if pa.types.is_string(values.type) else column)
     return columns
 
 
-def _infer_column(name: str, values: pa.Array, formats: Sequence[str]) -> Column:
+def _simplify(values: pa.Array) -> pa.Array:
+    """Return the values in the plainest type that holds them."""
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type):
+        return values.cast(pa.string())
+    if pa.types.is_float16(values.type):
+        return values.cast(pa.float64())
+    if pa.types.is_null(values.type):
+        return values.cast(pa.string())
+    return values
+
+
+def _infer_column(name: str, values: pa.Array, formats: Sequence[str], decimal_point: str) -> Column:
     if pa.types.is_string(values.type):
-        return _infer_text(name, values, formats)
+        return _infer_text(name, values, formats, decimal_point)
+    if not _is_usable(values):
+        return Column(name, "other", values.type, values, 0)
     distinct = pc.count_distinct(values).as_py()
     if not distinct:
         return Column(name, "empty", values.type, values, 0)
-    if pa.types.is_temporal(values.type) and not pa.types.is_time(values.type):
+    if _is_time(values.type):
         kind = pa.date32() if pa.types.is_date(values.type) else pa.timestamp("us", "UTC")
         return Column(name, "time", kind, values, distinct)
     if pa.types.is_boolean(values.type):
         return Column(name, "truth" if distinct > 1 else "constant", pa.bool_(), values, distinct)
-    if _is_number(values.type):
-        return _infer_number(name, values, distinct, ())
-    return Column(name, "text", pa.string(), values, distinct)
+    return _infer_number(name, values, distinct, ())
+
+
+def _is_usable(values: pa.Array) -> bool:
+    """Return whether a model or a key can use values of the type."""
+    if pa.types.is_uint64(values.type) and (pc.max(values).as_py() or 0) >= 1 << 63:
+        return False  # the lake has no type for it
+    return _is_number(values.type) or bool(pa.types.is_boolean(values.type)) or _is_time(values.type)
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -108,16 +134,21 @@ def _infer_number(name: str, values: pa.Array, distinct: int, nulls: Sequence[st
     is_integer = pa.types.is_integer(values.type)
     if pa.types.is_decimal(values.type):
         values = values.cast(pa.float64())
+    nans = 0
+    if pa.types.is_floating(values.type):
+        nans = pc.sum(pc.is_nan(values)).as_py() or 0
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+        if pc.any(pc.is_inf(values)).as_py():
+            return Column(name, "infinite", pa.float64(), values, distinct, nulls=nulls)
     rows = len(values) - values.null_count
     # Measured amounts are rarely distinct whole numbers, so such a column is an id.
     is_id = is_integer and distinct == rows and rows > FEW_CATEGORIES
     kind: Kind = "constant" if distinct == 1 else "id" if is_id else "number"
-    return Column(
-        name, kind, pa.int64() if is_integer and kind == "id" else pa.float64(), values, distinct, nulls=nulls
-    )
+    stored_type = pa.int64() if is_integer and kind == "id" else pa.float64()
+    return Column(name, kind, stored_type, values, distinct, nulls=nulls, nans=nans)
 
 
-def _infer_text(name: str, texts: pa.Array, formats: Sequence[str]) -> Column:
+def _infer_text(name: str, texts: pa.Array, formats: Sequence[str], decimal_point: str) -> Column:
     texts = _replace(texts, [""])
     known = [text for text in NULL_TEXTS if pc.any(pc.equal(texts, text)).as_py()]
     values = _replace(texts, known)
@@ -125,7 +156,7 @@ def _infer_text(name: str, texts: pa.Array, formats: Sequence[str]) -> Column:
     if not distinct:
         return Column(name, "empty", pa.string(), values, 0)
     given_time = find_time_formats(values, formats) if formats else None
-    if (numbers := _parse_numbers(values)) is not None and not given_time:
+    if (numbers := parse_numbers(values, decimal_point)) is not None and not given_time:
         number = _infer_number(name, numbers, distinct, known)
         # An eight-digit number such as 20130105 is a day.
         if not (number.is_integer and pc.min(numbers).as_py() > 19_000_101 and pc.max(numbers).as_py() < 21_001_231):
@@ -166,17 +197,3 @@ def _replace(texts: pa.Array, missing: Sequence[str]) -> pa.Array:
         return texts
     is_missing = pc.is_in(texts, value_set=pa.array(missing, pa.string()))
     return pc.if_else(is_missing, pa.scalar(None, pa.string()), texts)
-
-
-def _parse_numbers(texts: pa.Array) -> pa.Array | None:
-    """Return the numbers; None if a text is not a number. A number with leading zeros is a code, not a number."""
-    if pc.any(pc.match_substring_regex(texts, r"^-?0\d")).as_py():
-        return None
-    for kind in (pa.int64(), pa.float64()):
-        try:
-            numbers = texts.cast(kind)
-        except pa.ArrowException:
-            continue
-        is_finite = pc.is_finite(numbers)
-        return numbers if pc.all(is_finite).as_py() in (True, None) else None
-    return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections import Counter
 from dataclasses import dataclass
@@ -11,10 +12,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from pipelines.errors import DataError, SpecError
-from pipelines.scaffold import placing, rendering, source_code
+from pipelines.scaffold import placing, rendering, source_code, updating
 from pipelines.scaffold.plan import Plan, make_plan
-from pipelines.scaffold.reading import read_sample
 from pipelines.scaffold.request import Ask, Request
+from pipelines.scaffold.sampling.reading import read_sample
 from pipelines.scaffold.sizes import Sizes, measure
 from pipelines.system.log import log
 
@@ -30,6 +31,8 @@ class Creation:
     expectations: int
     """Number of drafted expectations."""
     is_new_project: bool
+    variable: str
+    """Environment variable that has to hold the address of the source, since it has a secret; empty if it has none."""
 
 
 def create(request: Request, project: Path, ask: Ask) -> Creation:
@@ -50,14 +53,23 @@ def create(request: Request, project: Path, ask: Ask) -> Creation:
         log.info("%s: %d rows, %s to %s", sample.place, sample.table.num_rows, sizes.first, sizes.last)
         _check_source(plan)
         suite = _draft_expectations(plan, sizes, folder)
-        files = rendering.render_project(plan, sizes, project) if is_new else {}
-        # params.yaml comes last: a folder without it is no project.
-        files = rendering.render_model(plan, sizes) | {f"expectations/{request.name}.json": suite} | files
+        values = rendering.list_values(plan, sizes)
+        project_values = rendering.list_project_values(plan, sizes, project) if is_new else None
+        files = {
+            **rendering.render_model(values),
+            f"expectations/{request.name}.json": suite,
+            updating.RECORD.format(name=request.name): updating.write_record(values, project_values),
+            # params.yaml comes last: a folder without it is no project.
+            **(rendering.render_project(project_values) if project_values else {}),
+        }
         replaced = {} if is_new else {"dvc.yaml": rendering.add_model(_read_dvc_yaml(project), request.name)}
+        repository = _make_repository(project, folder) if is_new else None
         placing.place(project, folder, files, replaced)
-    if is_new:
-        _start_repository(project)
-    return Creation(plan, sizes, list(files), len(json.loads(suite)["expectations"]), is_new)
+        if repository:
+            os.replace(repository, project / ".git")
+    return Creation(
+        plan, sizes, list(files), len(json.loads(suite)["expectations"]), is_new, source_code.find_secret_variable(plan)
+    )
 
 
 def _check_name(name: str, project: Path) -> None:
@@ -104,8 +116,21 @@ def _check_source(plan: Plan) -> None:
             raise DataError(f"{plan.sample.place}: {rows} rows of {day} are read, and it has {counts[day]}.")
 
 
-def _start_repository(project: Path) -> None:
-    """Make the project a git repository if it is not in one: DVC needs a repository."""
-    inside = subprocess.run(["git", "rev-parse", "--git-dir"], cwd=project, capture_output=True, check=False)
-    if inside.returncode:
-        subprocess.run(["git", "init", "--quiet"], cwd=project, check=True, capture_output=True)
+def _make_repository(project: Path, folder: Path) -> Path | None:
+    """Make a git repository in `folder`, for the project; None if the project is in one: DVC needs a repository.
+
+    Raises:
+        SpecError: git is not installed, or it failed. A retry cannot help.
+    """
+    path = folder / "repository"
+    try:
+        inside = subprocess.run(["git", "rev-parse", "--git-dir"], cwd=project, capture_output=True, check=False)
+        if inside.returncode == 0:
+            return None
+        subprocess.run(["git", "init", "--quiet", str(path)], check=True, capture_output=True, text=True)
+    except FileNotFoundError:
+        raise SpecError("git is not installed, and DVC needs it.", "Install git. Nothing was written.") from None
+    except subprocess.CalledProcessError as error:
+        reason = " ".join(error.stderr.split())[:200]
+        raise SpecError(f"git made no repository: {reason}.", "Nothing was written.") from None
+    return path / ".git"

@@ -61,10 +61,18 @@ def choose_label(request: Request, columns: Mapping[str, Column], used: set[str]
     named = [name for name in candidates if name.lower() in NAMES]
     name = request.label or (named[0] if len(named) == 1 else "")
     column = columns[name or ask("label", "the column to predict is not given.", candidates)]
+    if column.kind == "other":
+        raise DataError(f"the label {column.name} has the type {column.type}, which no model predicts.")
     if column.distinct < 2:
         value = column.values.drop_null()[0] if column.distinct else None
         problem = f"each row has the label {value}" if column.distinct else "no row has a label"
         raise DataError(f"{column.name}: {problem}: nothing can be learned from it.", "Give another --label.")
+    if column.kind == "infinite":
+        problem = f"the label {column.name} has {pc.sum(pc.is_inf(column.values))} infinite values."
+        raise DataError(problem, "Remove these rows, or leave the label empty where it is not known.")
+    if column.nans:
+        problem = f"the label {column.name} is NaN in {column.nans} rows."
+        raise DataError(problem, "Write null where it is not known: preprocess refuses NaN.")
     task = request.task or _infer_task(column, ask)
     if task == "regression":
         return _make_regression_label(column)

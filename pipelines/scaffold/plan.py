@@ -18,7 +18,7 @@ from pipelines.scaffold import labels
 from pipelines.scaffold.columns import Column, infer_columns
 from pipelines.scaffold.labels import Label
 from pipelines.scaffold.request import Ask, Request
-from pipelines.scaffold.sample import Sample
+from pipelines.scaffold.sampling.sample import Sample
 from pipelines.score_columns import is_score_column
 
 TIME_NAMES = ("time", "date", "day", "timestamp", "created", "at", "when", "ts")
@@ -65,14 +65,19 @@ def make_plan(request: Request, sample: Sample, ask: Ask) -> Plan:
         SpecError: an option is missing, or names a column that does not exist. A retry cannot help.
     """
     _check_options(request, sample.table.column_names)
-    columns = {column.name: column for column in infer_columns(sample.table, request.time_formats, request.time)}
+    inferred = infer_columns(sample.table, request.time_formats, request.time, sample.decimal_point)
+    columns = {column.name: column for column in inferred}
     time = _choose_time(request, sample, columns, ask)
     if time and (formats := _ask_for_order(columns[time], ask)):
         columns[time] = next(iter(infer_columns(sample.table.select([time]), formats, time)))
+    if time and request.time_formats:
+        _check_formats(columns[time], request.time_formats)
     days = _find_days(columns[time or PARTITION])
     label = labels.choose_label(request, columns, {time, PARTITION, *request.key}, ask)
     rest = [name for name in columns if name not in (time, label.name) and name.lower() != PARTITION]
     times = [] if time.lower() in ("", PARTITION) else [time]
+    if request.key:
+        _check_key(request.key, sample.table, columns, {label.name, *request.later}, days)
     key = request.key or _find_key(sample.table, columns, [*times, *rest], days, ask)
     solo = {name: _compute_solo(columns[name], label) for name in rest if columns[name].is_feature}
     later = dict.fromkeys(request.later, "as the option --later says")
@@ -148,6 +153,13 @@ def _ask_for_order(column: Column, ask: Ask) -> list[str]:
     return [answer if format in column.time.ambiguous else format for format in column.time.formats]
 
 
+def _check_formats(column: Column, formats: Sequence[str]) -> None:
+    """Refuse formats if the column has values in none of them."""
+    if not (column.time and set(formats) & set(column.time.formats)):
+        message = f"no value of {column.name} has the format {formats[0]!r} of --time-format"
+        raise SpecError(f"{message}.", "ISO 8601 needs no format; others are written as %d.%m.%Y.")
+
+
 def _find_days(column: Column) -> pa.Array:
     if pa.types.is_date(column.values.type):
         return column.values.cast(pa.date32())
@@ -162,8 +174,8 @@ def _find_key(
     table: pa.Table, columns: Mapping[str, Column], names: Sequence[str], days: pa.Array, ask: Ask
 ) -> list[str]:
     """Return the fewest columns that identify a row within its day: ids first, then times, categories and numbers."""
-    complete = [name for name in names if not columns[name].missing and columns[name].kind not in ("constant", "empty")]
     order = {"id": 0, "time": 1, "category": 2, "number": 3, "truth": 4, "text": 5}
+    complete = [name for name in names if not columns[name].missing and columns[name].kind in order]
     candidates = sorted(complete, key=lambda name: (order[columns[name].kind], -columns[name].distinct))[:15]
     codes = {name: pd.factorize(table[name].to_pandas())[0] for name in candidates}
     day_codes = pd.factorize(days.to_pandas())[0]
@@ -173,6 +185,22 @@ def _find_key(
                 return list(group)
     reason = "no columns identify a row within its day: several rows are equal in all columns that could."
     return ask("key", reason, candidates).split(",")
+
+
+def _check_key(
+    names: Sequence[str], table: pa.Table, columns: Mapping[str, Column], unknown: set[str], days: pa.Array
+) -> None:
+    """Refuse a key that is not known at once, or does not identify each row of a day."""
+    for name in names:
+        if columns[name].kind == "other":
+            raise SpecError(f"--key {name}: a key cannot have the type {table[name].type}.", "Give other columns.")
+        if name in unknown:
+            raise SpecError(f"--key {name}: the column is not known when the row is new.", "Give other columns.")
+        if columns[name].missing:
+            raise DataError(f"--key {name}: {columns[name].missing} rows have no value of it.", "Give other columns.")
+    codes = [pd.factorize(values)[0] for values in (days.to_pandas(), *(table[name].to_pandas() for name in names))]
+    if not _is_unique(codes):
+        raise DataError(f"--key {', '.join(names)}: rows of a day are equal in it.", "Give more columns.")
 
 
 def _is_unique(codes: Sequence[Any]) -> bool:
@@ -206,6 +234,9 @@ def _choose_features(
         "empty": "it is empty",
         "text": "free text",
         "time": "another time",
+        "infinite": "it has infinite values",
+        "unnamed": "its name is empty",
+        "other": "no model can use its type",
     }
     for name in names:
         column = columns[name]

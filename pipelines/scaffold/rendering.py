@@ -15,9 +15,10 @@ from pipelines.dataset import Dataset
 from pipelines.errors import SpecError
 from pipelines.lake import PARTITION
 from pipelines.scaffold import sizes as size_rules
+from pipelines.scaffold.literals import assign, escape, format_texts, list_items, quote
 from pipelines.scaffold.plan import Plan
 from pipelines.scaffold.sizes import CLOCK_ROWS, Sizes
-from pipelines.scaffold.source_code import assign, describe_source, format_texts, list_columns, list_items, quote
+from pipelines.scaffold.source_code import describe_source, list_columns
 
 PROJECT_FILES = {
     "gitignore.j2": ".gitignore",
@@ -46,26 +47,26 @@ TYPE_NAMES = {
     pa.date32(): "pa.date32()",
     pa.timestamp("us", "UTC"): "UTC",
 }
+SIZES = ("train_days", "holdout_days", "min_train_days", "max_missing_days", "validation_days")
 MODELS_LINE = re.compile(r"^(\s*- models: \[)([^\]]*)\]", re.M)
 """The line of dvc.yaml that lists the models."""
 
 
-def render_project(plan: Plan, sizes: Sizes, folder: Path) -> dict[str, str]:
+def list_project_values(plan: Plan, sizes: Sizes, folder: Path) -> dict[str, Any]:
+    """Return the values of the templates of a project, as JSON can hold them."""
+    project, as_of = folder.name, str(sizes.as_of)
+    return {"name": plan.request.name, "project": project, "as_of": as_of, "command": _find_command()}
+
+
+def render_project(values: Mapping[str, Any]) -> dict[str, str]:
     """Return the files of a new project: path to text."""
-    values = {
-        "name": plan.request.name,
-        "project": folder.name,
-        "as_of": sizes.as_of,
-        "command": _find_command(),
-    }
     return {path: _render(f"project/{template}", values) for template, path in PROJECT_FILES.items()}
 
 
-def render_model(plan: Plan, sizes: Sizes) -> dict[str, str]:
+def render_model(values: Mapping[str, Any]) -> dict[str, str]:
     """Return the files of a model: path to text."""
-    values = _list_values(plan, sizes)
     templates = [name for name in MODEL_FILES if name != "features.py.j2" or values["expressions"]]
-    return {MODEL_FILES[name].format(name=plan.request.name): _render(f"model/{name}", values) for name in templates}
+    return {MODEL_FILES[name].format(name=values["name"]): _render(f"model/{name}", values) for name in templates}
 
 
 def add_model(dvc_yaml: str, name: str) -> str:
@@ -89,10 +90,10 @@ def build_dataset(plan: Plan, sizes: Sizes) -> Dataset:
     Raises:
         SpecError: a column has a name that cannot be used. A retry cannot help.
     """
-    values = _list_values(plan, sizes)
+    values = list_values(plan, sizes)
     return Dataset(
         name=plan.request.name,
-        key=values["key"],
+        key=tuple(values["key"]),
         label=plan.label.name,
         later_known=tuple(values["later"]),
         features=values["features"],
@@ -102,8 +103,8 @@ def build_dataset(plan: Plan, sizes: Sizes) -> Dataset:
     )
 
 
-def _list_values(plan: Plan, sizes: Sizes) -> dict[str, Any]:
-    """Return the values of all templates of a model."""
+def list_values(plan: Plan, sizes: Sizes) -> dict[str, Any]:
+    """Return the values of all templates of a model, as JSON can hold them; no secret is among them."""
     label, request = plan.label, plan.request
     expressions = _list_expressions(plan)
     has_usable_clock = plan.has_clock and sizes.rows_per_day >= CLOCK_ROWS
@@ -117,24 +118,24 @@ def _list_values(plan: Plan, sizes: Sizes) -> dict[str, Any]:
         "label": label.name,
         "about": f"A model of {request.name} predicts {what.format(label.name)}.",
         "rows": f"{plan.sample.table.num_rows:,}",
-        "key": tuple(dict.fromkeys((PARTITION, *plan.key))),
+        "key": list(dict.fromkeys((PARTITION, *plan.key))),
         "later": later,
-        "known": tuple(request.known),
+        "known": list(request.known),
         "features": {**dict.fromkeys(expressions, "number"), **plan.features},
         "expressions": expressions,
-        "dropped": plan.dropped,
+        "dropped": dict(plan.dropped),
         "event_time": plan.time if has_usable_clock else "",
         "timezone": request.timezone if has_usable_clock else "",
         "columns": {name: TYPE_NAMES[kind] for name, kind in list_columns(plan).items()},
-        "url": plan.sample.url,
-        "sizes": sizes,
-        "as_of": sizes.as_of,
+        "url": plan.sample.url if source["variable"] else "",
+        "sizes": {name: getattr(sizes, name) for name in SIZES},
+        "as_of": str(sizes.as_of),
         "size": f"{sizes.rows:,} rows with a label in {sizes.days} days, {sizes.rows_per_day:.1f} a day",
         "label_delay_days": request.label_delay_days,
         "hyperparameters": size_rules.choose_hyperparameters(plan, sizes),
         "gate": size_rules.choose_gate(plan, sizes),
         "drift": size_rules.choose_drift(plan, sizes),
-        "start": sizes.first,
+        "start": f"{sizes.first.year}, {sizes.first.month}, {sizes.first.day}",
         "schedule": request.schedule,
     }
 
@@ -167,6 +168,7 @@ def _render(template: str, values: Mapping[str, Any]) -> str:
     )
     environment.filters |= {
         "py": _format_python,
+        "text": escape,
         "yaml": _format_yaml,
         "assign": lambda literal, name: assign(name, literal),
         "tuple": lambda items, beginning, indent: list_items(beginning, items, indent),

@@ -11,6 +11,8 @@ from typing import Literal
 
 from pipelines.errors import SpecError
 
+YAML_WORDS = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
+"""Names that are no texts in YAML, where dvc.yaml and params.yaml name the model."""
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,39}")
 Option = Literal["source", "table", "key", "time", "label", "task", "positive", "time_format", "rows"]
 Ask = Callable[[Option, str, Sequence[str]], str]
@@ -64,7 +66,10 @@ class Request:
         Raises:
             SpecError: a retry cannot help.
         """
-        if not NAME_PATTERN.fullmatch(self.name) or keyword.iskeyword(self.name):
+        is_word = keyword.iskeyword(self.name) or self.name in YAML_WORDS
+        if is_word or not NAME_PATTERN.fullmatch(self.name):
+            if is_word:
+                raise SpecError(f"{self.name!r} is a word of Python or YAML.", "Choose another name: orders.")
             hint = "Use small letters, digits and underscores, beginning with a letter, at most 40: orders."
             raise SpecError(f"{self.name[:60]!r} is not a name for a model.", hint)
 

@@ -135,16 +135,31 @@ STABILITY: Mapping[Task, dict[str, float]] = {
 }
 
 
+MAX_LABEL_DELAY = 7
+"""Longest delay of labels with which drift of the performance is seen soon enough, days."""
+MEASURED_DRIFT: Mapping[Task, dict[str, float]] = {
+    "binary": {"label_rate": 0.05, "auc": 0.05},
+    "multiclass": {"recall": 0.1},
+    "regression": {"mae": 0.1},
+}
+ESTIMATED_DRIFT: Mapping[Task, dict[str, float]] = {
+    "binary": {"estimated_auc": 0.05},
+    "multiclass": {"estimated_accuracy": 0.05, "estimated_macro_auc": 0.05},
+    "regression": {"estimated_mae": 0.1},
+}
+
+
 def choose_drift(plan: Plan, sizes: Sizes) -> dict[str, Any]:
     """Choose the windows and the policy of drift: few rows a day need long windows."""
     delay = plan.request.label_delay_days
     window_days = min(max(7 * math.ceil(WINDOW_ROWS / sizes.rows_per_day / 7), 14), 56)
-    bounds = {"psi": 0.1, "missing": 0.05, "unseen": 0.05}
-    bounds |= {"mae": 0.1} if plan.label.task == "regression" else {"label_rate": 0.05, "auc": 0.05}
+    bounds = {"psi": 0.1, "missing": 0.05, "unseen": 0.05, **MEASURED_DRIFT[plan.label.task]}
+    if delay > MAX_LABEL_DELAY:  # labels come too late to show a loss, so it is estimated without them
+        bounds |= ESTIMATED_DRIFT[plan.label.task]
     return {
         "window_days": window_days,
         "label_delay_days": delay,
-        "retrain_on": "performance" if delay <= 7 else "any",
+        "retrain_on": "performance" if delay <= MAX_LABEL_DELAY else "any",
         "policy": {
             "false_alarms_per_year": 1,
             "bounds": bounds,

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+import os
 from typing import Any
 
 import pyarrow as pa
 
 from pipelines.ingestion import sources
+from pipelines.ingestion.sources.addresses import has_secret
 from pipelines.ingestion.sources.layouts import Layout
 from pipelines.ingestion.sources.timestamps import Zone, to_utc
 from pipelines.lake import PARTITION
+from pipelines.scaffold.literals import format_texts, quote
 from pipelines.scaffold.plan import Plan
-from pipelines.scaffold.sample_database import find_url_variable
-
-LINE_CHARS = 120
-"""Longest line of code."""
 
 
 def build_rows(plan: Plan) -> pa.Table:
@@ -35,6 +32,8 @@ def build_rows(plan: Plan) -> pa.Table:
 
 def build_source(plan: Plan) -> Any:
     """Build the source as its file describes it, in this process."""
+    if secret := find_secret_variable(plan):
+        os.environ[secret] = plan.sample.url
     names = {name: getattr(sources, name) for name in sources.__all__}
     names |= {"COLUMNS": list_columns(plan), "URL": plan.sample.url}
     return eval(describe_source(plan)["expression"], names)  # noqa: S307 - the expression is ours
@@ -44,14 +43,13 @@ def describe_source(plan: Plan) -> dict[str, Any]:
     """Return the code that opens the source: as an expression, and as lines."""
     sample, request = plan.sample, plan.request
     kind = {"database": "SqlSource", "api": "HttpSource"}.get(sample.kind, "FileSource")
-    arguments = {"url": "URL", "columns": "COLUMNS"}
-    variable = f"{request.name.upper()}_SOURCE"
+    secret = find_secret_variable(plan)
+    arguments = {"url": f"read_address({quote(secret)})" if secret else "URL", "columns": "COLUMNS"}
     if kind == "FileSource":
-        arguments = {"url": "URL", "format": quote(sample.kind), "columns": "COLUMNS"}
+        arguments = {"url": arguments["url"], "format": quote(sample.kind), "columns": "COLUMNS"}
         arguments |= _list_file_arguments(plan)
     if kind == "SqlSource":
-        variable = find_url_variable(request, sample.url)
-        arguments = _list_database_arguments(plan, variable)
+        arguments = _list_database_arguments(plan, secret)
     if kind == "HttpSource" and request.rows:
         arguments["rows"] = quote(request.rows)
     if plan.time:
@@ -63,22 +61,28 @@ def describe_source(plan: Plan) -> dict[str, Any]:
         arguments["day_timezone"] = quote(request.timezone)
     expression = f"{kind}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
     lines = "".join(f"        {name}={value},\n" for name, value in arguments.items())
-    opening, returns, imports = f"return {kind}(\n{lines}    )", kind, kind
+    opening, returns, imports = f"return {kind}(\n{lines}    )", kind, [kind]
     if plan.label.texts:
         true, false = map(quote, plan.label.texts)
         parts = [quote(plan.label.name), f"true={true}", f"false={false}"]
         expression = f"TrueFalse({', '.join([expression, *parts])})"
         opening = f"source = {kind}(\n{lines}    )\n    return TrueFalse(\n"
         opening += "".join(f"        {part},\n" for part in ["source", *parts]) + "    )"
-        returns, imports = "TrueFalse", f"{kind}, TrueFalse"
-    uses_url = "URL" in arguments.values()
+        returns, imports = "TrueFalse", [kind, "TrueFalse"]
+    if arguments.get("url", "URL") != "URL":
+        imports.append("read_address")
     return {
         "expression": expression,
         "opening": opening,
         "returns": returns,
-        "imports": imports,
-        "variable": variable if uses_url else "",
+        "imports": ", ".join(imports),
+        "variable": "" if secret else f"{request.name.upper()}_SOURCE",
     }
+
+
+def find_secret_variable(plan: Plan) -> str:
+    """Return the environment variable that holds the address, if the address has a secret; else an empty text."""
+    return f"{plan.request.name.upper()}_URL" if has_secret(plan.sample.url) else ""
 
 
 def list_columns(plan: Plan) -> dict[str, pa.DataType]:
@@ -108,6 +112,8 @@ def _list_file_arguments(plan: Plan) -> dict[str, str]:
         arguments["delimiter"] = quote(sample.delimiter)
     if sample.encoding != defaults.encoding:
         arguments["encoding"] = quote(sample.encoding)
+    if sample.decimal_point != defaults.decimal_point:
+        arguments["decimal_point"] = quote(sample.decimal_point)
     if not sample.has_final_newline:
         arguments["final_newline"] = "False"
     used = list_columns(plan)
@@ -122,29 +128,3 @@ def _list_database_arguments(plan: Plan, variable: str) -> dict[str, str]:
     what = {"query": quote(request.query)} if request.query else {"table": quote(request.table)}
     where = {"url_env": quote(variable)} if variable else {"url": "URL"}
     return {**what, **where, "columns": "COLUMNS", "order_by": format_texts(list(plan.key) or [plan.time])}
-
-
-def assign(name: str, literal: str) -> str:
-    """Write an assignment as `ruff format` does: a literal that fits on a line of its own gets parentheses."""
-    if len(name) + 3 + len(literal) <= LINE_CHARS or len(literal) + 4 > LINE_CHARS:
-        return f"{name} = {literal}"
-    return f"{name} = (\n    {literal}\n)"
-
-
-def list_items(beginning: str, items: Sequence[str], indent: int) -> str:
-    """Write texts as a tuple after `beginning`: on one line if they fit, else one on each line."""
-    line = f"{' ' * indent}{beginning}{format_texts(items)}"
-    if len(line) < LINE_CHARS:
-        return line
-    space = " " * (indent + 4)
-    return f"{' ' * indent}{beginning}(\n" + "".join(f"{space}{quote(item)},\n" for item in items) + " " * indent + ")"
-
-
-def quote(text: str) -> str:
-    """Write a text as a literal of Python, in double quotes."""
-    return json.dumps(text, ensure_ascii=False)
-
-
-def format_texts(texts: Sequence[str]) -> str:
-    """Write texts as a tuple of Python."""
-    return f"({', '.join(map(quote, texts))}{',' if len(texts) == 1 else ''})"

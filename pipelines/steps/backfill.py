@@ -16,6 +16,7 @@ from pipelines.dataset import Dataset, load_dataset
 from pipelines.errors import DataError, InvalidError, SpecError, describe_refusals
 from pipelines.partitions import Partition, PartitionKey, check_partition, get_date, get_last_day, list_range
 from pipelines.settings import settings
+from pipelines.source import read_once
 from pipelines.steps import ingest, validate
 from pipelines.system.log import log
 from pipelines.system.progress import track_progress
@@ -79,7 +80,9 @@ def run(spec: BackfillSpec) -> BackfillResult:
     source_days = days if spec.on_absent == "fail" else _list_source_partitions(source, days)
     already_published = set() if spec.include_published else _list_published_days(lake, dataset, source_days)
     days_to_publish = [day for day in source_days if day not in already_published]
-    changed = _publish_days(lake, dataset, source, days_to_publish, _build_validate_spec(spec))
+    validate_spec = _build_validate_spec(spec)
+    with read_once(source, days_to_publish) as source_of_days:
+        changed = _publish_days(lake, dataset, source_of_days, days_to_publish, validate_spec)
     has_any_day = not lake.count_rows_by_partition(dataset.published, dataset.partition).keys().isdisjoint(days)
     return BackfillResult(
         published=len(days_to_publish),

@@ -18,7 +18,7 @@ class BatchSpec(Spec):
 
     dataset: str
     """Dataset whose published table holds the partition."""
-    model_name: str
+    model: str
     """Registered model."""
     partition: PartitionKey
     """Partition to score: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), as the dataset has."""
@@ -55,7 +55,7 @@ def run(spec: BatchSpec) -> BatchResult:
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     require_published(lake, dataset, spec.partition)
     registry = Registry.open()
-    version = scores.choose_version(registry, spec.model_name, spec.version, spec.partition)
+    version = scores.choose_version(registry, spec.model, spec.version, spec.partition)
     if version is None:
         return BatchResult()
     with (

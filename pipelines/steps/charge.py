@@ -6,6 +6,7 @@ Idempotent: a job is charged once, and its row stays as it is.
 from __future__ import annotations
 
 import datetime as dt
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -15,6 +16,8 @@ from pipelines.costs.charges import Charge, Job, sum_charges
 
 class ChargeSpec(Spec):
     """The jobs of one training, and who pays for them."""
+
+    model_field: ClassVar[str] = ""  # a job may train a model that has no parameters here
 
     jobs: list[Job] = Field(min_length=1)
     """Ended jobs, oldest first: name, ARN, status, instances, times and transitions as SageMaker describes them."""

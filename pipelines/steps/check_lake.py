@@ -1,4 +1,4 @@
-"""Check whether the lake has what it should have, and restore what is lost.
+"""Check the lake for lost and damaged files, and restore them.
 
 The catalog, the metadata, the manifests, the data files and their row counts are compared. A repair restores files
 from other files of the lake, a backup, the sources and the staged rows, and only with the content that was lost.
@@ -33,7 +33,7 @@ class CheckLakeSpec(Spec):
     needs: ClassVar[Mapping[str, str]] = {"backup": "repair"}
 
     repair: bool = False
-    """Whether to restore what is lost."""
+    """Whether to restore lost files."""
     backup: Path | None = None
     """File of `make backup` to restore from, besides the sources. Needs `repair`."""
     content: bool = True
@@ -43,7 +43,7 @@ class CheckLakeSpec(Spec):
 
 
 class CheckLakeResult(Result):
-    """A lake that has everything."""
+    """The result for a lake without lost files."""
 
     tables: int
     """Tables that were checked."""
@@ -52,11 +52,11 @@ class CheckLakeResult(Result):
     files: int
     """Data files, each counted once."""
     rows: int
-    """Rows of the present snapshots."""
+    """Rows of the current snapshots."""
     size_bytes: int
     """Size of the data files."""
     restored: int
-    """What was lost, and was restored."""
+    """Number of lost files that were restored."""
     report: Path
     """File of the complete report."""
 
@@ -70,43 +70,46 @@ def run(spec: CheckLakeSpec) -> CheckLakeResult:
         ConflictError: another repair runs, or the catalog stayed locked. A retry can help.
         ServiceError: the storage or the catalog does not answer. A retry can help.
     """
-    report, restored = inspect(spec)
+    report, restored_findings = inspect(spec)
     if report.findings:
         raise make_error(report.findings, spec)
-    return CheckLakeResult(**_count(report), restored=len(restored), report=get_report_path())
+    return CheckLakeResult(**_count(report), restored=len(restored_findings), report=get_report_path())
 
 
 def inspect(spec: CheckLakeSpec) -> tuple[LakeReport, list[Finding]]:
-    """Check and repair the lake as `run` does, but raise no error for what is lost.
+    """Check and repair the lake as `run` does, but raise no error if files are lost.
 
     Returns:
-        The report of what is still lost, with advice; and what was restored.
+        The report about the files that are still lost, with advice; and the findings that were repaired.
     """
     from pipelines.lake.check import Scope, check_lake
     from pipelines.system.files import write_json
 
     create_home()
     scope = Scope(reads_content=spec.content, includes_older=spec.older)
-    report, restored = _repair(spec, scope) if spec.repair else (check_lake(scope=scope), [])
+    report, restored_findings = _repair(spec, scope) if spec.repair else (check_lake(scope=scope), [])
     report = replace(report, findings=_add_advice(report.findings))
-    write_json(get_report_path(), to_json_values(report, restored))
+    write_json(get_report_path(), to_json_values(report, restored_findings))
     for finding in report.findings:
         log.error("%s. %s", finding.describe(), finding.advice)
     summary = "nothing is lost" if not report.findings else f"{len(report.findings)} lost"
     log.info("%d tables, %d files, %d rows: %s", report.tables, report.files, report.rows, summary)
-    return report, restored
+    return report, restored_findings
 
 
-def to_json_values(report: LakeReport, restored: Sequence[Finding]) -> dict[str, Any]:
+def to_json_values(report: LakeReport, restored_findings: Sequence[Finding]) -> dict[str, Any]:
     """Return the complete report as values that JSON has."""
-    return _count(report) | {"restored": list(map(asdict, restored)), "lost": list(map(asdict, report.findings))}
+    return _count(report) | {
+        "restored": list(map(asdict, restored_findings)),
+        "lost": list(map(asdict, report.findings)),
+    }
 
 
 def make_error(findings: Sequence[Finding], spec: CheckLakeSpec) -> DataError:
-    """Make the error that names the first of what is lost."""
+    """Make the error that names the first lost files."""
     descriptions = "; ".join(finding.describe() for finding in findings[:MAX_NAMED])
     number = "1 part" if len(findings) == 1 else f"{len(findings)} parts"
-    message = f"{number} of the lake cannot be read: {descriptions}. {get_report_path()} has all."
+    message = f"{number} of the lake cannot be read: {descriptions}. {get_report_path()} lists all."
     return DataError(message, findings[0].advice if spec.repair else "Run `python -m pipelines lake check --repair`.")
 
 

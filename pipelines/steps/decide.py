@@ -16,7 +16,7 @@ from pipelines.system.log import log
 class DecideSpec(Spec):
     """The decision of a person, and the verdict that it is about."""
 
-    model_name: str
+    model: str
     """Registered model."""
     version: str
     """Version that was judged."""
@@ -57,25 +57,25 @@ def run(spec: DecideSpec) -> DecideResult:
     from pipelines.system.files import sha256
 
     registry = Registry.open()
-    version = registry.get_version(spec.model_name, spec.version)
+    version = registry.get_version(spec.model, spec.version)
     # An approval must be about the version's last verdict; a rejection may be about an earlier one.
-    read = verdicts.read_current_verdict if spec.decision == "approve" else verdicts.read_verdict
-    if not read(spec.verdict, version).get("needs_approval"):
+    read_verdict = verdicts.read_current_verdict if spec.decision == "approve" else verdicts.read_verdict
+    if not read_verdict(spec.verdict, version).get("needs_approval"):
         raise PromotionError(
-            f"the verdict on {spec.model_name} version {spec.version} needs no approval.",
+            f"the verdict on {spec.model} version {spec.version} needs no approval.",
             "See `approval` in params.yaml, section gate.",
         )
     event, is_new = lifecycle.record_decision(
         registry,
-        spec.model_name,
+        spec.model,
         spec.version,
         approved=spec.decision == "approve",
         why=spec.why,
         digest=sha256(spec.verdict),
     )
-    log.info("%s version %s: %s by %s", spec.model_name, spec.version, event.kind, event.who)
+    log.info("%s version %s: %s by %s", spec.model, spec.version, event.kind, event.who)
     return DecideResult(
-        model_name=spec.model_name,
+        model_name=spec.model,
         version=spec.version,
         approved=event.kind is lifecycle.Kind.APPROVED,
         who=event.who,

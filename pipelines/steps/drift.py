@@ -36,7 +36,7 @@ class DriftSpec(Spec):
 
     dataset: str
     """Dataset of the model."""
-    model_name: str
+    model: str
     """Registered model."""
     version: str = ""
     """Number of the version; empty: the one that scores the last day of the window."""
@@ -116,14 +116,14 @@ def run(spec: DriftSpec) -> DriftResult:
 
     refuse_months(load_dataset(spec.dataset), "drift")
     registry = Registry.open()
-    version = scores.choose_version(registry, spec.model_name, spec.version, spec.partition)
+    version = scores.choose_version(registry, spec.model, spec.version, spec.partition)
     if version is None:
-        reason = f"{spec.model_name} has no champion that was trained as of {spec.partition} or before"
+        reason = f"{spec.model} has no champion that was trained as of {spec.partition} or before"
         result = _build_undecided_result(spec, "", reason, [])
     else:
         result = _add_training_request(spec, _decide(spec, registry, version), version)
     reasons = "; ".join([*result.reasons, *filter(None, [result.overdue_reason])])
-    log.info("%s up to %s: %s: %s", spec.model_name, spec.partition, result.outcome, reasons)
+    log.info("%s up to %s: %s: %s", spec.model, spec.partition, result.outcome, reasons)
     return result
 
 
@@ -135,7 +135,7 @@ def _add_training_request(spec: DriftSpec, result: DriftResult, version: ModelVe
 
     if result.missing:  # the decision is repeated once these profiles exist
         return result
-    overdue_reason = explain_age(spec.model_name, load_dataset(spec.dataset), read_as_of(version), result.as_of)
+    overdue_reason = explain_age(spec.model, load_dataset(spec.dataset), read_as_of(version), result.as_of)
     is_requested = bool(overdue_reason) or _requests_training(spec, result)
     retrain = is_requested and (spec.retrain_in_backfill or not spec.backfill)
     return result.model_copy(update={"overdue_reason": overdue_reason, "retrain": retrain})
@@ -159,7 +159,7 @@ def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
     from pipelines.registry.versions import read_as_of
 
     number = str(version.version)
-    if read_as_of(version) > spec.partition:  # possible where `spec.version` names the version
+    if read_as_of(version) > spec.partition:  # possible if `spec.version` names the version
         reason = f"version {number} was trained as of {read_as_of(version)}, after {spec.partition}"
         return _build_undecided_result(spec, number, reason, [])
     record = load_record(registry, version)
@@ -167,8 +167,8 @@ def _decide(spec: DriftSpec, registry: Registry, version: ModelVersion) -> Drift
     first_day = max(read_as_of(version), spec.partition - dt.timedelta(spec.window_days + spec.history_days - 2))
     lake, dataset = Lake.open(), load_dataset(spec.dataset)
     refused_days = day_status.list_refused_days(lake, dataset, Days(first_day, spec.partition))
-    all_profiles = table.read_window(first_day, spec.partition, spec.model_name, number)
-    profiles = day_status.select_complete_days(lake, dataset, all_profiles, spec.model_name, number)
+    all_profiles = table.read_window(first_day, spec.partition, spec.model, number)
+    profiles = day_status.select_complete_days(lake, dataset, all_profiles, spec.model, number)
     incomplete_days = all_profiles.keys() - profiles.keys()
     # A day may have been scored and then refused, with its published rows removed (`withdraw` of `validate`).
     profiles = {day: profile for day, profile in profiles.items() if day not in refused_days}
@@ -205,7 +205,7 @@ def _explain_incomplete_window(
     if not days_without_profile:
         return None
     first_profiled_day = min([*profiled_days, *incomplete_days], default=spec.partition)
-    scored_days = table.find_scored_days(window[0], spec.partition, spec.model_name).difference(incomplete_days)
+    scored_days = table.find_scored_days(window[0], spec.partition, spec.model).difference(incomplete_days)
     missing_days = [day for day in days_without_profile if day >= first_profiled_day and day not in scored_days]
     if missing_days:
         more = f" and {len(missing_days) - 1} more" * (len(missing_days) > 1)
@@ -227,14 +227,14 @@ def _build_undecided_result(spec: DriftSpec, version: str, reason: str, missing:
 def _write_decision(spec: DriftSpec, version: str, decision: Decision, window: WindowResult) -> DriftResult:
     from pipelines.monitoring import results_table
 
-    changed = results_table.write_findings(spec.partition, spec.model_name, version, decision, window, spec.policy)
+    changed = results_table.write_findings(spec.partition, spec.model, version, decision, window, spec.policy)
     return DriftResult(
         table=results_table.TABLE,
         version=version,
         outcome=decision.outcome,
         reasons=list(decision.reasons),
         drifted_columns=list(decision.drifted_columns),
-        page=settings().build_drift_url(spec.model_name, str(spec.partition)),
+        page=settings().build_drift_url(spec.model, str(spec.partition)),
         rows=window.rows,
         missing=[],
         changed=changed,
@@ -254,19 +254,19 @@ def _write_page(
 
     first_day = spec.partition - dt.timedelta(spec.window_days - 1)
     facts = {
-        "model": spec.model_name,
+        "model": spec.model,
         "version": version,
         "window": f"{first_day} to {spec.partition}, {compared_windows[-1].result.rows:,} rows",
         "labels": f"known up to {spec.partition - dt.timedelta(spec.label_delay_days)}",
         "reference": record.reference.digest,
     }
-    folder = settings().home / "docs" / "drift" / spec.model_name / str(spec.partition)
+    folder = settings().home / "docs" / "drift" / spec.model / str(spec.partition)
     report.write_report(folder, report.DriftHistory(record, compared_windows, decisions, spec.policy, facts))
 
 
 def _build_common_fields(spec: DriftSpec) -> dict[str, Any]:
     return {
         "partition": spec.partition,
-        "model_name": spec.model_name,
+        "model_name": spec.model,
         "as_of": spec.partition + dt.timedelta(1),
     }

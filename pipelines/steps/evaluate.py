@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from pipelines.code_files import PARAMS_FILE, find_project, get_model_file
 from pipelines.contract import Result, Spec
@@ -33,26 +33,31 @@ SHOWN_METRICS = {
 """Task to the metrics that are logged."""
 
 
+def _require_model_name(name: str) -> str:
+    if set("/:") & set(name):
+        raise ValueError("a registered model is expected; the folder or address of the trained model is trained_model")
+    return name
+
+
 class EvaluateSpec(Spec):
     """What to evaluate, on what, and whether to register it."""
 
-    model_field: ClassVar[str] = "register_as"
-    needs: ClassVar[Mapping[str, str]] = {"training_job": "register_as", "lineage": "register_as"}
+    needs: ClassVar[Mapping[str, str]] = {"training_job": "model", "lineage": "model"}
 
     dataset: str = ""
     """Dataset of the model; empty: the one that the features were built from."""
     features: Path = Path("data/features")
     """Folder with holdout/, as `preprocess` wrote it."""
-    model: str = "data/model"
-    """Folder of the model, or s3://BUCKET/KEY/model.tar.gz."""
+    trained_model: str = "data/model"
+    """Folder of the trained model, or s3://BUCKET/KEY/model.tar.gz."""
     record: str = "data/training"
     """Folder of the training's record, or s3://BUCKET/KEY/output.tar.gz."""
     snapshot: Path = Path("data/snapshot.json")
     """The pinned window that the features were built from."""
     evaluation: Path = Path("data/evaluation")
     """Folder to write: metrics.json, predictions.parquet, reference.json, plots/."""
-    register_as: str = ""
-    """Name of the model to register a version of; empty: do not register."""
+    model: Annotated[str, AfterValidator(_require_model_name)] = ""
+    """Registered model that gets a version; empty: measure only."""
     training_job: str = ""
     """Name of the training job; empty: the name in the record."""
     reference: Policy = Policy()
@@ -100,7 +105,7 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
 
     dataset = load_dataset_of_features(spec.features, spec.dataset)
     holdout, train = (_read_rows(spec.features, split, dataset) for split in ("holdout", "train"))
-    with s3.open_folder(spec.model, "model") as folder, replace_folder(spec.evaluation) as output:
+    with s3.open_folder(spec.trained_model, "model") as folder, replace_folder(spec.evaluation) as output:
         digest = sha256(folder)
         model = dataset.load_model(folder)
         scores = _score(model, holdout)
@@ -114,7 +119,7 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
     shown_metrics = ", ".join(f"{name} {metrics[name]:.4f}" for name in SHOWN_METRICS[dataset.task])
     log.info("holdout of %d rows: %s", metrics["rows"], shown_metrics)
     result = EvaluateResult(evaluation=spec.evaluation, metrics=metrics, model_digest=digest)
-    return _register_candidate(spec, dataset, result, holdout, len(train)) if spec.register_as else result
+    return _register_candidate(spec, dataset, result, holdout, len(train)) if spec.model else result
 
 
 def _read_rows(features: Path, split: str, dataset: Dataset) -> pd.DataFrame:
@@ -219,7 +224,7 @@ def _register_candidate(
     registry = Registry.open()
     project_files = _locate_project_files(spec)
     origin = lineage.Origin(spec.features, spec.snapshot, project_files["dvc.lock"], result.model_digest)
-    with s3.open_folder(spec.model, "model") as folder, s3.open_folder(spec.record, "training") as record:
+    with s3.open_folder(spec.trained_model, "model") as folder, s3.open_folder(spec.record, "training") as record:
         # The gate, `reproduce` and profiles look for these names, whatever the files are called here.
         evidence = {"evaluation": spec.evaluation, "training": record, "snapshot.json": spec.snapshot}
         rows = {"train": rows_train, "holdout": len(holdout)}
@@ -236,7 +241,7 @@ def _register_candidate(
             provenance=lineage.build_provenance(origin),
             example=holdout[list(dataset.features)].head(3),
         )
-        version = register_candidate(registry, candidate, spec.register_as)
+        version = register_candidate(registry, candidate, spec.model)
         lifecycle.record_registration(version.name, str(version.version))
     metrics, tags = lineage.build_cost_metrics(spec.lineage), lineage.build_cost_tags(spec.lineage)
     log_costs(registry, version, metrics, tags)
@@ -248,7 +253,7 @@ def _register_candidate(
 def _locate_project_files(spec: EvaluateSpec) -> dict[str, Path]:
     """Return dvc.lock and the file of the model's parameters; in a project without models, its params.yaml."""
     project = find_project(spec.lock.parent)
-    parameters = project / get_model_file(spec.register_as)
+    parameters = project / get_model_file(spec.model)
     return {
         "dvc.lock": project / spec.lock.name,
         PARAMS_FILE: parameters if parameters.exists() else project / PARAMS_FILE,

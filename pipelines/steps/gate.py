@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class GateSpec(Spec):
     """The candidate to judge, and the policy."""
 
-    needs: ClassVar[Mapping[str, str]] = {"version": "model_name"}
+    needs: ClassVar[Mapping[str, str]] = {"version": "model"}
 
     dataset: str = ""
     """Dataset of the model; empty: the one that the features were built from."""
@@ -39,7 +39,7 @@ class GateSpec(Spec):
     """Folder with train/ and holdout/, as `preprocess` wrote it."""
     policy: Policy = Field(default_factory=Policy)
     """The conditions that a candidate must meet."""
-    model_name: str = ""
+    model: str = ""
     """Registered model; empty: the candidate is judged without a registry, and so without a champion."""
     version: str = ""
     """Version of the candidate."""
@@ -122,11 +122,11 @@ def run(spec: GateSpec) -> GateResult:
 
 
 def _open_candidate(spec: GateSpec) -> AbstractContextManager[RegisteredCandidate | None]:
-    if not spec.model_name:
+    if not spec.model:
         return nullcontext()
     from pipelines.registry.registered_candidate import open_registered_candidate
 
-    return open_registered_candidate(spec.model_name, spec.version, backfill=spec.backfill)
+    return open_registered_candidate(spec.model, spec.version, backfill=spec.backfill)
 
 
 def _collect_evidence(spec: GateSpec, candidate: RegisteredCandidate | None) -> Evidence:
@@ -167,7 +167,7 @@ def _make_result(
         facts=_describe_candidate(candidate, holdout),
         differences=_compare_with_champion(candidate),
         champion=str(candidate.champion.version) if candidate and candidate.champion else "",
-        model_name=spec.model_name,
+        model_name=spec.model,
         version=spec.version,
         verdict=spec.verdict,
         report=_get_report_address(spec),
@@ -198,8 +198,8 @@ def _compare_with_champion(candidate: RegisteredCandidate | None) -> dict[str, l
 
 
 def _get_report_address(spec: GateSpec) -> str:
-    if spec.model_name:
-        return settings().build_report_url(spec.model_name, spec.version)
+    if spec.model:
+        return settings().build_report_url(spec.model, spec.version)
     return str(spec.report / "report.html")
 
 
@@ -225,15 +225,15 @@ def _record_verdict(spec: GateSpec, candidate: RegisteredCandidate, result: Gate
     from pipelines.system.files import replace_folder, sha256
 
     artifacts.upload_folder(candidate.registry, candidate.version, spec.report, "report")
-    with replace_folder(settings().home / "docs" / "models" / spec.model_name / spec.version) as folder:
+    with replace_folder(settings().home / "docs" / "models" / spec.model / spec.version) as folder:
         shutil.copytree(spec.report, folder, dirs_exist_ok=True)
     digest = sha256(spec.verdict)
     tags = {"verdict": result.outcome, "verdict_reason": result.reason, "verdict_digest": digest}
     prefixed_tags = {f"leeway.{name}": value for name, value in tags.items()}
-    candidate.registry.set_tags(spec.model_name, spec.version, prefixed_tags)
+    candidate.registry.set_tags(spec.model, spec.version, prefixed_tags)
     lifecycle.record_verdict(
         candidate.registry,
-        spec.model_name,
+        spec.model,
         spec.version,
         outcome=result.outcome,
         reason=result.reason,

@@ -38,7 +38,7 @@ class GuardSpec(Spec):
 
     dataset: str
     """Dataset of the model."""
-    model_name: str
+    model: str
     """Registered model."""
     as_of: dt.date
     """Moment of training (YYYY-MM-DD)."""
@@ -92,12 +92,12 @@ def run(spec: GuardSpec) -> GuardResult:
     from pipelines.loop.journal import Journal
     from pipelines.loop.transitions import build_decision
 
-    window_spec = load_training_window(spec.model_name, spec.dataset, spec.as_of)
-    _check_gate_policy(spec.model_name, load_dataset(spec.dataset))
+    window_spec = load_training_window(spec.model, spec.dataset, spec.as_of)
+    _check_gate_policy(spec.model, load_dataset(spec.dataset))
     request = build_request(spec, resolve_run(spec.run), window_spec.compute_window())
     journal = Journal.open()
-    event = journal.append_event(spec.model_name, lambda history: build_decision(request, history, spec.policy))
-    decision = event or journal.read_state(spec.model_name).find_last_decision(request.run)
+    event = journal.append_event(spec.model, lambda history: build_decision(request, history, spec.policy))
+    decision = event or journal.read_state(spec.model).find_last_decision(request.run)
     assert decision is not None  # if no event was appended, an earlier call for this run appended one
     _log_decision(decision)
     window = window_spec.model_dump(include={"as_of", "train_days", "holdout_days", "label_delay_days"})
@@ -131,10 +131,10 @@ def build_request(spec: GuardSpec, run: str, window: Window) -> Request:
     lake, dataset, is_drift = Lake.open(), load_dataset(spec.dataset), spec.trigger == "drift"
     failures: list[str] = []
     if is_drift:
-        days = facts.select_quality_days(spec.model_name, spec.as_of, spec.policy)
+        days = facts.select_quality_days(spec.model, spec.as_of, spec.policy)
         failures = [*facts.find_validation_failures(lake, dataset, days, spec.drifted_columns)]
     return Request(
-        model=spec.model_name,
+        model=spec.model,
         run=run,
         as_of=spec.as_of,
         trigger=spec.trigger,
@@ -143,7 +143,7 @@ def build_request(spec: GuardSpec, run: str, window: Window) -> Request:
         drifted_columns=tuple(spec.drifted_columns),
         data=facts.digest_training_data(lake, dataset, window),
         failed_validations=tuple(failures),
-        over_budget=facts.explain_budget_refusal(spec.model_name) if is_drift else "",
+        budget_refusal=facts.explain_budget_refusal(spec.model) if is_drift else "",
     )
 
 

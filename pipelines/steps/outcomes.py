@@ -33,7 +33,7 @@ class OutcomesSpec(Spec):
 
     dataset: str
     """Dataset whose published table holds the labels."""
-    model_name: str
+    model: str
     """Registered model whose predictions are joined."""
     partition: PartitionKey
     """Partition of the labels and the predictions: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM)."""
@@ -88,7 +88,7 @@ def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesRe
     from pipelines.scoring.predictions import MODEL, VERSION
     from pipelines.system.duckdb_session import quote_identifier
 
-    day, part = spec.partition, {MODEL: spec.model_name}
+    day, part = spec.partition, {MODEL: spec.model}
     names = {"key": ", ".join(map(quote_identifier, dataset.key))}
     names["scores"] = ", ".join(f"predictions.{name}" for name in list_stored_scores(dataset))
     with (
@@ -97,27 +97,31 @@ def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesRe
         lake.create_view(connection, "published", dataset.published, day, day),
     ):
         names["labels"] = write_label_query(dataset, connection, "published")
-        ((predictions, outcomes),) = connection.sql(_COUNT_SQL.format(**names), params=[spec.model_name]).fetchall()
-        if not outcomes:
+        ((prediction_count, outcome_count),) = connection.sql(
+            _COUNT_SQL.format(**names), params=[spec.model]
+        ).fetchall()
+        if not outcome_count:
             was_cleared = lake.clear_partition(dataset.outcomes, day, part)
-            return _build_empty_result(dataset, spec, predictions).model_copy(update={"changed": was_cleared})
+            return _build_empty_result(dataset, spec, prediction_count).model_copy(update={"changed": was_cleared})
         # DuckDB 2.0 cannot drop the views while a result is open.
-        with connection.sql(_JOIN_SQL.format(**names), params=[spec.model_name]).to_arrow_reader() as rows:
+        with connection.sql(_JOIN_SQL.format(**names), params=[spec.model]).to_arrow_reader() as rows:
             commit = lake.write_partition(dataset.outcomes, day, rows, (*dataset.key, VERSION), part=part)
     return OutcomesResult(
         table=dataset.outcomes,
         partition=day,
-        model_name=spec.model_name,
-        outcomes=outcomes,
-        unlabelled=predictions - outcomes,
+        model_name=spec.model,
+        outcomes=outcome_count,
+        unlabelled=prediction_count - outcome_count,
         changed=commit.changed,
     )
 
 
-def _build_empty_result(dataset: Dataset, spec: OutcomesSpec, predictions: int) -> OutcomesResult:
-    day, name = spec.partition, spec.model_name
-    if predictions:
-        reason = f"none of the {predictions} predictions has a label yet."
+def _build_empty_result(dataset: Dataset, spec: OutcomesSpec, prediction_count: int) -> OutcomesResult:
+    day, name = spec.partition, spec.model
+    if prediction_count:
+        reason = f"none of the {prediction_count} predictions has a label yet."
     else:
         reason = f"{name} has no predictions of {day}."
-    return OutcomesResult(table=dataset.outcomes, partition=day, model_name=name, unlabelled=predictions, reason=reason)
+    return OutcomesResult(
+        table=dataset.outcomes, partition=day, model_name=name, unlabelled=prediction_count, reason=reason
+    )

@@ -7,7 +7,9 @@ nothing.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator
 
 from pipelines.contract import Result, Spec
 from pipelines.partitions import Hour, PartitionKey, get_date
@@ -18,15 +20,22 @@ if TYPE_CHECKING:
     from pipelines.monitoring.profiles.record import ReferenceRecord
 
 
+def _require_rows(rows: Any) -> Any:
+    """Refuse the empty `rows` of a ScoreResult: there is no file if no version scored the partition."""
+    if rows in (None, ""):
+        raise ValueError("no rows were scored; `reason` in the result of `score` says why")
+    return rows
+
+
 class ProfileSpec(Spec):
     """Which rows to profile, and for which model."""
 
     partition: PartitionKey
     """Partition of the rows: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM)."""
-    rows: Path
+    rows: Annotated[Path, BeforeValidator(_require_rows)]
     """Parquet file of the partition's rows: the features, and `score` and the label if they are known. For an hour, the
     files of all hours of its day in the same folder are counted together, because a profile describes a day."""
-    model_name: str
+    model: str
     """Registered model whose version scored the rows."""
     version: str
     """Number or alias of the version."""
@@ -75,16 +84,16 @@ def run(spec: ProfileSpec) -> ProfileResult:
     from pipelines.monitoring.profiles.table import Profiles
 
     record, version = _load_record(spec)
-    table, is_changed, identity = Profiles.open(), False, dict[Path, tuple[int, int]]()
+    table, is_changed, file_states = Profiles.open(), False, dict[Path, tuple[int, int]]()
     # Another run may replace the file while this one counts, and store its profile first. Counting again until the
     # file stays the same ensures that the profile of the older rows is not the last one stored.
-    while identity != (identity := _identify_files(spec)):
-        profile = count_files(record.reference, list(identity), spec.engine)
-        is_changed |= table.write(get_date(spec.partition), spec.model_name, version, profile)
+    while file_states != (file_states := _identify_files(spec)):
+        profile = count_files(record.reference, list(file_states), spec.engine)
+        is_changed |= table.write(get_date(spec.partition), spec.model, version, profile)
     result = _build_result(spec, version, profile, is_changed=is_changed)
     log.info(
         "%s by %s version %s: %d rows, %d labelled; vanished: %s; retyped: %s; without a value: %s",
-        *(spec.partition, spec.model_name, version, result.rows, result.labelled),
+        *(spec.partition, spec.model, version, result.rows, result.labelled),
         *(", ".join(names) or "none" for names in (result.vanished, result.retyped, result.empty)),
     )
     return result
@@ -93,8 +102,8 @@ def run(spec: ProfileSpec) -> ProfileResult:
 def _identify_files(spec: ProfileSpec) -> dict[Path, tuple[int, int]]:
     """Identify the files to count: the file of the rows; for an hour, all hours of its day in the same folder."""
     hour = spec.partition if isinstance(spec.partition, Hour) else None
-    others = spec.rows.parent.glob(f"{hour.day}T*.parquet") if hour else ()
-    return {path: _identify_file(path) for path in sorted({*others, spec.rows})}
+    other_files = spec.rows.parent.glob(f"{hour.day}T*.parquet") if hour else ()
+    return {path: _identify_file(path) for path in sorted({*other_files, spec.rows})}
 
 
 def _identify_file(path: Path) -> tuple[int, int]:
@@ -122,7 +131,7 @@ def _load_record(spec: ProfileSpec) -> tuple[ReferenceRecord, str]:
             )
         return ReferenceRecord.read(spec.reference), spec.version
     registry = Registry.open()
-    version = registry.find_version(spec.model_name, spec.version)
+    version = registry.find_version(spec.model, spec.version)
     return load_record(registry, version), str(version.version)
 
 
@@ -133,7 +142,7 @@ def _build_result(spec: ProfileSpec, version: str, profile: Profile, *, is_chang
     label = next(column for column in profile.columns if column.kind == "label")
     return ProfileResult(
         partition=spec.partition,
-        model_name=spec.model_name,
+        model_name=spec.model,
         version=version,
         reference=profile.reference,
         rows=profile.rows,

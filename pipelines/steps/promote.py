@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class PromoteSpec(Spec):
     """The version to promote, and the verdict that allows it."""
 
-    model_name: str
+    model: str
     """Registered model."""
     version: str
     """Version to promote."""
@@ -86,22 +86,22 @@ def run(spec: PromoteSpec) -> PromoteResult:
     from pipelines.registry.versions import Registry
 
     registry, journal = Registry.open(), Journal.open()
-    version = registry.get_version(spec.model_name, spec.version)
+    version = registry.get_version(spec.model, spec.version)
     verdict = _read_passing_verdict(spec, version)
     _check_files(version, verdict)
     if spec.backfill and not spec.promote_in_backfill:
         reason = "a backfill moves no alias unless promote_in_backfill is set"
         return _tag_without_promoting(spec, registry, verdict, reason)
-    status = reconcile(registry, journal, spec.model_name, keep=spec.moved_by_hand == "keep")
-    log.info("%s: %s", spec.model_name, status)
+    status = reconcile(registry, journal, spec.model, keep=spec.moved_by_hand == "keep")
+    log.info("%s: %s", spec.model, status)
     promotion = _Promotion(spec, registry, version, verdict)
     try:
-        event = journal.append_event(spec.model_name, promotion.decide)
+        event = journal.append_event(spec.model, promotion.decide)
     except PromotionError as error:
         if not spec.backfill:
             raise
         return _tag_without_promoting(spec, registry, verdict, error.message)
-    sync_aliases(registry, journal, spec.model_name)
+    sync_aliases(registry, journal, spec.model)
     if event is None:
         return _make_result(spec, spec.version, changed=False, reason="it was champion already")
     cause = "forced" if event.evidence["forced"] else "it passed"
@@ -130,14 +130,14 @@ class _Promotion:
         if state.champion == spec.version:
             return None
         _check_approval(self.verdict, self.version, state)
-        champion = get_champion(self.registry, spec.model_name, state)
+        champion = get_champion(self.registry, spec.model, state)
         objections = list(self._find_objections(state, champion))
         if objections and not spec.force:
             reasons = "; ".join(objections)
-            raise PromotionError(f"version {spec.version} of {spec.model_name} is not promoted: {reasons}.")
+            raise PromotionError(f"version {spec.version} of {spec.model} is not promoted: {reasons}.")
         return Event.create(
             Kind.PROMOTED,
-            spec.model_name,
+            spec.model,
             spec.version,
             champions=(state.champion, spec.version),
             why=spec.why or str(self.verdict.get("reason", "")),
@@ -185,11 +185,11 @@ def _tag_without_promoting(
     """Tag the version with the champion that it would have replaced, unless it is champion itself."""
     from pipelines.registry.versions import WOULD_PROMOTE_TAG
 
-    champion, verdict_champion = registry.find_champion(spec.model_name), str(verdict.get("champion", "")) or "none"
+    champion, verdict_champion = registry.find_champion(spec.model), str(verdict.get("champion", "")) or "none"
     number = str(champion.version) if champion else ""
     if number == spec.version:
         return _make_result(spec, number, changed=False, reason="it was champion already")
-    registry.set_tags(spec.model_name, spec.version, {WOULD_PROMOTE_TAG: verdict_champion})
+    registry.set_tags(spec.model, spec.version, {WOULD_PROMOTE_TAG: verdict_champion})
     reason = f"it passed, and would be champion after {verdict_champion}, but {obstacle}"
     return _make_result(spec, number, changed=False, reason=reason)
 
@@ -197,9 +197,9 @@ def _tag_without_promoting(
 def _make_result(spec: PromoteSpec, previous: str, *, changed: bool, reason: str) -> PromoteResult:
     promoted = changed or previous == spec.version
     outcome = "is champion" if promoted else "is not promoted"
-    log.info("%s: version %s %s: %s", spec.model_name, spec.version, outcome, reason)
+    log.info("%s: version %s %s: %s", spec.model, spec.version, outcome, reason)
     return PromoteResult(
-        model_name=spec.model_name,
+        model_name=spec.model,
         version=spec.version,
         previous=previous,
         changed=changed,
@@ -215,9 +215,7 @@ def _read_passing_verdict(spec: PromoteSpec, version: ModelVersion) -> dict[str,
     verdict = read_current_verdict(spec.verdict, version)
     can_be_promoted = verdict.get("passed") or verdict.get("needs_approval")
     if version.tags.get("leeway.verdict") != verdict.get("outcome") or not can_be_promoted:
-        raise PromotionError(
-            f"{spec.model_name} version {spec.version} did not pass the gate: {verdict.get('reason')}."
-        )
+        raise PromotionError(f"{spec.model} version {spec.version} did not pass the gate: {verdict.get('reason')}.")
     return verdict
 
 

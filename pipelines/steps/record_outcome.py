@@ -13,7 +13,7 @@ from pipelines.system.log import log
 class RecordOutcomeSpec(Spec):
     """A training that has ended."""
 
-    model_name: str
+    model: str
     """Registered model."""
     version: str = ""
     """Version that the run's gate judged; empty if the run ended before its gate."""
@@ -46,14 +46,14 @@ def run(spec: RecordOutcomeSpec) -> RecordOutcomeResult:
 
     run_id, outcome, journal = resolve_run(spec.run), _find_outcome(spec), Journal.open()
     event = journal.append_event(
-        spec.model_name, lambda history: build_end(spec.model_name, run_id, outcome, spec.version, history)
+        spec.model, lambda history: build_end(spec.model, run_id, outcome, spec.version, history)
     )
-    training = journal.read_state(spec.model_name).trainings.get(run_id)
+    training = journal.read_state(spec.model).trainings.get(run_id)
     recorded_outcome = training.outcome if training else ""
-    log.info("%s: training of run %s: %s", spec.model_name, run_id, recorded_outcome or "the guard did not allow it")
+    log.info("%s: training of run %s: %s", spec.model, run_id, recorded_outcome or "the guard did not allow it")
     return RecordOutcomeResult.model_validate(
         {
-            "model_name": spec.model_name,
+            "model_name": spec.model,
             "version": spec.version,
             "outcome": recorded_outcome,
             "changed": event is not None,
@@ -65,7 +65,7 @@ def _find_outcome(spec: RecordOutcomeSpec) -> Outcome:
     """Find the outcome in the last event of the version: the gate's verdict, or the decision of a person."""
     from pipelines.registry.lifecycle import Journal, Kind
 
-    judgement = Journal.open().read_state(spec.model_name).judgements.get(spec.version)
+    judgement = Journal.open().read_state(spec.model).judgements.get(spec.version)
     if judgement is None:
         return "failed"
     has_passed = judgement.kind is Kind.APPROVED or judgement.evidence.get("verdict") == "passed"

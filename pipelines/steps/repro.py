@@ -43,7 +43,7 @@ class ReproSpec(Spec):
     """Stages to run first, even if DVC calls them up to date: it does not see all inputs (for `snapshot`, the lake)."""
     params: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Overrides of the model's params.yaml: section to key to value."""
-    model_name: str = ""
+    model: str = ""
     """Model whose stages run, with the parameters of models/NAME/params.yaml; empty in a project without models."""
     commit: str = ""
     """Commit of the code; empty: the DAG bundle's commit, else LEEWAY_GIT_COMMIT, else the project's HEAD."""
@@ -105,7 +105,7 @@ def run(spec: ReproSpec) -> ReproResult:
         runcache.fetch_entries()
         all_stages = stages.load_stages(workspace.folder / "dvc.yaml")
         targets, refresh = (
-            stages.name_stages_of_model(names, spec.model_name, all_stages) for names in (spec.targets, spec.refresh)
+            stages.name_stages_of_model(names, spec.model, all_stages) for names in (spec.targets, spec.refresh)
         )
         ran = [name for stage in refresh for name in dvc_calls.run_repro(workspace, [stage], force=True)]
         with runcache.hold_stage_lock(workspace, targets, refresh):
@@ -115,7 +115,7 @@ def run(spec: ReproSpec) -> ReproResult:
         if spec.push and settings().dvc_remote:
             dvc_calls.push(workspace, targets)
             runcache.push_entries(workspace)
-        ran = [stages.remove_model(name, spec.model_name) for name in ran]
+        ran = [stages.remove_model(name, spec.model) for name in ran]
         lock = workspace.folder / "dvc.lock"
         log.info("workspace %s: ran %s", spec.workspace, ", ".join(ran) or "nothing, all stages were up to date")
         return ReproResult(
@@ -123,7 +123,7 @@ def run(spec: ReproSpec) -> ReproResult:
             lock=lock,
             lock_digest=sha256(lock),
             git_commit=workspace.code.git_commit,
-            stages=_read_outputs(lock, spec.model_name),
+            stages=_read_outputs(lock, spec.model),
             ran=ran,
         )
 
@@ -132,7 +132,7 @@ def _open_workspace(spec: ReproSpec) -> AbstractContextManager[Workspace]:
     from pipelines.versioning.workspaces import open_workspace
 
     return open_workspace(
-        spec.workspace, spec.params, spec.commit, spec.bundle_version, model=spec.model_name, wait=spec.wait
+        spec.workspace, spec.params, spec.commit, spec.bundle_version, model=spec.model, wait=spec.wait
     )
 
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class ReproduceSpec(Spec):
     """Which version to rebuild."""
 
-    argument: ClassVar[str] = "model"
+    argument: ClassVar[str] = "model_version"
 
-    model: Annotated[str, StringConstraints(pattern=r"^[^@\s]+@[^@\s]+$")]
+    model_version: Annotated[str, StringConstraints(pattern=r"^[^@\s]+@[^@\s]+$")]
     """NAME@VERSION or NAME@ALIAS: flights@3, flights@champion."""
     retrain: bool = False
     """Whether to train again as well, and compare the model byte for byte."""
@@ -63,7 +63,7 @@ def run(spec: ReproduceSpec) -> ReproduceResult:
     from pipelines.registry.reproduction.rebuild import rebuild_version
     from pipelines.system.files import write_json
 
-    name, selector = spec.model.split("@")
+    name, selector = spec.model_version.split("@")
     comparison = rebuild_version(name, selector, retrain=spec.retrain)
     checks = [check.model_dump() for check in comparison.checks]
     write_json(comparison.workspace / "reproduction.json", {"checks": checks, "notes": comparison.notes})

@@ -25,7 +25,7 @@ class RollbackSpec(Spec):
 
     needs: ClassVar[Mapping[str, str]] = {"force": "to"}
 
-    model_name: str
+    model: str
     """Registered model."""
     why: str = Field(min_length=1)
     """The reason, for the event, and for a person who wants to promote the version again."""
@@ -67,18 +67,18 @@ def run(spec: RollbackSpec) -> RollbackResult:
 
     registry, journal = Registry.open(), Journal.open()
     if spec.to:
-        registry.get_version(spec.model_name, spec.to)
-    adopt_alias(registry, journal, spec.model_name)
-    rollback = _Rollback(spec, registry, journal.read_state(spec.model_name))
-    event = journal.append_event(spec.model_name, rollback.decide)
-    state = sync_aliases(registry, journal, spec.model_name)
+        registry.get_version(spec.model, spec.to)
+    adopt_alias(registry, journal, spec.model)
+    rollback = _Rollback(spec, registry, journal.read_state(spec.model))
+    event = journal.append_event(spec.model, rollback.decide)
+    state = sync_aliases(registry, journal, spec.model)
     rollback_event = event or _find_rollback_of_run(state) or _find_last_rollback(state)
     reason = "it was champion already"
     if rollback_event:
         reason = f"version {rollback_event.version} was rolled back: {rollback_event.why}"
-    log.info("%s: version %s is champion: %s", spec.model_name, state.champion, reason)
+    log.info("%s: version %s is champion: %s", spec.model, state.champion, reason)
     return RollbackResult(
-        model_name=spec.model_name,
+        model_name=spec.model,
         version=state.champion,
         previous=rollback_event.version if rollback_event else "",
         changed=event is not None,
@@ -104,18 +104,18 @@ class _Rollback:
         from pipelines.registry.lifecycle import Event, Kind, read_champion_alias
 
         spec = self.spec
-        alias = read_champion_alias(self.registry, spec.model_name, self.initial)
+        alias = read_champion_alias(self.registry, spec.model, self.initial)
         is_unfinished = alias.is_pending and _find_last_rollback(state)
         if _find_rollback_of_run(state) or is_unfinished or (spec.to and spec.to == state.champion):
             return None
         if state.champion != self.initial.champion:
             raise PromotionError(
-                f"version {state.champion} of {spec.model_name} became champion meanwhile: nothing was rolled back.",
+                f"version {state.champion} of {spec.model} became champion meanwhile: nothing was rolled back.",
                 "See `python -m pipelines registry events`, then run it again.",
             )
         return Event.create(
             Kind.ROLLED_BACK,
-            spec.model_name,
+            spec.model,
             state.champion,
             champions=(state.champion, self._choose_target(state)),
             why=spec.why,
@@ -127,7 +127,7 @@ class _Rollback:
         """Return `to`; if it is empty, the last earlier champion that is not blocked and that MLflow still has."""
         from pipelines.registry.lifecycle.mlflow_model import has_version
 
-        spec, name = self.spec, self.spec.model_name
+        spec, name = self.spec, self.spec.model
         if not state.champion:
             raise PromotionError(f"{name} has no champion: there is nothing to roll back.")
         if spec.to:
@@ -146,7 +146,7 @@ class _Rollback:
         reason = state.blocked.get(to) or ("" if to in state.earlier_champions else "it was never champion")
         if reason and not self.spec.force:
             raise PromotionError(
-                f"{self.spec.model_name} is not rolled back to version {to}: {reason}.",
+                f"{self.spec.model} is not rolled back to version {to}: {reason}.",
                 "To do it nevertheless, give --force.",
             )
 

@@ -31,7 +31,7 @@ class ScoreSpec(Spec):
 
     dataset: str
     """Dataset whose published table holds the partition."""
-    model_name: str
+    model: str
     """Registered model."""
     partition: PartitionKey
     """Partition to score: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), as the dataset has."""
@@ -86,14 +86,14 @@ def run(spec: ScoreSpec) -> ScoreResult:
 
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     require_published(lake, dataset, spec.partition)
-    result = ScoreResult(table=dataset.predictions, partition=spec.partition, model_name=spec.model_name)
+    result = ScoreResult(table=dataset.predictions, partition=spec.partition, model_name=spec.model)
     if spec.max_rows and lake.count_rows_of_days(dataset.published, [spec.partition])[spec.partition] > spec.max_rows:
         log.info("%s %s: more than %d rows: not scored in this process", dataset.name, spec.partition, spec.max_rows)
         return result.model_copy(update={"large": True})
     registry = Registry.open()
-    version = scores.choose_version(registry, spec.model_name, spec.version, spec.partition)
+    version = scores.choose_version(registry, spec.model, spec.version, spec.partition)
     if version is None:
-        reason = f"{spec.model_name} has no champion that was trained as of {spec.partition} or before."
+        reason = f"{spec.model} has no champion that was trained as of {spec.partition} or before."
         log.info("%s %s: not scored: %s", dataset.name, spec.partition, reason)
         return result.model_copy(update={"reason": reason})
     score_and_store = _make_score_function(spec, dataset, lake, version)

@@ -25,7 +25,7 @@ class TrainSpec(Spec):
     """Folder with train/ and validation/, as `preprocess` wrote it."""
     hyperparameters: Hyperparameters = Field(default_factory=dict)
     """Passed to the script as --NAME VALUE. If one is not given, the script's own default applies."""
-    model: Path = Path("data/model")
+    trained_model: Path = Path("data/model")
     """Folder to write the trained model to."""
     record: Path = Path("data/training")
     """Folder to write the training's record to: parameters, environment, metrics of each round, resources."""
@@ -47,7 +47,7 @@ class TrainResult(Result):
 
 
 def run(spec: TrainSpec) -> TrainResult:
-    """Write the trained model to `spec.model` and the training's record to `spec.record`.
+    """Write the trained model to `spec.trained_model` and the training's record to `spec.record`.
 
     Raises:
         SpecError: the features were built from another dataset. A retry cannot help.
@@ -64,11 +64,11 @@ def run(spec: TrainSpec) -> TrainResult:
     dataset = load_dataset_of_features(spec.features, spec.dataset)
     path, bundle = dataset.find_file("training.py"), dataset.locate_bundle()
     script = local_job.Script(dataset.name, path, bundle, describe_commit(settings().project))
-    job = local_job.train(script, spec.features, spec.hyperparameters, spec.model, spec.record)
+    job = local_job.train(script, spec.features, spec.hyperparameters, spec.trained_model, spec.record)
     return TrainResult(
-        model=spec.model,
+        model=spec.trained_model,
         record=spec.record,
         training_job=job,
-        digest=sha256(spec.model),
+        digest=sha256(spec.trained_model),
         metrics=read_json(spec.record / "resources.json", "the training script writes it"),
     )

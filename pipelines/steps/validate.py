@@ -46,8 +46,8 @@ class ValidateSpec(Spec):
     max_quarantined_fraction: float = Field(default=0.1, ge=0, le=1)
     """Largest share of the rows that may be quarantined, 0 to 1. If more rows are bad, nothing is published."""
     engine: Literal["duckdb", "gx"] = "duckdb"
-    """What judges the rows: `duckdb` (our SQL, with the verdicts of Great Expectations), or `gx` (Great Expectations
-    itself, with its pandas engine: slower, and in memory)."""
+    """What judges the rows: `duckdb` (SQL of Leeway, with the verdicts of Great Expectations), or `gx` (Great
+    Expectations itself, with its pandas engine: slower, and in memory)."""
     verify_share: float = Field(default=0.02, ge=0, le=1)
     """Share of the partitions that both engines judge, 0 to 1; always the same partitions. If they differ, nothing is
     published."""

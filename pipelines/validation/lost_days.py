@@ -15,7 +15,7 @@ from pipelines.validation import quarantine, suites
 
 
 class ValidationRowSource(DatasetRowSource):
-    """Split the staged rows of datasets by the present suites. Nothing is published and no evidence is written.
+    """Split the staged rows of datasets by the current suites. Nothing is published and no evidence is written.
 
     Args:
         datasets: the datasets whose published and quarantined partitions may be restored.

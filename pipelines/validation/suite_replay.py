@@ -31,7 +31,7 @@ class ReplayedPartition:
     failures: Sequence[dict[str, Any]]
     """Summaries of the failed expectations."""
     last_run: Run | None
-    """The last validation; None if there was none, or its evidence is gone."""
+    """The last validation; None if there was none, or if its evidence was deleted."""
 
     @property
     def verdict(self) -> str:

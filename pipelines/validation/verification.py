@@ -30,7 +30,7 @@ class Verification:
     """The comparison of both judgements of one partition."""
 
     differences: Sequence[Difference]
-    compared: int
+    compared_count: int
     """Number of expectations that both engines judged."""
     gx_version: str
 
@@ -38,7 +38,7 @@ class Verification:
         """Return the comparison as JSON values, with both answers if they differ."""
         return {
             "great_expectations": self.gx_version,
-            "compared": self.compared,
+            "compared": self.compared_count,
             "differences": [difference.to_json_values() for difference in self.differences],
         }
 
@@ -109,6 +109,6 @@ def make_error(dataset: str, day: Partition, verification: Verification) -> Engi
     page = settings().build_docs_url(dataset, str(day))
     return EnginesDifferError(
         f"{dataset} {day} was not published: DuckDB and Great Expectations {verification.gx_version} differ about "
-        f"{len(differences)} of {verification.compared} expectations: {answers}.",
-        f"This is a bug of one of them. Until it is mended: validate --engine gx --verify-share 0. See {page}",
+        f"{len(differences)} of {verification.compared_count} expectations: {answers}.",
+        f"This is a bug of one of them. Until it is fixed, run `validate --engine gx --verify-share 0`. See {page}",
     )

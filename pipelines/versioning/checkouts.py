@@ -219,7 +219,7 @@ def _copy_project(folder: Path) -> None:
         if not (settings().project / name).exists():
             raise SpecError(f"{settings().project} has no {name}.", "Set LEEWAY_PROJECT to the project's folder.")
     # From models/, only the files of parameters are copied: a model's folder also holds its data.
-    model_files = {path.relative_to(top) for top in (folder, settings().project) for path in top.glob(MODEL_FILES)}
+    model_files = {path.relative_to(root) for root in (folder, settings().project) for path in root.glob(MODEL_FILES)}
     for name in (*CODE_PATHS, *list_dataset_paths_in_project(), *sorted(map(str, model_files))):
         _replace_copy(settings().project / name, folder / name)
     if (settings().project / DVCIGNORE).is_file():

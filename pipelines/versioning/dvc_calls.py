@@ -88,7 +88,8 @@ def run_step(workspace: Workspace, step: str, *arguments: str, **variables: str)
     Raises:
         InvalidError, TryAgainError: the step failed; its exit code says whether a retry can help.
     """
-    variables = {"PYTHONPATH": str(workspace.folder), **variables}
+    paths = [str(workspace.folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    variables = {"PYTHONPATH": os.pathsep.join(paths), **variables}
     _run_module(workspace, workspace.model_folder, "pipelines", [step, *arguments], variables)
 
 
@@ -162,17 +163,17 @@ def _build_environment(workspace: Workspace) -> dict[str, str]:
     }
 
 
-def _explain_failure(lines: Sequence[str], code: int) -> LeewayError:
-    """Return an error of the class that the exit code stands for, with the failed stage's text or DVC's last lines."""
+def _explain_failure(lines: Sequence[str], dvc_exit_code: int) -> LeewayError:
+    """Return the error that belongs to the exit code, with the failed stage's text or DVC's last lines."""
     errors = [match[1] for line in lines if (match := ERROR_LINE.match(line))]
-    codes = [int(match[1]) for line in lines if (match := EXIT_CODE_LINE.search(line))]
+    stage_exit_codes = [int(match[1]) for line in lines if (match := EXIT_CODE_LINE.search(line))]
     text = errors[-1] if errors else " ".join(line.strip() for line in lines[-3:])
-    exit_code = codes[-1] if codes else code
+    exit_code = stage_exit_codes[-1] if stage_exit_codes else dvc_exit_code
     if exit_code < 0:
         return ServiceError(
             f"a process was stopped by signal {-exit_code}: {text}", "Run it again: finished work is kept."
         )
-    if codes or (errors and code in (InvalidError.exit_code, TryAgainError.exit_code)):
+    if stage_exit_codes or (errors and dvc_exit_code in (InvalidError.exit_code, TryAgainError.exit_code)):
         return {2: DataError, 75: ServiceError}.get(exit_code, LeewayError)(text)
     return _explain_dvc_failure(text)
 

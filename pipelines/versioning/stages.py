@@ -14,7 +14,7 @@ import yaml
 
 from pipelines.errors import SpecError
 
-PLACEHOLDER = re.compile(r"\$\{\s*([^}\s]+)\s*\}")
+PLACEHOLDER = re.compile(r"(?<!\\)\$\{\s*([^}\s]+)\s*\}")
 """DVC's reference to a variable: ${NAME}."""
 OUTS = ("outs", "metrics", "plots")
 """Keys of a stage that list outputs."""
@@ -60,9 +60,10 @@ def find_dependencies(stages: Mapping[str, Stage]) -> dict[str, set[str]]:
     """Return for each stage the stages whose outputs it depends on: the edges of `dvc dag`."""
     return {
         name: {
-            other.name
-            for other in stages.values()
-            if other.name != name and any(_has_overlap(dep, out) for dep in stage.deps for out in other.outs)
+            other_stage.name
+            for other_stage in stages.values()
+            if other_stage.name != name
+            and any(_has_overlap(dep, out) for dep in stage.deps for out in other_stage.outs)
         }
         for name, stage in stages.items()
     }
@@ -82,7 +83,7 @@ def select_with_dependencies(stages: Mapping[str, Stage], targets: Iterable[str]
 
 def list_source_inputs(stage: Stage, stages: Iterable[Stage]) -> list[str]:
     """Return the files and folders that the stage depends on and none of the stages writes."""
-    outs = [out for other in stages for out in other.outs]
+    outs = [out for other_stage in stages for out in other_stage.outs]
     return [dep for dep in stage.deps if not any(_has_overlap(dep, out) for out in outs)]
 
 
@@ -96,9 +97,9 @@ def remove_model(name: str, model: str) -> str:
     return name.removesuffix(f"@{model}") if model else name
 
 
-def _has_overlap(path: str, other: str) -> bool:
+def _has_overlap(path: str, other_path: str) -> bool:
     """Return whether two paths are the same, or one is inside the other."""
-    first, second = PurePosixPath(path), PurePosixPath(other)
+    first, second = PurePosixPath(path), PurePosixPath(other_path)
     return first.is_relative_to(second) or second.is_relative_to(first)
 
 
@@ -180,7 +181,10 @@ def _load_variables(folder: Path, entries: Sequence[Any]) -> dict[str, Any]:
 
 
 def _substitute(value: Any, variables: Mapping[str, Any]) -> Any:
-    """Replace each `${NAME}` in a value by the variable. A text that is one placeholder becomes the variable itself."""
+    r"""Replace each `${NAME}` in a value by the variable. A text that is one placeholder becomes the variable itself.
+
+    The text `\${` stands for `${` itself.
+    """
     if isinstance(value, dict):
         return {_substitute(key, variables): _substitute(item, variables) for key, item in value.items()}
     if isinstance(value, list):
@@ -190,7 +194,7 @@ def _substitute(value: Any, variables: Mapping[str, Any]) -> Any:
     match = PLACEHOLDER.fullmatch(value)
     if match:
         return _look_up(match[1], variables)
-    return PLACEHOLDER.sub(lambda match: str(_look_up(match[1], variables)), value)
+    return PLACEHOLDER.sub(lambda match: str(_look_up(match[1], variables)), value).replace(r"\${", "${")
 
 
 def _look_up(name: str, variables: Mapping[str, Any]) -> Any:

@@ -16,7 +16,7 @@ from leeway.package_checks import MARKERS, ForeignPackageError, require_package
 
 STACK_COMMANDS = {
     "up": "Start drydock, MLflow, the data docs and Airflow on this machine.",
-    "down": "Stop them.",
+    "down": "Stop what `up` started.",
     "status": "Print their URLs, and whether each answers.",
     "demo": "Run the whole loop of the example, in a checkout of Leeway.",
     "replay": "Replay a year of the example day by day, in a checkout of Leeway.",
@@ -25,7 +25,7 @@ STACK_COMMANDS = {
 }
 """The commands of `python -m stack`."""
 EXTRAS = {"pipelines": "pipelines", "drydock": "drydock", "stack": "local"}
-"""Package to the extra of `pip install` that has what it needs."""
+"""The extra of `pip install` that each package needs, by package."""
 HELP = """Usage: leeway COMMAND [OPTIONS]   (leeway COMMAND --help describes the options)
 
   --version    Print the version.
@@ -50,7 +50,7 @@ def main() -> None:
     if command == "--version":
         sys.stdout.write(f"leeway {__version__}\n")
         return
-    # As `python -m` does: a checkout or a workspace in the working directory is run with its own code.
+    # `python -m` does the same: in the folder of a checkout or a workspace, that folder's own code runs.
     if not sys.flags.safe_path:
         sys.path.insert(0, os.getcwd())
     if command in ("--help", "-h"):

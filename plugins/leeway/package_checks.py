@@ -1,7 +1,7 @@
 """Find out whether the packages that Python imports as `pipelines`, `drydock` and `stack` are Leeway's own.
 
-These names are not reserved: a project can have a package or a module of its own with such a name. Where Python finds
-that one first, Leeway does not run.
+These names are not reserved: a project can have a package or a module of its own with such a name. If Python finds
+that package first, Leeway does not run.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ class ForeignPackageError(ImportError):
 
 
 def require_package(name: str, folders: Sequence[str] | None = None) -> None:
-    """Check that the first package of this name is Leeway's. A name that is found nowhere is no error here.
+    """Check that the first package of this name is Leeway's. It is no error if there is no such package.
 
     Args:
         name: pipelines, drydock or stack.
         folders: folders to search; by default those of `sys.path`.
 
     Raises:
-        ForeignPackageError: it is another one. A retry cannot help.
+        ForeignPackageError: the first package of this name belongs to another owner. A retry cannot help.
     """
     location = _locate(PathFinder.find_spec(name, list(sys.path if folders is None else folders)))
     if location and not (location.name == name and (location / MARKERS[name]).is_file()):
@@ -40,7 +40,7 @@ def require_package(name: str, folders: Sequence[str] | None = None) -> None:
 def _locate(spec: ModuleSpec | None) -> Path | None:
     """Return the folder of a package, or the file of a module; None if there is neither.
 
-    A folder without __init__.py does not count. Python takes it only where no other folder has a package of this name.
+    A folder without __init__.py does not count. Python uses it only if no other folder has a package of this name.
     """
     if spec is None or not spec.origin:
         return None

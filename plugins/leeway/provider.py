@@ -35,8 +35,9 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "notifications": ["leeway.notifiers.lifecycle.LifecycleNotifier"],
         "executors": ["leeway.executor.RestartableLocalExecutor"],
-        # Leeway has neither connection types nor options of airflow.cfg of its own. Its plugin has an entry point: from
-        # here, Airflow loads plugins only where `[core] lazy_load_providers` is off, and would find this one twice.
+        # Leeway has neither connection types nor options of airflow.cfg of its own. Its plugin
+        # is not listed here, because Airflow finds it by its entry point. If `[core] lazy_load_providers` is off,
+        # Airflow would load a listed plugin a second time.
     }
 
 

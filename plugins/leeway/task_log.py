@@ -18,7 +18,7 @@ from pipelines.errors import LeewayError
 
 @hookimpl
 def on_task_instance_running(previous_state: Any, task_instance: Any) -> None:
-    """Add `drop_frames` to the processors of the lines of the task's log. Idempotent."""
+    """Add `drop_frames` to the structlog processors of the task's log. Idempotent."""
     processors = structlog.get_config()["processors"]
     # In structlog 26, loggers that exist already share this list, so the list is changed in place.
     if isinstance(processors, list) and drop_frames not in processors:

@@ -46,11 +46,11 @@ class Backfill:
         """Create an empty cache of the DAG's runs."""
         self._cache = RunCache(self.client, self.dag_id)
 
-    def complete(self, show: Callable[[int, int, str], None]) -> None:
+    def complete(self, show_progress: Callable[[int, int, str], None]) -> None:
         """Wait until each day has a successful run. Days that have one are not run again. Idempotent.
 
         Args:
-            show: called with the number of successful days, the number of days, and the days that are running.
+            show_progress: called with the number of successful days, the number of days, and the days that are running.
 
         Raises:
             TaskFailedError: a run failed. The error names the task and has the end of its log.
@@ -62,7 +62,7 @@ class Backfill:
             self.check()
             runs = self.read_runs()
             states = Counter(run["state"] for run in runs.values())
-            show(states["success"], len(self.days), self._format_running_days(runs))
+            show_progress(states["success"], len(self.days), self._format_running_days(runs))
             if states["success"] == len(self.days):
                 return
             self._raise_first_failure(runs)

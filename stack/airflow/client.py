@@ -42,14 +42,14 @@ class BusyError(UnavailableError):
 class AirflowClient:
     """A session with one Airflow, as one user.
 
-    Every method raises UnavailableError where Airflow does not answer or has an error of its own (a retry can help),
-    and RequestError where Airflow refuses the request (a retry cannot help). Both quote Airflow's answer, if any.
+    Every method raises UnavailableError if Airflow does not answer or has an error of its own (a retry can help),
+    and RequestError if Airflow refuses the request (a retry cannot help). Both quote Airflow's answer, if any.
 
     Args:
         url: the URL of Airflow.
         user: the name of the user.
         password: the password of the user.
-        check: called each time that Airflow does not answer, before the request is repeated; raises an error where
+        check: called each time that Airflow does not answer, before the request is repeated; raises an error if
             waiting cannot help. Without `check`, such a request is not repeated.
     """
 
@@ -103,7 +103,7 @@ class AirflowClient:
             conf: values of the DAG's params.
 
         Returns:
-            Whether Airflow accepted the backfill. False where another backfill of this DAG is still running, or where
+            Whether Airflow accepted the backfill. False if another backfill of this DAG is still running, or if
             other writers kept SQLite locked: a retry can help.
         """
         body = {
@@ -146,7 +146,7 @@ class AirflowClient:
         return list(self._read_pages(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances", "task_instances"))
 
     def read_result(self, dag_id: str, run_id: str, task_id: str) -> Json:
-        """Return the XCom value that a task of a run returned; an empty dict where it returned no dict."""
+        """Return the XCom value that a task of a run returned; an empty dict if it returned no dict."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value"
         try:
             value = self.request("GET", path, params={"deserialize": "true"})["value"]

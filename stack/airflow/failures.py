@@ -15,9 +15,12 @@ _EXIT_CODE_BY_ERROR = {"AirflowFailException:": 2, "AirflowException:": 75}
 
 
 def explain_failure(client: AirflowClient, run: dict[str, Any], key: str) -> TaskFailedError:
-    """Build the error for a failed run.
+    """Build the error for a failed run. It names the task that failed first, with the end of its log and its exit code.
 
-    It names the DAG, the run's key and the task that failed first, with the end of the task's log and its exit code.
+    Args:
+        client: the session with Airflow.
+        run: the failed run, as Airflow describes it.
+        key: the day of the run, for the message.
     """
     dag_id, run_id = run["dag_id"], run["dag_run_id"]
     failed_tasks = [task for task in client.list_task_instances(dag_id, run_id) if task["state"] == "failed"]

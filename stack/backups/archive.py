@@ -23,7 +23,7 @@ from stack.services.start_stop import LOCK, find_running_stack
 MANIFEST = "MANIFEST.json"
 """The last member of an archive: the list of all other members. An archive without it is incomplete."""
 FORMAT = 1
-EXCLUDED = frozenset({"uv", "tmp", "logs", "matplotlib", "workspaces", "training", "stack.json", "stack.keep"})
+EXCLUDED_NAMES = frozenset({"uv", "tmp", "logs", "matplotlib", "workspaces", "training", "stack.json", "stack.keep"})
 """Top-level names of a home that are not state, or that can be created again from the state."""
 
 
@@ -80,7 +80,7 @@ def list_state(home: Path) -> list[Path]:
     """Return the top-level files and folders of a home that are state, sorted; empty if there is no home."""
     if not home.is_dir():
         return []
-    return sorted(path for path in home.iterdir() if path.name not in EXCLUDED and path.suffix != ".lock")
+    return sorted(path for path in home.iterdir() if path.name not in EXCLUDED_NAMES and path.suffix != ".lock")
 
 
 @contextmanager

@@ -40,7 +40,7 @@ class BackupResult:
 
 
 def back_up(layout: Layout, archive: Path) -> BackupResult:
-    """Write all state of the home to `archive`. On an error or a kill, no archive is left.
+    """Write all state of the home to `archive`. On an error or a kill, no archive remains.
 
     The archive holds Airflow's keys and connections, so only its owner can read it (mode 0600).
 
@@ -159,6 +159,6 @@ def _copy_database(database: Path) -> Iterator[IO[bytes]]:
 
 
 def _raise_if_locked(database: str, status: int, remaining: int, total: int) -> None:
-    """Raise an error where SQLite has waited five seconds for a lock. Without it, `backup` would retry for ever."""
+    """Raise an error if SQLite has waited five seconds for a lock. Without it, `backup` would retry for ever."""
     if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         raise sqlite3.OperationalError(f"{database}: database is locked")

@@ -40,7 +40,7 @@ class Session:
     """A running stack, with a client of its Airflow.
 
     Attributes:
-        stack: the stack.
+        stack: the record of the running stack.
         client: the client of its Airflow.
         check: called while waiting; raises UnavailableError if a service has ended.
     """
@@ -98,19 +98,19 @@ class Job(ABC):
 
     def ingest(self, session: Session) -> None:
         """Ingest and publish the weather and the flights of all days. Idempotent."""
-        with self.measure_phase("weather"), display.show_progress("months of weather") as show:
+        with self.measure_phase("weather"), display.show_progress("months of weather") as progress_bar:
             # The weather comes first, because the validation of flights reads it.
-            session.build_backfill(WEATHER_DAG, self.request.months, MAX_WEATHER_RUNS).complete(show)
-        with self.measure_phase("ingest"), display.show_progress("ingesting days") as show:
-            session.build_backfill(INGEST_DAG, self.request.days, MAX_INGEST_RUNS).complete(show)
+            session.build_backfill(WEATHER_DAG, self.request.months, MAX_WEATHER_RUNS).complete(progress_bar)
+        with self.measure_phase("ingest"), display.show_progress("ingesting days") as progress_bar:
+            session.build_backfill(INGEST_DAG, self.request.days, MAX_INGEST_RUNS).complete(progress_bar)
 
     def train(self, session: Session, moments: Sequence[date], conf: dict[str, bool]) -> None:
         """Train as of each moment, in order, since each model is compared with the champion before it. Idempotent."""
-        with self.measure_phase("train"), display.show_progress("training runs") as show:
+        with self.measure_phase("train"), display.show_progress("training runs") as progress_bar:
             for index, moment in enumerate(moments):
-                show(index, len(moments), f"as of {moment}")
+                progress_bar(index, len(moments), f"as of {moment}")
                 session.build_backfill(self.request.train_dag, [moment], 1, conf).complete(lambda *_: None)
-            show(len(moments), len(moments), "")
+            progress_bar(len(moments), len(moments), "")
 
     @contextmanager
     def measure_phase(self, name: str) -> Iterator[None]:

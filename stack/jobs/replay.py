@@ -29,10 +29,10 @@ class Replay(Job):
         self.train(session, [first_day], PROMOTE_PARAMS)
         self._require_champion(session, first_day)
         self.train(session, months, {})  # the models that retraining monthly would give; they are not promoted
-        with self.measure_phase("play"), display.show_progress("days replayed") as show:
+        with self.measure_phase("play"), display.show_progress("days replayed") as progress_bar:
             # These DAGs are unpaused only now: earlier, each published day would start runs that nothing needs.
             session.unpause_dags(SCORE_DAG, MONITOR_DAG)
-            ReplayLoop(session, [day for day in self.request.days if day >= first_day]).run(show)
+            ReplayLoop(session, [day for day in self.request.days if day >= first_day]).run(progress_bar)
         with self.measure_phase("report"):
             display.open_console().print(self._write_report(session, first_day, end))
 

@@ -1,4 +1,4 @@
-"""Replay days in order: score each with the champion of that day, monitor it, wait for trainings that drift starts."""
+"""Replay days in order: score each day with its champion, monitor it, and wait for the trainings that drift starts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ReplayLoop:
 
     Attributes:
         session: the running stack.
-        days: the days.
+        days: the days to replay, oldest first.
     """
 
     session: Session
@@ -59,7 +59,7 @@ class ReplayLoop:
             RunCache(self.session.client, dag_id) for dag_id in (SCORE_DAG, MONITOR_DAG, TRAIN_DAG)
         )
 
-    def run(self, show: display.ProgressBar) -> None:
+    def run(self, progress_bar: display.ProgressBar) -> None:
         """Score and decide on each day, and wait for the trainings that drift starts. Idempotent.
 
         Raises:
@@ -70,13 +70,13 @@ class ReplayLoop:
         for batch_start in range(0, len(self.days), BATCH_DAYS):
             monitor_runs = self._monitor_batch(batch_start)
             for index, day in enumerate(self.days[batch_start : batch_start + BATCH_DAYS], batch_start):
-                show(index, len(self.days), f"{day}, {self._alarm_count} alarms")
+                progress_bar(index, len(self.days), f"{day}, {self._alarm_count} alarms")
                 run = monitor_runs[day.isoformat()]
                 if self._is_stale(run):
                     self._decide_on_day(index, day)
-                elif self._found_reason_to_train(run):
+                elif self._has_reason_to_train(run):
                     self._handle_alarm(index, day)
-        show(len(self.days), len(self.days), f"{self._alarm_count} alarms")
+        progress_bar(len(self.days), len(self.days), f"{self._alarm_count} alarms")
 
     def _monitor_batch(self, batch_start: int) -> dict[str, Json]:
         """Score some days, monitor them by a backfill that starts no training, and return its runs by day."""
@@ -103,7 +103,7 @@ class ReplayLoop:
             self._wait_for_training(day)
 
     def _run_monitor(self, day: date) -> Json:
-        """Trigger the day's own monitor run where there is none, wait for its end, and return it."""
+        """Trigger the day's own monitor run if there is none, wait for its end, and return it."""
         self.session.client.trigger_run(MONITOR_DAG, f"{RUN_PREFIX}{day}", conf={"partition": day.isoformat()})
         while True:
             self.session.check()
@@ -112,7 +112,7 @@ class ReplayLoop:
                     return run
             time.sleep(_POLL_S)
 
-    def _found_reason_to_train(self, run: Json) -> bool:
+    def _has_reason_to_train(self, run: Json) -> bool:
         """Return whether the monitor run saw drift, or a training that is overdue."""
         result = self.session.client.read_result(MONITOR_DAG, run["dag_run_id"], "drift")
         return bool(result.get("outcome") == "drift" or result.get("overdue_reason"))
@@ -157,7 +157,7 @@ class ReplayLoop:
             self._promoted_at = run["end_date"]
 
     def _find_training(self, day: date) -> Json | None:
-        """Return the training run of this day's drift, or None where there is none yet.
+        """Return the training run of this day's drift, or None if there is none yet.
 
         The result of its guard holds its `as_of`. A run that failed before its guard had a result is returned too.
         """
@@ -181,7 +181,7 @@ class ReplayLoop:
         return result
 
     def _has_succeeded(self, run: Json) -> bool:
-        """Return whether the run has succeeded. Raise TaskFailedError where it failed."""
+        """Return whether the run has succeeded. Raise TaskFailedError if it failed."""
         if run["state"] == "failed":
             raise explain_failure(self.session.client, run, get_run_key(run))
         return bool(run["state"] == "success")

@@ -16,7 +16,7 @@ _TIMEOUT_S = 30.0
 
 
 class TrainingRun(BaseModel):
-    """A training run, by its model version. All fields but `as_of` are empty where it registered no version."""
+    """A training run and its model version. All fields but `as_of` are empty if the run registered no version."""
 
     as_of: date
     version: str = ""
@@ -38,8 +38,10 @@ def read_training_runs(url: str, model_name: str, as_of: list[date]) -> list[Tra
     """
     model = _get(url, "registered-models/get", name=model_name).get("registered_model", {})
     aliases = {(alias["alias"], str(alias["version"])) for alias in model.get("aliases", [])}
-    newest = {tags.get("leeway.as_of", ""): (version, tags) for version, tags in _read_versions(url, model_name)}
-    return [_build_training_run(url, day, *newest.get(day.isoformat(), ({}, {})), aliases) for day in as_of]
+    newest_versions = {
+        tags.get("leeway.as_of", ""): (version, tags) for version, tags in _read_versions(url, model_name)
+    }
+    return [_build_training_run(url, day, *newest_versions.get(day.isoformat(), ({}, {})), aliases) for day in as_of]
 
 
 def _read_versions(url: str, model_name: str) -> list[tuple[dict[str, Any], dict[str, str]]]:

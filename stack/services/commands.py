@@ -64,7 +64,7 @@ def write_secrets(layout: Layout) -> None:
     A damaged file of the password is replaced; damaged keys are not, because Airflow's connections need them.
 
     Raises:
-        RequestError: airflow.cfg has not all keys any more. A retry cannot help.
+        RequestError: a key in airflow.cfg is missing or damaged. A retry cannot help.
     """
     config = layout.airflow / "airflow.cfg"
     if config.exists():

@@ -20,7 +20,7 @@ ROLE_ARN = "arn:aws:iam::123456789012:role/leeway-training"
 ACCESS_KEY_ID = "AKIADRYDOCKTAKESANY0"
 SECRET_ACCESS_KEY = "drydock-takes-any-secret-access-key"  # noqa: S105
 
-_DROPPED_PREFIXES = ("AIRFLOW_", "MLFLOW_", "AWS_", "PYICEBERG_", "LEEWAY_STACK_", "PYTHONDONTWRITEBYTECODE")
+_EXCLUDED_PREFIXES = ("AIRFLOW_", "MLFLOW_", "AWS_", "PYICEBERG_", "LEEWAY_STACK_", "PYTHONDONTWRITEBYTECODE")
 """Variables of the caller that services do not inherit.
 
 The settings of another installation would override the stack's own. With PYTHONDONTWRITEBYTECODE, each step would
@@ -37,7 +37,7 @@ def build_environment(layout: Layout, stack: Stack, caller_variables: Mapping[st
         caller_variables: the environment of the command that starts the stack.
     """
     inherited_variables = {
-        name: value for name, value in caller_variables.items() if not name.startswith(_DROPPED_PREFIXES)
+        name: value for name, value in caller_variables.items() if not name.startswith(_EXCLUDED_PREFIXES)
     }
     return {
         **inherited_variables,
@@ -52,8 +52,8 @@ def build_environment(layout: Layout, stack: Stack, caller_variables: Mapping[st
 
 
 def _build_leeway_variables(layout: Layout, stack: Stack, caller_variables: Mapping[str, str]) -> dict[str, str]:
-    # The last folder holds Airflow's executor, which a project without Leeway's operators needs too. The folder of an
-    # environment's packages is on Python's path by itself; here, it would come before the standard library.
+    # `plugins` of the checkout contains Airflow's executor, which every project needs. Python
+    # finds the packages of an installed Leeway by itself. On PYTHONPATH, they would come before the standard library.
     code_folders = [CODE, CODE / "plugins"] if IS_CHECKOUT else []
     import_folders = dict.fromkeys([layout.project, layout.project / "plugins", *code_folders])
     program_folder = str(Path(sys.executable).parent)
@@ -111,7 +111,7 @@ def _list_airflow_options(layout: Layout, stack: Stack) -> dict[str, dict[str, o
             "dags_are_paused_at_creation": False,
             "parallelism": _count_task_slots(),
             "simple_auth_manager_passwords_file": layout.airflow / "passwords.json",
-            # The default asks DNS for this machine's name, which can hang where there is no network.
+            # The default asks DNS for this machine's name, which can hang if there is no network.
             "hostname_callable": "socket.gethostname",
         },
         "database": {"sql_alchemy_conn": f"sqlite:///{layout.airflow / 'airflow.db'}"},
@@ -121,15 +121,15 @@ def _list_airflow_options(layout: Layout, stack: Stack) -> dict[str, dict[str, o
             "base_url": stack.airflow_url,
             "workers": 1,
         },
-        **_list_patience_options(),
+        **_list_timing_options(),
         "dag_processor": {"refresh_interval": 30, "min_file_process_interval": 60},
         "logging": {"colored_console_log": False},
         "usage_data_collection": {"enabled": False},
     }
 
 
-def _list_patience_options() -> dict[str, dict[str, object]]:
-    """List the options of how often the scheduler looks, and how long it and the tasks wait for other services."""
+def _list_timing_options() -> dict[str, dict[str, object]]:
+    """List the options for the scheduler's pauses, and for how long the scheduler and tasks wait for other services."""
     return {
         "scheduler": {
             # The scheduler sleeps once between two tasks of a run; the default is 1 s. Each time it wakes, it examines
@@ -143,7 +143,7 @@ def _list_patience_options() -> dict[str, dict[str, object]]:
         },
         "workers": {
             # A task waits some nine minutes for an API server that is restarted: its token is valid for ten. By default
-            # it fails after half a minute, and that costs it a try, also if it had not started. On two cores with a
+            # it fails after half a minute, and that costs it a try, even if it had not started. On two cores with a
             # load of 28, the API server took three minutes to start.
             "execution_api_retries": 120,
             "execution_api_retry_wait_max": 10,

@@ -1,6 +1,6 @@
-"""Run MLflow's server on a SQLite file, which is created whole before the server starts.
+"""Run MLflow's server on a SQLite file, which is created completely before the server starts.
 
-MLflow itself creates its tables one after the other. After a kill in between, no later start of it works.
+MLflow itself creates its tables one after the other. If it is killed in between, it can never start again.
 """
 
 from __future__ import annotations

@@ -8,16 +8,16 @@ from contextlib import ExitStack
 from stack.services.record import Ports
 
 PREFERRED_PORTS = Ports(airflow=8080, mlflow=5000, drydock=4566, docs=8090)
-"""The ports that users expect. `up` takes them where they are free."""
+"""The ports that users expect. `up` takes them if they are free."""
 ANY_PORTS = Ports(airflow=0, mlflow=0, drydock=0, docs=0)
 _CONNECT_TIMEOUT_S = 1.0
 
 
-def choose_ports(preferred: Ports) -> Ports:
+def choose_ports(preferred_ports: Ports) -> Ports:
     """Return ports that were free a moment ago: the preferred ports where possible, else others. 0 means any port."""
     with ExitStack() as listeners:
         # All ports stay bound until all are chosen. Otherwise the same port could be chosen twice.
-        return Ports(**{name: _bind_port(port, listeners) for name, port in preferred.model_dump().items()})
+        return Ports(**{name: _bind_port(port, listeners) for name, port in preferred_ports.model_dump().items()})
 
 
 def is_listening(port: int) -> bool:

@@ -60,26 +60,26 @@ def stop_processes(home: Path, excluded_pids: Iterable[int] = (), grace_s: float
         UnavailableError: a process did not end after SIGKILL, for example because a disk hangs. A retry can help.
     """
     excluded_pids = tuple(excluded_pids)
-    found_processes: set[psutil.Process] = set()
+    stopped_processes: set[psutil.Process] = set()
     signalled_processes: set[psutil.Process] = set()
-    start, drydock_grace_s = time.monotonic(), max(grace_s, DRYDOCK_GRACE_S)
+    started_at, drydock_grace_s = time.monotonic(), max(grace_s, DRYDOCK_GRACE_S)
     # Processes are searched for again each time, because a parent that ends may have started another one.
     while remaining_processes := find_processes(home, excluded_pids, service):
-        waited_s = time.monotonic() - start
-        drydocks = {process for process in remaining_processes if _is_drydock(process)}
-        if waited_s > (drydock_grace_s if drydocks else grace_s) + KILL_TIMEOUT_S:
+        waited_s = time.monotonic() - started_at
+        drydock_processes = {process for process in remaining_processes if _is_drydock(process)}
+        if waited_s > (drydock_grace_s if drydock_processes else grace_s) + KILL_TIMEOUT_S:
             pids = [process.pid for process in remaining_processes]
             raise UnavailableError(f"Processes {pids} did not end after SIGKILL; try again.")
         # Parents before their children: a parent that still runs would record the end of a child as a failure.
-        for process in sorted(_exclude_jobs(remaining_processes, drydocks), key=psutil.Process.create_time):
-            if waited_s >= (drydock_grace_s if process in drydocks else grace_s):
+        for process in sorted(_exclude_jobs(remaining_processes, drydock_processes), key=psutil.Process.create_time):
+            if waited_s >= (drydock_grace_s if process in drydock_processes else grace_s):
                 _send_signal(process, kill=True)
             elif process not in signalled_processes:
                 _send_signal(process, kill=False)
                 signalled_processes.add(process)
-        found_processes.update(remaining_processes)
+        stopped_processes.update(remaining_processes)
         time.sleep(_POLL_S)
-    return len(found_processes)
+    return len(stopped_processes)
 
 
 def find_unserved_ports(home: Path, ports: Iterable[int]) -> list[int]:
@@ -100,9 +100,9 @@ def _send_signal(process: psutil.Process, *, kill: bool) -> None:
         process.kill() if kill else process.terminate()
 
 
-def _exclude_jobs(processes: list[psutil.Process], drydocks: set[psutil.Process]) -> list[psutil.Process]:
-    """Return the processes without the jobs of running drydocks. If no drydock runs, return all processes."""
-    drydock_pids = {process.pid for process in drydocks}
+def _exclude_jobs(processes: list[psutil.Process], drydock_processes: set[psutil.Process]) -> list[psutil.Process]:
+    """Return the processes without the jobs of a running drydock. If no drydock runs, return all processes."""
+    drydock_pids = {process.pid for process in drydock_processes}
     if not drydock_pids:
         return processes
     parent_pids = {process.pid: _read_parent_pid(process) for process in processes}

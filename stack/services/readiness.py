@@ -47,15 +47,15 @@ def wait_until_ready(layout: Layout, stack: Stack, report_progress: Progress) ->
     unready_names = list(build_health_checks(stack))
     total, deadline = len(unready_names), time.monotonic() + START_TIMEOUT_S
     while unready_names:
-        current = load_live_stack(layout, stack)
-        if current.restarts:  # a service may have ended because its port was taken
-            raise_if_port_is_taken(layout, current)
+        current_stack = load_live_stack(layout, stack)
+        if current_stack.restarts:  # a service may have ended because its port was taken
+            raise_if_port_is_taken(layout, current_stack)
         if time.monotonic() > deadline:
             log = layout.log_file(unready_names[0])
             raise UnavailableError(
                 f"{', '.join(unready_names)} did not answer in {START_TIMEOUT_S:.0f} s; see {log}.", read_log_end(log)
             )
-        checks = build_health_checks(current)
+        checks = build_health_checks(current_stack)
         for name in [name for name in unready_names if checks[name]()]:
             unready_names.remove(name)
             report_progress(name, total - len(unready_names), total)
@@ -69,26 +69,28 @@ def load_live_stack(layout: Layout, stack: Stack) -> Stack:
     Raises:
         StackStoppedError: a service ended too often, or another command stopped the stack. A retry can help.
     """
-    current = Stack.load(layout)
-    if current is None or current.id != stack.id:
+    current_stack = Stack.load(layout)
+    if current_stack is None or current_stack.id != stack.id:
         raise StackStoppedError("The stack was stopped by another command; start it again.")
-    if current.failed_service is not None:
-        log, name = layout.log_file(current.failed_service), current.failed_service
-        process = current.services.get(name)
-        end = f"ended by itself ({describe_exit_code(process.exit_code)})" if process else "cannot be started"
-        count = current.restarts.get(name, 0) + 1
-        message = f"{name} {end}, {count} times in total; see {log}." if count > 1 else f"{name} {end}; see {log}."
+    if current_stack.failed_service is not None:
+        log, name = layout.log_file(current_stack.failed_service), current_stack.failed_service
+        process = current_stack.services.get(name)
+        end_text = f"ended by itself ({describe_exit_code(process.exit_code)})" if process else "cannot be started"
+        count = current_stack.restarts.get(name, 0) + 1
+        message = (
+            f"{name} {end_text}, {count} times in total; see {log}." if count > 1 else f"{name} {end_text}; see {log}."
+        )
         raise StackStoppedError(message, read_log_end(log))
-    if current.is_stopping:
+    if current_stack.is_stopping:
         raise StackStoppedError("The stack was stopped by another command; start it again.")
-    if current.supervisor is not None and not current.supervisor.is_alive():
+    if current_stack.supervisor is not None and not current_stack.supervisor.is_alive():
         log = layout.log_file("supervisor")
         raise StackStoppedError("The stack's supervisor was killed; start the stack again.", read_log_end(log))
-    return current
+    return current_stack
 
 
 def raise_if_port_is_taken(layout: Layout, stack: Stack) -> None:
-    """Raise an error where another program listens on a port of the stack.
+    """Raise an error if another program listens on a port of the stack.
 
     Health checks cannot show this: the other program may be a stack with another home, which answers them as well.
 
@@ -104,7 +106,7 @@ def raise_if_port_is_taken(layout: Layout, stack: Stack) -> None:
 
 
 def read_log_end(log: Path, lines: int = LOG_LINES) -> str:
-    """Return the last lines of a log; an empty string where there is no log."""
+    """Return the last lines of a log; an empty string if there is no log."""
     try:
         with log.open(errors="replace") as file:
             return "".join(deque(file, maxlen=lines)).rstrip()

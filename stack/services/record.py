@@ -100,7 +100,7 @@ class Stack(BaseModel):
 
     @classmethod
     def load(cls, layout: Layout) -> Self | None:
-        """Return the record in stack.json, or None where no record can be read."""
+        """Return the record in stack.json, or None if no record can be read."""
         try:
             return cls.model_validate_json(layout.record_file.read_text())
         except (OSError, ValueError):  # not UTF-8, or not a record

@@ -9,30 +9,35 @@ FIRST_PAUSE_S, MAX_PAUSE_S = 0.5, 15.0
 MAX_FAILED_STARTS = 5
 """How often in a row a service may end by itself before it has answered. After that, it is not restarted."""
 MAX_RESTARTS = 20
-"""How often a service is restarted, unless it works for `STABLE_S` between two ends."""
+"""How often a service is restarted. The count starts again after the service has run for `STABLE_S`."""
 STABLE_S = 300.0
-"""Seconds that a service has to work until its earlier restarts are forgotten."""
+"""Seconds after which the earlier restarts of a running service do not count any more."""
 
 
 @dataclass
 class RestartCounter:
-    """The ends of one service."""
+    """Counts the ends of one service, and decides whether and when the service starts again.
+
+    Attributes:
+        restarts: number of restarts since the service last ran for `STABLE_S`.
+        failed_starts: number of starts in a row after which the service ended by itself before it answered.
+    """
 
     restarts: int = 0
     failed_starts: int = 0
 
-    def record_end(self, exit_code: int, has_answered: bool, lived_s: float) -> float | None:
+    def record_end(self, exit_code: int, has_answered: bool, running_s: float) -> float | None:
         """Count an end of the service.
 
         Args:
             exit_code: the exit code, or -N if signal N ended the service.
             has_answered: whether the service had answered since its last start.
-            lived_s: seconds since its last start.
+            running_s: seconds since its last start.
 
         Returns:
             the seconds to wait before the next start; None if the service must not start again.
         """
-        if has_answered and lived_s >= STABLE_S:
+        if has_answered and running_s >= STABLE_S:
             self.restarts = 0
         # If a signal ended a service that was starting, the service itself may work: this is not a failed start.
         is_failed_start = exit_code >= 0 and not has_answered

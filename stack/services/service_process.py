@@ -23,6 +23,10 @@ class ServiceProcess:
         environment: the variables that all services have.
         folder: the working folder.
         is_answering: the health check of the service; a service without one always counts as answering.
+
+    Attributes:
+        has_answered: whether the service has answered since its last start.
+        is_done: whether a command that runs once has succeeded.
     """
 
     def __init__(
@@ -87,9 +91,9 @@ class ServiceProcess:
 
         A command that runs once starts again only if a signal ended it: otherwise another start would fail, too.
         """
-        lived_s = time.monotonic() - self._started_at
+        running_s = time.monotonic() - self._started_at
         has_failed = self.service.runs_once and exit_code > 0
-        pause_s = None if has_failed else self.counter.record_end(exit_code, self.has_answered, lived_s)
+        pause_s = None if has_failed else self.counter.record_end(exit_code, self.has_answered, running_s)
         self.has_answered = False
         self._due_at = time.monotonic() + (pause_s or 0.0)
         return pause_s

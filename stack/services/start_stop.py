@@ -48,12 +48,12 @@ _supervisors: list[subprocess.Popen[bytes]] = []
 # A supervisor outlives this process. Python would warn of a Popen object that is deleted while its process runs.
 
 
-def start_stack(layout: Layout, preferred: Ports, report_progress: Progress) -> tuple[Stack, bool]:
+def start_stack(layout: Layout, preferred_ports: Ports, report_progress: Progress) -> tuple[Stack, bool]:
     """Start the stack of a home, and wait until all services answer. A running stack is not changed. Idempotent.
 
     Args:
         layout: the folders of the stack.
-        preferred: ports to take where they are free; 0 means any port.
+        preferred_ports: ports to take if they are free; 0 means any port.
         report_progress: called for each service that becomes ready.
 
     Returns:
@@ -72,13 +72,13 @@ def start_stack(layout: Layout, preferred: Ports, report_progress: Progress) -> 
         if stack is not None:
             return stack, False
         for _ in range(MAX_PORT_CHOICES - 1):
-            ports = choose_ports(preferred)
+            ports = choose_ports(preferred_ports)
             try:
                 return _start_new_stack(layout, ports, report_progress), True
             except UnavailableError:
                 if are_free(ports):
                     raise
-        return _start_new_stack(layout, choose_ports(preferred), report_progress), True
+        return _start_new_stack(layout, choose_ports(preferred_ports), report_progress), True
 
 
 def _check_packages() -> None:
@@ -89,7 +89,7 @@ def _check_packages() -> None:
 
 
 def stop_stack(layout: Layout) -> int:
-    """Stop all processes of a home's stack, also after a crash. Idempotent.
+    """Stop all processes of a home's stack, even after a crash. Idempotent.
 
     A command that is starting the stack is interrupted first.
 
@@ -116,13 +116,13 @@ def stop_stack(layout: Layout) -> int:
 
 
 def find_running_stack(layout: Layout) -> Stack | None:
-    """Return the stack of this home, or None where its supervisor does not run."""
+    """Return the stack of this home, or None if its supervisor does not run."""
     stack = Stack.load(layout)
     return stack if stack is not None and stack.is_alive() else None
 
 
 def join_running_stack(layout: Layout, report_progress: Progress) -> Stack | None:
-    """Wait until the running stack answers, and return it. Return None where none runs, or where it stops meanwhile."""
+    """Wait until the running stack answers, and return it. Return None if none runs, or if it stops meanwhile."""
     stack = find_running_stack(layout)
     if stack is None:
         return None
@@ -154,7 +154,9 @@ def _start_new_stack(layout: Layout, ports: Ports, report_progress: Progress) ->
 
 def _check_project(layout: Layout, stack: Stack) -> None:
     if stack.project != layout.project:
-        raise RequestError(f"The stack in {layout.home} runs {stack.project}; `{PROGRAM} down` there stops it.")
+        raise RequestError(
+            f"The stack in {layout.home} runs the project {stack.project}. Run `{PROGRAM} down` there first."
+        )
 
 
 def _start_supervisor(layout: Layout, stack: Stack) -> None:

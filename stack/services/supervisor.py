@@ -1,4 +1,4 @@
-"""Start the services of a stack, start each one again that ends, and stop them all when one cannot work.
+"""Start the services of a stack, restart each service that ends, and stop all services if one cannot work.
 
 `stack.services.start_stop` runs this module as `python -m stack.services.supervisor` and writes a `Plan` to its
 standard input. The process outlives its starter, so that `make up` can return. `make down` ends it. While it runs, no
@@ -89,10 +89,10 @@ class Supervisor:
 
     def _may_start(self, process: ServiceProcess) -> bool:
         """Return whether all commands before the service are done, and the service that it needs has answered."""
-        for earlier in self.processes.values():
-            if earlier is process:
+        for earlier_process in self.processes.values():
+            if earlier_process is process:
                 break
-            if earlier.service.runs_once and not earlier.is_done:
+            if earlier_process.service.runs_once and not earlier_process.is_done:
                 return False
         needed_service = process.service.starts_after
         return not needed_service or self.processes[needed_service].has_answered
@@ -101,7 +101,7 @@ class Supervisor:
         try:
             self.stack.services[process.service.name] = Process.from_pid(process.start())
         except OSError as error:
-            # The machine has no memory or no process left, for example.
+            # For example, the machine has no free memory, or too many processes.
             self._plan_restart(process, f"cannot be started ({error.strerror})", code=1)
         self._save()
 
@@ -122,14 +122,14 @@ class Supervisor:
         _log(f"{name} {reason}: it starts again in {pause_s:g} s (restart {self.stack.restarts[name]})")
 
     def _save(self) -> None:
-        """Save the record. While the disk is full, the services are watched all the same."""
+        """Save the record. While the disk is full, the supervisor continues without it."""
         try:
             self.stack.save(self.layout)
         except OSError as error:
             _log(f"cannot write {self.layout.record_file}: {error.strerror}")
 
     def _stop_leftovers(self, name: str) -> None:
-        """Kill the processes that a service has left: they can hold its port, or do its work a second time.
+        """Kill the processes that an ended service has started: they can hold its port, or do its work a second time.
 
         They get no SIGTERM: a task of Airflow would report that as its own failure, which would cost it a try.
         """

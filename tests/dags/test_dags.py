@@ -15,6 +15,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import Asset, AssetOrTimeSchedule, CronPartitionTimetable, IdentityMapper, PartitionedAssetTimetable
 from airflow.sdk.api.datamodels._generated import DagRunType
 from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
+from airflow.sdk.execution_time import macros
 from airflow.sdk.execution_time.comms import AssetEventDagRunReferenceResult
 from airflow.sdk.execution_time.context import TriggeringAssetEventsAccessor
 from airflow.serialization.serialized_objects import DagSerialization
@@ -205,7 +206,8 @@ def build_context(
         | fields.pop("params", {}),
         "partition_key": partition,
         "triggering_asset_events": build_events(),
-        "dag_run": SimpleNamespace(logical_date=date, run_id="run", run_type=DagRunType.SCHEDULED),
+        "dag_run": SimpleNamespace(logical_date=date, run_id="run", run_type=fields.pop("run_type", DagRunType.MANUAL)),
+        "macros": macros,
         "ti": SimpleNamespace(xcom_pull=lambda task_ids, **_: XCOMS[task_ids]),
         **fields,
     }
@@ -248,7 +250,12 @@ def test_partition_is_the_partition_key_or_the_logical_date(bag, dag_id, task_id
 
 def test_monitor_takes_its_day_from_the_logical_date_or_the_param(bag):
     dag = bag.dags["flights_monitor"]
-    assert render(dag, "drift", build_context(dag, logical="2013-02-09")).partition == "2013-02-09"
+    for run_type, day in (
+        (DagRunType.MANUAL, "2013-02-09"),
+        (DagRunType.BACKFILL, "2013-02-09"),
+        (DagRunType.SCHEDULED, "2013-02-08"),
+    ):
+        assert render(dag, "drift", build_context(dag, logical="2013-02-09", run_type=run_type)).partition == day
     assert render(dag, "drift", build_context(dag, params={"partition": "2013-02-08"})).partition == "2013-02-08"
 
 
@@ -287,7 +294,7 @@ def test_snapshot_has_the_window_that_the_guard_checked(bag):
         "targets": ["preprocess"],
         "refresh": ["snapshot"],
         "params": {"snapshot": {"missing": "fail", **WINDOW}},
-        "model_name": "flights",
+        "model": "flights",
         "workspace": "flights_train.run",
         "commit": "",
         "bundle_version": "",
@@ -327,7 +334,7 @@ def test_guard_takes_trigger_reason_and_as_of_from_the_run(bag, monkeypatch, run
     monkeypatch.setattr(type(guard), "run_step", lambda self, step, spec: specs.append(spec) or result)
     assert guard.execute(context) == result
     trained_as_of = as_of or expected.get("as_of", "2013-05-01")
-    assert specs == [{"dataset": "flights", "model_name": "flights", **expected, "as_of": trained_as_of}]
+    assert specs == [{"dataset": "flights", "model": "flights", **expected, "as_of": trained_as_of}]
     load_spec_class("guard").parse(specs[0], "guard")
 
 
@@ -357,7 +364,11 @@ def test_tasks_after_the_training_get_its_outputs(bag, logical):
     }
     spec = render(dag, "evaluate", context).build_spec()
     assert spec["features"] == "/srv/workspaces/one/data/features"
-    assert (spec["model"], spec["record"]) == ("s3://b/model.tar.gz", "s3://b/output.tar.gz")
+    assert (spec["model"], spec["trained_model"], spec["record"]) == (
+        "flights",
+        "s3://b/model.tar.gz",
+        "s3://b/output.tar.gz",
+    )
     assert spec["lineage"] == {
         "training_job_arn": "arn:1",
         "billable_s": "12",
@@ -375,7 +386,7 @@ def test_tasks_after_the_training_get_its_outputs(bag, logical):
     assert render(dag, "gate", context).build_spec()["version"] == "3"
     assert render(dag, "approve", context).verdict == XCOMS["gate"]
     assert render(dag, "promote", context).build_spec() == {
-        "model_name": "flights",
+        "model": "flights",
         "version": "3",
         "verdict": "/srv/workspaces/one/data/verdict.json",
         "backfill": "False",
@@ -415,7 +426,7 @@ def test_rollback_gets_its_params(bag, params, expected):
     dag = bag.dags["flights_rollback"]
     values = {"to": None, "force": False, "why": "late {{ on }} Mondays"} | params
     spec = render(dag, "rollback", build_context(dag, params=values)).build_spec()
-    assert spec == {"model_name": "flights", "why": "late {{ on }} Mondays"} | expected
+    assert spec == {"model": "flights", "why": "late {{ on }} Mondays"} | expected
     load_spec_class("rollback").parse(spec, "rollback")
 
 

@@ -63,12 +63,27 @@ def test_two_models_of_a_dataset_share_the_dag_of_its_days(load_dags: Callable[.
     train = bag.dags["late_train"].get_task("train")
     assert (train.model, train.max_run_s, train.max_wait_s) == ("late", 60, 7_200)
     for model in ("late", "delay"):
-        names = {getattr(task, "model_name", model) for kind in KINDS for task in bag.dags[f"{model}_{kind}"].tasks}
+        names = {getattr(task, "model", model) for kind in KINDS for task in bag.dags[f"{model}_{kind}"].tasks}
         assert names == {model}
         assert (
             bag.dags[f"{model}_monitor"].get_task("drift").asset == bag.dags[f"{model}_train"].schedule.asset_condition
         )
         assert bag.dags[f"{model}_score"].schedule.asset_condition.name == "trains"
+
+
+def test_a_scheduled_run_ingests_the_day_before_and_a_backfill_the_days_of_its_range(
+    load_dags: Callable[..., DagBag],
+) -> None:
+    """At the time of a scheduled run, its own day has just begun. Airflow's backfill asks for keys, not for times."""
+    bag = load_dags('lifecycle_dags(model="late", start=start)')
+    timetable = create_timetable(bag.dags["trains_ingest"].schedule)
+    info = timetable.next_dagrun_info_v2(
+        last_dagrun_info=None, restriction=TimeRestriction(pendulum.datetime(2026, 2, 1), None, catchup=True)
+    )
+    assert info and (info.run_after, info.partition_key) == (pendulum.datetime(2026, 2, 1), "2026-01-31")
+    first, last = pendulum.datetime(2026, 2, 1), pendulum.datetime(2026, 2, 3)
+    keys = [run.partition_key for run in timetable.iter_partition_dagrun_infos(earliest=first, latest=last)]
+    assert keys == ["2026-02-01", "2026-02-02", "2026-02-03"]
 
 
 def test_the_runs_of_an_hourly_or_monthly_dataset_have_keys_of_its_unit(load_dags: Callable[..., DagBag]) -> None:
@@ -92,6 +107,30 @@ def test_the_runs_of_an_hourly_or_monthly_dataset_have_keys_of_its_unit(load_dag
             template = jinja2.Template(dag.get_task(task_id).partition)
             assert template.render(partition_key=key) == key
             assert template.render(partition_key=None, ds="2026-02-01", ts="2026-02-01T07:00:00+00:00") == by_hand
+
+
+@pytest.mark.parametrize(
+    ("partition", "ingest_schedule", "monitor_schedule"),
+    [("hour", "0 * * * *", "0 0 * * *"), ("day", "0 0 * * *", "0 0 * * *"), ("month", "0 0 1 * *", "")],
+)
+def test_the_dags_fit_the_partitions_of_the_dataset(
+    load_dags: Callable[..., DagBag], partition: str, ingest_schedule: str, monitor_schedule: str
+) -> None:
+    """Months have no drift: a DAG that decides on it could only fail."""
+    bag = load_dags(f'lifecycle_dags(model="late", start=start, partition="{partition}")')
+    assert bag.import_errors == {}
+    assert create_timetable(bag.dags["trains_ingest"].schedule).summary == ingest_schedule
+    kinds = [kind for kind in KINDS if monitor_schedule or kind != "monitor"]
+    assert set(bag.dags) == {"trains_ingest", *(f"late_{kind}" for kind in kinds)}
+    if monitor_schedule:
+        assert create_timetable(bag.dags["late_monitor"].schedule).summary == monitor_schedule
+
+
+@pytest.mark.parametrize("days_of", ["", "trains"])
+def test_an_unknown_partition_is_one_line(load_dags: Callable[..., DagBag], days_of: str) -> None:
+    bag = load_dags(f'lifecycle_dags(model="late", start=start, partition="week", days_of="{days_of}")')
+    (error,) = bag.import_errors.values()
+    assert "SpecError: unknown partition 'week'. Known: hour, day, month." in error.replace("\n", " ")
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,11 @@ def register(name: str, has_own_package: bool = False, **fields: Any) -> str:
             the same files share one package, because it takes a second to log a package.
         fields: further fields of EvaluateSpec.
     """
-    spec = evaluate.EvaluateSpec(register_as=name, **{"dataset": "flights", **fields})
+    spec = evaluate.EvaluateSpec(model=name, **{"dataset": "flights", **fields})
     metrics = json.loads((spec.evaluation / "metrics.json").read_text())
-    result = evaluate.EvaluateResult(evaluation=spec.evaluation, metrics=metrics, model_digest=sha256(Path(spec.model)))
+    result = evaluate.EvaluateResult(
+        evaluation=spec.evaluation, metrics=metrics, model_digest=sha256(Path(spec.trained_model))
+    )
     train, holdout = (pd.read_parquet(spec.features / split / "data.parquet") for split in ("train", "holdout"))
     log_package = packaging.log_package if has_own_package else _log_package_once
     with patch.object(registration, "log_package", log_package):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tools.record_calls import CALLS_FILE, is_of_tests
+from tools.record_calls import CALLS_FILE, is_recorded
 
 HINT = "run `python tools/record_calls.py`, and allow the call in infra/policies/airflow.json or job.json"
 
@@ -22,5 +22,5 @@ def list_new_calls(file: Path) -> list[str]:
     """
     lines = file.read_text().splitlines(keepends=True) if file.exists() else []
     calls = {tuple(json.loads(line)) for line in lines if line.endswith("\n")}
-    new_calls = sorted(call for call in calls if is_of_tests(call[2]) and call not in read_recorded_calls())
+    new_calls = sorted(call for call in calls if is_recorded(call[2]) and call not in read_recorded_calls())
     return [f"{role}: {action} on {resource}" for role, action, resource in new_calls]

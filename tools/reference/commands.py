@@ -34,7 +34,7 @@ def build_page(root: Path) -> str:
     for name, program in load_programs().items():
         parts.append(f"## python -m {name}\n\n{_format_help(program)}\n")
         parts += _render_group(
-            f"python -m {name}", program, skipped=set(find_steps()) if name == "pipelines" else set()
+            f"python -m {name}", program, skipped_names=set(find_steps()) if name == "pipelines" else set()
         )
     return "\n".join(parts)
 
@@ -48,17 +48,17 @@ def _render_make_targets(root: Path) -> Iterator[str]:
     yield format_table(["target", "what it does"], rows)
 
 
-def _render_group(prefix: str, group: Any, skipped: set[str]) -> Iterator[str]:
+def _render_group(prefix: str, group: Any, skipped_names: set[str]) -> Iterator[str]:
     """Yield the options of a program and a section for each of its commands."""
     yield _render_parameters(group)
-    if skipped:
+    if skipped_names:
         yield "A command for each [step](steps/index.md), and the commands below.\n"
     for name, command in getattr(group, "commands", {}).items():
-        if name in skipped:
+        if name in skipped_names:
             continue
         if getattr(command, "commands", None):
             yield f"### {name}\n\n{_format_help(command)}\n"
-            yield from _render_group(f"{prefix} {name}", command, skipped=set())
+            yield from _render_group(f"{prefix} {name}", command, skipped_names=set())
         else:
             yield f"#### {prefix} {name}\n\n{_format_help(command)}\n"
             yield _render_parameters(command)

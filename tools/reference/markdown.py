@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 
 def format_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table; an empty text where there are no rows."""
+    """Return a Markdown table; an empty text if there are no rows."""
     lines = [_format_line(cells) for cells in rows]
     return "\n".join([_format_line(header), _format_line(["---"] * len(header)), *lines]) + "\n" if lines else ""
 

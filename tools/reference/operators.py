@@ -19,7 +19,7 @@ SUFFIXES = ("Operator", "Sensor", "Notifier")
 
 
 @dataclass(frozen=True)
-class Class:
+class ProviderClass:
     """A class of the provider, parsed from its source."""
 
     module: str
@@ -58,7 +58,7 @@ class Class:
                     yield argument.arg, type_text, ast.unparse(default) if default else "required"
 
 
-def find_classes(provider: Path) -> dict[str, Class]:
+def find_classes(provider: Path) -> dict[str, ProviderClass]:
     """Return the public operators, sensors and notifiers of the provider, by name.
 
     Args:
@@ -69,7 +69,7 @@ def find_classes(provider: Path) -> dict[str, Class]:
         module = ".".join(path.relative_to(provider.parent).with_suffix("").parts)
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and node.name.endswith(SUFFIXES) and not node.name.startswith("_"):
-                classes[node.name] = Class(module, node)
+                classes[node.name] = ProviderClass(module, node)
     return classes
 
 
@@ -91,7 +91,7 @@ def build_pages(provider: Path) -> dict[str, str]:
     return {f"{FOLDER}/index.md": f"# Operators\n\n{intro}\n{format_table(header, rows)}", **pages}
 
 
-def _build_page(class_: Class, classes: dict[str, Class]) -> str:
+def _build_page(class_: ProviderClass, classes: dict[str, ProviderClass]) -> str:
     docstring = class_.docstring
     parts = [
         f"# {class_.name}\n\n```python\nfrom {class_.module} import {class_.name}\n```\n",
@@ -105,11 +105,11 @@ def _build_page(class_: Class, classes: dict[str, Class]) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _format_step_link(class_: Class) -> str:
+def _format_step_link(class_: ProviderClass) -> str:
     return f"[{class_.step}](../steps/{class_.step}.md)" if class_.step else ""
 
 
-def _build_rows(class_: Class, classes: dict[str, Class]) -> Iterator[list[str]]:
+def _build_rows(class_: ProviderClass, classes: dict[str, ProviderClass]) -> Iterator[list[str]]:
     """Yield a row for each argument: first the class's own, then those of its base classes in the provider."""
     listed_names: set[str] = set()
     for declaring_class in (class_, *(classes[base] for base in class_.bases if base in classes)):
@@ -125,7 +125,7 @@ def _build_rows(class_: Class, classes: dict[str, Class]) -> Iterator[list[str]]
                 ]
 
 
-def _describe_inherited_arguments(class_: Class, classes: dict[str, Class]) -> str:
+def _describe_inherited_arguments(class_: ProviderClass, classes: dict[str, ProviderClass]) -> str:
     bases = dict.fromkeys(base for base in class_.bases if base not in classes and base.endswith(SUFFIXES))
     parents = ", ".join(format_code(base) for base in bases) or "`BaseOperator`"
     return f"It also takes the arguments of {parents}.\n"

@@ -13,7 +13,7 @@ from tools.reference.markdown import format_code, format_prose, format_table
 
 INTRO = """# Settings
 
-params.yaml, and models/NAME/params.yaml for one model, hold what changes a model. Environment variables say where
+params.yaml, and models/NAME/params.yaml for one model, hold the parameters of models. Environment variables say where
 folders and servers are. Airflow connections hold addresses and credentials of other systems. The params of a DAG hold
 what one run can choose.
 """

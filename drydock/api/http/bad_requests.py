@@ -196,11 +196,11 @@ def _is_too_deep(body: bytes) -> bool:
     """Return whether a JSON text has more than JSON_MAX_DEPTH levels. For malformed JSON, the result is undefined."""
     if body.count(b"[") + body.count(b"{") <= JSON_MAX_DEPTH:
         return False
-    depth = deepest = 0
+    depth = max_depth = 0
     for part in re.findall(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', body, re.DOTALL):
         depth += (part in (b"[", b"{")) - (part in (b"]", b"}"))
-        deepest = max(deepest, depth)
-    return deepest > JSON_MAX_DEPTH
+        max_depth = max(max_depth, depth)
+    return max_depth > JSON_MAX_DEPTH
 
 
 def _buffer_body(environ: dict[str, Any]) -> None:

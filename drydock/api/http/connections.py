@@ -1,4 +1,4 @@
-"""The HTTP server's connections: a bounded number at a time, and an end for each client that is silent or too slow.
+"""The HTTP server's connections: a limited number at a time, and a timeout for each client that is silent or slow.
 
 Each connection has a thread, and carries one request. Without these limits, clients that send nothing, or a byte a
 minute, would keep threads for ever.
@@ -30,9 +30,10 @@ class ConnectionLimits:
         max_connections: How many connections the server has at a time. If there are more, those that have not sent the
             head of a request for `min_silence_s` are closed, the oldest first. If there are none of these, new ones
             wait.
-        min_silence_s: Seconds in which the server reads a head that a client has sent, however loaded this machine is.
-        patience_s: Seconds that a client may let the server wait in all, while it sends or reads.
-        min_bytes_per_s: For each so many bytes that a client sends or reads, it has one more second.
+        min_silence_s: Seconds for which a connection without a complete head is never closed. In this time, even a
+            loaded machine reads a head that has arrived.
+        patience_s: Seconds in total for which a client may let the server wait, while the client sends or reads.
+        min_bytes_per_s: Number of bytes for which a client gets one more second, each time it has sent or read them.
     """
 
     max_connections: int = 256
@@ -47,14 +48,14 @@ class LimitedSocket(io.RawIOBase):
     Only the time in which the server waits for the client counts.
 
     Args:
-        connection: The socket.
-        limits: The limits.
+        connection: The client's socket.
+        limits: The server's limits.
     """
 
     def __init__(self, connection: socket.socket, limits: ConnectionLimits) -> None:
         super().__init__()
         self._connection, self._min_bytes_per_s = connection, limits.min_bytes_per_s
-        self._left_s = limits.patience_s
+        self._remaining_s = limits.patience_s
 
     def readable(self) -> bool:
         """Return True."""
@@ -66,22 +67,22 @@ class LimitedSocket(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Read into a buffer what the client has sent. Return the number of bytes; 0 at the end."""
-        return self._measure(lambda: self._connection.recv_into(buffer))
+        return self._run_with_timeout(lambda: self._connection.recv_into(buffer))
 
     def write(self, data: Any) -> int:
         """Send all of the data, and return the number of bytes."""
         view = memoryview(data).cast("B")
-        sent = 0
-        while sent < len(view):
-            part = view[sent : sent + _SEND_BYTES]
-            sent += self._measure(functools.partial(self._connection.send, part))
-        return sent
+        sent_bytes = 0
+        while sent_bytes < len(view):
+            part = view[sent_bytes : sent_bytes + _SEND_BYTES]
+            sent_bytes += self._run_with_timeout(functools.partial(self._connection.send, part))
+        return sent_bytes
 
-    def _measure(self, transfer: Callable[[], int]) -> int:
+    def _run_with_timeout(self, transfer: Callable[[], int]) -> int:
         started_at = time.monotonic()
-        self._connection.settimeout(max(self._left_s, _MIN_WAIT_S))
+        self._connection.settimeout(max(self._remaining_s, _MIN_WAIT_S))
         count = transfer()
-        self._left_s += count / self._min_bytes_per_s - (time.monotonic() - started_at)
+        self._remaining_s += count / self._min_bytes_per_s - (time.monotonic() - started_at)
         return count
 
 
@@ -103,7 +104,7 @@ class LimitedRequestHandler(MotoRequestHandler):
 
     def run_wsgi(self) -> None:
         """Answer the request, whose head has arrived."""
-        if self.server.mark_busy(self.connection):
+        if self.server.protect_connection(self.connection):
             super().run_wsgi()
 
 
@@ -113,7 +114,7 @@ class LimitedServer(ThreadedWSGIServer):
     Args:
         listener: The listening socket.
         application: Answers the requests.
-        limits: The limits.
+        limits: The limits of the connections; the defaults if None.
     """
 
     request_queue_size = 128
@@ -137,7 +138,7 @@ class LimitedServer(ThreadedWSGIServer):
         try:
             super().process_request(request, client_address)
         except BaseException:  # no thread could be started
-            self._forget(request)
+            self._remove_connection(request)
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -145,10 +146,10 @@ class LimitedServer(ThreadedWSGIServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._forget(request)
+            self._remove_connection(request)
 
-    def mark_busy(self, request: socket.socket) -> bool:
-        """Keep a connection whose request has arrived from being closed. Return False if it is closed already."""
+    def protect_connection(self, request: socket.socket) -> bool:
+        """Never close a connection from now on, because its request has arrived. Return False if it is closed."""
         with self._condition:
             if request in self._silent_since:
                 self._silent_since[request] = None
@@ -162,9 +163,9 @@ class LimitedServer(ThreadedWSGIServer):
         super().shutdown()
 
     def _close_oldest_silent(self) -> None:
-        """Close the oldest connection without a request; or wait until there can be one, or another one ends."""
-        silent = ((request, since) for request, since in self._silent_since.items() if since is not None)
-        request, since = next(silent, (None, 0.0))
+        """Close the oldest silent connection. If none may be closed yet, wait until one may be, or until one ends."""
+        silent_connections = ((request, since) for request, since in self._silent_since.items() if since is not None)
+        request, since = next(silent_connections, (None, 0.0))
         wait_s = since + self.limits.min_silence_s - time.monotonic()
         if request is None or wait_s > 0:
             self._condition.wait(None if request is None else wait_s)
@@ -173,7 +174,7 @@ class LimitedServer(ThreadedWSGIServer):
         with contextlib.suppress(OSError):  # the client has closed it
             request.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and closes it
 
-    def _forget(self, request: socket.socket) -> None:
+    def _remove_connection(self, request: socket.socket) -> None:
         with self._condition:
             self._silent_since.pop(request, None)
             self._condition.notify_all()

@@ -1,4 +1,4 @@
-"""Requests that moto cannot answer get an error that a client can read, instead of an HTML page."""
+"""Answer the requests that moto cannot answer: with an error that a client can read, not with an HTML page."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ TOO_SLOW = Refusal(400, "RequestTimeout", "The body of the request did not arriv
 
 
 class ErrorAnswers:
-    """WSGI middleware: turn an exception, or an HTML page of an error, into an error response as AWS has it.
+    """WSGI middleware: turn an exception, or an HTML page of an error, into an error response in AWS's format.
 
     Args:
         application: Answers the requests.
@@ -33,7 +33,7 @@ class ErrorAnswers:
             response = self._application(environ, lambda *arguments: start_calls.append(arguments))
         except ConnectionError:  # the client is gone
             raise
-        except TimeoutError:  # it sends its body too slowly
+        except TimeoutError:  # the client sends the body too slowly
             return answer_error(environ, start_response, TOO_SLOW)
         except Exception as error:
             return answer_error(environ, start_response, _explain(environ, error))

@@ -1,7 +1,8 @@
 """The host names of this server.
 
-A browser lets a page read the responses of the page's own host. If the owner of a page makes its name mean 127.0.0.1
-(DNS rebinding), the page could read everything that this server has. The Host of its requests is still its own name.
+A browser lets a page read the responses of the page's own host. The owner of a page can make the host's name resolve to
+127.0.0.1 (DNS rebinding); the page could then read everything that this server has. But the Host header of the page's
+requests still has the page's host name, so drydock recognises and refuses them.
 """
 
 import ipaddress
@@ -19,8 +20,8 @@ _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:@/\s]+)(:[0-9]+)?", re.IGNORECASE)
 class OwnHosts:
     """Decides whether a request's Host is one of this server.
 
-    Always its own are: addresses, `localhost`, the machine's name, and AWS's names. A name below an own name is a
-    bucket's, such as bucket.localhost.
+    Addresses, `localhost`, the machine's name and AWS's names are always its own. A subdomain of an own name, such as
+    bucket.localhost, is also its own: the subdomain is the name of a bucket.
 
     Args:
         names: More names of the server.
@@ -30,7 +31,7 @@ class OwnHosts:
         self._names = ("localhost", socket.gethostname().lower(), *(name.lower() for name in names), *_AWS_DOMAINS)
 
     def includes(self, host: str) -> bool:
-        """Return whether a Host header names this server; "" (no header) does, since each browser sends one."""
+        """Return whether a Host header names this server. True for "" (no header): every browser sends a header."""
         match = _HOST.fullmatch(host)
         if match is None:
             return not host

@@ -25,7 +25,7 @@ class RequestChecks:
             return Refusal(403, "AccessDenied", "drydock refuses requests from web pages of other sites")
         host = environ.get("HTTP_HOST", "")
         if not self._own_hosts.includes(host):
-            advice = "if it is, start drydock with --own-hosts"
+            advice = "to add it, start drydock with --own-hosts"
             return Refusal(403, "AccessDenied", f"{host[:100]!r} is not a host name of this drydock; {advice}")
         # moto takes any text, and the account's id is part of a job's path on the disk.
         account_id = environ.get("HTTP_X_MOTO_ACCOUNT_ID")

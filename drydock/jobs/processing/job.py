@@ -33,8 +33,8 @@ class ProcessingJob(Job):
         Args:
             store: Storage of the record.
             request: A CreateProcessingJob request that passed `rules.check_request`.
-            account_id: The account.
-            region: The region.
+            account_id: Id of the account that creates the job.
+            region: Name of the region, such as us-east-1.
             arn: The job's ARN.
         """
         return cls(store, account_id, region, create_record(add_default_runtime(request), arn))

@@ -24,7 +24,7 @@ class ProcessingWork:
     """The work of one run of a processing job; `jobs.work.Work` describes the methods.
 
     Args:
-        job: The job.
+        job: The processing job.
         trees: The folder trees of the job's hosts, algo-1 first.
         executor: Runs the hosts.
         settings: The server's settings.

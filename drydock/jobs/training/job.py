@@ -43,14 +43,14 @@ class TrainingJob(Job):
         Args:
             store: Storage of the record.
             request: A CreateTrainingJob request that passed `rules.check_request`.
-            account_id: The account.
-            region: The region.
+            account_id: Id of the account that creates the job.
+            region: Name of the region, such as us-east-1.
             arn: The job's ARN.
             spot_fraction: Billable seconds per training second if the job runs on spot instances, from 0 to 1.
         """
-        fraction = spot_fraction if request.get("EnableManagedSpotTraining") else 1.0
+        billable_fraction = spot_fraction if request.get("EnableManagedSpotTraining") else 1.0
         full_request = add_default_runtime({**DEFAULTS, **request})
-        return cls(store, account_id, region, create_record(full_request, arn, fraction))
+        return cls(store, account_id, region, create_record(full_request, arn, billable_fraction))
 
     @property
     def has_metrics(self) -> bool:

@@ -33,7 +33,7 @@ class TrainingWork:
     """The work of one run of a training job; `jobs.work.Work` describes the methods.
 
     Args:
-        job: The job.
+        job: The training job.
         trees: The folder trees of the job's hosts, algo-1 first.
         executor: Runs the hosts.
         settings: The server's settings.
@@ -225,13 +225,13 @@ class TrainingWork:
 
         def upload() -> list[str]:
             try:
-                left_out_names = archive.pack(folder, archive_file)
+                omitted_names = archive.pack(folder, archive_file)
                 self._object_store.upload(archive_file, self._build_artifact_uri(name))
             finally:
                 archive_file.unlink(missing_ok=True)
             return [
                 f"not in {name}: {path} is a special file, or a link that leads out of the folder"
-                for path in left_out_names
+                for path in omitted_names
             ]
 
         return run_transfer(f"Artifact upload failed: {name}", upload)

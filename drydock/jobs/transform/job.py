@@ -42,8 +42,8 @@ class TransformJob(Job):
         Args:
             store: Storage of the record.
             request: A CreateTransformJob request that passed `rules.check_request`.
-            account_id: The account.
-            region: The region.
+            account_id: Id of the account that creates the job.
+            region: Name of the region, such as us-east-1.
             arn: The job's ARN.
             container: The container of the model that the request names.
         """

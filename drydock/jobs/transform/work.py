@@ -30,7 +30,7 @@ class TransformWork:
     """The work of one run of a transform job; `jobs.work.Work` describes the methods.
 
     Args:
-        job: The job.
+        job: The transform job.
         trees: The folder trees of the job's hosts, algo-1 first.
         executor: Runs the hosts.
         settings: The server's settings.

@@ -24,10 +24,10 @@ def check_value(
     if number is None or bound is None:
         subject = name if number is None else f"the bound of {name}"
         return Check(name=name, value=number, bound=bound, outcome=FAILED, reason=f"{subject} is not a number")
-    passed = number >= bound if at_least is not None else number <= bound
+    has_passed = number >= bound if at_least is not None else number <= bound
     requirement = f"{'at least' if at_least is not None else 'at most'} {bound:.6g}"
-    reason = f"{name} is {number:.6g}, {_get_connective(passed)} {requirement}"
-    return Check(name=name, value=number, bound=bound, outcome=PASSED if passed else FAILED, reason=reason)
+    reason = f"{name} is {number:.6g}, {_get_connective(has_passed)} {requirement}"
+    return Check(name=name, value=number, bound=bound, outcome=PASSED if has_passed else FAILED, reason=reason)
 
 
 def check_row_count(name: str, rows: int, minimum: int, label_rows: Mapping[str, int] | None = None) -> Check:
@@ -40,7 +40,7 @@ def check_row_count(name: str, rows: int, minimum: int, label_rows: Mapping[str,
         label_rows: what has to have `MIN_LABEL_ROWS` rows, such as "the rarer label", to its number of rows.
     """
     rare_labels = {label: count for label, count in (label_rows or {}).items() if count < MIN_LABEL_ROWS}
-    passed = rows >= minimum and not rare_labels
+    has_passed = rows >= minimum and not rare_labels
     reason = f"{name} are {rows}, {_get_connective(rows >= minimum)} at least {minimum}"
     for label, count in rare_labels.items():
         reason += f"; {label} has {count} rows, but must have at least {MIN_LABEL_ROWS}"
@@ -50,8 +50,8 @@ def check_row_count(name: str, rows: int, minimum: int, label_rows: Mapping[str,
         name=name,
         value=rows,
         bound=minimum,
-        outcome=PASSED if passed else UNDECIDED,
-        rows_needed=None if passed else rows_needed,
+        outcome=PASSED if has_passed else UNDECIDED,
+        rows_needed=None if has_passed else rows_needed,
         reason=reason,
     )
 
@@ -132,7 +132,7 @@ def _compute_units_needed(estimate: Estimate, effect: float, policy: Policy) -> 
 
 
 def _convert_to_rows(estimate: Estimate, units_needed: int | None) -> int | None:
-    """Convert a number of groups to rows, at the present number of rows in a group."""
+    """Convert a number of groups to rows, at the current number of rows in a group."""
     if units_needed is None or not estimate.groups:
         return units_needed
     return math.ceil(units_needed * estimate.rows / estimate.groups)
@@ -161,9 +161,9 @@ def name_groups(column: str) -> str:
     return "days" if column == "date" else f"groups by {column}"
 
 
-def _get_connective(passed: bool) -> str:
+def _get_connective(has_passed: bool) -> str:
     """Return the words between a value and its requirement."""
-    return "as required:" if passed else "but must be"
+    return "as required:" if has_passed else "but must be"
 
 
 def _replace_non_finite(value: float | None) -> float | None:

@@ -103,7 +103,7 @@ class Holdout:
 def _select(score: Array, quantiles: Mapping[str, Array], metric: Metric, model: str) -> Array:
     if not metric.quantiles:
         return score
-    if missing := [name for name in metric.quantiles if name not in quantiles]:
-        message = f"the {model} has no quantile {missing[0]}, by which the gate's policy measures it."
+    if missing_names := [name for name in metric.quantiles if name not in quantiles]:
+        message = f"the {model} has no quantile {missing_names[0]}, by which the gate's policy measures it."
         raise DataError(message, "Compare by another metric until the champion has it.")
     return np.column_stack([quantiles[name] for name in metric.quantiles])

@@ -49,11 +49,11 @@ def compute_concordance_alone(label: Array, values: pd.Series[Any]) -> float:
     For two labels, it is the AUC. Missing values are left out. A category is scored by its mean label in the other half
     of the rows. A column of unique names then has no information.
     """
-    present = values.notna().to_numpy()
-    truth = label[present]
-    if present.sum() < MIN_ROWS or len(np.unique(truth)) < 2:
+    has_value = values.notna().to_numpy()
+    truth = label[has_value]
+    if has_value.sum() < MIN_ROWS or len(np.unique(truth)) < 2:
         return 0.5
-    value = compute_concordance(truth, _score_rows(truth, values[present]))
+    value = compute_concordance(truth, _score_rows(truth, values[has_value]))
     return max(value, 1.0 - value)
 
 
@@ -61,10 +61,10 @@ def _score_rows(label: Array, values: pd.Series[Any]) -> Array:
     """Return a score for each row: a number unchanged; for a category, its mean label in the other half of the rows."""
     if is_numeric_dtype(values) and not is_bool_dtype(values):
         return values.to_numpy(dtype=float)
-    parities = np.arange(len(label)) % 2
+    half_numbers = np.arange(len(label)) % 2
     category, score = values.astype(str).to_numpy(), np.full(len(label), label.mean())
-    for parity in (0, 1):
-        half, other_half = parities == parity, parities != parity
+    for half_number in (0, 1):
+        half, other_half = half_numbers == half_number, half_numbers != half_number
         rates = pd.Series(label[other_half]).groupby(category[other_half]).mean()
         score[half] = pd.Series(category[half]).map(rates).fillna(label.mean()).to_numpy()
     return score

@@ -28,7 +28,7 @@ class AucOfParts:
         return make_auc(label == 1, score)
 
     def estimate_by_rows(self, label: Array, scores: Sequence[Array], alpha: float) -> Estimate:
-        """Estimate the metric of one score, or of the first less the second, for independent rows."""
+        """Estimate the metric of one score, or of the first minus the second, for independent rows."""
         if len(scores) == 1:
             return delong.estimate_auc(label, scores[0], alpha)
         return delong.estimate_auc_difference(label, scores[0], scores[1], alpha)
@@ -52,7 +52,7 @@ class MeanOfParts(ABC):
         return make_mean(self.compute_rows(label, score))
 
     def estimate_by_rows(self, label: Array, scores: Sequence[Array], alpha: float) -> Estimate:
-        """Estimate the metric of one score, or of the first less the second, for independent rows."""
+        """Estimate the metric of one score, or of the first minus the second, for independent rows."""
         values = [self.compute_rows(label, score) for score in scores]
         gains = values[0] if len(values) == 1 else values[0] - values[1]
         error = float(sem(gains)) if len(gains) > 1 else math.inf
@@ -64,7 +64,7 @@ class MeanOfParts(ABC):
 
 
 class RelativeAccuracy(MeanOfParts):
-    """1 less the ratio of the mean absolute error to a fixed error, `scale`.
+    """1 minus the ratio of the mean absolute error to a fixed error, `scale`.
 
     The metric has no unit, and greater is better. It is 0 if the error equals `scale`. It falls by 0.05 if the error
     grows by 5 % of `scale`.
@@ -76,7 +76,7 @@ class RelativeAccuracy(MeanOfParts):
         self.scale = scale or 1.0  # a model without any error has no error to compare with
 
     def compute_rows(self, label: Array, score: Array) -> Array:
-        """Compute 1 less the relative error of each row; shape (rows,)."""
+        """Compute 1 minus the relative error of each row; shape (rows,)."""
         return np.asarray(1 - np.abs(score - label) / self.scale)
 
 
@@ -111,7 +111,7 @@ def estimate_part(
     *,
     is_lasting: bool = True,
 ) -> Estimate:
-    """Estimate the metric on the rows of a part: of one score, or of the first score less the second.
+    """Estimate the metric on the rows of a part: of one score, or of the first score minus the second.
 
     Without groups, rows are independent. With groups the method is `estimate_by_groups`, which describes `is_lasting`.
     """

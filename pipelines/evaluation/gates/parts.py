@@ -78,8 +78,8 @@ def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataF
         return [], pd.DataFrame(columns=COLUMNS)
     section = policy.stability
     metric = choose_part_metric(holdout, holdout.candidate_score)
-    whole = metric.make(holdout.label, holdout.candidate_score)(np.ones((1, len(holdout.label))))
-    bound = float(whole[0]) - section.max_drop
+    whole_value = metric.make(holdout.label, holdout.candidate_score)(np.ones((1, len(holdout.label))))
+    bound = float(whole_value[0]) - section.max_drop
     masks = {"week": dict(_split_by_value(find_weeks(holdout.get_column("date"))))}
 
     groups = find_groups(holdout, policy)
@@ -166,18 +166,18 @@ def _check_worst(name: str, table: pd.DataFrame, bound: float, alpha: float) -> 
     if judged_parts.empty:
         return report_value(name, f"none of the {len(table)} parts has enough rows to be judged")
     worst_part = judged_parts.sort_values(["p_value", "value"]).iloc[0]
-    passed = bool(worst_part.p_value >= alpha)
+    has_passed = bool(worst_part.p_value >= alpha)
     return Check(
         name=name,
         value=float(worst_part.value),
         bound=bound,
         low=float(worst_part.low),
         high=float(worst_part.high),
-        outcome=PASSED if passed else FAILED,
+        outcome=PASSED if has_passed else FAILED,
         reason=(
             f"the worst of {len(judged_parts)} parts is {worst_part.part} ({worst_part.rows} rows): "
             f"{worst_part.value:.4f} [{worst_part.low:.4f}, {worst_part.high:.4f}] is "
-            f"{'not significantly' if passed else 'significantly'} below {bound:.4f} "
+            f"{'not significantly' if has_passed else 'significantly'} below {bound:.4f} "
             f"(p = {worst_part.p_value:.3g}, Holm); {len(table) - len(judged_parts)} parts had too few rows"
         ),
     )

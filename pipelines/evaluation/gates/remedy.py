@@ -46,9 +46,9 @@ def find_remedy(checks: Sequence[Check], rows: int, days: int, *, needs_approval
 
 def _describe_days(days_needed: int | None, days: int) -> str:
     if days_needed is None:
-        return "No number of days of holdout would decide it at the present values."
+        return "No number of days of holdout would decide it at the current values."
     return (
-        f"About {days_needed} days of holdout would decide it at the present difference and variance, "
+        f"About {days_needed} days of holdout would decide it at the current difference and variance, "
         f"{days_needed - days} more than the {days} of this holdout. "
         f"Set snapshot.holdout_days to {days_needed} and train again."
     )
@@ -57,9 +57,9 @@ def _describe_days(days_needed: int | None, days: int) -> str:
 def _describe_approval(needs_approval: bool) -> str:
     if needs_approval:
         return "A person has to decide now."
-    return "Nobody is asked, and the champion stays; with gate.approval: when_undecided a person decides."
+    return "Nobody has to decide, and the champion stays. With gate.approval: when_undecided, a person decides."
 
 
-def _describe_policy(undecided: Sequence[Check]) -> str:
-    names = ", ".join(check.name for check in undecided)
+def _describe_policy(undecided_checks: Sequence[Check]) -> str:
+    names = ", ".join(check.name for check in undecided_checks)
     return f"Or change the policy of these checks: {names}."

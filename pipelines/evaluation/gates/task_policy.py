@@ -44,21 +44,23 @@ def complete_policy(
             a threshold although the task has none. A retry cannot help.
     """
     defaults = {name: value for name, value in DEFAULTS[task].items() if name not in policy.model_fields_set}
-    complete = policy.model_copy(update=defaults)
-    compared_names = [*complete.baseline, *(comparison.metric for comparison in complete.champion)]
-    names = [name for name in (*complete.bounds, *compared_names) if name not in metrics]
+    completed_policy = policy.model_copy(update=defaults)
+    compared_names = [*completed_policy.baseline, *(comparison.metric for comparison in completed_policy.champion)]
+    unknown_names = [name for name in (*completed_policy.bounds, *compared_names) if name not in metrics]
     if not are_classes_known:
-        names = [name for name in names if not is_known_after_training(name, task)]
-    if names:
-        message = f"the gate's policy names the metric {names[0]!r}, which models of the task {task} do not have."
+        unknown_names = [name for name in unknown_names if not is_known_after_training(name, task)]
+    if unknown_names:
+        message = (
+            f"the gate's policy names the metric {unknown_names[0]!r}, which models of the task {task} do not have."
+        )
         raise SpecError(message, f"They have {', '.join(metrics)}.")
-    if quantile_names := [name for name in complete.baseline if is_known_after_training(name, task)]:
+    if quantile_names := [name for name in completed_policy.baseline if is_known_after_training(name, task)]:
         message = f"the gate's policy compares with trivial models by {quantile_names[0]}, and these have none."
         raise SpecError(message, "Name another metric in `baseline`.")
     for name in compared_names:
         if name in metrics and metrics[name].greater_is_better is None:
             raise SpecError(f"the gate's policy compares models by {name}, which has no direction.", "Give it a bound.")
-    if complete.threshold is not None and task != "binary":
+    if completed_policy.threshold is not None and task != "binary":
         message = f"the gate's policy has a threshold, but models of the task {task} have none."
         raise SpecError(message, "Set `threshold` to null.")
-    return complete
+    return completed_policy

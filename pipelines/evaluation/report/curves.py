@@ -92,9 +92,9 @@ def _resample(counts: Array, *, has_groups: bool) -> Array:
 def _compute_on_grid(counts: Array) -> tuple[Array, Array]:
     """Compute ROC and precision on `GRID`, each of shape (draws, 201). Draws without one of the labels are left out."""
     negatives, positives = (np.cumsum(counts[:, :, label], axis=1) for label in (0, 1))
-    valid = (positives[:, -1] > 0) & (negatives[:, -1] > 0)
+    has_both_labels = (positives[:, -1] > 0) & (negatives[:, -1] > 0)
     roc, precision = [], []
-    for all_fp, all_tp in zip(negatives[valid], positives[valid], strict=True):
+    for all_fp, all_tp in zip(negatives[has_both_labels], positives[has_both_labels], strict=True):
         has_rows = all_fp + all_tp > 0  # a draw may leave the first bins empty; they have no precision
         fp, tp = all_fp[has_rows], all_tp[has_rows]
         recall = np.concatenate([[0.0], tp / tp[-1]])

@@ -65,13 +65,13 @@ class Content:
 
 def draw_figures(folder: Path, content: Content) -> list[Path]:
     """Draw the pictures to `folder`; return their paths, in the order of the page."""
-    first: dict[Task, dict[str, Callable[[Content], Any]]] = {
+    first_drawings: dict[Task, dict[str, Callable[[Content], Any]]] = {
         "binary": {"curves": _draw_curves},
         "multiclass": {"classes": _draw_classes, "class_reliability": _draw_class_reliability},
         "regression": {"predictions": _draw_predictions},
     }
     drawings: dict[str, Callable[[Content], Any]] = {
-        **first[content.holdout.task],
+        **first_drawings[content.holdout.task],
         **({"quantiles": _draw_quantiles} if content.shares_below else {}),
         **({"metrics": _draw_own_metrics} if content.own_metrics else {}),
         "reliability": _draw_reliability,
@@ -182,9 +182,9 @@ def _draw_intervals(axis: Axes, table: pd.DataFrame, title: str) -> None:
         return
     parts: list[dict[Any, Any]] = table.to_dict("records")
     for height, part in enumerate(parts):
-        ends = [[part["value"] - part["low"]], [part["high"] - part["value"]]]
+        distances = [[part["value"] - part["low"]], [part["high"] - part["value"]]]
         color = CANDIDATE_COLOR if part["judged"] else REFERENCE_COLOR
-        axis.errorbar([part["value"]], [height], xerr=ends, fmt="o", markersize=4, color=color, linewidth=1.2)
+        axis.errorbar([part["value"]], [height], xerr=distances, fmt="o", markersize=4, color=color, linewidth=1.2)
     axis.set_yticks(range(len(parts)), [f"{part['column']}={part['part']}"[:28] for part in parts], fontsize=8)
     axis.grid(axis="x", color="#eeeeee")
 

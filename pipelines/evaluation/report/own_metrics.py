@@ -27,7 +27,8 @@ Parts = dict[str, Estimate]
 class MetricParts:
     """A metric of the candidate on the whole holdout and on its parts. Parts for which it has no value are left out."""
 
-    whole: Estimate
+    overall: Estimate
+    """Estimate on the whole holdout."""
     weeks: Parts
     slices: Parts
 
@@ -54,8 +55,8 @@ def draw_own_metrics(metrics: Mapping[str, MetricParts]) -> Any:
         len(metrics), 2, figsize=(11, 0.6 + 3.2 * len(metrics)), layout="constrained", squeeze=False
     )
     for (week_axis, slice_axis), (name, parts) in zip(axes, metrics.items(), strict=True):
-        _draw_parts(week_axis, parts.weeks, parts.whole, f"{name} by week")
-        _draw_parts(slice_axis, parts.slices, parts.whole, f"{name} by slice")
+        _draw_parts(week_axis, parts.weeks, parts.overall, f"{name} by week")
+        _draw_parts(slice_axis, parts.slices, parts.overall, f"{name} by slice")
     return figure
 
 
@@ -71,8 +72,8 @@ def _list_slices(holdout: Holdout, policy: Policy) -> Iterator[tuple[str, Array]
         for column in columns
         for value in holdout.get_column(column).dropna().unique()
     }
-    largest = sorted(masks, key=lambda name: (-masks[name].sum(), name))[:MAX_SLICES]
-    yield from ((name, masks[name]) for name in sorted(largest))
+    largest_names = sorted(masks, key=lambda name: (-masks[name].sum(), name))[:MAX_SLICES]
+    yield from ((name, masks[name]) for name in sorted(largest_names))
 
 
 def _estimate_parts(
@@ -97,18 +98,18 @@ def _estimate_parts(
             yield name, estimate
 
 
-def _draw_parts(axis: Axes, parts: Parts, whole: Estimate, title: str) -> None:
+def _draw_parts(axis: Axes, parts: Parts, overall: Estimate, title: str) -> None:
     axis.set_title(title)
-    if np.isfinite([whole.low, whole.high]).all():
-        axis.axhspan(whole.low, whole.high, color=REFERENCE_COLOR, alpha=0.18, linewidth=0)
-    axis.axhline(whole.value, color=REFERENCE_COLOR, linestyle="--", linewidth=1)
+    if np.isfinite([overall.low, overall.high]).all():
+        axis.axhspan(overall.low, overall.high, color=REFERENCE_COLOR, alpha=0.18, linewidth=0)
+    axis.axhline(overall.value, color=REFERENCE_COLOR, linestyle="--", linewidth=1)
     for position, estimate in enumerate(parts.values()):
-        ends = [[estimate.value - estimate.low], [estimate.high - estimate.value]]
-        has_interval = np.isfinite(ends).all()
+        distances = [[estimate.value - estimate.low], [estimate.high - estimate.value]]
+        has_interval = np.isfinite(distances).all()
         axis.errorbar(
             [position],
             [estimate.value],
-            yerr=ends if has_interval else None,
+            yerr=distances if has_interval else None,
             fmt="o",
             color=CANDIDATE_COLOR,
             markersize=4,

@@ -50,10 +50,10 @@ def draw_quantiles(holdout: Holdout, shares_below: Mapping[float, Estimate]) -> 
         levels = [float(name) for name in holdout.champion_quantiles]
         share_axis.plot(levels, shares, color=CHAMPION_COLOR, marker="s", markersize=4, label="champion")
     estimates = list(shares_below.values())
-    ends = np.array([[estimate.value - estimate.low, estimate.high - estimate.value] for estimate in estimates]).T
+    distances = np.array([[estimate.value - estimate.low, estimate.high - estimate.value] for estimate in estimates]).T
     values = [estimate.value for estimate in estimates]
     share_axis.errorbar(
-        list(shares_below), values, yerr=ends, color=CANDIDATE_COLOR, marker="o", markersize=4, label="candidate"
+        list(shares_below), values, yerr=distances, color=CANDIDATE_COLOR, marker="o", markersize=4, label="candidate"
     )
     share_axis.set(xlabel="quantile", ylabel="share of labels below it", title="Quantiles", xlim=(0, 1), ylim=(0, 1))
     share_axis.legend(loc="upper left", frameon=False)

@@ -80,7 +80,7 @@ def estimate_difference(
     draws: int = DRAWS,
     groups: Array | None = None,
 ) -> Estimate:
-    """Estimate the candidate's metric less the champion's; each draw takes the same rows for both.
+    """Estimate the candidate's metric minus the champion's; each draw takes the same rows for both.
 
     `candidate` and `champion` are their scores. The other arguments and the errors are those of
     `estimate_metric`.
@@ -137,7 +137,7 @@ def _compute_value(make: MetricMaker, label: Array, scores: list[Array]) -> floa
 
 
 def _subtract(metrics: Sequence[WeightedMetric]) -> WeightedMetric:
-    """Return the metric if there is one; if there are two, return the first less the second."""
+    """Return the metric if there is one; if there are two, return the first minus the second."""
     if len(metrics) == 1:
         return metrics[0]
     return lambda weights: metrics[0](weights) - metrics[1](weights)

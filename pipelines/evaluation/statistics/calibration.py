@@ -1,7 +1,7 @@
 """Estimate the expected calibration error (ECE) with an interval, without the bias of the plain ECE.
 
 The plain ECE sums the sizes of the bins' gaps between score and label. Chance alone gives each bin a gap, so the sum is
-too large. This bias is larger with fewer rows or days. The estimate is the plain ECE less the bias that normally
+too large. This bias is larger with fewer rows or days. The estimate is the plain ECE minus the bias that normally
 distributed errors would cause (Kumar, Liang & Ma 2019, NeurIPS, section 5).
 
 The true ECE is the sum of the true gaps, each times its sign. The true signs are not known, so the upper end of the

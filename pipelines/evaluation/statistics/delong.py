@@ -48,7 +48,7 @@ def estimate_auc(label: Array, score: Array, alpha: float) -> Estimate:
 
 
 def estimate_auc_difference(label: Array, candidate: Array, champion: Array, alpha: float) -> Estimate:
-    """Estimate the candidate's AUC less the champion's, on the same rows.
+    """Estimate the candidate's AUC minus the champion's, on the same rows.
 
     The variance is that of the differences of placements, so it includes the covariance of the two AUCs. Equal scores
     differ by exactly 0. The interval is exact if a label has fewer than 30 rows, or if the variance is 0 although the

@@ -34,7 +34,7 @@ def bound_share(share: float, trials: int, alpha: float) -> tuple[float, float]:
 
 
 def bound_difference(shares: Sequence[float], trials: int, alpha: float) -> tuple[float, float]:
-    """Compute the interval of one share, or of a difference: the first share less the second.
+    """Compute the interval of one share, or of a difference: the first share minus the second.
 
     For a difference, each share is bounded at alpha / 2 (Bonferroni).
     """
@@ -48,7 +48,7 @@ def widen_at_edge(estimate: Estimate, shares: Sequence[float], trials: int, alph
     """Widen the interval to the exact one, if it is a single point and each share is 0 or 1; else return it unchanged.
 
     Args:
-        estimate: estimate of the one share, or of the first share less the second.
+        estimate: estimate of the share, or of the first share minus the second.
         shares: one or two shares.
         trials: number of independent trials: groups, or rows of the rarer label.
         alpha: error probability of each end.

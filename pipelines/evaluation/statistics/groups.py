@@ -46,7 +46,7 @@ def number_groups(groups: Array, rows: int) -> Array:
 def estimate_by_groups(
     metrics: Sequence[WeightedMetric], groups: Array, alpha: float, *, is_lasting: bool = True
 ) -> Estimate:
-    """Estimate one metric, or the first metric less the second, with an interval for groups of related rows.
+    """Estimate one metric, or the first metric minus the second, with an interval for groups of related rows.
 
     The interval is infinite if the metric cannot be computed without one of the groups.
 
@@ -107,7 +107,7 @@ def make_group_metrics(metrics: Sequence[WeightedMetric], groups: Array, group_c
 
 
 def _leave_out_groups(metrics: Sequence[WeightedMetric], groups: Array, group_count: int) -> Array:
-    """Compute one metric, or the first less the second: of all rows, then without each group; shape (groups + 1,)."""
+    """Compute one metric, or the first minus the second: of all rows, then without each group; shape (groups + 1,)."""
     group_metrics = make_group_metrics(metrics, groups, group_count)
     samples = [
         np.concatenate([metric(weights) for weights in _yield_weights(group_count, len(groups))])

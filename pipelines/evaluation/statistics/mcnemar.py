@@ -27,7 +27,7 @@ class McNemarResult:
     rows: int
     """Number of rows."""
     gain: Estimate
-    """Share of rows on which the candidate is right, less the champion's share."""
+    """Share of rows on which the candidate is right, minus the champion's share."""
 
 
 def run_mcnemar_test(

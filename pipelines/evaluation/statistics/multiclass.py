@@ -50,8 +50,10 @@ def make_class_auc(label: Array, score: Array, number: int) -> WeightedAuc:
 
 def make_macro_f1(label: Array, score: Array) -> WeightedMetric:
     """Make the mean over classes of the harmonic mean of precision and recall."""
-    predicted = find_predicted_classes(score)
-    return MeanOfMetrics([_make_f1(label, predicted, number) for number in np.union1d(label, predicted)])
+    predicted_classes = find_predicted_classes(score)
+    return MeanOfMetrics(
+        [_make_f1(label, predicted_classes, number) for number in np.union1d(label, predicted_classes)]
+    )
 
 
 def make_recall(label: Array, score: Array, number: int) -> WeightedSums:
@@ -72,8 +74,8 @@ def find_predicted_classes(score: Array) -> Array:
     return np.asarray(np.argmax(score, axis=1))
 
 
-def _make_f1(label: Array, predicted: Array, number: int) -> WeightedSums:
-    is_label, is_predicted = label == number, predicted == number
+def _make_f1(label: Array, predicted_classes: Array, number: int) -> WeightedSums:
+    is_label, is_predicted = label == number, predicted_classes == number
     terms: list[RowValues] = [
         (ALL, (is_label & is_predicted).astype(np.float64)),
         (ALL, (is_label.astype(np.float64) + is_predicted) / 2),

@@ -26,18 +26,18 @@ def make_mae(label: Array, score: Array) -> WeightedMetric:
 
 
 def make_bias(label: Array, score: Array) -> WeightedMetric:
-    """Make the mean of score less label: above 0 if the scores are too high."""
+    """Make the mean of score minus label: above 0 if the scores are too high."""
     return make_mean(score - label)
 
 
 def make_r2(label: Array, score: Array) -> WeightedMetric:
-    """Make the coefficient of determination: 1 less the mean squared error as a share of the label's variance."""
+    """Make the coefficient of determination: 1 minus the mean squared error as a share of the label's variance."""
     # Without the mean, the difference of the two large sums below would lose digits.
-    centered = label - label.mean()
+    deviations = label - label.mean()
     terms: list[RowValues] = [
         (ALL, (score - label) ** 2),
-        (ALL, centered**2),
-        (ALL, centered),
+        (ALL, deviations**2),
+        (ALL, deviations),
         (ALL, np.ones(len(label))),
     ]
     return WeightedSums(terms, _combine_r2)

@@ -100,8 +100,8 @@ def make_accuracy(label: Array, score: Array, threshold: float = 0.5) -> Weighte
 
 def make_precision(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
     """Make the share of label 1 among the rows predicted 1; 0 if no row is predicted 1."""
-    predicted = score >= threshold
-    return _make_share(predicted & label, predicted.astype(np.float64))
+    is_predicted = score >= threshold
+    return _make_share(is_predicted & label, is_predicted.astype(np.float64))
 
 
 def make_recall(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
@@ -111,9 +111,9 @@ def make_recall(label: Array, score: Array, threshold: float = 0.5) -> WeightedM
 
 def make_f1(label: Array, score: Array, threshold: float = 0.5) -> WeightedMetric:
     """Make the harmonic mean of precision and recall."""
-    predicted = score >= threshold
+    is_predicted = score >= threshold
     # 2 TP / (2 TP + FP + FN) = TP / ((predicted + label) / 2)
-    return _make_share(predicted & label, (predicted.astype(np.float64) + label) / 2)
+    return _make_share(is_predicted & label, (is_predicted.astype(np.float64) + label) / 2)
 
 
 @dataclass(frozen=True)

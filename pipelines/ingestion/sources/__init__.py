@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.source import ChangingSource, Description, Source
 
 if TYPE_CHECKING:
+    from pipelines.ingestion.sources.addresses import read_address
     from pipelines.ingestion.sources.database.sql_source import SqlChanges, SqlSource
     from pipelines.ingestion.sources.files.file_source import FileSource
     from pipelines.ingestion.sources.true_false import TrueFalse
@@ -32,9 +33,11 @@ __all__ = [
     "SqlChanges",
     "SqlSource",
     "TrueFalse",
+    "read_address",
 ]
 
 _MODULES = {
+    "read_address": "addresses",
     "FileSource": "files.file_source",
     "TrueFalse": "true_false",
     **dict.fromkeys(("SqlSource", "SqlChanges"), "database.sql_source"),

@@ -23,6 +23,7 @@ class Layout:
         delimiter: character between the values of a CSV.
         encoding: encoding of a CSV or of JSON lines.
         nulls: texts in a CSV that mean that a value is missing.
+        decimal_point: character before the decimals of a number in a CSV.
         final_newline: whether a CSV must end with a newline. If it does not, its last value may be truncated.
         texts: text columns of a CSV to which `nulls` does not apply. Only an empty value is missing; `NA` is a code.
     """
@@ -32,6 +33,7 @@ class Layout:
     delimiter: str = ","
     encoding: str = "utf-8"
     nulls: Sequence[str] = ("",)
+    decimal_point: str = "."
     final_newline: bool = True
     texts: Collection[str] = ()
 

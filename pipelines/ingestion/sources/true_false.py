@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import DataError
-from pipelines.source import Description, Source
+from pipelines.source import Description, Source, read_once
 from pipelines.window import Days, Unit
 
 
@@ -47,6 +48,12 @@ class TrueFalse:
         """Return the first and the last day of the other source; None if it does not know them."""
         find_day_range: Any = getattr(self.source, "find_day_range", None)
         return find_day_range() if find_day_range else None
+
+    @contextmanager
+    def read_once(self, partitions: Collection[Any]) -> Iterator[Source]:
+        """Yield this source over one that reads a file of many partitions once."""
+        with read_once(self.source, partitions) as source:
+            yield replace(self, source=source)
 
     def read(self, partition: Any) -> pa.RecordBatchReader:
         """Read the rows of one partition. Raises as the other source does.

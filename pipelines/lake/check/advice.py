@@ -1,4 +1,4 @@
-"""Say what a person can do about what is lost."""
+"""Advise a person what to do about lost or damaged files of the lake."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STEPS = {
     "profiles": "run the step `profile` for the days of the month",
     "drift_results": "run the step `drift` for the day",
 }
-"""Table to what writes its rows again."""
+"""Table to the instruction that writes its rows again."""
 
 
 def advise(finding: Finding, datasets: Sequence[Dataset]) -> str:
@@ -25,13 +25,13 @@ def advise(finding: Finding, datasets: Sequence[Dataset]) -> str:
         return REPAIR
     step = _find_step(finding, datasets) if finding.kind == "rows" else ""
     if not finding.is_current:
-        return f"{OLDER}. To have it again, {BACKUP}."
+        return f"{OLDER}. To get it back, {BACKUP}."
     # `str.capitalize` would change the rest of the sentence.
     return f"{step[:1].upper()}{step[1:]}, or {BACKUP}." if step else f"{BACKUP[:1].upper()}{BACKUP[1:]}."
 
 
 def _find_step(finding: Finding, datasets: Sequence[Dataset]) -> str:
-    """Return what writes the rows again; empty if nothing else has them."""
+    """Return the instruction that writes the rows again; empty if no command can."""
     for dataset in datasets:
         tables = (dataset.staging, dataset.published, dataset.quarantine, dataset.predictions, dataset.outcomes)
         if finding.table not in tables:
@@ -39,12 +39,13 @@ def _find_step(finding: Finding, datasets: Sequence[Dataset]) -> str:
         partition, model = parse_values(finding.partition, dataset.partition)
         options = f"--dataset {dataset.published} --partition {partition}"
         if finding.table == dataset.staging:
-            return f"write the source's present rows: `python -m pipelines ingest {options}`, or `sync --watermark ''`"
+            command = f"`python -m pipelines ingest {options}`, or `sync --watermark ''`"
+            return f"write the current rows of the source: {command}"
         if finding.table in (dataset.published, dataset.quarantine):
-            return f"judge the staged rows by the present suite: `python -m pipelines validate {options}`"
+            return f"judge the staged rows by the current suite: `python -m pipelines validate {options}`"
         options = f"--dataset {dataset.name} --partition {partition}"
         if finding.table == dataset.predictions and len(model) == 2:
-            return f"`python -m pipelines score {options} --model-name {model[0]} --version {model[1]}`"
+            return f"`python -m pipelines score {options} --model {model[0]} --version {model[1]}`"
         if finding.table == dataset.outcomes and model:
-            return f"`python -m pipelines outcomes {options} --model-name {model[0]}`"
+            return f"`python -m pipelines outcomes {options} --model {model[0]}`"
     return STEPS.get(finding.table, "")

@@ -34,14 +34,14 @@ from pipelines.lake.warehouse import (
 from pipelines.system.error_translation import LOCKED_TEXTS
 
 CERTAIN_COMMITS = 2
-"""Versions after the one that the catalog names from which on the catalog is outdated: a writer that is killed before
-the catalog changes leaves one."""
+"""The catalog is outdated if the table has at least this number of versions that are newer than the one that it
+names. One newer version is no damage: a writer that is killed before it changes the catalog leaves it."""
 BUSY_S = 30.0
 """Longest time to wait for a database that another process writes."""
 
 
 def find_catalog_damage() -> Finding | None:
-    """Return what is wrong with the embedded catalog's database; None if nothing is, or another one is configured.
+    """Return the damage of the embedded catalog's database; None if there is none, or if another catalog is configured.
 
     Raises:
         ConflictError: the database stayed locked. A retry can help.
@@ -58,18 +58,18 @@ def find_catalog_damage() -> Finding | None:
     return _check_database(path)
 
 
-def open_catalog_to_check(*, creates: bool = False) -> Catalog:
-    """Open the catalog, also where it has lost its tables.
+def open_catalog_to_check(*, creates_tables: bool = False) -> Catalog:
+    """Open the catalog, even if its database has lost its tables.
 
     Args:
-        creates: whether to create the tables of an SQL catalog where its database lacks them.
+        creates_tables: whether to create the tables of an SQL catalog if its database lacks them.
 
     Raises:
         ConflictError: the SQLite catalog stayed locked. A retry can help.
         DataError: the catalog's database is damaged. A retry cannot help.
         ServiceError: the configured catalog does not answer. A retry can help.
     """
-    properties = build_embedded_properties() | {"init_catalog_tables": str(creates).lower()}
+    properties = build_embedded_properties() | {"init_catalog_tables": str(creates_tables).lower()}
     for attempt in retry_conflicts():
         with attempt, explain_damaged_catalog():
             return load_catalog(NAMESPACE, **properties)
@@ -101,28 +101,30 @@ def list_metadata(catalog: Catalog) -> dict[str, list[str]]:
     return list_stored_tables(load_io(catalog, folder), folder) if folder else {}
 
 
-def find_unlisted_tables(listed: list[str], metadata: Mapping[str, list[str]]) -> Iterator[Finding]:
-    """Yield a finding for each table whose files are there, and that the catalog does not list."""
+def find_unlisted_tables(listed_names: list[str], metadata: Mapping[str, list[str]]) -> Iterator[Finding]:
+    """Yield a finding for each table whose files exist, but that the catalog does not list."""
     for table, locations in metadata.items():
-        if table not in listed:
+        if table not in listed_names:
             yield Finding("table", "unlisted", locations[-1], "is not listed by the catalog", table)
 
 
-def find_outdated_version(io: FileIO, table: str, present: str, metadata: Sequence[str], uuid: str) -> Finding | None:
-    """Return a finding where there are later versions of the table than the one that the catalog names.
+def find_outdated_version(
+    io: FileIO, table: str, current_location: str, metadata: Sequence[str], uuid: str
+) -> Finding | None:
+    """Return a finding if there are newer versions of the table than the one that the catalog names.
 
     Args:
         io: reads the metadata.
         table: name of the table.
-        present: location of the version that the catalog names.
-        metadata: locations of all versions, listed before the catalog was asked.
-        uuid: of the table.
+        current_location: location of the version that the catalog names.
+        metadata: locations of all versions, listed before the catalog was read.
+        uuid: UUID of the table.
     """
-    if not metadata or get_version(metadata[-1]) < get_version(present) + CERTAIN_COMMITS:
+    if not metadata or get_version(metadata[-1]) < get_version(current_location) + CERTAIN_COMMITS:
         return None
     if _read_uuid(io, metadata[-1]) != uuid:
         return None
-    commits = get_version(metadata[-1]) - get_version(present)
+    commits = get_version(metadata[-1]) - get_version(current_location)
     return Finding("table", "outdated", metadata[-1], f"has {commits} commits more than the catalog knows", table)
 
 
@@ -153,15 +155,15 @@ def find_metadata_location(catalog: Catalog, table: str) -> str:
 def _check_database(path: Path) -> Finding | None:
     try:
         with closing(sqlite3.connect(path, timeout=BUSY_S)) as connection:
-            answers = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(1)").fetchall()]
+            results = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(1)").fetchall()]
     except sqlite3.DatabaseError as error:
         if any(text in str(error) for text in LOCKED_TEXTS):
             raise ConflictError(f"{path} stayed locked by another process.", "Run it again.") from None
-        answers = [str(error)]
-    if answers == ["ok"]:
+        results = [str(error)]
+    if results == ["ok"]:
         try:
             list_tables(open_catalog_to_check())
             return None
         except DataError as error:
-            answers = [error.message]
-    return Finding("catalog", "damaged", str(path), f"cannot be read: {answers[0].strip()[:200]}")
+            results = [error.message]
+    return Finding("catalog", "damaged", str(path), f"cannot be read: {results[0].strip()[:200]}")

@@ -27,7 +27,7 @@ class Scope:
     reads_content: bool = True
     """Whether the content of the data files is read. Otherwise, only their presence and size are checked."""
     includes_older: bool = True
-    """Whether to check the files of older snapshots as well. Otherwise, only those of the present rows are checked."""
+    """Whether to check the files of older snapshots as well. Otherwise, only those of the current rows are checked."""
 
 
 EVERYTHING = Scope()
@@ -55,11 +55,11 @@ def check_lake(catalog: Catalog | None = None, scope: Scope = EVERYTHING) -> Lak
     metadata = catalogs.list_metadata(catalog)
     listed_names = catalogs.list_tables(catalog)
     unlisted_tables = list(catalogs.find_unlisted_tables(listed_names, metadata))
-    parts = [LakeReport(findings=tuple(unlisted_tables))]
-    parts += [_check_listed_table(catalog, name, metadata.get(name, []), scope) for name in listed_names]
+    reports = [LakeReport(findings=tuple(unlisted_tables))]
+    reports += [_check_listed_table(catalog, name, metadata.get(name, []), scope) for name in listed_names]
     for finding in unlisted_tables:
-        parts.append(_check_version(load_io(catalog, finding.location), finding.location, finding.table, scope))
-    return _sum_reports(parts)
+        reports.append(_check_version(load_io(catalog, finding.location), finding.location, finding.table, scope))
+    return _sum_reports(reports)
 
 
 def load_version(io: FileIO, location: str, name: str) -> Table:
@@ -83,8 +83,8 @@ def find_version(io: FileIO, location: str, name: str) -> Table | None:
 
 def _check_without_catalog(damage: Finding, scope: Scope) -> LakeReport:
     io = PyArrowFileIO()
-    parts = [_check_version(io, locations[-1], name, scope) for name, locations in list_embedded_tables().items()]
-    return _sum_reports([LakeReport(findings=(damage,)), *parts])
+    reports = [_check_version(io, locations[-1], name, scope) for name, locations in list_embedded_tables().items()]
+    return _sum_reports([LakeReport(findings=(damage,)), *reports])
 
 
 def _check_listed_table(catalog: Catalog, name: str, metadata: Sequence[str], scope: Scope) -> LakeReport:
@@ -95,10 +95,10 @@ def _check_listed_table(catalog: Catalog, name: str, metadata: Sequence[str], sc
         location = catalogs.find_metadata_location(catalog, name) or (metadata[-1] if metadata else name)
         return _report_unreadable_metadata(location, name, error)
     report = _check_table(table, scope)
-    outdated = catalogs.find_outdated_version(
+    outdated_finding = catalogs.find_outdated_version(
         table.io, name, table.metadata_location, metadata, str(table.metadata.table_uuid)
     )
-    return replace(report, findings=(outdated, *report.findings)) if outdated else report
+    return replace(report, findings=(outdated_finding, *report.findings)) if outdated_finding else report
 
 
 def _check_version(io: FileIO, location: str, name: str, scope: Scope) -> LakeReport:
@@ -129,12 +129,12 @@ def _report_unreadable_metadata(location: str, name: str, error: Exception) -> L
     return LakeReport(findings=(Finding("metadata", problem, location, detail, name),), tables=1)
 
 
-def _sum_reports(parts: Sequence[LakeReport]) -> LakeReport:
+def _sum_reports(reports: Sequence[LakeReport]) -> LakeReport:
     return LakeReport(
-        tuple(finding for part in parts for finding in part.findings),
-        sum(part.tables for part in parts),
-        sum(part.snapshots for part in parts),
-        sum(part.files for part in parts),
-        sum(part.rows for part in parts),
-        sum(part.size_bytes for part in parts),
+        tuple(finding for report in reports for finding in report.findings),
+        sum(report.tables for report in reports),
+        sum(report.snapshots for report in reports),
+        sum(report.files for report in reports),
+        sum(report.rows for report in reports),
+        sum(report.size_bytes for report in reports),
     )

@@ -45,9 +45,9 @@ class Finding:
 
     def describe(self) -> str:
         """Describe the finding on one line."""
-        where = " ".join(filter(None, (self.table, self.partition))) or "the lake"
+        subject = " ".join(filter(None, (self.table, self.partition))) or "the lake"
         kind = "" if self.kind in ("catalog", "table") else f"{self.kind} "
-        return escape(f"{where}: {kind}{self.location.rpartition('/')[2]} {self.detail}")
+        return escape(f"{subject}: {kind}{self.location.rpartition('/')[2]} {self.detail}")
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,6 @@ class LakeReport:
     files: int = 0
     """Data files, each counted once."""
     rows: int = 0
-    """Rows of the present snapshots, by their manifests."""
+    """Rows of the current snapshots, according to their manifests."""
     size_bytes: int = 0
-    """Size of the data files, by their manifests."""
+    """Size of the data files, according to their manifests."""

@@ -1,4 +1,4 @@
-"""Check data files: they exist, have their size, and their content has the digest with which it was committed.
+"""Check data files: they exist, and they have the size and the digest with which they were committed.
 
 A file without a known digest is decoded, and its rows and columns are compared with what its manifest says.
 """
@@ -38,12 +38,12 @@ def check_row_files(files: TableFiles, *, reads_content: bool) -> Iterator[Findi
 
 
 def find_problem(io: FileIO, data_file: DataFile, location: str = "") -> tuple[Problem, str] | None:
-    """Decode a file, and return the problem that its content has by its manifest; None if it has none.
+    """Decode a file and compare it with its manifest; return the problem, or None if there is none.
 
     Args:
         io: reads the file.
-        data_file: what the manifest says.
-        location: of a file to check in place of the manifest's.
+        data_file: description of the file in the manifest.
+        location: location of the file; empty: the location in the manifest.
     """
     try:
         with io.new_input(location or data_file.file_path).open() as source:
@@ -57,10 +57,10 @@ def _check_size(io: FileIO, data_file: DataFile) -> tuple[Problem, str] | None:
         size = storage.find_size(io, data_file.file_path)
     except OSError as error:
         return describe_read_error(error)
-    expected = data_file.file_size_in_bytes
+    expected_size = data_file.file_size_in_bytes
     if size is None:
         return "missing", "does not exist"
-    return ("cut", f"has {size} bytes in place of {expected}") if size != expected else None
+    return ("cut", f"has {size} bytes instead of {expected_size}") if size != expected_size else None
 
 
 def _check_content(io: FileIO, group: Sequence[RowFile], digest: str) -> dict[str, tuple[Problem, str] | None]:
@@ -76,29 +76,29 @@ def _check_content(io: FileIO, group: Sequence[RowFile], digest: str) -> dict[st
         except OSError as error:
             problems[file.location] = describe_read_error(error)
             continue
-        expected = read_digest_of_name(file.location)
-        is_changed = bool(expected) and expected != own_digest.hexdigest()
+        expected_digest = read_digest_of_name(file.location)
+        is_changed = bool(expected_digest) and expected_digest != own_digest.hexdigest()
         problems[file.location] = ("changed", "has other bytes than were committed") if is_changed else None
-        if not expected and not digest and file.data_file.file_format == FileFormat.PARQUET:
+        if not expected_digest and not digest and file.data_file.file_format == FileFormat.PARQUET:
             problems[file.location] = find_problem(io, file.data_file)
     if digest and not any(problems.values()) and content.hexdigest() != digest:
-        damaged = {file.location: find_problem(io, file.data_file) for file in group}
-        other: tuple[Problem, str] = ("changed", "has other bytes than were committed")
-        # Where all files can be decoded, nothing says which one was changed.
-        return damaged if any(damaged.values()) else dict.fromkeys(problems, other)
+        decode_problems = {file.location: find_problem(io, file.data_file) for file in group}
+        unlocated_problem: tuple[Problem, str] = ("changed", "has other bytes than were committed")
+        # If all files can be decoded, it is not known which one was changed.
+        return decode_problems if any(decode_problems.values()) else dict.fromkeys(problems, unlocated_problem)
     return problems
 
 
 def _compare_with_manifest(file: pq.ParquetFile, data_file: DataFile) -> tuple[Problem, str] | None:
     rows = sum(batch.num_rows for batch in file.iter_batches())
     if rows != data_file.record_count:
-        return "changed", f"has {rows} rows in place of {data_file.record_count}"
+        return "changed", f"has {rows} rows instead of {data_file.record_count}"
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     sizes = [
-        sum(group.column(place).total_compressed_size for group in groups) for place in range(file.metadata.num_columns)
+        sum(group.column(index).total_compressed_size for group in groups) for index in range(file.metadata.num_columns)
     ]
-    expected = list((data_file.column_sizes or {}).values())
-    if len(expected) == len(sizes) and sorted(expected) != sorted(sizes):
+    expected_sizes = list((data_file.column_sizes or {}).values())
+    if len(expected_sizes) == len(sizes) and sorted(expected_sizes) != sorted(sizes):
         return "changed", "has other columns than its manifest says"
     return None
 

@@ -40,7 +40,7 @@ class RowFile:
 
 @dataclass
 class TableFiles:
-    """The data files that the snapshots of a table need, and what is wrong with the files that list them."""
+    """The data files that the snapshots of a table need, and the problems of the files that list them."""
 
     table: Table
     row_files: dict[str, RowFile] = field(default_factory=dict)
@@ -55,15 +55,15 @@ class TableFiles:
     def group_by_snapshot(self) -> Iterator[tuple[str, Sequence[RowFile]]]:
         """Yield the files that one snapshot added together, in the order of their rows, with their digest.
 
-        The digest is empty where it is not known, or where some of the snapshot's files are not listed any more.
+        The digest is empty if it is not known, or if some of the snapshot's files are not listed any more.
         """
         groups: dict[int, list[RowFile]] = {}
         for file in self.row_files.values():
             groups.setdefault(file.snapshot_id, []).append(file)
         for snapshot_id, files in groups.items():
             summary = read_summary(self.table.metadata.snapshot_by_id(snapshot_id))
-            is_whole = summary.get("added-data-files") == str(len(files))
-            digest = summary.get(DIGEST_PROPERTY, "") if is_whole else ""
+            is_complete = summary.get("added-data-files") == str(len(files))
+            digest = summary.get(DIGEST_PROPERTY, "") if is_complete else ""
             yield digest, sorted(files, key=lambda file: build_sort_key(file.location))
 
 
@@ -74,11 +74,13 @@ def list_table_files(table: Table, *, includes_older: bool = True) -> TableFiles
         ServiceError: the storage does not answer. A retry can help.
     """
     files, manifests = TableFiles(table), dict[str, bool]()
-    current = table.current_snapshot()
-    older = [snapshot for snapshot in table.snapshots() if current is None or snapshot != current]
-    if current:
-        _add_snapshot(files, manifests, current, is_current=True)
-    for snapshot in reversed(older if includes_older else []):
+    current_snapshot = table.current_snapshot()
+    older_snapshots = [
+        snapshot for snapshot in table.snapshots() if current_snapshot is None or snapshot != current_snapshot
+    ]
+    if current_snapshot:
+        _add_snapshot(files, manifests, current_snapshot, is_current=True)
+    for snapshot in reversed(older_snapshots if includes_older else []):
         _add_snapshot(files, manifests, snapshot, is_current=False)
     return files
 
@@ -110,22 +112,22 @@ def _add_snapshot(files: TableFiles, manifests: dict[str, bool], snapshot: Snaps
     """Add the files of a snapshot.
 
     Args:
-        files: to add to.
-        manifests: location of each manifest that was read before to whether it could be read.
+        files: files to which those of the snapshot are added.
+        manifests: for each manifest that was read before, its location and whether it could be read.
         snapshot: the snapshot.
-        is_current: whether it is the current one.
+        is_current: whether it is the current snapshot.
     """
     io, location = files.table.io, snapshot.manifest_list
     try:
         storage.read_bytes(io, location)  # pyiceberg's reader does not tell an outage from a damaged file
-        listed = list(read_manifest_list(io.new_input(location)))
+        listed_manifests = list(read_manifest_list(io.new_input(location)))
     except Exception as error:
         files.findings.append(_make_finding(files, "manifest list", location, error, snapshot, is_current))
         return
-    for manifest in listed:
+    for manifest in listed_manifests:
         if manifest.manifest_path not in manifests:
             manifests[manifest.manifest_path] = _add_manifest(files, manifest, snapshot, is_current=is_current)
-    if is_current and all(manifests[manifest.manifest_path] for manifest in listed):
+    if is_current and all(manifests[manifest.manifest_path] for manifest in listed_manifests):
         _check_totals(files, snapshot)
 
 
@@ -142,8 +144,8 @@ def _add_manifest(files: TableFiles, manifest: ManifestFile, snapshot: Snapshot,
         return False
     counts = (manifest.added_files_count, manifest.existing_files_count)
     if None not in counts and sum(counts) != len(entries):
-        wrong = ValueError(f"it lists {len(entries)} files, and should list {sum(counts)}")
-        files.findings.append(_make_finding(files, "manifest", location, wrong, snapshot, is_current))
+        count_error = ValueError(f"it lists {len(entries)} files, and should list {sum(counts)}")
+        files.findings.append(_make_finding(files, "manifest", location, count_error, snapshot, is_current))
         return False
     for entry in entries:
         partition = format_partition(files.table, entry.data_file)

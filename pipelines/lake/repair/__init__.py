@@ -1,4 +1,4 @@
-"""Restore what a check of the lake finds lost: only by content that is known to be what was there."""
+"""Restore lost files of the lake, only with content that is known to equal the lost content."""
 
 from pipelines.lake.repair.backup import open_backup
 from pipelines.lake.repair.dataset_row_source import DatasetRowSource

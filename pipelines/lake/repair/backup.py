@@ -1,4 +1,4 @@
-"""Read single files of the lake from a file of `make backup`."""
+"""Read single files of the lake from a file that `make backup` wrote."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pipelines.lake.check.findings import Finding
 from pipelines.settings import settings
 
 MANIFEST = "MANIFEST.json"
-"""Last member of a backup: the home, and the digest of each other member."""
+"""Last file in a backup. It has the path of the home, and the digest of each other file."""
 
 
 class Backup:
-    """The files of a backup. A member whose content is not what the backup's manifest says is not used."""
+    """The files of a backup. A file whose digest differs from the one in the backup's manifest is not used."""
 
     name = "the backup"
 
@@ -28,13 +28,13 @@ class Backup:
         self._archive, self._home, self._digests = archive, home, digests
 
     def write_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
-        """Return the files of the group, from the same paths in the backup; none where it lacks one."""
+        """Copy the files of the group from the same paths in the backup; return no files if the backup lacks one."""
         locations = finding.group or (finding.location,)
-        paths = [self.extract(location, folder / str(place)) for place, location in enumerate(locations)]
+        paths = [self.extract(location, folder / str(index)) for index, location in enumerate(locations)]
         return [path for path in paths if path] if all(paths) else []
 
     def extract(self, location: str, path: Path) -> Path | None:
-        """Copy a file of the lake from the backup to `path`; return `path`, or None where the backup lacks the file."""
+        """Copy a file of the lake from the backup to `path`; return `path`, or None if the backup lacks the file."""
         member = self._find_member(location)
         content = self._archive.extractfile(member) if member in self._digests else None
         if content is None:
@@ -71,7 +71,7 @@ def open_backup(path: Path) -> Iterator[Backup]:
 
 
 def _read_manifest(archive: tarfile.TarFile) -> tuple[Path, dict[str, str]]:
-    """Return the home of the backup, and the digest of each member."""
+    """Return the home of the backup, and the digest of each file in it."""
     manifest = archive.extractfile(MANIFEST)
     values = json.load(manifest) if manifest else {}
     return Path(values["home"]), {name: str(entry["sha256"]) for name, entry in values["files"].items()}

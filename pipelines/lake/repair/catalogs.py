@@ -1,4 +1,4 @@
-"""Restore the catalog: build a lost one anew, list tables again, and name the newest versions of tables."""
+"""Restore the catalog: rebuild a lost one, list tables again, and name the newest versions of tables."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from pipelines.lake.warehouse import get_version, load_io
 from pipelines.system.files import replace_file
 from pipelines.system.log import log
 
-COMPANIONS = ("-journal", "-wal", "-shm")
-"""Endings of the files that SQLite keeps beside a database. Those of an old database would damage a new one."""
+SQLITE_SUFFIXES = ("-journal", "-wal", "-shm")
+"""Suffixes of the files that SQLite keeps beside a database. Such files of an old database would damage a new one."""
 NEWEST = "the newest metadata"
 
 
 def rebuild_catalog(finding: Finding) -> Finding | None:
-    """Put a new embedded catalog in the place of the lost one, with the newest version of each table.
+    """Replace the lost embedded catalog by a new one with the newest version of each table.
 
-    The new database is complete before it gets its name. The damaged one stays beside it, under another name.
+    The new database is complete before it gets its name. The damaged database is kept under another name.
 
     Returns:
-        The finding; None if there is no table to list, or another process rebuilt the catalog meanwhile.
+        The finding; None if there is no table to list, or if another process has rebuilt the catalog.
     """
     path = get_embedded_file()
     if find_catalog_damage() is None:
@@ -44,16 +44,16 @@ def rebuild_catalog(finding: Finding) -> Finding | None:
     old_content = path.read_bytes() if path.exists() else b""
     io = PyArrowFileIO()
     _rebuild_newest_versions(io, list_embedded_tables())
-    chosen = {
+    locations_by_table = {
         table: _choose_version(io, table, locations, old_content) for table, locations in list_embedded_tables().items()
     }
-    versions = {table: location for table, location in chosen.items() if location}
+    versions = {table: location for table, location in locations_by_table.items() if location}
     if not versions:
         return None
     with replace_file(path) as temporary:
         _build_database(temporary, versions)
         _keep_old_files(path)
-    log.info("%s: built anew with %d tables", path, len(versions))
+    log.info("%s: rebuilt with %d tables", path, len(versions))
     return replace(finding, restored_from=NEWEST)
 
 
@@ -63,51 +63,59 @@ def list_table(catalog: Catalog, finding: Finding, metadata: Sequence[str]) -> F
     if not location:
         return None
     catalog.create_namespace_if_not_exists(NAMESPACE)
-    with suppress(TableAlreadyExistsError):  # another process listed it meanwhile
+    with suppress(TableAlreadyExistsError):  # another process has listed it
         catalog.register_table((NAMESPACE, finding.table), location)
     log.info("%s: listed again, at version %d", finding.table, get_version(location))
     return replace(finding, restored_from=NEWEST)
 
 
 def name_newest_version(catalog: Catalog, finding: Finding, metadata: Sequence[str]) -> Finding | None:
-    """Let the catalog name the newest version of a table.
+    """Make the catalog name the newest version of a table.
 
     Returns:
-        The finding; None if that version is lost, or another process committed to the table meanwhile.
+        The finding; None if that version is lost, or if another process has committed to the table.
     """
     table = catalog.load_table((NAMESPACE, finding.table))
-    present, location = table.metadata_location, _choose_version(table.io, finding.table, metadata)
-    if get_version(location) <= get_version(present) or not _swap_version(catalog, finding.table, present, location):
+    current_location, location = table.metadata_location, _choose_version(table.io, finding.table, metadata)
+    if get_version(location) <= get_version(current_location) or not _swap_version(
+        catalog, finding.table, current_location, location
+    ):
         return None
     log.info("%s: version %d is named again", finding.table, get_version(location))
     return replace(finding, restored_from=NEWEST)
 
 
 def _rebuild_newest_versions(io: FileIO, metadata: Mapping[str, list[str]]) -> None:
-    """Write the newest version of each table again where it cannot be read, and where it is certain what it had."""
+    """Write the newest version of a table again if it cannot be read and its content is certain."""
     for table, locations in metadata.items():
         if not find_version(io, locations[-1], table):
             rebuild_metadata(io, Finding("metadata", "damaged", locations[-1], "cannot be read", table), locations)
 
 
 def _choose_version(io: FileIO, table: str, locations: Sequence[str], old_catalog: bytes = b"") -> str:
-    """Return the location of a table's newest version; empty if it is lost: an older one would hide commits.
+    """Return the location of a table's newest version; empty if it is lost: an older version would hide commits.
 
-    Where its metadata file does not exist and it is certain what it had, it is written again.
+    If its metadata file does not exist, and its content is certain, the file is written again.
 
     Args:
         io: reads the metadata.
         table: name of the table.
-        locations: of its metadata, the newest last.
+        locations: locations of its metadata, the newest last.
         old_catalog: content of the damaged catalog, which may name the version that was committed last.
     """
     number = get_version(locations[-1])
-    named = [location for location in locations if location.encode() in old_catalog]
+    named_locations = [location for location in locations if location.encode() in old_catalog]
     # A writer that was killed may have left a version that was never committed.
-    if named and get_version(named[-1]) == number - 1 and find_version(io, named[-1], table):
-        return named[-1]
-    last = [location for location in locations if get_version(location) == number]
-    version = find_last_version(io, table, [location for location in last if location in named] or last)
+    if (
+        named_locations
+        and get_version(named_locations[-1]) == number - 1
+        and find_version(io, named_locations[-1], table)
+    ):
+        return named_locations[-1]
+    newest_locations = [location for location in locations if get_version(location) == number]
+    version = find_last_version(
+        io, table, [location for location in newest_locations if location in named_locations] or newest_locations
+    )
     return attach_later_commits(version) if version else ""
 
 
@@ -123,18 +131,18 @@ def _build_database(path: Path, versions: Mapping[str, str]) -> None:
 
 
 def _keep_old_files(path: Path) -> None:
-    """Rename what SQLite kept beside the damaged database, and give the database itself a second name."""
+    """Rename the files that SQLite kept beside the damaged database, and give the database itself a second name."""
     suffix = f".damaged-{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%S}"
-    for companion in (Path(f"{path}{ending}") for ending in COMPANIONS):
+    for sqlite_file in (Path(f"{path}{sqlite_suffix}") for sqlite_suffix in SQLITE_SUFFIXES):
         with suppress(FileNotFoundError):
-            os.replace(companion, f"{companion}{suffix}")
+            os.replace(sqlite_file, f"{sqlite_file}{suffix}")
     if not is_empty(path):
         with suppress(FileExistsError):
             os.link(path, f"{path}{suffix}")
 
 
-def _swap_version(catalog: Catalog, table: str, present: str, location: str) -> bool:
-    """Let the catalog name `location` where it names `present`; return whether it did."""
+def _swap_version(catalog: Catalog, table: str, current_location: str, location: str) -> bool:
+    """Make the catalog name `location` if it names `current_location`; return whether it did."""
     if not hasattr(catalog, "engine"):  # Glue and REST have no compare and swap of the location
         return False
     from pyiceberg.catalog.sql import IcebergTables
@@ -146,9 +154,9 @@ def _swap_version(catalog: Catalog, table: str, present: str, location: str) -> 
             IcebergTables.catalog_name == catalog.name,
             IcebergTables.table_namespace == NAMESPACE,
             IcebergTables.table_name == table,
-            IcebergTables.metadata_location == present,
+            IcebergTables.metadata_location == current_location,
         )
-        .values(metadata_location=location, previous_metadata_location=present)
+        .values(metadata_location=location, previous_metadata_location=current_location)
     )
     with catalog.engine.begin() as connection:
         return bool(connection.execute(statement).rowcount)

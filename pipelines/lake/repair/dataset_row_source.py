@@ -16,7 +16,7 @@ from pipelines.system.log import log
 
 
 class DatasetRowSource(ABC):
-    """Create the rows of lost partitions of datasets again; subclasses say how.
+    """Create the rows of lost partitions of datasets again. Subclasses define how.
 
     Args:
         datasets: table whose partitions may be restored, to its dataset.
@@ -28,7 +28,7 @@ class DatasetRowSource(ABC):
         self._datasets = datasets
 
     def write_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
-        """Write the rows of the lost partition as the original step wrote them; return no files if they cannot be made.
+        """Write the rows of the lost partition as the original step wrote them; return no files if that is impossible.
 
         Raises:
             StorageError: the disk is full or fails. A retry can help.
@@ -48,4 +48,4 @@ class DatasetRowSource(ABC):
 
     @abstractmethod
     def _write_rows(self, dataset: Dataset, table: str, day: Partition, folder: Path) -> Sequence[Path]:
-        """Write the rows of a partition of a table to files in the folder; none where it has no rows."""
+        """Write the rows of a partition of a table to files in the folder; none if it has no rows."""

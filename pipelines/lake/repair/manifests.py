@@ -1,7 +1,7 @@
 """Write lost manifest lists and manifests again, from the parent's list and the data files.
 
-A file is only written if it agrees with what is known of the lost one: the snapshot's totals, the digest of the rows,
-the manifest's length.
+A file is written only if it agrees with the known facts of the lost file: the snapshot's totals, the digest of the
+rows, and the manifest's length.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from pipelines.partitions import get_date, parse_partition
 from pipelines.system.duckdb_session import make_spill_folder
 from pipelines.system.log import log
 
-SOURCE = "the manifests and files that are there"
+SOURCE = "the existing manifests and files"
 LIST_NAME = re.compile(r"snap-\d+-\d+-(?P<commit>[0-9a-f-]{36})\.avro$")
 """Name of a manifest list. The manifests that the commit wrote have the same UUID in their names."""
 
 
 def rebuild_manifest_list(table: Table, finding: Finding) -> Finding | None:
-    """Write a lost manifest list again, at its place; return the finding, or None where it is not certain what it had.
+    """Write a lost manifest list again, at its location; return the finding, or None if its content is not certain.
 
     It has the manifests that the commit wrote, and those of the parent whose files the commit did not touch.
 
@@ -61,11 +61,13 @@ def rebuild_manifest_list(table: Table, finding: Finding) -> Finding | None:
     own_paths = sorted(name for name in names if name.rpartition("/")[2].startswith(f"{match['commit']}-m"))
     try:
         parents = _read_parent_manifests(table, snapshot, list(names))
-        own = [_describe_manifest(table, path, snapshot) for path in own_paths]
-        touched = {path for _, paths in own for path in paths}
-        kept = [manifest for manifest in parents if _has_files(manifest) and not _list_files(table, manifest) & touched]
-        manifests = [*(manifest for manifest, _ in own), *kept]
-        if not own or not _has_totals(table, manifests, snapshot):
+        own_manifests = [_describe_manifest(table, path, snapshot) for path in own_paths]
+        touched_files = {path for _, paths in own_manifests for path in paths}
+        kept_manifests = [
+            parent for parent in parents if _has_files(parent) and not _list_files(table, parent) & touched_files
+        ]
+        manifests = [*(manifest for manifest, _ in own_manifests), *kept_manifests]
+        if not own_manifests or not _has_totals(table, manifests, snapshot):
             return None
     except Exception as error:
         _log_reason(finding, error)
@@ -86,10 +88,10 @@ def rebuild_manifest_list(table: Table, finding: Finding) -> Finding | None:
 
 
 def rebuild_manifest(files: TableFiles, finding: Finding) -> Finding | None:
-    """Write a lost manifest of added files again, at its place; return the finding, or None where that is not certain.
+    """Write a lost manifest of added files again, at its location; return the finding, or None if it is not certain.
 
     The data file is the one in the commit's partition that has the commit's digest; or, if the commit has expired,
-    the one with the right number of rows that nothing refers to.
+    the one with the right number of rows to which nothing refers.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.
@@ -98,8 +100,8 @@ def rebuild_manifest(files: TableFiles, finding: Finding) -> Finding | None:
     if snapshot is None:
         return None
     try:
-        listed = read_manifest_list(table.io.new_input(snapshot.manifest_list))
-        manifest = next(manifest for manifest in listed if manifest.manifest_path == finding.location)
+        listed_manifests = read_manifest_list(table.io.new_input(snapshot.manifest_list))
+        manifest = next(manifest for manifest in listed_manifests if manifest.manifest_path == finding.location)
         location = _find_row_file(files, manifest)
         data_file = parquet_file_to_data_file(table.io, table.metadata, location) if location else None
     except Exception as error:
@@ -127,7 +129,7 @@ def _log_reason(finding: Finding, error: Exception) -> None:
 
 
 def _read_parent_manifests(table: Table, snapshot: Snapshot, names: Sequence[str]) -> list[ManifestFile]:
-    """Read the manifest list of the parent, also if the parent has expired; nothing where there is no parent."""
+    """Read the manifest list of the parent, even if the parent has expired; empty if there is no parent."""
     if snapshot.parent_snapshot_id is None:
         return []
     prefix = f"snap-{snapshot.parent_snapshot_id}-"
@@ -159,9 +161,11 @@ def _describe_manifest(table: Table, path: str, snapshot: Snapshot) -> tuple[Man
         min_sequence_number=min(filter(None, numbers), default=snapshot.sequence_number),
         added_snapshot_id=snapshot.snapshot_id,
         **{
-            f"{name}_{what}_count": len(group) if what == "files" else sum(e.data_file.record_count for e in group)
+            f"{name}_{unit}_count": len(group)
+            if unit == "files"
+            else sum(entry.data_file.record_count for entry in group)
             for name, group in (("added", added), ("existing", existing), ("deleted", deleted))
-            for what in ("files", "rows")
+            for unit in ("files", "rows")
         },
         partitions=construct_partition_summaries(
             table.metadata.specs()[spec_id], table.schema(), [entry.data_file.partition for entry in entries]
@@ -199,16 +203,18 @@ def _find_row_file(files: TableFiles, manifest: ManifestFile) -> str:
     folder = f"{table.location()}/data/"
     if partition := summary.get(PARTITION_PROPERTY):
         folder = f"{folder}{PARTITION}={get_date(parse_partition(partition))}"
-    unused = [name for name in storage.list_files(table.io, folder) if name not in files.row_files]
+    unused_files = [name for name in storage.list_files(table.io, folder) if name not in files.row_files]
     if digest := summary.get(DIGEST_PROPERTY):
-        matching = [name for name in unused if storage.compute_digest(table.io, [name]) == digest]
+        matching_files = [name for name in unused_files if storage.compute_digest(table.io, [name]) == digest]
     else:
-        matching = [name for name in unused if _may_be_row_file(table, name, int(manifest.added_rows_count or 0))]
-    return matching[0] if len(matching) == 1 else ""
+        matching_files = [
+            name for name in unused_files if _may_be_row_file(table, name, int(manifest.added_rows_count or 0))
+        ]
+    return matching_files[0] if len(matching_files) == 1 else ""
 
 
 def _may_be_row_file(table: Table, location: str, rows: int) -> bool:
-    """Return whether a file has the digest in its name, and a number of rows."""
+    """Return whether a file has the digest in its name, and this number of rows."""
     if storage.compute_digest(table.io, [location]) != read_digest_of_name(location):
         return False
     return bool(parquet_file_to_data_file(table.io, table.metadata, location).record_count == rows)

@@ -1,4 +1,4 @@
-"""Write a lost metadata file again: the version before it, and the snapshots that were committed after that version.
+"""Write a lost metadata file again, from the version before it and the snapshots that were committed later.
 
 A snapshot's manifest list names its parent. So the lists that follow the last known snapshot are the lost commits, if
 exactly one follows each. Their summaries are computed from the manifests and the data files.
@@ -42,7 +42,7 @@ SOURCE = "the version before it"
 
 
 class _UncertainError(Exception):
-    """It is not certain what the lost file had."""
+    """The content of the lost file is not certain."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Commit:
 
 
 def rebuild_metadata(io: FileIO, finding: Finding, versions: Sequence[str]) -> Finding | None:
-    """Write a lost metadata file again, at its place; return the finding, or None where it is not certain what it had.
+    """Write a lost metadata file again, at its location; return the finding, or None if its content is not certain.
 
     Args:
         io: reads and writes the table's files.
@@ -67,9 +67,9 @@ def rebuild_metadata(io: FileIO, finding: Finding, versions: Sequence[str]) -> F
     Raises:
         ServiceError: the storage does not answer. A retry can help.
     """
-    # Where the version before it is lost, too, an earlier one and more commits give the same.
-    earlier = [location for location in versions if get_version(location) < get_version(finding.location)]
-    base = find_last_version(io, finding.table, earlier)
+    # If the version before it is lost, too, an earlier version and more commits give the same content.
+    earlier_locations = [location for location in versions if get_version(location) < get_version(finding.location)]
+    base = find_last_version(io, finding.table, earlier_locations)
     if base is None:
         return None
     try:
@@ -86,7 +86,7 @@ def attach_later_commits(base: Table) -> str:
     """Return the location of a version with all commits: that of `base`, or of a new one if commits follow `base`.
 
     Returns:
-        The location; empty if commits follow, and it is not certain what they had.
+        The location; empty if commits follow and their content is not certain.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.
@@ -106,10 +106,10 @@ def attach_later_commits(base: Table) -> str:
 
 
 def _has_later_commits(base: Table) -> bool:
-    modified = storage.list_files(base.io, f"{base.location()}/metadata")
-    for name in _list_unknown_lists(base, modified):
-        with suppress(_UncertainError):  # what a killed writer left of a list
-            if _read_commit(base, name, modified[name]).parent_id == _get_last_id(base):
+    modification_times = storage.list_files(base.io, f"{base.location()}/metadata")
+    for name in _list_unknown_lists(base, modification_times):
+        with suppress(_UncertainError):  # an incomplete list of a killed writer
+            if _read_commit(base, name, modification_times[name]).parent_id == _get_last_id(base):
                 return True
     return False
 
@@ -120,7 +120,7 @@ def _get_last_id(table: Table) -> int | None:
 
 
 def _write_metadata(io: FileIO, metadata: TableMetadata, location: str) -> None:
-    """Write a metadata file, complete or not at all."""
+    """Write a metadata file atomically."""
     with make_spill_folder() as folder:
         path = folder / location.rpartition("/")[2]
         ToOutputFile.table_metadata(metadata, PyArrowFileIO().new_output(str(path)), overwrite=True)
@@ -130,8 +130,10 @@ def _write_metadata(io: FileIO, metadata: TableMetadata, location: str) -> None:
 def _attach_commits(base: Table) -> tuple[TableMetadata, list[Operation]]:
     """Return the metadata of `base` with the snapshots that follow it, and the operation of each."""
     metadata, last_id, operations = base.metadata, _get_last_id(base), list[Operation]()
-    modified = storage.list_files(base.io, base.location())
-    commits = [_read_commit(base, name, modified[name]) for name in _list_unknown_lists(base, modified)]
+    modification_times = storage.list_files(base.io, base.location())
+    commits = [
+        _read_commit(base, name, modification_times[name]) for name in _list_unknown_lists(base, modification_times)
+    ]
     while children := [commit for commit in commits if commit.parent_id == last_id]:
         if len(children) > 1:
             raise _UncertainError(f"{len(children)} commits follow snapshot {last_id}")
@@ -140,40 +142,44 @@ def _attach_commits(base: Table) -> tuple[TableMetadata, list[Operation]]:
         metadata = update_table_metadata(metadata, (AddSnapshotUpdate(snapshot=snapshot), reference))
         last_id = snapshot.snapshot_id
         operations.append(snapshot.summary.operation)
-    _require_no_other_rows(Table(base.name(), metadata, base.metadata_location, base.io, base.catalog), base, modified)
+    _require_no_other_rows(
+        Table(base.name(), metadata, base.metadata_location, base.io, base.catalog), base, modification_times
+    )
     return metadata, operations
 
 
 def _require_number(base: Table, operations: Sequence[Operation], commits: int) -> None:
-    """Refuse snapshots that are not those of a number of commits.
+    """Raise an error if the snapshots cannot be those of this number of commits.
 
     A commit that replaces rows makes two snapshots: it deletes, and then appends. One that expires snapshots makes
     none.
     """
-    alone = [
+    commit_operations = [
         operation
-        for operation, following in zip_longest(operations, operations[1:])
-        if operation != Operation.DELETE or following in (None, Operation.DELETE)
+        for operation, next_operation in zip_longest(operations, operations[1:])
+        if operation != Operation.DELETE or next_operation in (None, Operation.DELETE)
     ]
     may_expire = _has_expired(base) or len(base.snapshots()) > MAX_SNAPSHOTS
-    if not len(alone) <= commits <= len(operations) + may_expire:
-        raise _UncertainError(f"{commits} commits are lost, and {len(operations)} snapshots were found")
+    if not len(commit_operations) <= commits <= len(operations) + may_expire:
+        raise _UncertainError(f"{commits} commits are lost, but there are {len(operations)} snapshots")
 
 
-def _list_unknown_lists(base: Table, modified: Mapping[str, dt.datetime]) -> list[str]:
+def _list_unknown_lists(base: Table, modification_times: Mapping[str, dt.datetime]) -> list[str]:
     """Return the locations of the manifest lists that no snapshot of `base` refers to."""
-    known = {snapshot.manifest_list for snapshot in base.snapshots()}
-    return [name for name in modified if name.rpartition("/")[2].startswith("snap-") and name not in known]
+    known_lists = {snapshot.manifest_list for snapshot in base.snapshots()}
+    return [
+        name for name in modification_times if name.rpartition("/")[2].startswith("snap-") and name not in known_lists
+    ]
 
 
 def _read_commit(base: Table, location: str, moment: dt.datetime) -> _Commit:
     try:
-        meta = _read_avro_header(base.io, location)
-        parent = meta["parent-snapshot-id"]
+        properties = _read_avro_header(base.io, location)
+        parent = properties["parent-snapshot-id"]
         return _Commit(
-            int(meta["snapshot-id"]),
+            int(properties["snapshot-id"]),
             None if parent == "null" else int(parent),
-            int(meta["sequence-number"]),
+            int(properties["sequence-number"]),
             location,
             moment,
         )
@@ -189,21 +195,21 @@ def _read_avro_header(io: FileIO, location: str) -> dict[str, str]:
 
 def _describe_snapshot(base: Table, commit: _Commit, metadata: TableMetadata) -> Snapshot:
     """Compute a snapshot and its summary from its manifests and files."""
-    live: list[ManifestEntry] = []
-    own: list[ManifestEntry] = []
+    live_entries: list[ManifestEntry] = []
+    own_entries: list[ManifestEntry] = []
     try:
         for manifest in read_manifest_list(base.io.new_input(commit.location)):
             entries = manifest.fetch_manifest_entry(base.io, discard_deleted=False)
-            live += [entry for entry in entries if entry.status != ManifestEntryStatus.DELETED]
+            live_entries += [entry for entry in entries if entry.status != ManifestEntryStatus.DELETED]
             if manifest.added_snapshot_id == commit.snapshot_id:
-                own += entries
+                own_entries += entries
                 _require_same_columns(base, manifest.manifest_path)
     except _UncertainError:
         raise
     except Exception as error:
         detail = describe_read_error(error)[1]
         raise _UncertainError(f"a manifest of snapshot {commit.snapshot_id} {detail}") from None
-    for entry in live:
+    for entry in live_entries:
         if storage.find_size(base.io, entry.data_file.file_path) != entry.data_file.file_size_in_bytes:
             raise _UncertainError(f"snapshot {commit.snapshot_id} needs {entry.data_file.file_path}, which is lost")
     return Snapshot(
@@ -212,23 +218,23 @@ def _describe_snapshot(base: Table, commit: _Commit, metadata: TableMetadata) ->
         sequence_number=commit.sequence_number,
         timestamp_ms=max(int(commit.modified.timestamp() * 1000), metadata.last_updated_ms),
         manifest_list=commit.location,
-        summary=_summarize(base, own, live),
+        summary=_summarize(base, own_entries, live_entries),
         schema_id=metadata.current_schema_id,
     )
 
 
-def _summarize(base: Table, own: Sequence[ManifestEntry], live: Sequence[ManifestEntry]) -> Summary:
-    added = [entry.data_file for entry in own if entry.status == ManifestEntryStatus.ADDED]
-    deleted = [entry.data_file for entry in own if entry.status == ManifestEntryStatus.DELETED]
+def _summarize(base: Table, own_entries: Sequence[ManifestEntry], live_entries: Sequence[ManifestEntry]) -> Summary:
+    added = [entry.data_file for entry in own_entries if entry.status == ManifestEntryStatus.ADDED]
+    deleted = [entry.data_file for entry in own_entries if entry.status == ManifestEntryStatus.DELETED]
     values = {
         "added-data-files": len(added),
         "added-records": sum(file.record_count for file in added),
         "added-files-size": sum(file.file_size_in_bytes for file in added),
         "deleted-data-files": len(deleted),
         "deleted-records": sum(file.record_count for file in deleted),
-        "total-data-files": len(live),
-        "total-records": sum(entry.data_file.record_count for entry in live),
-        "total-files-size": sum(entry.data_file.file_size_in_bytes for entry in live),
+        "total-data-files": len(live_entries),
+        "total-records": sum(entry.data_file.record_count for entry in live_entries),
+        "total-files-size": sum(entry.data_file.file_size_in_bytes for entry in live_entries),
     }
     properties = {name: str(value) for name, value in values.items() if value}
     properties |= {name: str(values[name]) for name in ("total-data-files", "total-records", "total-files-size")}
@@ -249,19 +255,19 @@ def _require_same_columns(base: Table, manifest: str) -> None:
         raise _UncertainError("the commit changed the table's columns")
 
 
-def _require_no_other_rows(table: Table, base: Table, modified: dict[str, dt.datetime]) -> None:
-    """Refuse metadata that do not refer to all data files: a commit that cannot be found may have published one.
+def _require_no_other_rows(table: Table, base: Table, modification_times: dict[str, dt.datetime]) -> None:
+    """Raise an error if the metadata do not refer to all data files: a lost commit may have published one.
 
-    A table whose snapshots expire has data files that nothing refers to. Its commits write their files after they
-    have read the version before them, so only later files can be of a lost commit.
+    A table whose snapshots expire has data files to which nothing refers. A commit writes its files after it has read
+    the version before it. So only files that are newer than that version can belong to a lost commit.
     """
     moment = dt.datetime.fromtimestamp(base.metadata.last_updated_ms / 1000 if _has_expired(base) else 0, dt.UTC)
-    used = list_table_files(table).row_files
-    for location, changed in modified.items():
-        if "/data/" in location and location not in used and changed > moment:
+    used_locations = list_table_files(table).row_files
+    for location, changed_at in modification_times.items():
+        if "/data/" in location and location not in used_locations and changed_at > moment:
             raise _UncertainError(f"a later commit may have published {location}")
 
 
 def _has_expired(base: Table) -> bool:
-    """Return whether snapshots of the table have expired: each commit of a snapshot counts the sequence number up."""
+    """Return whether snapshots of the table have expired: each new snapshot increases the sequence number by one."""
     return len(base.snapshots()) < int(base.metadata.last_sequence_number)

@@ -1,4 +1,4 @@
-"""Repair the lake: check it and restore lost files, until a check finds nothing that can be restored."""
+"""Repair the lake: check it and restore lost files, until a check finds no file that can be restored."""
 
 from __future__ import annotations
 
@@ -50,63 +50,67 @@ def repair_lake(
         ConflictError: another repair of this home runs, or the SQLite catalog stayed locked. A retry can help.
         ServiceError: the storage or the catalog does not answer. A retry can help.
     """
-    restored: dict[tuple[Kind, str], Finding] = {}
+    restored_findings: dict[tuple[Kind, str], Finding] = {}
     with hold_lock(settings().home / "lake-repair.lock", "another repair of the lake runs."):
         while True:
             report = check_lake(catalog, scope)
-            # A file that was restored and is lost again is not restored a second time: the disk does not keep it.
-            lost = [finding for finding in report.findings if (finding.kind, finding.location) not in restored]
-            findings = _restore(lost, row_sources, backup, catalog)
-            newly_restored = {(finding.kind, finding.location): finding for finding in findings}
-            if not newly_restored:
-                return report, list(restored.values())
-            restored |= newly_restored
+            # A file that is lost again after it was restored is not restored a second time: the disk may be broken.
+            lost_findings = [
+                finding for finding in report.findings if (finding.kind, finding.location) not in restored_findings
+            ]
+            findings = _restore(lost_findings, row_sources, backup, catalog)
+            new_findings = {(finding.kind, finding.location): finding for finding in findings}
+            if not new_findings:
+                return report, list(restored_findings.values())
+            restored_findings |= new_findings
 
 
 def _restore(
-    lost: Sequence[Finding], row_sources: Sequence[RowSource], backup: Backup | None, catalog: Catalog | None
+    lost_findings: Sequence[Finding], row_sources: Sequence[RowSource], backup: Backup | None, catalog: Catalog | None
 ) -> Iterator[Finding]:
     """Restore what is possible now, and yield each restored finding.
 
     A lost catalog or metadata file hides other losses. The next check finds these.
     """
-    for finding in lost:
+    for finding in lost_findings:
         if finding.kind == "catalog":
-            if restored := catalogs.rebuild_catalog(finding):
-                yield restored
+            if restored_finding := catalogs.rebuild_catalog(finding):
+                yield restored_finding
             return
-    if not lost:
+    if not lost_findings:
         return
-    catalog = catalog or catalog_check.open_catalog_to_check(creates=True)
+    catalog = catalog or catalog_check.open_catalog_to_check(creates_tables=True)
     versions = catalog_check.list_metadata(catalog)
-    yield from _restore_versions(lost, versions, catalog)
-    yield from _restore_metadata(lost, versions, backup, catalog)
-    yield from _restore_rows([finding for finding in lost if finding.kind == "rows"], row_sources, backup, catalog)
+    yield from _restore_versions(lost_findings, versions, catalog)
+    yield from _restore_metadata(lost_findings, versions, backup, catalog)
+    yield from _restore_rows(
+        [finding for finding in lost_findings if finding.kind == "rows"], row_sources, backup, catalog
+    )
 
 
 def _restore_versions(
-    lost: Sequence[Finding], versions: Mapping[str, Sequence[str]], catalog: Catalog
+    lost_findings: Sequence[Finding], versions: Mapping[str, Sequence[str]], catalog: Catalog
 ) -> Iterator[Finding]:
-    for finding in lost:
-        restored = None
+    for finding in lost_findings:
+        restored_finding = None
         if finding.problem == "unlisted":
-            restored = catalogs.list_table(catalog, finding, versions[finding.table])
+            restored_finding = catalogs.list_table(catalog, finding, versions[finding.table])
         elif finding.problem == "outdated":
-            restored = catalogs.name_newest_version(catalog, finding, versions[finding.table])
-        if restored:
-            yield restored
+            restored_finding = catalogs.name_newest_version(catalog, finding, versions[finding.table])
+        if restored_finding:
+            yield restored_finding
 
 
 def _restore_metadata(
-    lost: Sequence[Finding], versions: Mapping[str, Sequence[str]], backup: Backup | None, catalog: Catalog
+    lost_findings: Sequence[Finding], versions: Mapping[str, Sequence[str]], backup: Backup | None, catalog: Catalog
 ) -> Iterator[Finding]:
     """Restore metadata, manifest lists and manifests from the same places in the backup, or write them again."""
-    for finding in lost:
+    for finding in lost_findings:
         if finding.kind in ("metadata", "manifest list", "manifest"):
-            restored = _extract(finding, backup, catalog) if backup else None
-            if restored := restored or _rebuild(finding, catalog, versions.get(finding.table, [])):
-                log.info("%s: restored from %s", finding.describe(), restored.restored_from)
-                yield restored
+            restored_finding = _extract(finding, backup, catalog) if backup else None
+            if restored_finding := restored_finding or _rebuild(finding, catalog, versions.get(finding.table, [])):
+                log.info("%s: restored from %s", finding.describe(), restored_finding.restored_from)
+                yield restored_finding
 
 
 def _extract(finding: Finding, backup: Backup, catalog: Catalog) -> Finding | None:
@@ -131,19 +135,21 @@ def _rebuild(finding: Finding, catalog: Catalog, versions: Sequence[str]) -> Fin
 
 
 def _restore_rows(
-    lost: Sequence[Finding], row_sources: Sequence[RowSource], backup: Backup | None, catalog: Catalog
+    lost_findings: Sequence[Finding], row_sources: Sequence[RowSource], backup: Backup | None, catalog: Catalog
 ) -> Iterator[Finding]:
-    if not lost:
+    if not lost_findings:
         return
     tables = {files.name: files for files in _list_readable_tables(catalog)}
-    lake = LakeRowSource(list(tables.values()), {finding.location for finding in lost})
+    lake = LakeRowSource(list(tables.values()), {finding.location for finding in lost_findings})
     all_row_sources: list[RowSource] = [lake, *([backup] if backup else []), *row_sources]
-    for finding in lost:
+    for finding in lost_findings:
         files = tables.get(finding.table)
         if files and finding.location in files.row_files:
-            restored = restore_row_file(files.table.io, finding, files.row_files[finding.location], all_row_sources)
-            if restored:
-                yield restored
+            restored_finding = restore_row_file(
+                files.table.io, finding, files.row_files[finding.location], all_row_sources
+            )
+            if restored_finding:
+                yield restored_finding
 
 
 def _list_readable_tables(catalog: Catalog) -> Iterator[TableFiles]:

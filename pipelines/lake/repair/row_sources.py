@@ -40,25 +40,25 @@ class LakeRowSource:
 
     name = "another file of the lake"
 
-    def __init__(self, tables: Sequence[TableFiles], lost: set[str]) -> None:
-        self._groups = _index_by_digest(tables, lost)
+    def __init__(self, tables: Sequence[TableFiles], lost_locations: set[str]) -> None:
+        self._groups = _index_by_digest(tables, lost_locations)
 
     def write_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
         """Return copies of the files that were committed with the same digest."""
         for io, locations in self._groups.get(finding.digest, ()):
             try:
                 return [
-                    storage.download_file(io, location, folder / str(place)) for place, location in enumerate(locations)
+                    storage.download_file(io, location, folder / str(index)) for index, location in enumerate(locations)
                 ]
             except OSError:
                 continue
         return []
 
 
-def _index_by_digest(tables: Sequence[TableFiles], lost: set[str]) -> Mapping[str, list[Group]]:
+def _index_by_digest(tables: Sequence[TableFiles], lost_locations: set[str]) -> Mapping[str, list[Group]]:
     groups: dict[str, list[Group]] = {}
     for digest, io, locations in _list_groups(tables):
-        if digest and not lost.intersection(locations):
+        if digest and not lost_locations.intersection(locations):
             groups.setdefault(digest, []).append((io, locations))
     return groups
 

@@ -127,8 +127,8 @@ def _compute_bin_probabilities(days: ClassDays) -> Array:
 
 def _build_ratio(part: Array, rows: Array, row_se: float, alpha: float) -> Performance:
     total = float(rows.sum())
-    value, others = float(part.sum()) / total, total - rows
-    without_day = np.divide(part.sum() - part, others, out=np.full(len(part), value), where=others > 0)
+    value, other_rows = float(part.sum()) / total, total - rows
+    without_day = np.divide(part.sum() - part, other_rows, out=np.full(len(part), value), where=other_rows > 0)
     label_se = float(np.sqrt(max(value * (1 - value), 0.0) / total))
     return _build_performance(value, without_day, row_se, label_se, round(total), alpha)
 

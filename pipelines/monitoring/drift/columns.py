@@ -67,7 +67,7 @@ def _measure_distribution(column: Column, reference: Counts, window: Counts) -> 
 
 
 def _compute_chi_square_measures(
-    all_bins: tuple[Array, ...], pooled: tuple[Array, ...]
+    all_bins: tuple[Array, ...], pooled_bins: tuple[Array, ...]
 ) -> Iterator[tuple[Measure, float, float]]:
     """Yield the measures that have an asymptotic chi-square test: name, effect, and test statistic.
 
@@ -77,18 +77,18 @@ def _compute_chi_square_measures(
 
     Args:
         all_bins: counts of the reference and of the window in all bins, for the effects.
-        pooled: the same in pooled bins, for the statistics.
+        pooled_bins: the same in pooled bins, for the statistics.
     """
-    sample_factor = float(measures.compute_sample_factor(*pooled))
-    chi_square = float(measures.compute_chi_square(*pooled))
-    yield "psi", float(measures.compute_psi(*all_bins)), float(measures.compute_psi(*pooled)) * sample_factor
+    sample_factor = float(measures.compute_sample_factor(*pooled_bins))
+    chi_square = float(measures.compute_chi_square(*pooled_bins))
+    yield "psi", float(measures.compute_psi(*all_bins)), float(measures.compute_psi(*pooled_bins)) * sample_factor
     divergence_bits = float(measures.compute_jensen_shannon(*all_bins))
     yield (
         "js",
         math.sqrt(divergence_bits),
-        8 * math.log(2) * float(measures.compute_jensen_shannon(*pooled)) * sample_factor,
+        8 * math.log(2) * float(measures.compute_jensen_shannon(*pooled_bins)) * sample_factor,
     )
-    yield "chi_square", math.sqrt(chi_square / sum(float(counts.sum()) for counts in pooled)), chi_square
+    yield "chi_square", math.sqrt(chi_square / sum(float(counts.sum()) for counts in pooled_bins)), chi_square
 
 
 def _measure_ordered(column: Column, reference: Counts, window: Counts) -> Iterator[Finding]:

@@ -39,9 +39,9 @@ def compute_psi(reference: Array, window: Array) -> Array:
 def compute_jensen_shannon(reference: Array, window: Array) -> Array:
     """Compute the Jensen-Shannon divergence, in bits: 0 to 1. The Jensen-Shannon distance is its square root."""
     p, q = compute_shares(reference), compute_shares(window)
-    middle = (p + q) / 2
+    mixture = (p + q) / 2
     has_rows = (reference.sum(axis=-1) > 0) & (window.sum(axis=-1) > 0)
-    bits = (_compute_divergence(p, middle) + _compute_divergence(q, middle)) / 2
+    bits = (_compute_divergence(p, mixture) + _compute_divergence(q, mixture)) / 2
     return np.asarray(np.where(has_rows, np.maximum(bits, 0.0), 0.0))
 
 
@@ -137,10 +137,10 @@ def _compute_cumulative_gap(reference: Array, window: Array) -> Array:
     return np.asarray(np.where(has_rows, np.cumsum(compute_shares(reference) - compute_shares(window), axis=-1), 0.0))
 
 
-def _compute_divergence(p: Array, middle: Array) -> Array:
-    """Compute the Kullback-Leibler divergence from the middle, in bits; a share of 0 adds nothing."""
+def _compute_divergence(p: Array, mixture: Array) -> Array:
+    """Compute the Kullback-Leibler divergence from the mixture of both sides, in bits; a share of 0 adds nothing."""
     is_used = p > 0
-    return np.asarray((p * np.log2(np.where(is_used, _divide(p, np.where(is_used, middle, 1.0)), 1.0))).sum(axis=-1))
+    return np.asarray((p * np.log2(np.where(is_used, _divide(p, np.where(is_used, mixture, 1.0)), 1.0))).sum(axis=-1))
 
 
 def _divide(numerator: Array, denominator: Array) -> Array:

@@ -55,14 +55,14 @@ def estimate_errors(rows: Array, losses: Array, alpha: float) -> dict[Measure, P
     if total < 2 or not squared > 0:
         return {}
     mae, rmse = absolute / total, np.sqrt(squared / total)
-    others = total - rows
+    other_rows = total - rows
     without_day = (
-        [(absolute - losses[:, 0]) / others, np.sqrt((squared - losses[:, 1]) / others)]
+        [(absolute - losses[:, 0]) / other_rows, np.sqrt((squared - losses[:, 1]) / other_rows)]
         if len(rows) > 1
         else [np.zeros(1)] * 2
     )
     variances = np.maximum(np.array(squares) / total - np.array([mae, rmse**2]) ** 2, 0.0)
-    row_ses = np.sqrt(variances / total) / (1.0, 2 * rmse)  # of the root by the delta method
+    row_ses = np.sqrt(variances / total) / (1.0, 2 * rmse)  # the error of the square root, by the delta method
     label_ses = np.sqrt(max(squared / total - mae**2, 0.0) / total), 0.0
     return {
         name: _build_estimate(float(value), values, float(row_se), float(label_se), round(total), alpha)

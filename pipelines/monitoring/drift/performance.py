@@ -27,9 +27,11 @@ Metric = Callable[[Array, Array], Array]
 def compute_auc(counts: Array, scores: Array) -> Array:
     """Compute the share of pairs (label 1, label 0) in the right order; a pair in one bin counts half. NaN: no pair."""
     zeros, ones = counts[..., 0], counts[..., 1]
-    below = np.cumsum(zeros, axis=-1) - zeros / 2
+    zeros_below = np.cumsum(zeros, axis=-1) - zeros / 2
     pairs = zeros.sum(axis=-1) * ones.sum(axis=-1)
-    return np.asarray(np.divide((ones * below).sum(axis=-1), pairs, out=np.full(pairs.shape, np.nan), where=pairs != 0))
+    return np.asarray(
+        np.divide((ones * zeros_below).sum(axis=-1), pairs, out=np.full(pairs.shape, np.nan), where=pairs != 0)
+    )
 
 
 def compute_brier(counts: Array, scores: Array) -> Array:

@@ -59,8 +59,8 @@ class Policy(Parameters):
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
-        if ineffective := [name for name, bound in self.bounds.items() if bound > 1 and name not in UNBOUNDED]:
-            raise ValueError(f"{ineffective[0]} never exceeds 1, so its bound would have no effect")
+        if ineffective_names := [name for name, bound in self.bounds.items() if bound > 1 and name not in UNBOUNDED]:
+            raise ValueError(f"{ineffective_names[0]} never exceeds 1, so its bound would have no effect")
         if self.at_least > self.of_last:
             raise ValueError(f"at_least is {self.at_least}, more than of_last, {self.of_last}")
         if self.alpha >= 0.5:

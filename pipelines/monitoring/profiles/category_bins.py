@@ -7,20 +7,21 @@ from collections.abc import Callable
 from pipelines.monitoring.profiles.reference import Category
 from pipelines.monitoring.profiles.texts import select_normalizer
 
-REST, UNSEEN, MISSING = -3, -2, -1
-"""Positions of the last counts of a category: other values of training, values that training never saw, and missing."""
+OTHER, UNSEEN, MISSING = -3, -2, -1
+"""Positions of the last counts of a category: other values in training, values that were not in training, and missing
+values."""
 
 
 def build_bin_finder(category: Category) -> Callable[[str | None], int]:
     """Build the function that returns the position in the counts for a value."""
     normalize = select_normalizer(category.family)
     positions = {value: position for position, value in enumerate(category.values)}
-    rest_values = None if category.rest is None else set(category.rest)
+    other_values = None if category.rest is None else set(category.rest)
 
     def find_bin(text: str | None) -> int:
         value = None if text is None else normalize(text)
         if value is None:
             return MISSING
-        return positions.get(value, REST if rest_values is None or value in rest_values else UNSEEN)
+        return positions.get(value, OTHER if other_values is None or value in other_values else UNSEEN)
 
     return find_bin

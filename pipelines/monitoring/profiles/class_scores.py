@@ -73,11 +73,13 @@ def count_classes(
 def calibrate(classes: Classes, scores: Array) -> Array:
     """Return the calibrated probability of each class; shape (rows, classes). Each row of them adds up to 1."""
     curves = classes.curves
-    chances = np.column_stack(
+    probabilities = np.column_stack(
         [np.interp(scores[:, position], curve.scores, curve.chances) for position, curve in enumerate(curves)]
     )
-    totals = chances.sum(axis=1, keepdims=True)
-    return np.asarray(np.divide(chances, totals, out=np.full_like(chances, 1 / len(curves)), where=totals > 0))
+    totals = probabilities.sum(axis=1, keepdims=True)
+    return np.asarray(
+        np.divide(probabilities, totals, out=np.full_like(probabilities, 1 / len(curves)), where=totals > 0)
+    )
 
 
 def _measure_rows(classes: Classes, rows: pa.Table) -> Array:
@@ -85,17 +87,20 @@ def _measure_rows(classes: Classes, rows: pa.Table) -> Array:
     scores = _read_scores(rows, [curve.name for curve in classes.curves])
     is_scored = np.asarray(np.isfinite(scores).all(axis=1))
     scores = np.where(is_scored[:, np.newaxis], scores, 0.0)
-    chances = np.where(is_scored[:, np.newaxis], calibrate(classes, scores), 0.0)
-    predicted = np.where(is_scored, scores.argmax(axis=1), -1)
+    probabilities = np.where(is_scored[:, np.newaxis], calibrate(classes, scores), 0.0)
+    predicted_positions = np.where(is_scored, scores.argmax(axis=1), -1)
     numbers: list[Array] = [np.ones(len(rows))]
     for position, curve in enumerate(classes.curves):
-        is_label, is_predicted = _find_rows(rows, classes.label, curve.name) & is_scored, predicted == position
+        is_label, is_predicted = (
+            _find_rows(rows, classes.label, curve.name) & is_scored,
+            predicted_positions == position,
+        )
         bins = np.searchsorted(np.asarray(curve.edges), scores[:, position], side="right")
         is_in_bin = np.eye(len(curve.edges) + 1)[bins] * is_scored[:, np.newaxis]
-        chance = chances[:, position]
+        probability = probabilities[:, position]
         numbers += [is_predicted, is_label, is_label & is_predicted, *is_in_bin.T]
-        numbers += [chance, chance * is_predicted, chance**2, chance**2 * is_predicted]
-        numbers += [*(is_in_bin * chance[:, np.newaxis]).T]
+        numbers += [probability, probability * is_predicted, probability**2, probability**2 * is_predicted]
+        numbers += [*(is_in_bin * probability[:, np.newaxis]).T]
     return np.column_stack(numbers).astype(np.float64)
 
 

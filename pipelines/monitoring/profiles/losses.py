@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import xgboost as xgb
 
 from pipelines.monitoring.profiles.batches import Day, add_by_day, read_batches
-from pipelines.monitoring.profiles.category_bins import REST, build_bin_finder
+from pipelines.monitoring.profiles.category_bins import OTHER, build_bin_finder
 from pipelines.monitoring.profiles.profile import Column
 from pipelines.monitoring.profiles.reference import Category, LossModels, Reference, convert_to_utc
 from pipelines.monitoring.profiles.slots import Slot, list_slots
@@ -137,6 +137,6 @@ def _encode(values: Sequence[str | None], category: Category) -> Array:
     """Return the code of each value; append NaN, the code of a missing value."""
     find_bin = build_bin_finder(category)
     bins = np.array([*(find_bin(value) for value in values), -1], dtype=np.float64)
-    bins[bins == REST] = len(category.values)
+    bins[bins == OTHER] = len(category.values)
     bins[bins < 0] = np.nan
     return bins

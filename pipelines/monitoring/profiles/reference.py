@@ -25,8 +25,8 @@ SCORE = "score"
 """Column of the model's scores."""
 SCORE_EDGES = tuple(n / 20 for n in range(21))
 """20 equal bins of [0, 1]."""
-MAX_REST = 10_000
-"""Largest number of rarer values that a reference lists. A value that it does not list is new since training."""
+MAX_OTHER_VALUES = 10_000
+"""Largest number of values without a bin of their own that a reference lists. A value that it does not list is new."""
 
 Family = Literal["number", "text", "bool", "null", "other"]
 """Type family: a group of types, such as integers and floats of any width, that a model does not distinguish."""
@@ -60,7 +60,7 @@ class Category(_FrozenModel):
     values: tuple[str, ...]
     """Values with a bin of their own, the most frequent first."""
     rest: tuple[str, ...] | None
-    """Other values in training. None if there are more than `MAX_REST`; then no value counts as unseen."""
+    """Other values in training. None if there are more than `MAX_OTHER_VALUES`; then no value counts as unseen."""
 
 
 class LossModels(_FrozenModel):
@@ -108,7 +108,7 @@ class Reference(_FrozenModel):
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the reference. Profiles over references with equal digests can be added."""
-        # These fields are newer than the others. Without them, the digest equals that of references from before.
+        # These fields were added later. A reference without them keeps the digest that it had before.
         unset_fields = {name for name in ("target", "losses", "classes") if getattr(self, name) is None}
         return hashlib.sha256(self.model_dump_json(exclude=unset_fields).encode()).hexdigest()
 
@@ -210,9 +210,12 @@ def _fit_category(name: str, family: Family, values: pa.ChunkedArray, max_values
         if (value := normalize(row["values"])) is not None:
             frequency[value] += row["counts"]
     sorted_values = sorted(frequency, key=lambda value: (-frequency[value], value))
-    rest = tuple(sorted(sorted_values[max_values:]))
+    other_values = tuple(sorted(sorted_values[max_values:]))
     return Category(
-        name=name, family=family, values=tuple(sorted_values[:max_values]), rest=rest if len(rest) <= MAX_REST else None
+        name=name,
+        family=family,
+        values=tuple(sorted_values[:max_values]),
+        rest=other_values if len(other_values) <= MAX_OTHER_VALUES else None,
     )
 
 

@@ -1,7 +1,7 @@
 """Record the events of a model's versions, and set MLflow's aliases by them.
 
 The events in the lake decide which version is champion. MLflow's aliases only copy this decision, because MLflow keeps
-no history of an alias, and the last of two writers replaces the alias of the other. A commit to an Iceberg table names
+no history of an alias, and if two processes set it, the last one wins. A commit to an Iceberg table names
 the snapshot that it is based on, and is refused if another commit came first. So a change of the champion is first
 committed to the table `lifecycle_events`. Then the alias is set to the version that the events name, and the events are
 read again. This is repeated until alias and events agree.

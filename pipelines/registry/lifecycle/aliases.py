@@ -85,11 +85,11 @@ def adopt_alias(registry: Registry, journal: Journal, model: str) -> str:
     def decide(state: State) -> Event | None:
         if state.last_change:
             return None
-        return make_alias_event(model, state, version, "champion before there were events", keeps_alias=True)
+        return make_alias_event(model, state, version, "it was champion before events were recorded", keeps_alias=True)
 
     journal.append_event(model, decide)
     sync_aliases(registry, journal, model)
-    return f"champion is {version}, as before there were events"
+    return f"champion is {version}, as before events were recorded"
 
 
 def make_alias_event(model: str, state: State, version: str, why: str, *, keeps_alias: bool) -> Event:

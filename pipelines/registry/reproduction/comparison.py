@@ -64,7 +64,10 @@ class Comparison:
         rebuilt: Mapping[str, object],
         notes: Mapping[str, str] | None = None,
     ) -> None:
-        """Add a check of each name in either mapping, called `kind` and the name. A missing value is empty."""
+        """Add one check for each name in the mappings. The name of the check is `kind`, a space and the name.
+
+        A missing value is empty.
+        """
         for name in sorted({*recorded, *rebuilt}):
             self.compare(f"{kind} {name}", recorded.get(name, ""), rebuilt.get(name, ""), (notes or {}).get(name, ""))
 

@@ -23,7 +23,7 @@ def restore_stored_features(comparison: Comparison, record: Record, workspace: W
     """Fetch the copy of the features that DVC stored, and compare it with the record.
 
     Returns:
-        The folder of the copy; None if DVC has no copy any more; a note in the comparison says so.
+        The folder of the copy; None if DVC has no copy any more, which a note in the comparison then says.
     """
     lock = yaml.safe_load((record.folder / "dvc.lock").read_text(encoding="utf-8")) or {}
     stages = [
@@ -69,9 +69,9 @@ def _describe_row_changes(stored_file: Path, rebuilt_file: Path) -> str:
     """Describe how many rows of two Parquet files differ."""
     from pipelines.lake import connect
 
-    def count_missing(file: Path, other: Path) -> int:
+    def count_missing(file: Path, other_file: Path) -> int:
         sql = "SELECT count(*) FROM (FROM read_parquet(?) EXCEPT ALL FROM read_parquet(?))"
-        row = connection.execute(sql, [str(file), str(other)]).fetchone()
+        row = connection.execute(sql, [str(file), str(other_file)]).fetchone()
         return int(row[0]) if row else 0
 
     with connect() as connection:

@@ -65,7 +65,7 @@ def _rebuild(comparison: Comparison, record: Record, workspace: Workspace, *, re
     dvc_calls.run_step(workspace, "preprocess")
     compare_features(comparison, record, workspace.model_folder, stored_folder)
     comparison.compare("the registered model", record.provenance["model_digest"], sha256(record.model))
-    dvc_calls.run_step(workspace, "evaluate", "--model", str(record.model))
+    dvc_calls.run_step(workspace, "evaluate")
     _compare_metrics(comparison, record, workspace.model_folder)
     if retrain:
         _compare_retrained_model(comparison, record, workspace)
@@ -90,12 +90,16 @@ def _compare_code(comparison: Comparison, record: Record, workspace: Workspace) 
 
 
 def _restore_inputs(record: Record, workspace: Workspace) -> None:
-    """Remove all data from the workspace, and copy the recorded parameters, dvc.lock and snapshot into it."""
+    """Remove all data from the workspace; copy the recorded parameters, dvc.lock, snapshot and model into it.
+
+    They get the names that the steps expect by default. Options could have had other names in the version's code.
+    """
     data = workspace.model_folder / "data"
     shutil.rmtree(data, ignore_errors=True)
     data.mkdir()
     for name, folder in ((PARAMS_FILE, data.parent), ("dvc.lock", workspace.folder), ("snapshot.json", data)):
         shutil.copy2(record.folder / name, folder / name)
+    shutil.copytree(record.model, data / "model")
 
 
 def _compare_metrics(comparison: Comparison, record: Record, folder: Path) -> None:

@@ -126,10 +126,13 @@ def _describe_engines(meta: Mapping[str, Any]) -> str:
     counts, verification = _as_mapping(meta.get("engines")), _as_mapping(meta.get("verification"))
     parts = [f"{_ENGINES[name]} ({counts[name]})" for name in _ENGINES if _as_int(counts.get(name))]
     text = f"Judged by {' and '.join(parts)}" if parts else ""
-    version, compared = shorten(verification.get("great_expectations"), MAX_VALUE_CHARS), verification.get("compared")
+    version, compared_count = (
+        shorten(verification.get("great_expectations"), MAX_VALUE_CHARS),
+        verification.get("compared"),
+    )
     if verification:
         result = "differently" if verification.get("differences") else "and with the same answers"
-        text += f"; {_as_int(compared)} expectations by both (Great Expectations {version}), {result}"
+        text += f"; {_as_int(compared_count)} expectations by both (Great Expectations {version}), {result}"
     return text
 
 
@@ -212,12 +215,15 @@ def _describe_observed(result: Mapping[str, Any]) -> str:
 
 def _describe_counts(result: Mapping[str, Any], success: bool) -> str:
     """Describe how many rows meet a successful expectation, or how many rows do not meet a failed one."""
-    unexpected, rows = _as_int(result.get("unexpected_count")), _as_int(result.get("element_count"))
-    if unexpected is None or not rows:
+    unexpected_count, row_count = _as_int(result.get("unexpected_count")), _as_int(result.get("element_count"))
+    if unexpected_count is None or not row_count:
         return ""
-    count, missing = rows - unexpected if success else unexpected, _as_int(result.get("missing_count"))
-    share = "all" if count == rows else f"{count:,} ({100 * count / rows:.3g} %)"
-    return f"{share} of {rows:,} rows" + (f"; {missing:,} have no value" if missing else "")
+    count, missing_count = (
+        row_count - unexpected_count if success else unexpected_count,
+        _as_int(result.get("missing_count")),
+    )
+    share = "all" if count == row_count else f"{count:,} ({100 * count / row_count:.3g} %)"
+    return f"{share} of {row_count:,} rows" + (f"; {missing_count:,} have no value" if missing_count else "")
 
 
 def _list_examples(result: Mapping[str, Any]) -> list[str]:

@@ -102,21 +102,25 @@ class RowCheck:
             return dict(zip(self.columns, values, strict=True))
         return values[0] if len(values) == 1 else values
 
-    def _build_result(self, count: int, judged: int, unexpected: int, examples: list[Any]) -> dict[str, Any]:
+    def _build_result(
+        self, count: int, judged_count: int, unexpected_count: int, examples: list[Any]
+    ) -> dict[str, Any]:
         """Build the result as Great Expectations 1.24 does in `_format_map_output` for SUMMARY."""
-        percent_of_all = _compute_percent(unexpected, count)
-        percent_of_judged = percent_of_all if self.is_about_missing else _compute_percent(unexpected, judged)
+        percent_of_all = _compute_percent(unexpected_count, count)
+        percent_of_judged = (
+            percent_of_all if self.is_about_missing else _compute_percent(unexpected_count, judged_count)
+        )
         result = {
             "element_count": count,
-            "unexpected_count": unexpected,
+            "unexpected_count": unexpected_count,
             "unexpected_percent": percent_of_judged,
             "partial_unexpected_list": examples,
             "partial_unexpected_counts": _count_examples(examples),
         }
         if not self.is_about_missing:
             result |= {
-                "missing_count": count - judged,
-                "missing_percent": _compute_percent(count - judged, count),
+                "missing_count": count - judged_count,
+                "missing_percent": _compute_percent(count - judged_count, count),
                 "unexpected_percent_total": percent_of_all,
                 "unexpected_percent_nonmissing": percent_of_judged,
             }

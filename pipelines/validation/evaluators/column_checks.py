@@ -75,17 +75,17 @@ def make_distinct_share_check(args: arguments.AggregateRange, rows: Rows) -> Tab
 
 def make_distinct_in_set_check(args: arguments.DistinctValueSet, rows: Rows) -> TableCheck | None:
     """Make the check that every value is in a set."""
-    return _make_set_check(args, rows, extra=True)
+    return _make_set_check(args, rows, forbids_others=True)
 
 
 def make_distinct_contain_set_check(args: arguments.DistinctValueSet, rows: Rows) -> TableCheck | None:
     """Make the check that every value of a set occurs."""
-    return _make_set_check(args, rows, missing=True)
+    return _make_set_check(args, rows, requires_all=True)
 
 
 def make_distinct_equal_set_check(args: arguments.DistinctValueSet, rows: Rows) -> TableCheck | None:
     """Make the check that the values are exactly those of a set."""
-    return _make_set_check(args, rows, extra=True, missing=True)
+    return _make_set_check(args, rows, forbids_others=True, requires_all=True)
 
 
 def check_bounds(args: arguments.RangeArguments, value: Any) -> CheckResult:
@@ -131,21 +131,21 @@ def _count_distinct(rows: Rows, column: str) -> int:
 
 
 def _make_set_check(
-    args: arguments.DistinctValueSet, rows: Rows, *, extra: bool = False, missing: bool = False
+    args: arguments.DistinctValueSet, rows: Rows, *, forbids_others: bool = False, requires_all: bool = False
 ) -> TableCheck | None:
-    """Make the check that no value is outside a set (`extra`), or that all values of the set occur (`missing`)."""
+    """Make the check of a set: with `forbids_others` no other value may occur, with `requires_all` every value must."""
     if not is_comparable(rows, args.column, args.value_set):
         return None
     literals, value = list_literals(args.value_set), rows.build_value_sql(args.column)
 
     def compute_result(rows: Rows, _: Sequence[Any]) -> CheckResult:
         result: dict[str, Any] = {"observed_value": None}
-        if extra:
+        if forbids_others:
             count, examples = _list_distinct(rows, value, f"{value} NOT IN ({literals})")
             result |= {"unexpected_count": count, "partial_unexpected_list": examples}
-        if missing:
-            present = {row[0] for row in rows.query(f"DISTINCT {value}", where=f"{value} IN ({literals})")}
-            missing_values = sorted(set(args.value_set) - present, key=str)
+        if requires_all:
+            present_values = {row[0] for row in rows.query(f"DISTINCT {value}", where=f"{value} IN ({literals})")}
+            missing_values = sorted(set(args.value_set) - present_values, key=str)
             result |= {"missing_count": len(missing_values), "partial_missing_list": missing_values[:MAX_DISTINCT]}
         return not (result.get("unexpected_count") or result.get("missing_count")), result
 

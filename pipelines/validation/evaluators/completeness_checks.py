@@ -54,15 +54,15 @@ def make_shrink_check(args: arguments.Shrink, rows: Rows) -> TableCheck:
     return TableCheck([], compute_result)
 
 
-def _count_quarantined_rows(rows: Rows, published: int, args: arguments.Shrink) -> int:
+def _count_quarantined_rows(rows: Rows, published_count: int, args: arguments.Shrink) -> int:
     """Count the quarantined rows that are not published. A run that was killed may have left rows in both tables."""
     table = Dataset(rows.published, key=()).quarantine
-    quarantined = rows.lake.count_rows_of_days(table, [rows.day]).get(rows.day, 0)
+    quarantined_count = rows.lake.count_rows_of_days(table, [rows.day]).get(rows.day, 0)
     has_key = args.key and set(args.key) <= set(rows.schema.names)
-    if not quarantined or not has_key or rows.count >= args.min_ratio * (published + quarantined):
-        return quarantined
+    if not quarantined_count or not has_key or rows.count >= args.min_ratio * (published_count + quarantined_count):
+        return quarantined_count
     if rows.day in rows.find_lost_days():
-        return quarantined
+        return quarantined_count
     key = ", ".join(quote_identifier(name) for name in args.key)
     query = f"SELECT count(*) FROM (SELECT {key} FROM leeway_bad_rows EXCEPT SELECT {key} FROM {_HISTORY})"  # noqa: S608
     with (
@@ -103,12 +103,14 @@ def _find_end_of_day(day: dt.date, timezone: str) -> dt.datetime:
 def _choose_days(rows: Rows) -> list[dt.date]:
     """Choose at most `MAX_DAYS` published days: those nearest to the partition that have no lost file, in order."""
     judged_day, lost_days = get_date(rows.day), rows.find_lost_days()
-    published = {get_date(day): count for day, count in rows.count_published_rows().items() if day not in lost_days}
-    row_counts = {day: count for day, count in published.items() if day != judged_day}
+    published_counts = {
+        get_date(day): count for day, count in rows.count_published_rows().items() if day not in lost_days
+    }
+    row_counts = {day: count for day, count in published_counts.items() if day != judged_day}
     nearest_days = sorted(row_counts, key=lambda day: (abs(day - judged_day), day))[:MAX_DAYS]
     totals = accumulate(row_counts[day] for day in nearest_days)
-    chosen = [day for day, total in zip(nearest_days, totals, strict=True) if total <= MAX_HISTORY_ROWS]
-    return sorted(chosen or nearest_days[:1])
+    chosen_days = [day for day, total in zip(nearest_days, totals, strict=True) if total <= MAX_HISTORY_ROWS]
+    return sorted(chosen_days or nearest_days[:1])
 
 
 def _count_history(rows: Rows, args: arguments.EarlyEnd, days: Sequence[dt.date]) -> dict[dt.date, Counts]:
@@ -166,13 +168,15 @@ def _find_early_ends(
             yield key, early_end
 
 
-def _describe_early_end(key: tuple[Any, ...], end: EarlyEnd, rows: int, days: int, args: arguments.EarlyEnd) -> str:
-    minute = FIRST_HOUR * 60 + end.first_bin * BIN_MINUTES
+def _describe_early_end(
+    key: tuple[Any, ...], early_end: EarlyEnd, rows: int, days: int, args: arguments.EarlyEnd
+) -> str:
+    minute = FIRST_HOUR * 60 + early_end.first_bin * BIN_MINUTES
     series = f" of {', '.join(map(str, key))}" if key else ""
-    start_text = f" from {_format_time(minute)} {args.timezone or 'UTC'} on" if end.first_bin else ""
-    usual_text = f"usually at least {end.usual_rows} ({days} published days)"
+    start_text = f" from {_format_time(minute)} {args.timezone or 'UTC'} on" if early_end.first_bin else ""
+    usual_text = f"usually at least {early_end.usual_rows} ({days} published days)"
     return (
-        f"{rows} rows, {end.rows}{series}{start_text}; {usual_text}"
+        f"{rows} rows, {early_end.rows}{series}{start_text}; {usual_text}"
         if series or start_text
         else f"{rows} rows; {usual_text}"
     )

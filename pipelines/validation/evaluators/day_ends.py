@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 SHARES = (1.0, 0.5, 0.25, 0.1, 0.05)
-"""Rows are counted from five times of day: those after which these shares of the known days' rows come."""
+"""Shares of the known days' rows. For each share, the rows of the judged day are counted from the time of day after
+which this share of the known days' rows come."""
 FULL_WEEK = 7
 """Number of known days that `min_ratio` needs. If there are fewer, all of them may be working days, and the judged day
 a Sunday."""

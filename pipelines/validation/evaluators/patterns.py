@@ -31,11 +31,11 @@ _END_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\Z")
 def build_match_sql(rows: Rows, column: str, regex: str) -> str:
     """Return the SQL condition that `regex` matches in the column's value; empty if `regex` is not valid."""
     try:
-        parsed = parser.parse(regex)
+        parsed_regex = parser.parse(regex)
     except (re.error, OverflowError, RecursionError):
         return ""
     value, re2_regex = rows.build_value_sql(column), _END_ESCAPE.sub(r"\1\\z", regex)
-    re2_match, agreement = f"regexp_matches({value}, {to_literal(re2_regex)})", _compare_with_re2(parsed)
+    re2_match, agreement = f"regexp_matches({value}, {to_literal(re2_regex)})", _compare_with_re2(parsed_regex)
     if agreement == "never" or not _can_compile(rows.connection, re2_regex):
         return _build_python_match(rows, regex, value)
     if agreement == "always":
@@ -44,11 +44,11 @@ def build_match_sql(rows: Rows, column: str, regex: str) -> str:
     return f"(CASE WHEN {plain_text_sql} THEN {re2_match} ELSE {_build_python_match(rows, regex, value)} END)"
 
 
-def _compare_with_re2(parsed: Any) -> str:
+def _compare_with_re2(parsed_regex: Any) -> str:
     """Return when RE2 agrees with Python: `always`, `in plain text` (ASCII without line ends), or `never`."""
-    if parsed.state.flags & ~(re.UNICODE | re.DOTALL):
+    if parsed_regex.state.flags & ~(re.UNICODE | re.DOTALL):
         return "never"
-    operations = set(_list_operations(parsed))
+    operations = set(_list_operations(parsed_regex))
     if not {node[0] for node in operations} <= _SAME_OPERATIONS:
         return "never"
     positions = {node[1] for node in operations if node[0] in (names.AT, names.CATEGORY)}

@@ -65,9 +65,9 @@ def make_match_check(args: arguments.MatchInTable, rows: Rows) -> RowCheck:
 def _copy_keys(args: arguments.MatchInTable, rows: Rows, first: dt.date, last: dt.date) -> str:
     """Copy the distinct keys of the other table to a temporary table with the columns c0, c1, ...; return its name."""
     schema, columns = rows.lake.read_schema(args.table), args.other_columns or args.columns
-    missing = [column for column in columns if column not in schema.names]
-    if missing:
-        raise DataError(f"table {args.table} has no column {', '.join(missing)}.")
+    missing_columns = [column for column in columns if column not in schema.names]
+    if missing_columns:
+        raise DataError(f"table {args.table} has no column {', '.join(missing_columns)}.")
     name, view = rows.make_table_name(), rows.make_table_name()
     with rows.lake.create_view(rows.connection, view, args.table, first, last):
         keys = [

@@ -31,7 +31,7 @@ MAX_AGE_H = 72
 """Largest age of the newest timestamp, hours. A column with older timestamps gets no expectation of freshness."""
 YEAR_DAYS = 365
 """Number of days that a window must cover, so that the draft has seen every season."""
-ABOUT_ROWS = ("column_values_", "column_value_lengths_")
+ROW_EXPECTATION_PREFIXES = ("column_values_", "column_value_lengths_")
 """Prefixes of the types of expectations that quarantine rows if their severity is `warning`."""
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
@@ -72,7 +72,7 @@ def _relax(expectation: Expectation, key: Sequence[str]) -> Expectation:
     is_about_key = "unique" in kind or column in key
     if kind == "table_columns_to_match_set" or (is_about_key and expectation["severity"] == "critical"):
         return expectation
-    return {**expectation, "severity": "info" if kind.startswith(ABOUT_ROWS) else "warning"}
+    return {**expectation, "severity": "info" if kind.startswith(ROW_EXPECTATION_PREFIXES) else "warning"}
 
 
 def _build_expectation(kind: str, severity: str, why: str, **kwargs: Any) -> Expectation:
@@ -96,9 +96,9 @@ def _draft_table(summary: TableSummary) -> Iterator[Expectation]:
 def _draft_volume(summary: TableSummary) -> Iterator[Expectation]:
     """Expect about as many rows as on the same weekday of earlier weeks; yield nothing if the window is too short."""
     unit, ratios = get_unit(next(iter(summary.days))), []
-    days_back = 1 if unit == "month" else 7  # of months, `shift` counts months
+    distance = 1 if unit == "month" else 7  # `shift` moves a month by months
     for day, rows in summary.days.items():
-        earlier_counts = [summary.days.get(shift(day, -days_back * back)) for back in range(1, WEEKS + 1)]
+        earlier_counts = [summary.days.get(shift(day, -distance * number)) for number in range(1, WEEKS + 1)]
         history = [count for count in earlier_counts if count]
         if len(history) >= MIN_HISTORY:
             ratios.append(rows / median(history))
@@ -109,8 +109,8 @@ def _draft_volume(summary: TableSummary) -> Iterator[Expectation]:
         span = _format_span(f"{minimum:.2f}", f"{maximum:.2f}")
         why = f"A day had {span} times the median rows of its weekday in the {WEEKS} weeks before."
         if unit != "day":
-            before = "months before" if unit == "month" else "weeks before, at this hour of its weekday"
-            why = f"A partition had {span} times the median rows of the {WEEKS} {before}."
+            history_text = "months before" if unit == "month" else "weeks before, at this hour of its weekday"
+            why = f"A partition had {span} times the median rows of the {WEEKS} {history_text}."
         yield _build_expectation("partition_volume_to_be_in_line", "warning", why, **kwargs)
 
 
@@ -217,9 +217,9 @@ def _compute_bounds(
     unless `minimum` is negative.
     """
     span = float(maximum) - float(minimum)
-    extent = margin * (span or abs(minimum) or 1.0)
-    step = 10.0 ** (math.floor(math.log10(max(extent, 1e-300))) - 1)
-    low, high = math.floor((minimum - extent) / step) * step, math.ceil((maximum + extent) / step) * step
+    margin_width = margin * (span or abs(minimum) or 1.0)
+    step = 10.0 ** (math.floor(math.log10(max(margin_width, 1e-300))) - 1)
+    low, high = math.floor((minimum - margin_width) / step) * step, math.ceil((maximum + margin_width) / step) * step
     if low < 0 and (minimum >= 0 if has_floor is None else has_floor):
         low = 0.0
     if is_integer:

@@ -90,9 +90,9 @@ def summarize_table(
     """
     lake = Lake.open()
     schema = lake.read_schema(table)
-    missing = [name for name in key if name not in schema.names]
-    if missing:
-        raise DataError(f"table {table} lacks the column(s) {', '.join(missing)} of its key.")
+    missing_columns = [name for name in key if name not in schema.names]
+    if missing_columns:
+        raise DataError(f"table {table} lacks the column(s) {', '.join(missing_columns)} of its key.")
     with connect() as connection, lake.create_view(connection, _VIEW, table, first, last):
         summary = _summarize_view(connection, schema, table, key, unit)
     if not summary:
@@ -118,7 +118,7 @@ def summarize_file(path: Path, name: str, key: Sequence[str] = ()) -> TableSumma
 def _summarize_view(
     connection: duckdb.DuckDBPyConnection, schema: pa.Schema, table: str, key: Sequence[str], unit: Unit
 ) -> TableSummary | None:
-    """Summarize all partitions of the view, whatever their dates; None if the view has no rows."""
+    """Summarize all partitions of the view, with any dates; None if the view has no rows."""
     days = _query_by_partition(connection, schema, unit)
     if not days:
         return None
@@ -175,8 +175,10 @@ def _query_window(connection: duckdb.DuckDBPyConnection, schema: pa.Schema) -> d
     for field in schema:
         expressions[f"{field.name} distinct"] = f"approx_count_distinct({_build_value_sql(field)})"
         if classify_type(field.type) in ("integer", "number"):
-            finite = f"CASE WHEN isfinite({_build_value_sql(field)}::DOUBLE) THEN {_build_value_sql(field)}::DOUBLE END"
-            expressions[f"{field.name} quantiles"] = f"approx_quantile({finite}, [0.01, 0.5, 0.99])"
+            finite_sql = (
+                f"CASE WHEN isfinite({_build_value_sql(field)}::DOUBLE) THEN {_build_value_sql(field)}::DOUBLE END"
+            )
+            expressions[f"{field.name} quantiles"] = f"approx_quantile({finite_sql}, [0.01, 0.5, 0.99])"
     selection = ", ".join(f"{sql} AS {quote_identifier(name)}" for name, sql in expressions.items())
     return _query_rows(connection, f"SELECT {selection} FROM {_VIEW}")[0]  # noqa: S608
 

@@ -126,7 +126,7 @@ def _evaluate_group(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings of pandas and scipy about the data
         results = batch.validate(_build_suite(group), result_format=result_format).to_json_dict()["results"]
-    definition.get_batch({"dataframe": pd.DataFrame()})  # the context holds the newest frame in memory
+    definition.get_batch({"dataframe": pd.DataFrame()})  # the context keeps the newest frame in memory: replace it
     for result in results:
         yield result["expectation_config"]["meta"][_INDEX], _convert_result(rows, result)
 

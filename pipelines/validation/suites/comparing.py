@@ -27,19 +27,19 @@ class Difference:
 
     what: str
     """What differs: success, a count, the observed value, or the unexpected rows."""
-    ours: ExpectationResult
-    theirs: ExpectationResult
+    duckdb_result: ExpectationResult
+    gx_result: ExpectationResult
 
     def describe(self) -> str:
         """Describe both answers on one line."""
-        expectation = self.ours.expectation
+        expectation = self.duckdb_result.expectation
         column = f" of {expectation.column}" if expectation.column else ""
-        answers = [_describe_answer(result) for result in (self.ours, self.theirs)]
+        answers = [_describe_answer(result) for result in (self.duckdb_result, self.gx_result)]
         return f"{expectation.type}{column} ({self.what}): DuckDB {answers[0]}; Great Expectations {answers[1]}"
 
     def to_json_values(self) -> dict[str, Any]:
         """Return both complete answers as JSON values."""
-        return {"what": self.what, "duckdb": self.ours.to_json_values(), "gx": self.theirs.to_json_values()}
+        return {"what": self.what, "duckdb": self.duckdb_result.to_json_values(), "gx": self.gx_result.to_json_values()}
 
 
 def compare_results(pairs: Sequence[tuple[ExpectationResult, ExpectationResult]], rows: Rows) -> list[Difference]:
@@ -49,24 +49,28 @@ def compare_results(pairs: Sequence[tuple[ExpectationResult, ExpectationResult]]
         pairs: for each expectation the result of DuckDB, and that of Great Expectations.
         rows: rows that both judged.
     """
-    return [Difference(what, ours, theirs) for ours, theirs in pairs if (what := _find_difference(ours, theirs, rows))]
+    return [
+        Difference(what, duckdb_result, gx_result)
+        for duckdb_result, gx_result in pairs
+        if (what := _find_difference(duckdb_result, gx_result, rows))
+    ]
 
 
-def _find_difference(ours: ExpectationResult, theirs: ExpectationResult, rows: Rows) -> str:
+def _find_difference(duckdb_result: ExpectationResult, gx_result: ExpectationResult, rows: Rows) -> str:
     """Return what differs; empty if nothing does."""
-    tolerance = _compute_tolerance(ours, rows)
-    if ours.success != theirs.success and not _differ_by_rounding(ours, theirs, tolerance):
+    tolerance = _compute_tolerance(duckdb_result, rows)
+    if duckdb_result.success != gx_result.success and not _differ_by_rounding(duckdb_result, gx_result, tolerance):
         return "success"
-    if ours.error and theirs.error:
+    if duckdb_result.error and gx_result.error:
         return ""
     for name in COUNTS:
         # Great Expectations adds no count of distinct values if there are none.
-        if (ours.result.get(name) or 0) != (theirs.result.get(name) or 0):
+        if (duckdb_result.result.get(name) or 0) != (gx_result.result.get(name) or 0):
             return name
-    if not _is_equal(ours.result.get("observed_value"), theirs.result.get("observed_value"), tolerance):
+    if not _is_equal(duckdb_result.result.get("observed_value"), gx_result.result.get("observed_value"), tolerance):
         return "observed_value"
-    has_unexpected_sql = bool(ours.unexpected_sql and theirs.unexpected_sql)
-    return "unexpected rows" if has_unexpected_sql and _count_different_rows(ours, theirs, rows) else ""
+    has_unexpected_sql = bool(duckdb_result.unexpected_sql and gx_result.unexpected_sql)
+    return "unexpected rows" if has_unexpected_sql and _count_different_rows(duckdb_result, gx_result, rows) else ""
 
 
 def _compute_tolerance(result: ExpectationResult, rows: Rows) -> float:
@@ -80,38 +84,38 @@ def _compute_tolerance(result: ExpectationResult, rows: Rows) -> float:
     if expectation.type not in SUMMED or result.error:
         return 0.0
     value = rows.build_value_sql(expectation.column)
-    count, largest = rows.query(f"count({value}), max(abs({value}::DOUBLE))")[0]
-    if largest is None or not math.isfinite(largest):
+    count, largest_value = rows.query(f"count({value}), max(abs({value}::DOUBLE))")[0]
+    if largest_value is None or not math.isfinite(largest_value):
         return 0.0
-    if largest > MAX_SQUARED:
+    if largest_value > MAX_SQUARED:
         return math.inf
     additions = count**2 if expectation.type == "expect_column_sum_to_be_between" else count
-    return float(additions * largest * sys.float_info.epsilon)
+    return float(additions * largest_value * sys.float_info.epsilon)
 
 
-def _differ_by_rounding(ours: ExpectationResult, theirs: ExpectationResult, tolerance: float) -> bool:
+def _differ_by_rounding(duckdb_result: ExpectationResult, gx_result: ExpectationResult, tolerance: float) -> bool:
     """Return whether the observed values, or a value and its bound, differ only by rounding.
 
     Great Expectations compares a long integer with its bound as floats, which have no odd numbers above 2**53. DuckDB
     compares them exactly.
     """
-    values = [result.result.get("observed_value") for result in (ours, theirs)]
+    values = [result.result.get("observed_value") for result in (duckdb_result, gx_result)]
     if values[0] == values[1] and isinstance(values[0], int):
-        bounds = [ours.expectation.kwargs.get(name) for name in ("min_value", "max_value")]
+        bounds = [duckdb_result.expectation.kwargs.get(name) for name in ("min_value", "max_value")]
         return any(bound is not None and values[0] != bound and float(values[0]) == float(bound) for bound in bounds)
     are_floats = all(isinstance(value, float) for value in values)
     return are_floats and values[0] != values[1] and _is_equal(values[0], values[1], tolerance)
 
 
-def _is_equal(our_value: Any, their_value: Any, tolerance: float = 0.0) -> bool:
+def _is_equal(duckdb_value: Any, gx_value: Any, tolerance: float = 0.0) -> bool:
     """Return whether two observed values are equal, apart from rounding and notation.
 
     Args:
-        our_value: value of DuckDB.
-        their_value: value of Great Expectations.
+        duckdb_value: value of DuckDB.
+        gx_value: value of Great Expectations.
         tolerance: absolute difference that counts as rounding, whatever the size of the values.
     """
-    numbers = [_to_number(value) for value in (our_value, their_value)]
+    numbers = [_to_number(value) for value in (duckdb_value, gx_value)]
     if None not in numbers:
         return (
             numbers[0] == numbers[1]
@@ -122,10 +126,10 @@ def _is_equal(our_value: Any, their_value: Any, tolerance: float = 0.0) -> bool:
                 abs_tol=tolerance,
             )
         )
-    if isinstance(our_value, list) and isinstance(their_value, list):
-        return len(our_value) == len(their_value) and all(map(_is_equal, our_value, their_value))
+    if isinstance(duckdb_value, list) and isinstance(gx_value, list):
+        return len(duckdb_value) == len(gx_value) and all(map(_is_equal, duckdb_value, gx_value))
     missing_values = (None, "NaT", "nan")
-    return our_value == their_value or (our_value in missing_values and their_value in missing_values)
+    return duckdb_value == gx_value or (duckdb_value in missing_values and gx_value in missing_values)
 
 
 def _to_number(value: Any) -> float | None:
@@ -135,9 +139,9 @@ def _to_number(value: Any) -> float | None:
     return float(value) if value in ("inf", "-inf") else None
 
 
-def _count_different_rows(ours: ExpectationResult, theirs: ExpectationResult, rows: Rows) -> int:
+def _count_different_rows(duckdb_result: ExpectationResult, gx_result: ExpectationResult, rows: Rows) -> int:
     """Count the rows that only one of the engines considers unexpected."""
-    condition = f"({ours.unexpected_sql}) IS DISTINCT FROM ({theirs.unexpected_sql})"
+    condition = f"({duckdb_result.unexpected_sql}) IS DISTINCT FROM ({gx_result.unexpected_sql})"
     return int(rows.query("count(*)", where=condition)[0][0])
 
 

@@ -10,7 +10,7 @@ from pipelines.validation.evaluators.duckdb_expectations import COMPLETENESS, EA
 from pipelines.validation.suites.expectation import Expectation
 from pipelines.validation.suites.suite import Suite
 
-_WHY = "Part of every suite: a source that was cut must not replace a good day, or be published as one."
+_WHY = "Part of every suite: a truncated source must not replace a complete day, or be published as one."
 
 
 def add_completeness_expectations(suite: Suite, dataset: Dataset, *, allow_shrink: bool = False) -> Suite:

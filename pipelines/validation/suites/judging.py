@@ -44,8 +44,8 @@ def judge(suite: Suite, rows: Rows, engine: EngineName = "duckdb") -> Judgement:
     Args:
         suite: suite of expectations.
         rows: rows of the partition. Their `count` is set.
-        engine: `duckdb`: our SQL judges what it can, and Great Expectations judges the rest. `gx`: Great Expectations
-            judges everything except Leeway's own expectations, which it does not know.
+        engine: `duckdb`: Leeway's SQL judges all that it can, and Great Expectations judges the others. `gx`: Great
+            Expectations judges everything except Leeway's own expectations, which it does not know.
     """
     conditional_rows = {"": rows}
     evaluators_or_results = [

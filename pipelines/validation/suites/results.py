@@ -11,7 +11,7 @@ from pipelines.validation.suites.expectation import Expectation
 from pipelines.validation.suites.suite import Suite
 
 EngineName = Literal["duckdb", "gx"]
-"""Engine that judges an expectation: our SQL in DuckDB, or Great Expectations."""
+"""Engine that judges an expectation: Leeway's SQL in DuckDB, or Great Expectations."""
 MAX_EXAMPLES = 3
 """Largest number of examples in a summary."""
 _NO_ERROR = {"raised_exception": False, "exception_traceback": None, "exception_message": None}
@@ -61,9 +61,9 @@ class ExpectationResult:
     def observed(self) -> str:
         """The observed value, or the number of unexpected rows."""
         if "unexpected_count" in self.result:
-            unexpected, rows = self.result["unexpected_count"], self.result.get("element_count") or 0
-            share = f" ({100 * unexpected / rows:.3g} %)" if unexpected and rows else ""
-            return f"{unexpected:,} of {rows:,} rows{share}"
+            unexpected_count, row_count = self.result["unexpected_count"], self.result.get("element_count") or 0
+            share = f" ({100 * unexpected_count / row_count:.3g} %)" if unexpected_count and row_count else ""
+            return f"{unexpected_count:,} of {row_count:,} rows{share}"
         value = self.result.get("observed_value")
         return "" if value is None else str(value)
 

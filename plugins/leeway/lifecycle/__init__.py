@@ -6,11 +6,12 @@ MODEL_score and MODEL_monitor are paused at first, because they need a champion.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from typing import Any
 
 from airflow.sdk import DAG
 
-from leeway.lifecycle.ingestion_dag import create_ingestion_dag
+from leeway.lifecycle.ingestion_dag import Unit, create_ingestion_dag, require_unit
 from leeway.lifecycle.monitoring_dag import create_monitoring_dag
 from leeway.lifecycle.rollback_dag import create_rollback_dag
 from leeway.lifecycle.scoring_dag import create_scoring_dag
@@ -21,16 +22,20 @@ from pipelines.settings import settings
 
 __all__ = ["create_ingestion_dag", "lifecycle_dags"]
 
+SCHEDULES = {"hour": "0 * * * *", "day": "0 0 * * *", "month": "0 0 1 * *"}
+"""Default schedule of the ingestion, by unit of the partitions."""
+
 
 def lifecycle_dags(
     *,
     model: str,
     start: dt.datetime,
     end: dt.datetime | None = None,
-    schedule: str = "0 0 * * *",
+    schedule: str = "",
     train_schedule: str = "0 0 1 * *",
     dataset: str = "",
     days_of: str = "",
+    partition: Unit = "day",
     **training: Any,
 ) -> list[DAG]:
     """Create the DAGs of a model: DATASET_ingest, MODEL_train, MODEL_score, MODEL_monitor and MODEL_rollback.
@@ -39,29 +44,47 @@ def lifecycle_dags(
         model: registered model. Its parameters are those of models/MODEL/params.yaml.
         start: first day of the data.
         end: last day of the data; None: without end.
-        schedule: cron expression, in UTC, at which a day is complete: the day is ingested and drift is decided.
+        schedule: cron expression, in UTC, of the time at which the hour, day or month before is complete and is
+            ingested; by default when it ends. Drift is decided at the same time, and for hours at midnight.
         train_schedule: cron expression, in UTC, of the trainings that the calendar starts.
-        dataset: dataset of the model; by default, the one in models/MODEL/params.yaml, which is then read whenever
-            Airflow parses the DAGs.
+        dataset: dataset of the model; by default the one in its parameters, read whenever Airflow parses the DAGs.
         days_of: other dataset whose days the model uses. Another call creates its DATASET_ingest.
+        partition: unit of the dataset's partitions. With months there is no MODEL_monitor, since they have no drift.
         training: arguments of SpotTrainingOperator, such as instance_type, max_run_s, max_wait_s and entry_point.
 
     Returns:
         The DAGs. Airflow finds them even if they are not assigned to a variable.
 
     Raises:
-        SpecError: the model has no file of parameters, or the file names no dataset. A retry cannot help.
+        SpecError: the model has no parameters, they name no dataset, or `partition` is unknown. A retry cannot help.
     """
-    dataset = dataset or _read_dataset(model)
-    dags = [] if days_of else [create_ingestion_dag(dataset=dataset, start=start, end=end, schedule=schedule)]
-    names = {"model": model, "dataset": dataset}
+    require_unit(partition)
+    names = {"model": model, "dataset": dataset or _read_dataset(model)}
     return [
-        *dags,
+        *_create_daily_dags(**names, start=start, end=end, schedule=schedule, partition=partition, days_of=days_of),
         create_training_dag(**names, start=start, end=end, schedule=train_schedule, training=training),
-        create_scoring_dag(**names, days_of=days_of or dataset, start=start),
-        create_monitoring_dag(**names, start=start, end=end, schedule=schedule),
+        create_scoring_dag(**names, days_of=days_of or names["dataset"], start=start),
         create_rollback_dag(model=model),
     ]
+
+
+def _create_daily_dags(
+    *,
+    model: str,
+    dataset: str,
+    start: dt.datetime,
+    end: dt.datetime | None,
+    schedule: str,
+    partition: Unit,
+    days_of: str,
+) -> Iterator[DAG]:
+    """Create DATASET_ingest, unless `days_of` has another dataset, and MODEL_monitor, unless partitions are months."""
+    schedule = schedule or SCHEDULES[partition]
+    if not days_of:
+        yield create_ingestion_dag(dataset=dataset, start=start, end=end, schedule=schedule, partition=partition)
+    if partition != "month":
+        daily_schedule = schedule if partition == "day" else SCHEDULES["day"]
+        yield create_monitoring_dag(model=model, dataset=dataset, start=start, end=end, schedule=daily_schedule)
 
 
 def _read_dataset(model: str) -> str:

@@ -10,13 +10,14 @@ from airflow.sdk import DAG, Asset, CronPartitionTimetable, Param
 from leeway.default_args import build_default_args
 from leeway.operators.ingest import HOUR, MONTH, PARTITION, IngestOperator
 from leeway.operators.validate import ValidateOperator
+from pipelines.errors import SpecError
 
 DOC = """
 ### Ingest, validate and publish a day of {dataset}
 
-`ingest` reads the rows of the run's day. `validate` checks the day against `expectations/{dataset}.json` and publishes
-it. After a critical failure the day is not published: its rows stay in `{dataset}_raw`, and the task's button
-*Data docs* (tab Details) opens the results.
+`ingest` reads the rows of the run's day: for a scheduled run, the day before. `validate` checks the day against
+`expectations/{dataset}.json` and publishes it. After a critical failure the day is not published: its rows stay in
+`{dataset}_raw`, and the task's button *Data docs* (tab Details) opens the results.
 
 * **Backfill**: any range of days. They run in parallel. A second run of a day changes nothing if the source is equal.
 * **Late data**: if the source of a day changed, run the day again. If its rows changed, it is published again, and
@@ -26,9 +27,11 @@ the asset `{dataset}` gets an event with the numbers of added, removed and chang
 complete, run the day again with the param `allow_shrink`.
 """
 ALLOW_SHRINK = "Publish partitions that shrink or end early. Null: params.yaml decides."
-KEYS = {"hour": ("%Y-%m-%dT%H", -1, HOUR), "day": ("%Y-%m-%d", None, PARTITION), "month": ("%Y-%m", -1, MONTH)}
-"""For each unit of partitions: the format of a run's partition key, the offset of the key from the time of the run (in
-intervals of the schedule), and the template of the operators' partition."""
+KEYS = {"hour": ("%Y-%m-%dT%H", HOUR), "day": ("%Y-%m-%d", PARTITION), "month": ("%Y-%m", MONTH)}
+"""For each unit of partitions: the format of a run's partition key, and the template of the operators' partition."""
+Unit = Literal["hour", "day", "month"]
+PREVIOUS = -1
+"""Offset of a scheduled run's key from its time, in intervals of the schedule. A backfill has its own keys."""
 
 
 def create_ingestion_dag(
@@ -37,7 +40,7 @@ def create_ingestion_dag(
     start: dt.datetime,
     end: dt.datetime | None = None,
     schedule: str,
-    partition: Literal["hour", "day", "month"] = "day",
+    partition: Unit = "day",
 ) -> DAG:
     """Create the DAG DATASET_ingest, whose asset DATASET gets an event for each published partition.
 
@@ -45,23 +48,16 @@ def create_ingestion_dag(
         dataset: name of the dataset.
         start: first day.
         end: last day; None: without end.
-        schedule: cron expression, in UTC, of the time at which the rows of the day before are complete.
-        partition: unit of the dataset's partitions. A scheduled run ingests the hour or the month that just ended.
+        schedule: cron expression, in UTC, of the time at which the rows of the hour, day or month before are complete:
+            a scheduled run ingests them. It must start one run for each partition.
+        partition: unit of the dataset's partitions.
+
+    Raises:
+        SpecError: `partition` is unknown. A retry cannot help.
     """
-    key_format, run_offset, template = KEYS[partition]
-    with DAG(
-        dag_id=f"{dataset}_ingest",
-        doc_md=DOC.format(dataset=dataset),
-        description=f"Ingests, validates and publishes a day of {dataset}.",
-        schedule=CronPartitionTimetable(schedule, timezone="UTC", run_offset=run_offset, key_format=key_format),
-        start_date=start,
-        end_date=end,
-        catchup=False,
-        max_active_runs=8,
-        tags=["leeway", dataset, "data"],
-        params={"allow_shrink": Param(None, type=["null", "boolean"], description=ALLOW_SHRINK)},
-        default_args=build_default_args("data"),
-    ) as dag:
+    require_unit(partition)
+    key_format, template = KEYS[partition]
+    with _create_empty_dag(dataset, start, end, schedule, key_format) as dag:
         ingest = IngestOperator(task_id="ingest", dataset=dataset, partition=template)
         ingest >> ValidateOperator(
             task_id="validate",
@@ -71,3 +67,25 @@ def create_ingestion_dag(
             asset=Asset(name=dataset, uri=f"x-leeway://lake/{dataset}"),
         )
     return dag
+
+
+def require_unit(partition: str) -> None:
+    """Raise a SpecError if there are no partitions of this unit. A retry cannot help."""
+    if partition not in KEYS:
+        raise SpecError(f"unknown partition {partition!r}.", f"Known: {', '.join(KEYS)}.")
+
+
+def _create_empty_dag(dataset: str, start: dt.datetime, end: dt.datetime | None, schedule: str, key_format: str) -> DAG:
+    return DAG(
+        dag_id=f"{dataset}_ingest",
+        doc_md=DOC.format(dataset=dataset),
+        description=f"Ingests, validates and publishes a day of {dataset}.",
+        schedule=CronPartitionTimetable(schedule, timezone="UTC", run_offset=PREVIOUS, key_format=key_format),
+        start_date=start,
+        end_date=end,
+        catchup=False,
+        max_active_runs=8,
+        tags=["leeway", dataset, "data"],
+        params={"allow_shrink": Param(None, type=["null", "boolean"], description=ALLOW_SHRINK)},
+        default_args=build_default_args("data"),
+    )

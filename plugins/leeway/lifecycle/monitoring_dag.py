@@ -13,10 +13,11 @@ DOC = """
 ### Detect drift, each day
 
 `drift` waits for the profiles that `{model}_score` writes. It adds the profiles of the window that ends with the run's
-day, compares the sum with the reference of that day's champion, and decides by `params.yaml`, section `drift`. On drift
-that requests a training (`retrain_on`), the asset `{model}_drift` gets an event with the `as_of` of the retraining, the
-reason and the drifted columns. The event starts `{model}_train`. Otherwise the task is skipped. The task's button
-*Drift* (tab Details) and the lake's table `drift_results` show the findings.
+day (of a scheduled run: the day before), compares the sum with the reference of that day's champion, and decides by
+`params.yaml`, section `drift`. On drift that requests a training (`retrain_on`), the asset `{model}_drift` gets an
+event with the `as_of` of the retraining, the reason and the drifted columns. The event starts `{model}_train`.
+Otherwise the task is skipped. The task's button *Drift* (tab Details) and the lake's table `drift_results` show the
+findings.
 
 * **Without drift** it requests a training, too, where the last one is older than `max_age_days` (params.yaml, guard).
 * **Paused** at first, like `{model}_score`: without profiles each run would wait six hours for them, and fail.
@@ -28,9 +29,18 @@ event. The guard of `{model}_train` limits the trainings.
 * **Profiles are missing** after six hours: the run fails, and its error names the days.
 """
 
+PARTITION = (
+    "{{ params.partition or "
+    "(macros.ds_add(ds, -1) if ds is defined and dag_run.run_type == 'scheduled' else ds | default('')) }}"
+)
+"""Last day of the window. A scheduled run has the day before, which DATASET_ingest publishes at the same time."""
+
 PARAMS = {
     "partition": Param(
-        None, type=["null", "string"], format="date", description="Last day of the window. Null: the run's day."
+        None,
+        type=["null", "string"],
+        format="date",
+        description="Last day of the window. Null: the run's day; for a scheduled run, the day before.",
     ),
     "retrain_in_backfill": Param(
         None,
@@ -71,8 +81,8 @@ def create_monitoring_dag(
         DriftSensor(
             task_id="drift",
             dataset=dataset,
-            model_name=model,
-            partition="{{ params.partition or ds | default('') }}",
+            model=model,
+            partition=PARTITION,
             asset=Asset(name=f"{model}_drift", uri=f"x-leeway://drift/{model}"),
             retrain_in_backfill="{{ params.retrain_in_backfill }}",
         )

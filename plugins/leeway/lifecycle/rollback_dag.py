@@ -49,7 +49,7 @@ def create_rollback_dag(*, model: str) -> DAG:
     ) as dag:
         RollbackOperator(
             task_id="rollback",
-            model_name=model,
+            model=model,
             why="{{ params.why }}",
             to="{{ params.to }}",
             force="{{ params.force }}",

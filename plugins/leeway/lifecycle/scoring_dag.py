@@ -25,7 +25,7 @@ table `{dataset}_predictions`. `outcomes` joins the known labels to them, and wr
 * **Labels** come a day later, when the day is published again: that run leaves the predictions as they are, and joins
 the labels to them.
 * **Days that were published before there was a champion, or while this DAG was paused**: trigger this DAG with the
-day as logical date, or run `python -m pipelines score --model-name {model}`. A schedule on assets has no backfill.
+day as logical date, or run `python -m pipelines score --model {model}`. A schedule on assets has no backfill.
 """
 
 
@@ -52,10 +52,10 @@ def create_scoring_dag(*, model: str, dataset: str, days_of: str, start: dt.date
         tags=["leeway", model, "scoring"],
         default_args=build_default_args("ml"),
     ) as dag:
-        score = BatchScoreOperator(task_id="score", dataset=dataset, model_name=model)
-        outcomes = OutcomesOperator(task_id="outcomes", dataset=dataset, model_name=model)
+        score = BatchScoreOperator(task_id="score", dataset=dataset, model=model)
+        outcomes = OutcomesOperator(task_id="outcomes", dataset=dataset, model=model)
         profile = ProfileOperator(
-            task_id="profile", model_name=model, version=score.output["version"], rows=score.output["rows"]
+            task_id="profile", model=model, version=score.output["version"], rows=score.output["rows"]
         )
         score >> [outcomes, profile]
     return dag

@@ -61,10 +61,10 @@ def create_training_dag(
         training: arguments of SpotTrainingOperator, such as instance_type and max_run_s.
     """
     with _create_empty_dag(model, start, end, schedule) as dag:
-        guard = GuardOperator(task_id="guard", dataset=dataset, model_name=model)
+        guard = GuardOperator(task_id="guard", dataset=dataset, model=model)
         preprocess = DvcReproOperator(
             task_id="preprocess",
-            model_name=model,
+            model=model,
             targets=["preprocess"],
             refresh=["snapshot"],
             overrides={"snapshot": {"missing": "fail"}},
@@ -88,20 +88,20 @@ def _judge_and_promote(
     """Add the tasks after the training to the DAG, and the arrows between all tasks."""
     workspace = preprocess.output["workspace"]
     evaluate = EvaluateOperator(
-        task_id="evaluate", dataset=dataset, workspace=workspace, training=train.output, register_as=model
+        task_id="evaluate", dataset=dataset, workspace=workspace, training=train.output, model=model
     )
     version = evaluate.output["version"]
-    gate = GateOperator(task_id="gate", dataset=dataset, workspace=workspace, model_name=model, version=version)
+    gate = GateOperator(task_id="gate", dataset=dataset, workspace=workspace, model=model, version=version)
     approve = PromotionApprovalOperator(task_id="approve", verdict=gate.output)
     promote = PromoteOperator(
         task_id="promote",
-        model_name=model,
+        model=model,
         version=version,
         verdict=gate.output["verdict"],
         promote_in_backfill="{{ params.promote_in_backfill }}",
     )
     record_outcome = RecordOutcomeOperator(
-        task_id="record_outcome", model_name=model, version=gate.output["version"]
+        task_id="record_outcome", model=model, version=gate.output["version"]
     ).as_teardown(setups=guard)
     chain(guard, preprocess, train, evaluate, gate, approve, promote, record_outcome)
 

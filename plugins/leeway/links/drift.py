@@ -14,4 +14,4 @@ class DriftLink(PageLink):
     name = "Drift"
     xcom_key = "drift"
     url_method = "build_drift_url"
-    url_arguments = ("model_name", "partition")
+    url_arguments = ("model", "partition")

@@ -25,6 +25,6 @@ class PageLink(BaseOperatorLink):
     """Attributes of the operator that are the arguments of the method."""
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """Return the address of the page; empty if an attribute is empty: Airflow then shows no button."""
+        """Return the address of the page; empty if an attribute is empty, so that Airflow shows no button."""
         values: list[Any] = [getattr(operator, name) for name in self.url_arguments]
         return str(getattr(settings(), self.url_method)(*values)) if all(values) else ""

@@ -14,4 +14,4 @@ class ReportLink(PageLink):
     name = "Report"
     xcom_key = "report"
     url_method = "build_report_url"
-    url_arguments = ("model_name", "version")
+    url_arguments = ("model", "version")

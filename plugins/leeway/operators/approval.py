@@ -82,8 +82,10 @@ class PromotionApprovalOperator(ResultOutputMixin, ApprovalOperator):
     def _record(self, verdict: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:
         actor = (event.get("responded_by_user") or {}).get("name") or "nobody answered"
         approved = event["chosen_options"][0] == self.APPROVE
-        spec = {name: verdict[name] for name in ("model_name", "version", "verdict")}
-        spec |= {
+        spec = {
+            "model": verdict["model_name"],
+            "version": verdict["version"],
+            "verdict": verdict["verdict"],
             "decision": "approve" if approved else "reject",
             "why": (event.get("params_input") or {}).get("why", ""),
         }

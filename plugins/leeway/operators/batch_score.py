@@ -31,8 +31,8 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
     is stopped. Idempotent.
 
     Args:
-        dataset: dataset whose published partition is scored (templated).
-        model_name: registered model (templated).
+        dataset: dataset whose published partition is scored (templated); by default the one in the model's parameters.
+        model: registered model (templated).
         partition: day to score, YYYY-MM-DD (templated); by default the run's partition.
         version: version to score with (templated); by default the champion.
         transform_above_rows: largest number of rows that are scored in process (templated).
@@ -62,7 +62,7 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
     job_task_class = TransformTask
     job_fields_class = TransformFields
     template_fields: Sequence[str] = (
-        *("aws_conn_id", "region_name", "verify", "dataset", "model_name", "partition", "version"),
+        *("aws_conn_id", "region_name", "verify", "dataset", "model", "partition", "version"),
         *("transform_above_rows", "image_uri", "role_arn", "bucket", "prefix", "instance_type", "instance_count"),
         *("max_run_s", "project", "config", "check_interval_s", "python", "env"),
     )
@@ -71,8 +71,8 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
     def __init__(
         self,
         *,
-        dataset: str,
-        model_name: str,
+        dataset: str = "",
+        model: str,
         partition: str = PARTITION,
         version: str | None = None,
         transform_above_rows: int | str = 1_000_000,
@@ -92,7 +92,7 @@ class BatchScoreOperator(SageMakerJobOperator, SageMakerTransformOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(config=config or {}, deferrable=deferrable, **kwargs)
-        self.dataset, self.model_name, self.partition, self.version = dataset, model_name, partition, version
+        self.dataset, self.model, self.partition, self.version = dataset, model, partition, version
         self.transform_above_rows, self.image_uri, self.role_arn = transform_above_rows, image_uri, role_arn
         self.bucket, self.prefix, self.instance_type = bucket, prefix, instance_type
         self.instance_count, self.max_run_s, self.project = instance_count, max_run_s, project

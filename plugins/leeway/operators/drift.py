@@ -35,8 +35,8 @@ class DriftSensor(StepOperator, BaseSensorOperator):
     `timeout`, the task fails, and its error names the days.
 
     Args:
-        dataset: dataset of the model (templated).
-        model_name: registered model (templated).
+        dataset: dataset of the model (templated); by default the one in the model's parameters.
+        model: registered model (templated).
         partition: last day of the window, YYYY-MM-DD (templated); by default the run's partition.
         version: number of the model's version (templated); by default the one that scores the day.
         asset: gets the event. An asset that is only in `outlets` would get an event without `extra`.
@@ -53,14 +53,14 @@ class DriftSensor(StepOperator, BaseSensorOperator):
     """
 
     step = "drift"
-    fields = ("dataset", "model_name", "partition", "version", "retrain_in_backfill", "backfill")
+    fields = ("dataset", "model", "partition", "version", "retrain_in_backfill", "backfill")
     operator_extra_links = (DriftLink(),)
 
     def __init__(
         self,
         *,
-        dataset: str,
-        model_name: str,
+        dataset: str = "",
+        model: str,
         partition: str = PARTITION,
         version: str | None = None,
         asset: Asset | None = None,
@@ -72,7 +72,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(poke_interval=poke_interval, timeout=timeout, **kwargs)
-        self.dataset, self.model_name = dataset, model_name
+        self.dataset, self.model = dataset, model
         self.partition, self.version = partition, version
         self.retrain_in_backfill, self.backfill = retrain_in_backfill, backfill
         self.asset, self.deferrable = asset, deferrable
@@ -121,7 +121,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
 
     def _decide(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
         """If the decision requests a retraining, emit the event and return the decision; otherwise skip the task."""
-        metrics.count_drift_decision(result, self.model_name)
+        metrics.count_drift_decision(result, self.model)
         is_drift, overdue_reason = result["outcome"] == "drift", result.get("overdue_reason", "")
         reason = "; ".join(
             [*(result["reasons"] if is_drift or not overdue_reason else ()), *filter(None, [overdue_reason])]
@@ -130,7 +130,7 @@ class DriftSensor(StepOperator, BaseSensorOperator):
             context["ti"].xcom_push("return_value", result)
             outcome = "drift, which requests no training here" if is_drift else result["outcome"]
             raise AirflowSkipException(f"{outcome}: {reason}")
-        self.log.warning("a retraining of %s is requested: %s", self.model_name, reason)
+        self.log.warning("a retraining of %s is requested: %s", self.model, reason)
         if self.asset:
             fields = {name: result[name] for name in EXTRA_FIELDS}
             context["outlet_events"][self.asset].extra = {"as_of": result["as_of"], "reason": reason, **fields}

@@ -23,7 +23,7 @@ class DvcReproOperator(StepOperator):
         targets: stages to bring up to date, with the stages that they depend on (templated).
         refresh: stages to run first in any case, because DVC does not see their inputs (templated).
         overrides: values that replace those of params.yaml: section to key to value (templated).
-        model_name: model whose models/NAME/params.yaml overrides params.yaml (templated); by default only params.yaml
+        model: model whose models/NAME/params.yaml overrides params.yaml (templated); by default only params.yaml
             is read.
         window: window of the training, as GuardOperator returns it (templated); replaces values of section `snapshot`
             of params.yaml.
@@ -42,7 +42,7 @@ class DvcReproOperator(StepOperator):
 
     step = "repro"
     # The field of the spec is `params`. In an operator, `params` are the DAG's params, so here it is `overrides`.
-    fields = ("targets", "refresh", "overrides", "model_name", "window", "workspace", "commit", "push", "wait")
+    fields = ("targets", "refresh", "overrides", "model", "window", "workspace", "commit", "push", "wait")
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class DvcReproOperator(StepOperator):
         targets: Sequence[str],
         refresh: Sequence[str] = (),
         overrides: Mapping[str, Mapping[str, Any]] | None = None,
-        model_name: str = "",
+        model: str = "",
         window: Mapping[str, Any] | None = None,
         workspace: str = WORKSPACE,
         commit: str = "",
@@ -60,7 +60,7 @@ class DvcReproOperator(StepOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.targets, self.refresh, self.workspace = targets, refresh, workspace
-        self.overrides, self.model_name, self.window = overrides, model_name, window
+        self.overrides, self.model, self.window = overrides, model, window
         self.commit, self.push, self.wait = commit, push, wait
         self.bundle_version = ""
 
@@ -73,7 +73,7 @@ class DvcReproOperator(StepOperator):
             "targets": list(self.targets),
             "refresh": list(self.refresh),
             "params": overrides,
-            "model_name": self.model_name,
+            "model": self.model,
             "workspace": self.workspace,
             "commit": self.commit,
             "bundle_version": self.bundle_version,

@@ -26,15 +26,16 @@ class EvaluateOperator(StepOperator):
     """Measure a trained model on the holdout, and register it as a candidate. Idempotent: it is registered once.
 
     Args:
-        dataset: dataset of the model (templated).
+        dataset: dataset of the model (templated); by default the one in the model's parameters.
         workspace: folder of the run's DVC workspace, which has the features and the snapshot, and gets the evaluation
             (templated).
-        training: result of SpotTrainingOperator (templated). It gives the defaults of `model`, `record` and
-            `training_job`; its job, its costs and the DAG run become tags of the version.
-        model: folder of the model, or s3://BUCKET/KEY/model.tar.gz (templated); by default the one in `training`.
+        training: result of SpotTrainingOperator (templated). It gives the defaults of `trained_model`, `record`
+            and `training_job`; its job, its costs and the DAG run become tags of the version.
+        trained_model: folder of the trained model, or s3://BUCKET/KEY/model.tar.gz (templated); by default the one in
+            `training`.
         record: folder of the files that the training script wrote about the training, or
             s3://BUCKET/KEY/output.tar.gz (templated); by default the one in `training`. It becomes evidence.
-        register_as: registered model; empty: measure only (templated).
+        model: registered model; empty: measure only (templated).
         training_job: name of the training job (templated); by default the one in `training`.
         lineage: more tags of the version, name to value; the names get the prefix `leeway.` (templated).
 
@@ -43,33 +44,33 @@ class EvaluateOperator(StepOperator):
     """
 
     step = "evaluate"
-    fields = ("dataset", "workspace", "training", "model", "record", "register_as", "training_job", "lineage")
+    fields = ("dataset", "workspace", "training", "trained_model", "record", "model", "training_job", "lineage")
 
     def __init__(
         self,
         *,
-        dataset: str,
+        dataset: str = "",
         workspace: str,
         training: Mapping[str, Any] | None = None,
-        model: str | None = None,
+        trained_model: str | None = None,
         record: str | None = None,
-        register_as: str = "",
+        model: str = "",
         training_job: str | None = None,
         lineage: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.dataset, self.workspace = dataset, workspace
-        self.training, self.model, self.record = training, model, record
-        self.register_as, self.training_job, self.lineage = register_as, training_job, lineage
+        self.training, self.trained_model, self.record = training, trained_model, record
+        self.model, self.training_job, self.lineage = model, training_job, lineage
 
     def build_spec(self) -> dict[str, Any]:
         """Return the step's spec, with the workspace's files under the names that dvc.yaml gives them."""
         spec = super().build_spec()
         del spec["workspace"]
         if training := spec.pop("training", None):
-            spec = {name: training[name] for name in ("model", "record")} | spec
-            if self.register_as:
+            spec = {"trained_model": training["model"], "record": training["record"]} | spec
+            if self.model:
                 spec = {"training_job": training["training_job"]} | spec
                 spec["lineage"] = self._build_lineage_tags(training)
         return spec | {

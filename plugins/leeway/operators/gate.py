@@ -23,9 +23,9 @@ class GateOperator(StepOperator, SkipMixin):
     In a backfill the candidate is compared with the champion at its own `as_of`, not with today's. Idempotent.
 
     Args:
-        dataset: dataset of the model (templated).
+        dataset: dataset of the model (templated); by default the one in the model's parameters.
         workspace: folder of the run's DVC workspace (templated).
-        model_name: registered model (templated).
+        model: registered model (templated).
         version: the candidate's version (templated).
         backfill: whether a backfill runs the task (templated); by default, whether a backfill started the DAG run.
 
@@ -36,22 +36,22 @@ class GateOperator(StepOperator, SkipMixin):
     """
 
     step = "gate"
-    fields = ("dataset", "workspace", "model_name", "version", "backfill")
+    fields = ("dataset", "workspace", "model", "version", "backfill")
     operator_extra_links = (ReportLink(),)
 
     def __init__(
         self,
         *,
-        dataset: str,
+        dataset: str = "",
         workspace: str,
-        model_name: str,
+        model: str,
         version: str,
         backfill: bool | str = IN_BACKFILL,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.dataset, self.workspace = dataset, workspace
-        self.model_name, self.version, self.backfill = model_name, version, backfill
+        self.model, self.version, self.backfill = model, version, backfill
 
     def build_spec(self) -> dict[str, Any]:
         """Return the step's spec, with the workspace's files under the names that dvc.yaml gives them."""
@@ -66,7 +66,7 @@ class GateOperator(StepOperator, SkipMixin):
     def execute(self, context: Context) -> Any:
         """Return the verdict; skip the tasks after this one, unless it is `passed` or a person has to decide."""
         verdict = super().execute(context)
-        metrics.count_gate_verdict(verdict, self.model_name)
+        metrics.count_gate_verdict(verdict, self.model)
         for check in verdict["checks"]:
             self.log.info("%s  %s", MARKS[check["outcome"]], check["reason"])
         if verdict["passed"] or verdict["needs_approval"]:

@@ -20,8 +20,8 @@ class GuardOperator(StepOperator):
     `RecordOutcomeOperator` its teardown. Idempotent: a DAG run has one decision.
 
     Args:
-        dataset: dataset of the model (templated).
-        model_name: registered model (templated).
+        dataset: dataset of the model (templated); by default the one in the model's parameters.
+        model: registered model (templated).
         request: as_of, trigger, reason and drifted_columns of the training (templated); see
             `leeway.training_request`. By default they come from the DAG run: its
             param `as_of`, the drift event that started it, or its logical date.
@@ -31,15 +31,15 @@ class GuardOperator(StepOperator):
     """
 
     step = "guard"
-    fields = ("dataset", "model_name", "request")
+    fields = ("dataset", "model", "request")
 
-    def __init__(self, *, dataset: str, model_name: str, request: TrainingRequest | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, dataset: str = "", model: str, request: TrainingRequest | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.dataset, self.model_name, self.request = dataset, model_name, request
+        self.dataset, self.model, self.request = dataset, model, request
 
     def build_spec(self) -> dict[str, Any]:
         """Return the step's spec. A request that comes from the DAG run is in it only after `execute` has read it."""
-        return {"dataset": self.dataset, "model_name": self.model_name, **(self.request or {})}
+        return {"dataset": self.dataset, "model": self.model, **(self.request or {})}
 
     def execute(self, context: Context) -> Any:
         """Return the decision.

@@ -25,7 +25,7 @@ class MirrorOperator(ResultOutputMixin, SageMakerRegisterModelVersionOperator):
     other rejects the version that was rolled back.
 
     Args:
-        model_name: registered model (templated).
+        model: registered model (templated).
         version: version of the model (templated).
         training_job: training job whose image and model the package gets (templated); not needed if the package exists.
         model_approval: Approved, Rejected or PendingManualApproval (templated).
@@ -39,7 +39,7 @@ class MirrorOperator(ResultOutputMixin, SageMakerRegisterModelVersionOperator):
 
     template_fields: Sequence[str] = (
         *SageMakerRegisterModelVersionOperator.template_fields,
-        *("model_name", "version", "training_job"),
+        *("model", "version", "training_job"),
     )
     ui_color = "#dcebf7"
     image_uri: str
@@ -51,7 +51,7 @@ class MirrorOperator(ResultOutputMixin, SageMakerRegisterModelVersionOperator):
     def __init__(
         self,
         *,
-        model_name: str,
+        model: str,
         version: str,
         training_job: str = "",
         model_approval: str = "Approved",
@@ -61,9 +61,9 @@ class MirrorOperator(ResultOutputMixin, SageMakerRegisterModelVersionOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            image_uri=image_uri, model_url=model_url, package_group_name=package_group_name or model_name, **kwargs
+            image_uri=image_uri, model_url=model_url, package_group_name=package_group_name or model, **kwargs
         )
-        self.model_name, self.version, self.training_job = model_name, version, training_job
+        self.model, self.version, self.training_job = model, version, training_job
         self.model_approval = model_approval
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -108,10 +108,10 @@ class MirrorOperator(ResultOutputMixin, SageMakerRegisterModelVersionOperator):
 
     @property
     def _version_id(self) -> str:
-        return f"{self.model_name}/{self.version}"
+        return f"{self.model}/{self.version}"
 
     def _create_package(self, context: Context) -> str:
-        description = f"{self.model_name} version {self.version} of MLflow"
+        description = f"{self.model} version {self.version} of MLflow"
         if not (self.image_uri and self.model_url):
             if not self.training_job:
                 raise AirflowFailException(f"give training_job=, or image_uri= and model_url=, for {description}.")

@@ -16,8 +16,9 @@ class OutcomesOperator(StepOperator):
     The task is skipped, with the reason, while no prediction has a label.
 
     Args:
-        dataset: dataset whose published partition has the labels (templated).
-        model_name: registered model whose predictions get the labels (templated).
+        dataset: dataset whose published partition has the labels (templated); by default the one in the
+            model's parameters.
+        model: registered model whose predictions get the labels (templated).
         partition: day, hour or month of the labels and the predictions (templated), as for `IngestOperator`; by default
             the run's partition.
 
@@ -26,11 +27,11 @@ class OutcomesOperator(StepOperator):
     """
 
     step = "outcomes"
-    fields = ("dataset", "model_name", "partition")
+    fields = ("dataset", "model", "partition")
 
-    def __init__(self, *, dataset: str, model_name: str, partition: str = PARTITION, **kwargs: Any) -> None:
+    def __init__(self, *, dataset: str = "", model: str, partition: str = PARTITION, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.dataset, self.model_name, self.partition = dataset, model_name, partition
+        self.dataset, self.model, self.partition = dataset, model, partition
 
     def execute(self, context: Context) -> Any:
         """Run the step and return its Result; skip the task if no prediction has a label."""

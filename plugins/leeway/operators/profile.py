@@ -12,7 +12,7 @@ class ProfileOperator(StepOperator):
     """Count the rows of a scored partition in the bins of the reference of the version that scored it. Idempotent.
 
     Args:
-        model_name: registered model (templated).
+        model: registered model (templated).
         version: version that scored the rows (templated).
         rows: Parquet file of the rows, as `ScoreOperator` returns it (templated).
         partition: day, hour or month of the rows (templated), as for `IngestOperator`; by default the run's partition.
@@ -22,17 +22,17 @@ class ProfileOperator(StepOperator):
     """
 
     step = "profile"
-    fields = ("model_name", "version", "rows", "partition")
+    fields = ("model", "version", "rows", "partition")
 
     def __init__(
         self,
         *,
-        model_name: str,
+        model: str,
         version: str,
         rows: str,
         partition: str = PARTITION,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.model_name, self.version, self.rows = model_name, version, rows
+        self.model, self.version, self.rows = model, version, rows
         self.partition = partition

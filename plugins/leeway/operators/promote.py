@@ -14,7 +14,7 @@ class PromoteOperator(StepOperator):
     tag of the version names the champion that it would have replaced.
 
     Args:
-        model_name: registered model (templated).
+        model: registered model (templated).
         version: version to promote (templated).
         verdict: file of the verdict, as GateOperator returns it (templated).
         promote_in_backfill: whether a backfill may promote (templated); if empty, section `promote` of params.yaml
@@ -29,12 +29,12 @@ class PromoteOperator(StepOperator):
     """
 
     step = "promote"
-    fields = ("model_name", "version", "verdict", "promote_in_backfill", "backfill", "force", "why")
+    fields = ("model", "version", "verdict", "promote_in_backfill", "backfill", "force", "why")
 
     def __init__(
         self,
         *,
-        model_name: str,
+        model: str,
         version: str,
         verdict: str,
         promote_in_backfill: bool | str = "",
@@ -44,7 +44,7 @@ class PromoteOperator(StepOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.model_name, self.version, self.verdict = model_name, version, verdict
+        self.model, self.version, self.verdict = model, version, verdict
         self.promote_in_backfill, self.backfill = promote_in_backfill, backfill
         self.force, self.why = force, why
 

@@ -14,7 +14,7 @@ class RecordOutcomeOperator(StepOperator):
     them fails, and the DAG run still fails.
 
     Args:
-        model_name: registered model (templated).
+        model: registered model (templated).
         version: version that the run's gate judged (templated); empty or None if the run ended before its gate.
 
     Returns:
@@ -22,8 +22,8 @@ class RecordOutcomeOperator(StepOperator):
     """
 
     step = "record_outcome"
-    fields = ("model_name", "version")
+    fields = ("model", "version")
 
-    def __init__(self, *, model_name: str, version: str | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, model: str, version: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.model_name, self.version = model_name, version
+        self.model, self.version = model, version

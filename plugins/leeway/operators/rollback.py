@@ -11,7 +11,7 @@ class RollbackOperator(StepOperator):
     """Make the previous champion the champion again, and block the present one. Idempotent: a DAG run does it once.
 
     Args:
-        model_name: registered model (templated).
+        model: registered model (templated).
         why: reason, which is recorded (templated).
         to: version to make champion (templated); by default the previous champion.
         force: whether `to` may be a version that was never champion or is blocked (templated).
@@ -21,19 +21,19 @@ class RollbackOperator(StepOperator):
     """
 
     step = "rollback"
-    fields = ("model_name", "why", "to", "force")
+    fields = ("model", "why", "to", "force")
 
     def __init__(
         self,
         *,
-        model_name: str,
+        model: str,
         why: str,
         to: str = "",
         force: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.model_name, self.why, self.to, self.force = model_name, why, to, force
+        self.model, self.why, self.to, self.force = model, why, to, force
 
     def build_spec(self) -> dict[str, Any]:
         """Return the step's spec."""

@@ -16,8 +16,8 @@ class ScoreOperator(StepOperator):
     The task is skipped, with the reason, while no champion may score the day.
 
     Args:
-        dataset: dataset whose published partition is scored (templated).
-        model_name: registered model (templated).
+        dataset: dataset whose published partition is scored (templated); by default the one in the model's parameters.
+        model: registered model (templated).
         partition: day, hour or month to score (templated), as for `IngestOperator`; by default the run's partition.
         version: version to score with (templated); by default the champion.
 
@@ -26,19 +26,19 @@ class ScoreOperator(StepOperator):
     """
 
     step = "score"
-    fields = ("dataset", "model_name", "partition", "version")
+    fields = ("dataset", "model", "partition", "version")
 
     def __init__(
         self,
         *,
-        dataset: str,
-        model_name: str,
+        dataset: str = "",
+        model: str,
         partition: str = PARTITION,
         version: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.dataset, self.model_name = dataset, model_name
+        self.dataset, self.model = dataset, model
         self.partition, self.version = partition, version
 
     def execute(self, context: Context) -> Any:

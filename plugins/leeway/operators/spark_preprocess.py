@@ -24,8 +24,10 @@ class SparkPreprocessOperator(SageMakerJobOperator, SageMakerProcessingOperator)
     Args:
         snapshot: file of the pinned window, as the step `snapshot` wrote it, relative to the project (templated).
         folder: folder to download the features to (templated); empty: they stay in S3.
-        validation_days: last days of the training window that are used for validation (templated); None: the step's
-            default.
+        model: registered model that the features are for (templated); its parameters give the defaults of
+            `validation_days` and `project`. Empty: params.yaml alone gives them.
+        validation_days: last days of the training window that are used for validation (templated); None: section
+            `preprocess` of the parameters decides, or else the step's default.
         image_uri: image with Java 17, PySpark, ibis and the packages that docs/how-to/processing-job.md lists
             (templated).
         role_arn: execution role of the job (templated); by default the environment's LEEWAY_ROLE_ARN.
@@ -34,7 +36,7 @@ class SparkPreprocessOperator(SageMakerJobOperator, SageMakerProcessingOperator)
         instance_type: instance type of the one machine, such as ml.m5.xlarge (templated): Spark uses all its cores.
         volume_size_gb: size of the disk, GB, for the window, Spark's temporary files and the features (templated).
         max_run_s: longest run, seconds (templated).
-        project: project that pays (templated); by default the one in params.yaml, section `budget`.
+        project: project that pays (templated); by default the one in section `budget` of the parameters.
         environment: variables of the job, such as SPARK_DRIVER_MEMORY=12g (templated). No secrets: they show in the UI.
         config: more fields of the request to CreateProcessingJob (templated): mappings are merged into the task's own,
             other values replace them. It may not have ProcessingJobName, Tags or ProcessingOutputConfig.Outputs.
@@ -54,7 +56,7 @@ class SparkPreprocessOperator(SageMakerJobOperator, SageMakerProcessingOperator)
     job_fields_class = ProcessingFields
     template_fields: Sequence[str] = (
         *("aws_conn_id", "region_name", "verify", "snapshot", "folder", "validation_days", "image_uri", "role_arn"),
-        *("bucket", "prefix", "instance_type", "volume_size_gb", "max_run_s", "project", "environment"),
+        *("model", "bucket", "prefix", "instance_type", "volume_size_gb", "max_run_s", "project", "environment"),
         *("config", "check_interval_s", "python", "env"),
     )
     ui_color = "#dcebf7"
@@ -64,6 +66,7 @@ class SparkPreprocessOperator(SageMakerJobOperator, SageMakerProcessingOperator)
         *,
         snapshot: str = "data/snapshot.json",
         folder: str = "",
+        model: str = "",
         validation_days: int | str | None = None,
         image_uri: str = "",
         role_arn: str = "",
@@ -82,7 +85,7 @@ class SparkPreprocessOperator(SageMakerJobOperator, SageMakerProcessingOperator)
         **kwargs: Any,
     ) -> None:
         super().__init__(config=config or {}, deferrable=deferrable, **kwargs)
-        self.snapshot, self.folder, self.validation_days = snapshot, folder, validation_days
+        self.snapshot, self.folder, self.model, self.validation_days = snapshot, folder, model, validation_days
         self.image_uri, self.role_arn, self.bucket, self.prefix = image_uri, role_arn, bucket, prefix
         self.instance_type, self.volume_size_gb, self.max_run_s = instance_type, volume_size_gb, max_run_s
         self.project, self.environment, self.check_interval_s = project, environment, check_interval_s

@@ -1,1 +1,1 @@
-"""Triggers that wait, in the triggerer, for jobs that Leeway's operators started."""
+"""Triggers that start SageMaker jobs and wait for them in the triggerer."""

@@ -52,14 +52,14 @@ class JobTrigger(BaseTrigger):
         yield TriggerEvent(dict(event))  # type: ignore[no-untyped-call]
 
     async def _wait(self, start: asyncio.Task[JobWait | WaitEvent]) -> WaitEvent:
-        started = await asyncio.shield(start)
-        if not isinstance(started, JobWait):
-            return started
+        wait_or_event = await asyncio.shield(start)
+        if not isinstance(wait_or_event, JobWait):
+            return wait_or_event
         try:
-            await tag_waiter(started, f"{self._try_id}/{self._waiter_id}")
+            await tag_waiter(wait_or_event, f"{self._try_id}/{self._waiter_id}")
         except Exception as error:
             self.log.info("cannot tag the job with the trigger that waits for it: %s", format_error_line(error))
-        return await wait_for_job(started, self.log)
+        return await wait_for_job(wait_or_event, self.log)
 
     async def on_kill(self) -> None:
         """Stop the job, and log that. Airflow allows 30 s for this.

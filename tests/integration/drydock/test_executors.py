@@ -355,7 +355,7 @@ def test_image_is_built_once_for_concurrent_hosts(image: str, tmp_path: Path, ca
     caplog.set_level("INFO", "drydock.execution.image")
     images = Images(folder / "Dockerfile", {"BASE": image})
     tags: list[str] = []
-    threads = [threading.Thread(target=lambda: tags.append(images.find("no-such/image:1"))) for _ in range(3)]
+    threads = [threading.Thread(target=lambda: tags.append(images.find_image("no-such/image:1"))) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -363,13 +363,13 @@ def test_image_is_built_once_for_concurrent_hosts(image: str, tmp_path: Path, ca
     try:
         assert len(set(tags)) == 1 and len(tags) == 3
         assert sum("drydock-training:" in line and " from " in line for line in caplog.messages) == 1
-        assert images.find(image) == image  # an image of the engine is not built
+        assert images.find_image(image) == image  # an image of the engine is not built
         executor = ContainerExecutor(images)
         job = make_plan(tmp_path / "tree", executor, "print(open('/mark').read())", image="")
         assert wait_for_exit(executor.start(job)) == 0
         assert job.log.read_text() == f"built for {tmp_path}\n"
         (folder / "mark").write_text("another")
-        tags.append(images.find(""))
+        tags.append(images.find_image(""))
         assert tags[-1] != tags[0]
     finally:
         for tag in set(tags):
@@ -379,4 +379,4 @@ def test_image_is_built_once_for_concurrent_hosts(image: str, tmp_path: Path, ca
 def test_failed_build_is_reported(image: str, tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text(f"FROM {image}\nRUN exit 3\n")
     with pytest.raises(JobFailed, match=r"ClientError: cannot build an image from .*Dockerfile: .*3"):
-        Images(tmp_path / "Dockerfile").find("no-such/image:1")
+        Images(tmp_path / "Dockerfile").find_image("no-such/image:1")

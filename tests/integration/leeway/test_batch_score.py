@@ -49,7 +49,7 @@ def make_task(request, tmp_path):
     def make(mode="", **fields):
         defaults = {
             "dataset": "boats",
-            "model_name": "boats",
+            "model": "boats",
             "partition": "2026-01-01",
             "transform_above_rows": 2,
             "image_uri": "image",
@@ -95,7 +95,7 @@ def test_large_partition_is_scored_by_a_job(drydock, project, make_task, context
             "reason": "",
             "large": False,
             "dataset": "boats",
-            "model_name": "boats",
+            "model": "boats",
         },
         **{"partition": "2026-01-01", "version": "7", "request": text, "responses": [text.upper()]},
         "transform_job": name,
@@ -348,7 +348,7 @@ def test_worker_killed_after_creating_the_job_leaves_one_job(
     drydock, project, make_task, context, start, finish, tmp_path
 ):
     operator = make_task("wait")
-    names = ("dataset", "model_name", "partition", "transform_above_rows", "image_uri", "config", "max_run_s")
+    names = ("dataset", "model", "partition", "transform_above_rows", "image_uri", "config", "max_run_s")
     names += ("check_interval_s", "python", "instance_type")
     fields = {name: getattr(operator, name) for name in names}
     code = KILLED_WORKER.format(root=str(ROOT), plugins=str(ROOT / "plugins"), dag=operator.dag_id, fields=fields)
@@ -423,7 +423,7 @@ def test_champion_gives_the_same_scores_in_a_job_and_in_process(
     lake, rows = Lake.open(), day_rows("2013-02-01")
     lake.write_partition("flights", dt.date(2013, 2, 1), rows, load_dataset("flights").key)
     fields = {
-        **{"dataset": "flights", "model_name": "transformed", "partition": "2013-02-01", "config": {}},
+        **{"dataset": "flights", "model": "transformed", "partition": "2013-02-01", "config": {}},
         "python": forking.ensure_stand_in(),
         "transform_above_rows": rows.num_rows - 1,
     }
@@ -433,7 +433,7 @@ def test_champion_gives_the_same_scores_in_a_job_and_in_process(
     )
     scores = lake.read_partition("flights_predictions", dt.date(2013, 2, 1))
     rows_of_job = Path(result["rows"]).read_bytes()
-    local_result = score.run(score.ScoreSpec(dataset="flights", model_name="transformed", partition="2013-02-01"))
+    local_result = score.run(score.ScoreSpec(dataset="flights", model="transformed", partition="2013-02-01"))
     assert not local_result.changed and local_result.rows.read_bytes() == rows_of_job
     assert lake.read_partition("flights_predictions", dt.date(2013, 2, 1)).equals(scores)
     in_process = make_task(**{**fields, "transform_above_rows": rows.num_rows}).execute(context)

@@ -271,9 +271,9 @@ from leeway.operators.record_outcome import RecordOutcomeOperator
 
 with DAG("guarded", params={"as_of": "", "code": 0}):
     drift = {"as_of": "{{ params.as_of }}", "trigger": "drift", "reason": "auc 0.61"}
-    guard = GuardOperator(task_id="guard", dataset="flights", model_name="guarded", request=drift)
+    guard = GuardOperator(task_id="guard", dataset="flights", model="guarded", request=drift)
     work = BashOperator(task_id="work", bash_command="exit {{ params.code }}")
-    record_outcome = RecordOutcomeOperator(task_id="record_outcome", model_name="guarded").as_teardown(setups=guard)
+    record_outcome = RecordOutcomeOperator(task_id="record_outcome", model="guarded").as_teardown(setups=guard)
     guard >> work >> record_outcome
 """
 

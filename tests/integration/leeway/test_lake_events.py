@@ -81,7 +81,7 @@ with DAG("orders_reader", schedule=schedule_same_day(ORDERS)):
 
 DRIFT = Asset(name="flights_drift", uri="x-leeway://drift/flights")
 with DAG("trainer", schedule=[DRIFT], params={"as_of": None}):
-    GuardOperator(task_id="guard", dataset="flights", model_name="flights") >> record_events("drift")
+    GuardOperator(task_id="guard", dataset="flights", model="flights") >> record_events("drift")
 """
 DRIFT_STEP = """#!%s
 import datetime as dt, json, os, sys

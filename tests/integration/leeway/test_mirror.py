@@ -11,7 +11,7 @@ IMAGE = {"image_uri": "123.dkr.ecr.us-east-1.amazonaws.com/xgboost:3", "model_ur
 def mirror(group: str, version: str, **fields: str) -> dict:
     with DAG("mirroring"):
         task = MirrorOperator(
-            task_id="mirror", model_name="flights", version=version, package_group_name=group,
+            task_id="mirror", model="flights", version=version, package_group_name=group,
             aws_conn_id="aws_default", region_name="us-east-1", **fields,
         )  # fmt: skip
     return task.execute({})

@@ -116,6 +116,7 @@ def test_before_the_first_training_some_answers_are_not_yet(shop: Shop) -> None:
         "not yet",
         "yes",
         "not yet",
+        "yes",
     ]
 
 
@@ -146,7 +147,7 @@ def test_dvc_repro_gives_the_same_model_which_passes(shop: Shop) -> None:
     shop.run("dvc", "repro", "gate@orders")
     folder = "models/orders"
     assert json.loads((shop.project / folder / "data/verdict.json").read_text())["outcome"] == "passed"
-    evaluation = json.loads(shop.run("pipelines", "evaluate", "--register-as", "orders", folder=folder).out)
+    evaluation = json.loads(shop.run("pipelines", "evaluate", "--model", "orders", folder=folder).out)
     assert evaluation["version"] == "1", "byte-identical to the model that Airflow's run registered"
     events = shop.run("pipelines", "registry", "events", "orders").out
     assert "champion: 1" in events

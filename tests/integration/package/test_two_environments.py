@@ -14,9 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.integration.pipelines.test_own_dataset import PARAMS, SUITE, write_dataset
 from tests.tools.orders_file import make_orders
 from tests.tools.wheels import ROOT, build_wheel, find_uv, run_uv
 
@@ -24,16 +22,8 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 AIRFLOW = ("apache-airflow==3.3.2", "apache-airflow-providers-amazon", "apache-airflow-providers-slack")
 RELEASED = "2026-09-18T00:00:00Z"
 """The day after Airflow 3.3.2 was released."""
-DAG_FILE = """
-from airflow.sdk import DAG, Asset
-from leeway.operators.ingest import IngestOperator
-from leeway.operators.spot_training import SpotTrainingOperator  # it needs the extra `airflow`
-from leeway.operators.validate import ValidateOperator
-
-with DAG("arrivals", schedule=None):
-    ingest = IngestOperator(task_id="ingest", dataset="arrivals", partition="2013-01-01")
-    ingest >> ValidateOperator(task_id="validate", dataset="arrivals", partition="2013-01-01", asset=Asset("arrivals"))
-"""
+DAG, DAY = "orders_ingest", "2013-01-05"
+"""The DAG of two tasks that `leeway new` wrote, and a day of its source."""
 
 
 def list_installed(environment: Path) -> dict[str, str]:
@@ -101,18 +91,14 @@ def steps(folder: Path, wheel: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def project(folder: Path) -> Path:
-    """Write a project with a dataset and a DAG of two tasks. It has no folder pipelines/."""
-    project = folder / "project"
-    write_dataset(project / "datasets")
-    files = {
-        "dags/arrivals.py": DAG_FILE,
-        "expectations/arrivals.json": json.dumps(SUITE),
-        "params.yaml": yaml.safe_dump(PARAMS),
-    }
-    for name, text in files.items():
-        (project / name).parent.mkdir(parents=True, exist_ok=True)
-        (project / name).write_text(text)
+def project(folder: Path, steps: Path) -> Path:
+    """Scaffold a project with the installed Leeway."""
+    project = folder / "orders"
+    project.mkdir()
+    make_orders().to_csv(folder / "orders.csv", index=False)
+    command = ("leeway", "new", "--source", str(folder / "orders.csv"), "--label", "returned", "orders")
+    created = run(steps, project, *command)
+    assert created.returncode == 0, show(created)
     return project
 
 
@@ -149,11 +135,11 @@ def test_dag_of_two_tasks_runs_in_two_environments(airflow: Path, steps: Path, p
         errors
     )
     python = {"LEEWAY_PYTHON": str(steps / "bin/python")}
-    tested = run(airflow, project, "airflow", "dags", "test", "arrivals", "2026-01-01", **python)
+    tested = run(airflow, project, "airflow", "dags", "test", DAG, DAY, **python)
     assert tested.returncode == 0, show(tested)
     assert "state=success" in tested.stdout + tested.stderr, show(tested)
     assert "Plugin 'leeway' already registered" not in tested.stdout + tested.stderr
-    shown = run(steps, project, "leeway", "quarantine", "list", "--dataset", "arrivals")
+    shown = run(steps, project, "leeway", "quarantine", "list", "--dataset", "orders")
     assert shown.returncode == 0, show(shown)
     _test_another_version(airflow, steps, project, folder)
 
@@ -166,7 +152,7 @@ def _test_another_version(airflow: Path, steps: Path, project: Path, folder: Pat
     python = {"LEEWAY_PYTHON": str(steps / "bin/python")}
     install(steps, "--no-deps", "--reinstall-package", "leeway", str(other))
     try:
-        failed = run(airflow, project, "airflow", "dags", "test", "arrivals", "2026-01-02", **python)
+        failed = run(airflow, project, "airflow", "dags", "test", DAG, "2013-01-06", **python)
     finally:
         install(steps, "--no-deps", "--reinstall-package", "leeway", str(original))
     output = failed.stdout + failed.stderr
@@ -174,15 +160,7 @@ def _test_another_version(airflow: Path, steps: Path, project: Path, folder: Pat
     assert "has 0.0.9. Install the same version in both" in output
 
 
-def test_model_of_a_scaffold_is_trained_and_judged_by_the_installed_code(steps: Path, folder: Path) -> None:
-    project = folder / "orders"
-    project.mkdir()
-    make_orders().to_csv(folder / "orders.csv", index=False)
-    created = run(
-        steps, project, "leeway", "new", "--source", str(folder / "orders.csv"), "--label", "returned", "orders"
-    )
-    assert created.returncode == 0, show(created)
-
+def test_model_of_a_scaffold_is_trained_and_judged_by_the_installed_code(steps: Path, project: Path) -> None:
     def repro() -> list[str]:
         process = run(steps, project, "dvc", "repro", "gate@orders", LEEWAY_PROJECT="")
         assert process.returncode == 0, show(process)

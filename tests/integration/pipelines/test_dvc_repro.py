@@ -43,7 +43,7 @@ def shared_home(
 
 
 def run_repro(workspace: str, *targets: str, **fields: Any) -> Any:
-    fields = {"params": PARAMS, "model_name": "flights", **fields}
+    fields = {"params": PARAMS, "model": "flights", **fields}
     return repro(ReproSpec(workspace=workspace, targets=targets or ("preprocess",), **fields))
 
 
@@ -100,7 +100,7 @@ INVALID: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("case", INVALID)
 def test_an_invalid_request_gives_a_short_message(case: str, shared_home: Path) -> None:
-    fields: dict[str, Any] = {"workspace": "bad", "targets": ["preprocess"], "model_name": "flights", "params": PARAMS}
+    fields: dict[str, Any] = {"workspace": "bad", "targets": ["preprocess"], "model": "flights", "params": PARAMS}
     fields |= INVALID[case]
     with pytest.raises(SpecError) as error:
         repro(ReproSpec(**fields))
@@ -157,7 +157,7 @@ def test_a_stopped_run_leaves_no_process(
             "repro",
             "--workspace",
             "stopped",
-            "--model-name",
+            "--model",
             "flights",
             "--targets",
             '["train"]',
@@ -218,9 +218,11 @@ def dvc(project: Path) -> Iterator[Callable[..., SimpleNamespace]]:
     path = os.pathsep.join(map(str, folders))
     children: list[subprocess.Popen[str]] = []
 
-    def run_dvc(*arguments: str, start: Callable[..., subprocess.Popen[str]] = forking.Popen) -> SimpleNamespace:
+    def run_dvc(
+        *arguments: str, start: Callable[..., subprocess.Popen[str]] = forking.Popen, **variables: str
+    ) -> SimpleNamespace:
         child = start(
-            [sys.executable, "-m", "dvc", *arguments], cwd=project, env={**env, "PATH": path}, text=True,
+            [sys.executable, "-m", "dvc", *arguments], cwd=project, env={**env, "PATH": path, **variables}, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         children.append(child)
@@ -246,6 +248,9 @@ def test_dvc_repro_trains_from_an_empty_lake_and_then_has_nothing_to_do(project:
     assert '"auc"' in metrics.out
     plots = dvc("plots", "show")
     assert plots.code == 0, plots.out
+    page = (project / "dvc_plots/index.html").read_text()
+    assert "vegaEmbed('#flights-calibration'" in page
+    assert 'src="http' not in page, "DVC's own page would load Vega from a server"
     git_status = subprocess.run(["git", "status", "--short"], cwd=project, capture_output=True, text=True, check=True)
     assert git_status.stdout.split() == ["??", "dvc.lock"]
 
@@ -291,3 +296,31 @@ def test_dvc_repro_names_an_unknown_parameter_in_one_line(project: Path, dvc: Ca
     assert result.code != 0
     assert "min_rowz" in result.out
     assert "Traceback" not in result.out
+
+
+def test_a_stage_finds_what_the_user_has_in_pythonpath(project: Path, dvc: Callable[..., Any], tmp_path: Path) -> None:
+    """The dataset of the project is in a module of the user, outside of the project."""
+    (tmp_path / "company_data.py").write_text(
+        "from dataclasses import replace\n"
+        "from pipelines.datasets.flights import DATASET as FLIGHTS\n"
+        'DATASET = replace(FLIGHTS, name="company", days_of="flights")\n'
+    )
+    for path, text in {
+        "datasets/company/__init__.py": "from company_data import DATASET\n",
+        "models/company/params.yaml": (project / "models/flights/params.yaml").read_text(),
+        "dvc.yaml": (project / "dvc.yaml").read_text().replace("[flights]", "[flights, company]"),
+    }.items():
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text(text.replace("dataset: flights", "dataset: company"))
+    try:
+        missing = dvc("repro", "--single-item", "snapshot@company")
+        assert missing.code != 0 and "company_data" in missing.out, "a negative control: without the variable"
+        found = dvc("repro", "--single-item", "snapshot@company", PYTHONPATH=str(tmp_path))
+        assert found.code == 0, found.out
+        assert json.loads((project / "models/company/data/snapshot.json").read_text())["dataset"] == "company"
+        again = dvc("repro", "--single-item", "snapshot@company", PYTHONPATH=f"{tmp_path}:/nowhere")
+        assert "Data and pipelines are up to date." in again.out, "the variable is not part of the stage"
+    finally:
+        subprocess.run(["git", "checkout", "-q", "dvc.yaml"], cwd=project, check=True)
+        for folder in ("datasets", "models/company"):
+            shutil.rmtree(project / folder)

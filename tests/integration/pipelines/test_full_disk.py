@@ -125,14 +125,16 @@ def test_train_fails_with_75_in_a_full_home(
     (disk / "filler").unlink()
     result = commands.run_step("train", "--hyperparameters", hyperparameters, env=env)
     assert result.code == 0, result.err
-    other_process = commands.run_step("train", "--hyperparameters", hyperparameters, "--model", "m2", "--record", "r2")
+    other_process = commands.run_step(
+        "train", "--hyperparameters", hyperparameters, "--trained-model", "m2", "--record", "r2"
+    )
     assert json.loads(other_process.out)["digest"] == json.loads(result.out)["digest"]
 
 
 @pytest.mark.parametrize(
     ("step", "output", "option"),
     [
-        ("train", "model", "--model"),
+        ("train", "model", "--trained-model"),
         ("evaluate", "evaluation", "--evaluation"),
         ("preprocess", "features", "--features"),
     ],

@@ -72,7 +72,7 @@ def odd_dataset(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def evaluation(folder: Path, odd_dataset: None) -> Path:
     """Evaluate the model; return the folder of the evidence."""
-    fields = {"features": folder / "features", "model": str(folder / "model"), "evaluation": Path("evaluation")}
+    fields = {"features": folder / "features", "trained_model": str(folder / "model"), "evaluation": Path("evaluation")}
     return evaluate.run(evaluate.EvaluateSpec.parse({"dataset": "odd", **fields}, "test")).evaluation
 
 

@@ -107,8 +107,8 @@ def test_two_files_are_a_dataset(run_in_project: Callable[..., Any], request: py
     run_in_project("snapshot")
     run_in_project("preprocess")
     assert run_in_project("train")["training_job"].startswith("local-arrivals-")
-    version = run_in_project("evaluate", "--register-as", model)["version"]
-    verdict = run_in_project("gate", "--model-name", model, "--version", version)
+    version = run_in_project("evaluate", "--model", model)["version"]
+    verdict = run_in_project("gate", "--model", model, "--version", version)
     outcomes = {check["name"]: check["outcome"] for check in verdict["checks"]}
     assert verdict["outcome"] == "passed", verdict["reason"]
     assert outcomes["the packaged model can be loaded where the project's code is not"] == "passed"
@@ -155,13 +155,13 @@ def test_a_regression_is_trained_judged_served_and_compared_with_its_labels(
     run_in_project("snapshot")
     run_in_project("preprocess")
     run_in_project("train")
-    evaluation = run_in_project("evaluate", "--register-as", model)
+    evaluation = run_in_project("evaluate", "--model", model)
     metrics = evaluation["metrics"]
     assert {"rmse", "mae", "median_ae", "r2", "bias", "baseline_rmse", "within_15"} <= metrics.keys()
     assert 0 < metrics["mae"] < metrics["rmse"]
     assert 0 < metrics["within_15"] < 1
     assert (project / "data/evaluation/evaluation.png").exists()
-    verdict = run_in_project("gate", "--model-name", model, "--version", evaluation["version"])
+    verdict = run_in_project("gate", "--model", model, "--version", evaluation["version"])
     outcomes = {check["name"]: check["outcome"] for check in verdict["checks"]}
     assert verdict["outcome"] == "passed", verdict["reason"]
     assert outcomes["the packaged model can be loaded where the project's code is not"] == "passed"
@@ -169,25 +169,23 @@ def test_a_regression_is_trained_judged_served_and_compared_with_its_labels(
     (metric,) = [check for check in verdict["checks"] if check["name"] == "within_15"]
     assert metric["value"] == pytest.approx(metrics["within_15"])
     assert metric["low"] < metric["value"] < metric["high"]
-    run_in_project(
-        "promote", "--model-name", model, "--version", evaluation["version"], "--verdict", "data/verdict.json"
-    )
+    run_in_project("promote", "--model", model, "--version", evaluation["version"], "--verdict", "data/verdict.json")
     for day in ("2013-01-10", "2013-01-11"):
-        scored = run_in_project("score", "--partition", day, "--model-name", model)
-        identity = ("--partition", day, "--model-name", model, "--version", evaluation["version"])
+        scored = run_in_project("score", "--partition", day, "--model", model)
+        identity = ("--partition", day, "--model", model, "--version", evaluation["version"])
         profile = run_in_project("profile", *identity, "--rows", scored["rows"])
         assert profile["rows"] >= profile["labelled"] > 100
-    outcomes = run_in_project("outcomes", "--partition", "2013-01-10", "--model-name", model)
+    outcomes = run_in_project("outcomes", "--partition", "2013-01-10", "--model", model)
     assert outcomes["outcomes"] > 100
     drift = run_in_project("drift", *identity, "--dataset", "arrivals", "--window-days", "2")
     assert drift["outcome"] == "none", drift["reasons"]
     assert {"mae", "estimated_mae", "estimated_rmse"} <= read_measures("performance")
     write_quantile_policy(project)
     run_in_project("train")
-    second = run_in_project("evaluate", "--register-as", model)
+    second = run_in_project("evaluate", "--model", model)
     assert {"pinball", "pinball/0.1", "pinball/0.9", "coverage/0.1-0.9"} <= second["metrics"].keys()
     assert 0.3 < second["metrics"]["coverage/0.1-0.9"] < 1.0
-    identity = ("--model-name", model, "--version", second["version"])
+    identity = ("--model", model, "--version", second["version"])
     verdict = run_in_project("gate", *identity)
     outcomes = {check["name"]: check["outcome"] for check in verdict["checks"]}
     assert verdict["champion"] == evaluation["version"]
@@ -279,14 +277,14 @@ def test_a_multiclass_model_is_trained_judged_served_and_compared_with_its_label
     run_in_project("snapshot")
     run_in_project("preprocess")
     run_in_project("train")
-    evaluation = run_in_project("evaluate", "--register-as", model)
+    evaluation = run_in_project("evaluate", "--model", model)
     metrics = evaluation["metrics"]
     assert {"log_loss", "macro_auc", "accuracy", "ece", "recall/early", "recall/on time"} <= metrics.keys()
     assert 0.3 < metrics["accuracy"] < 0.99
     assert (project / "data/evaluation/evaluation.png").exists()
     confusion = (project / "data/evaluation/plots/confusion.csv").read_text().splitlines()
     assert (confusion[0], len(confusion)) == ("label,predicted,rows", 10)
-    identity = ("--model-name", model, "--version", evaluation["version"])
+    identity = ("--model", model, "--version", evaluation["version"])
     verdict = run_in_project("gate", *identity)
     outcomes = {check["name"]: check["outcome"] for check in verdict["checks"]}
     assert verdict["outcome"] == "passed", verdict["reason"]
@@ -294,10 +292,10 @@ def test_a_multiclass_model_is_trained_judged_served_and_compared_with_its_label
     assert outcomes["difference between the scores of the packaged model and of the training"] == "passed"
     run_in_project("promote", *identity, "--verdict", "data/verdict.json")
     for day in ("2013-01-10", "2013-01-11"):
-        scored = run_in_project("score", "--partition", day, "--model-name", model)
+        scored = run_in_project("score", "--partition", day, "--model", model)
         profile = run_in_project("profile", "--partition", day, *identity, "--rows", scored["rows"])
         assert profile["rows"] >= profile["labelled"] > 100
-    outcomes = run_in_project("outcomes", "--partition", "2013-01-10", "--model-name", model)
+    outcomes = run_in_project("outcomes", "--partition", "2013-01-10", "--model", model)
     assert outcomes["outcomes"] > 100
     set_home(monkeypatch, project / ".leeway", project)
     rows = pq.read_table(scored["rows"]).to_pandas()
@@ -315,8 +313,8 @@ def test_a_multiclass_model_is_trained_judged_served_and_compared_with_its_label
     assert {"estimated_accuracy", "estimated_auc"} <= read_measures("performance")
     assert {"recall", "estimated_recall", "estimated_precision"} <= read_measures("performance/early")
     run_in_project("train", "--hyperparameters", json.dumps({"num_round": 5}))
-    second = run_in_project("evaluate", "--register-as", model)
-    verdict = run_in_project("gate", "--model-name", model, "--version", second["version"])
+    second = run_in_project("evaluate", "--model", model)
+    verdict = run_in_project("gate", "--model", model, "--version", second["version"])
     assert verdict["champion"] == evaluation["version"]
     assert "macro_auc against the champion's" in {check["name"] for check in verdict["checks"]}
 

@@ -124,7 +124,7 @@ def train(run_in_project: Callable[..., Any], dataset: str, model: str) -> str:
     """Train and register a model; return the version."""
     run_in_project("preprocess")
     run_in_project("train", "--dataset", dataset)
-    return str(run_in_project("evaluate", "--dataset", dataset, "--register-as", model)["version"])
+    return str(run_in_project("evaluate", "--dataset", dataset, "--model", model)["version"])
 
 
 def test_hours_are_published_trained_on_scored_and_compared(
@@ -142,17 +142,17 @@ def test_hours_are_published_trained_on_scored_and_compared(
     version = train(run_in_project, "hours", model)
     with pytest.raises(DataError, match=r"1 of 24 partitions were not published: 2013-01-06T11: .* The others were"):
         publish_hours("2013-01-06T00", "2013-01-06T23")  # at 11 h, the real data have only two airports
-    fields = {"dataset": "hours", "model_name": model, "version": version}
+    fields = {"dataset": "hours", "model": model, "version": version}
     hours = [hour for hour in range(23) if hour != 11]
     scored = [score.run(score.ScoreSpec(partition=Hour(DAY, hour), **fields)) for hour in hours]
     assert [result.scored for result in scored] == [3] * 22
     assert not score.run(score.ScoreSpec(partition=Hour(DAY, 5), **fields)).changed, "idempotent for each hour"
-    outcomes = run_in_project("outcomes", "--dataset", "hours", "--partition", "2013-01-06T05", "--model-name", model)
+    outcomes = run_in_project("outcomes", "--dataset", "hours", "--partition", "2013-01-06T05", "--model", model)
     assert (outcomes["partition"], outcomes["outcomes"]) == ("2013-01-06T05", 3)
     counts = Lake.open().count_rows_of_days("hours_outcomes", [Hour(DAY, 4), Hour(DAY, 5)])
     assert counts == {Hour(DAY, 5): 3}
 
-    identity = {"model_name": model, "version": version}
+    identity = {"model": model, "version": version}
     profiled = profile.run(profile.ProfileSpec(partition=Hour(DAY, 22), rows=scored[-1].rows, **identity))  # type: ignore[arg-type]
     assert profiled.rows == 66, "a profile is of the day, with its hours so far"
     spec = drift_step.DriftSpec.parse({**fields, "partition": "2013-01-06", "window_days": 1}, "test")
@@ -298,16 +298,14 @@ def test_months_are_published_trained_on_and_scored(
 
     trained = train(run_in_project, "months", model)
     version = ("--version", trained)
-    scored = run_in_project("score", "--partition", "2013-05", "--dataset", "months", "--model-name", model, *version)
+    scored = run_in_project("score", "--partition", "2013-05", "--dataset", "months", "--model", model, *version)
     assert (scored["scored"], Path(scored["rows"]).name) == (93, "2013-05.parquet")
-    profiled = run_in_project(
-        "profile", "--partition", "2013-05", "--model-name", model, *version, "--rows", scored["rows"]
-    )
+    profiled = run_in_project("profile", "--partition", "2013-05", "--model", model, *version, "--rows", scored["rows"])
     assert (profiled["partition"], profiled["rows"]) == ("2013-05", 93)
-    outcomes = run_in_project("outcomes", "--partition", "2013-05", "--dataset", "months", "--model-name", model)
+    outcomes = run_in_project("outcomes", "--partition", "2013-05", "--dataset", "months", "--model", model)
     assert outcomes["outcomes"] == 93
     with pytest.raises(SpecError, match="drift compares days, and the partitions of months are months"):
-        drift_step.run(drift_step.DriftSpec(dataset="months", model_name=model, partition=MONTHS[4]))
+        drift_step.run(drift_step.DriftSpec(dataset="months", model=model, partition=MONTHS[4]))
 
 
 def test_a_missing_month_is_named_and_changes_by_cursor_need_days(project: Path) -> None:

@@ -78,8 +78,8 @@ def test_too_little_memory_is_one_line_that_says_what_to_set(commands: Any, tmp_
         (("snapshot", "--as-of", "2013-01-25"), "LEEWAY_WORKSPACE_DAYS", "abc"),
         (("registry", "events", "flights"), "MLFLOW_TRACKING_URI", "notaurl"),
         (("registry", "events", "flights"), "MLFLOW_TRACKING_URI", "http://host:8080extra"),
-        (("evaluate", "--register-as", "flights"), "MLFLOW_TRACKING_URI", "ftp://host/x"),
-        (("evaluate", "--model", "s3://bucket/model.tar.gz"), "AWS_ENDPOINT_URL", "notaurl"),
+        (("evaluate", "--model", "flights"), "MLFLOW_TRACKING_URI", "ftp://host/x"),
+        (("evaluate", "--trained-model", "s3://bucket/model.tar.gz"), "AWS_ENDPOINT_URL", "notaurl"),
     ],
 )
 def test_a_wrong_variable_is_named(commands: Any, command: tuple[str, ...], variable: str, value: str) -> None:

@@ -23,6 +23,7 @@ DELIMITERS = ",;\t|"
 VALUE_ERROR = re.compile(
     r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to (.+?): invalid value '(.*)'", re.S
 )
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 ENCODING_ERROR = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?.*invalid UTF8 data", re.S)
 """Messages of pyarrow 25 for a value of another type, and for a value in another encoding."""
 
@@ -60,6 +61,7 @@ def _open_reader(source: Any, layout: Layout, types: dict[str, pa.DataType], onl
             column_types=types,
             include_columns=list(types) if only_typed else None,
             null_values=list(layout.nulls),
+            decimal_point=layout.decimal_point,
             strings_can_be_null=not layout.texts,
         ),
     )
@@ -79,7 +81,7 @@ def _replace_nulls(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
 def _read_header(head: bytes, place: str, layout: Layout) -> list[str]:
     if not head.strip():
         raise DataError(f"{place} is empty: it has no header.")
-    line = head.decode("utf-8", "replace").lstrip("\r\n").splitlines()[0]
+    line = re.split(r"[\r\n]", head.decode("utf-8", "replace").lstrip("\r\n"), maxsplit=1)[0]
     names = next(python_csv.reader([line], delimiter=layout.delimiter))
     delimiters = [
         delimiter for delimiter in DELIMITERS if len(names) == 1 and delimiter != layout.delimiter and delimiter in line
@@ -111,7 +113,9 @@ def _translate_error(error: str, place: str, names: list[str]) -> DataError:
     """Translate pyarrow's error, which gives the number of the column, into an error with the name of the column."""
     if match := VALUE_ERROR.search(error):
         column, row, kind, value = names[int(match[1])], match[2] or "?", match[3], match[4]
-        hint = "" if kind != "null" else "Declare the column in columns=."
+        hint = "Declare the column in columns=." if kind == "null" else ""
+        if DECIMAL_COMMA.fullmatch(value) and kind.startswith(("double", "float", "decimal")):
+            hint = 'Is it a decimal comma? Set decimal_point=",".'
         return DataError(f"{place}: row {row}, column {column}: {value[:80]!r} is not of type {kind}.", hint)
     if match := ENCODING_ERROR.search(error):
         location = f"row {match[2] or '?'}, column {names[int(match[1])]}"

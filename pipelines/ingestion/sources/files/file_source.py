@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
+from os import PathLike
 from typing import Literal
 
 import pyarrow as pa
@@ -21,6 +24,7 @@ from pipelines.ingestion.sources.convert import (
 )
 from pipelines.ingestion.sources.dates import DATE_PLACEHOLDER, FORMATS, fill_date
 from pipelines.ingestion.sources.files import csv_file, json_file, parquet_file
+from pipelines.ingestion.sources.files.split_file import split_file
 from pipelines.ingestion.sources.files.storage import find_partitions, list_files, open_file, translate_errors, unpack
 from pipelines.ingestion.sources.layouts import Extra, Layout
 from pipelines.ingestion.sources.partition_columns import (
@@ -32,9 +36,13 @@ from pipelines.ingestion.sources.partition_columns import (
 )
 from pipelines.lake import PARTITION
 from pipelines.partitions import Partition, get_date, list_partitions
-from pipelines.source import Description
+from pipelines.source import Description, Source
 from pipelines.window import Days, Unit
 
+MIN_PARTITIONS = 2
+"""Smallest number of partitions for which the rows of a file are copied."""
+POINTS = (".", ",")
+"""Characters that may stand before the decimals of a number."""
 READERS = {"csv": csv_file.read_batches, "json": json_file.read_batches, "parquet": parquet_file.read_batches}
 
 
@@ -43,9 +51,9 @@ class FileSource:
     """Rows of files, read in batches, so that memory does not grow with the files.
 
     Args:
-        url: a path, file://, s3://, http:// or https://, with {date} or {date:%Y/%m/%d} for the day, and * if a day has
-            several files. Without {date}, one file holds many days. A file that ends in .gz, .zst or .zip is
-            unpacked. For an hour, {date} is YYYY-MM-DDTHH; for a month, YYYY-MM.
+        url: a path (text or `Path`), file://, s3://, http:// or https://, with {date} or {date:%Y/%m/%d} for the day,
+            and * if a day has several files. Without {date}, one file holds many days. A file that ends in .gz, .zst or
+            .zip is unpacked. For an hour, {date} is YYYY-MM-DDTHH; for a month, YYYY-MM.
         format: format of the content. JSON must have one object on each line.
         columns: required column to its type. Every value must fit its type. Timestamps are converted to UTC.
         day: column that gives the day of a row (a date, or a timestamp: its day in UTC), or its hour or month. Required
@@ -58,6 +66,7 @@ class FileSource:
         encoding: encoding of CSV or JSON.
         delimiter: character between the values of a CSV.
         nulls: texts in a CSV that mean that a value is missing.
+        decimal_point: character before the decimals of the numbers in a CSV: `.` or `,`.
         final_newline: whether a CSV must end with a newline. Without one, the file may be truncated. Set it to False
             for a source whose complete files have no newline at the end.
         partition: unit of the partitions: hour, day or month, as in the dataset.
@@ -65,7 +74,7 @@ class FileSource:
             always in UTC.
     """
 
-    url: str = field(repr=False)
+    url: str | PathLike[str] = field(repr=False)
     format: Literal["csv", "json", "parquet"]
     columns: Mapping[str, pa.DataType] = field(default_factory=dict)
     day: str | None = None
@@ -76,6 +85,7 @@ class FileSource:
     encoding: str = "utf-8"
     delimiter: str = ","
     nulls: Sequence[str] = ("",)
+    decimal_point: Literal[".", ","] = "."
     final_newline: bool = True
     partition: Unit = "day"
     day_timezone: str = ""
@@ -86,29 +96,40 @@ class FileSource:
         Raises:
             SpecError: the message names the field. A retry cannot help.
         """
+        if not isinstance(self.url, (str, PathLike)):
+            raise SpecError(f"the address of a FileSource is {str(self.url)[:100]!r}: a text or a path is expected.")
+        object.__setattr__(self, "url", os.fspath(self.url))
         if self.format not in READERS:
-            raise SpecError(f"{redact(self.url)}: unknown format {self.format!r}.", f"Known: {', '.join(READERS)}.")
+            raise SpecError(
+                f"{redact(self._address)}: unknown format {self.format!r}.", f"Known: {', '.join(READERS)}."
+            )
         if not self._has_files_by_day and not self.day:
             raise SpecError(
-                f"{redact(self.url)}: the address has no {{date}}, and day= is not set.",
+                f"{redact(self._address)}: the address has no {{date}}, and day= is not set.",
                 "Set one of them, to give the day of each row.",
             )
         if self.day and self.extra == "ignore" and self.day not in self.columns:
-            raise SpecError(f"{redact(self.url)}: day={self.day!r} is not in columns=, and other columns are ignored.")
+            raise SpecError(
+                f"{redact(self._address)}: day={self.day!r} is not in columns=, and other columns are ignored."
+            )
+        if self.decimal_point not in POINTS:
+            raise SpecError(
+                f"{redact(self._address)}: decimal_point={self.decimal_point!r}.", f"It can be {' or '.join(POINTS)}"
+            )
         Zone(self.timezone, self.ambiguous)
         Zone(self.day_timezone)
         self._check_unit()
 
     def _check_unit(self) -> None:
         """Refuse an unknown unit, and a placeholder or a time zone that does not fit it."""
-        place = redact(self.url)
+        place = redact(self._address)
         if self.partition not in FORMATS:
             raise SpecError(f"{place}: unknown partition {self.partition!r}.", f"Known: {', '.join(FORMATS)}.")
         if self.partition == "hour" and self.day_timezone not in ("", "UTC"):
             raise SpecError(f"{place}: day_timezone={self.day_timezone!r}, but hours are those of UTC.")
         if self.day_timezone and not self.day:
             raise SpecError(f"{place}: day_timezone has no effect without day=.")
-        formats = [match[1] for match in DATE_PLACEHOLDER.finditer(self.url) if match[1]]
+        formats = [match[1] for match in DATE_PLACEHOLDER.finditer(self._address) if match[1]]
         is_hourly, is_daily = (any(f"%{letter}" in text for text in formats) for letter in "Hd")
         if (formats and (self.partition == "hour") != is_hourly) or (self.partition == "month" and is_daily):
             message = f"{place}: {{date:{formats[0]}}} does not fit partitions by {self.partition}."
@@ -116,7 +137,7 @@ class FileSource:
 
     def describe(self) -> Description:
         """Return the address, without secrets, and the declared columns."""
-        return Description("files", redact(self.url), self.columns)
+        return Description("files", redact(self._address), self.columns)
 
     def list_partitions(self, days: Days) -> list[Partition]:
         """List the partitions within `days` that have a file; if one file holds many days, those that have rows.
@@ -126,7 +147,7 @@ class FileSource:
             ServiceError: the store does not answer. A retry can help.
         """
         if self._has_files_by_day:
-            return find_partitions(self.url, list_partitions(days, self.partition))
+            return find_partitions(self._address, list_partitions(days, self.partition))
         found = {key for key in self._read_partitions() if days.first <= get_date(key) <= days.last}
         return sorted(found)
 
@@ -149,46 +170,81 @@ class FileSource:
             has_date = PARTITION in self.columns
             first_batch = empty_batch if has_date else add_partition_columns(empty_batch, partition, "", Position(""))
         matching_batches = (
-            _match_schema(batch, first_batch.schema, redact(self.url)) for batch in chain([first_batch], batches)
+            _match_schema(batch, first_batch.schema, redact(self._address)) for batch in chain([first_batch], batches)
         )
         return pa.RecordBatchReader.from_batches(
             first_batch.schema, (batch for batch in matching_batches if batch.num_rows)
         )
 
     @property
+    def _address(self) -> str:
+        return str(self.url)
+
+    @property
     def _has_files_by_day(self) -> bool:
-        return DATE_PLACEHOLDER.search(self.url) is not None
+        return DATE_PLACEHOLDER.search(self._address) is not None
 
     @property
     def _zone(self) -> Zone:
         return Zone(self.timezone, self.ambiguous, self.time_formats)
 
+    @contextmanager
+    def read_once(self, partitions: Collection[Partition]) -> Iterator[Source]:
+        """Yield a source of some partitions that reads a file of many partitions once: it copies their rows.
+
+        Files by day are not copied, and neither is a file for a single partition.
+
+        Raises:
+            DataError: there is no file, or its content does not fit. A retry cannot help.
+            ServiceError: the store failed. A retry can help.
+        """
+        if self._has_files_by_day or len(partitions) < MIN_PARTITIONS:
+            yield self
+            return
+        batches = (batch for _, _, batch in self._read_rows(next(iter(partitions))))
+        first_batch = next(batches)
+        rows = (
+            _match_schema(batch, first_batch.schema, redact(self._address)) for batch in chain([first_batch], batches)
+        )
+        with split_file(self, self.partition, rows, partitions) as source:
+            yield source
+
     def _read_partition(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+        for position, raw_batch, batch in self._read_rows(partition):
+            is_of_partition = match_partition(batch, partition)
+            index = pc.index(is_of_partition, False).as_py()  # of the first row of another partition
+            if index >= 0 and self._has_files_by_day:
+                name = self._find_day_column(batch)
+                raise DataError(
+                    f"{position.place}: row {position.row + index}, column {name}: {raw_batch[name][index]} is of "
+                    f"the {describe_partition(batch, index, self.partition)}.",
+                    f"The file may only have rows of the {self.partition} in its name. Is timezone= right?",
+                )
+            yield batch if index < 0 else batch.filter(is_of_partition)
+
+    def _read_rows(self, partition: Partition) -> Iterator[tuple[Position, pa.RecordBatch, pa.RecordBatch]]:
+        """Read the files of a partition, or the file of all; yield each batch as it is, and with all columns."""
         layout = self._build_layout(self.columns, self.extra)
-        for address in list_files(fill_date(self.url, partition)):
+        for address in list_files(fill_date(self._address, partition)):
             for position, raw_batch in self._read_file(address, layout):
                 batch = convert_batch(raw_batch, self.columns, self._zone, position)
-                name = self.day or (PARTITION if PARTITION in batch.schema.names else "")
-                batch = add_partition_columns(batch, partition, name, position, self.partition, self.day_timezone)
-                is_of_partition = match_partition(batch, partition)
-                index = pc.index(is_of_partition, False).as_py()  # of the first row of another partition
-                if index >= 0 and self._has_files_by_day:
-                    raise DataError(
-                        f"{position.place}: row {position.row + index}, column {name}: {raw_batch[name][index]} is of "
-                        f"the {describe_partition(batch, index, self.partition)}.",
-                        f"The file may only have rows of the {self.partition} in its name. Is timezone= right?",
-                    )
-                yield batch if index < 0 else batch.filter(is_of_partition)
+                name = self._find_day_column(batch)
+                unit, timezone = self.partition, self.day_timezone
+                yield position, raw_batch, add_partition_columns(batch, partition, name, position, unit, timezone)
+
+    def _find_day_column(self, batch: pa.RecordBatch) -> str:
+        """Return the column that gives the partition of a row; empty if only the name of the file gives it."""
+        return self.day or (PARTITION if PARTITION in batch.schema.names else "")
 
     def _build_layout(self, columns: Mapping[str, pa.DataType], extra: Extra) -> Layout:
-        return Layout(columns, extra, self.delimiter, self.encoding, self.nulls, self.final_newline)
+        return Layout(columns, extra, self.delimiter, self.encoding, self.nulls, self.decimal_point, self.final_newline)
 
     def _read_partitions(self) -> Iterator[Partition]:
         """Yield the partitions of the rows of a file that holds many. Of declared columns, only `day` is read."""
         assert self.day
         types = {self.day: self.columns[self.day]} if self.day in self.columns else {}
         layout = self._build_layout(types, "ignore" if types else "take")
-        for address in list_files(self.url):
+        for address in list_files(self._address):
             for position, batch in self._read_file(address, layout):
                 array = batch[self.day]
                 array = convert_column(array, types.get(self.day, array.type), self._zone, self.day, position)

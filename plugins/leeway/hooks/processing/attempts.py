@@ -50,7 +50,8 @@ class ProcessingAttempts(SimpleAttempts):
         """Read the `PreprocessResult` that the job wrote.
 
         Raises:
-            AirflowFailException: it does not exist, or has another version of the step contract. A retry cannot help.
+            AirflowFailException: the result does not exist, or has another version of the step contract. A
+                retry cannot help.
         """
         bucket, _, key = uri.removeprefix("s3://").partition("/")
         if not self._call(lambda: self.s3.check_for_key(key, bucket)):

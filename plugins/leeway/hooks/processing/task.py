@@ -21,7 +21,9 @@ from leeway.hooks.sagemaker.costs import CostAllocation, Costs
 from leeway.hooks.sagemaker.named_jobs import compute_digest
 from leeway.hooks.sagemaker.task import JobTask
 from leeway.hooks.sagemaker.uploads import S3Uploader
+from pipelines import params
 from pipelines.code_files import find_code, list_dataset_folders
+from pipelines.errors import LeewayError
 
 ENTRY_POINT = "pipelines/container/processing.py"
 """Script of the job, relative to the project."""
@@ -37,6 +39,7 @@ class ProcessingFields:
 
     snapshot: str
     folder: str
+    model: str
     validation_days: int | str | None
     image_uri: str
     role_arn: str
@@ -63,7 +66,7 @@ class ProcessingTask(JobTask):
         inputs = inputs or self._upload_inputs(bucket)
         request, s3 = self._build_request(bucket, inputs), self.connection.create_hook(S3Hook)
         allocation = CostAllocation(
-            self.hook.conn_region_name or "us-east-1", self.fields.project, "", None, self.identity
+            self.hook.conn_region_name or "us-east-1", self.fields.project, self.fields.model, None, self.identity
         )
         costs = Costs(self.step_hook, allocation)
         return ProcessingAttempts(
@@ -95,7 +98,7 @@ class ProcessingTask(JobTask):
             "ProcessingResources": {"ClusterConfig": machine},
             "StoppingCondition": {"MaxRuntimeInSeconds": self.parse_count_field("max_run_s", MAX_RUN_S)},
             "Environment": dict(self.fields.environment or {}),
-            "Tags": self.build_tags(project=self.fields.project),
+            "Tags": self.build_tags(project=self.fields.project, model=self.fields.model),
         }
         return request_checks.merge_config(request, self.fields.config or {})
 
@@ -128,12 +131,18 @@ class ProcessingTask(JobTask):
             return uploader.upload_channel(str(code_folder)), uploader.upload_channel(str(window_folder))
 
     def _build_arguments(self) -> list[str]:
-        validation_option = (
-            []
-            if self.fields.validation_days is None
-            else ["--validation-days", str(self.parse_count_field("validation_days"))]
-        )
-        return ["--engine", "spark", *validation_option]
+        if self.fields.validation_days is None:
+            days = self._load_parameters().get("validation_days")
+        else:
+            days = self.parse_count_field("validation_days")
+        return ["--engine", "spark", *([] if days is None else ["--validation-days", str(days)])]
+
+    def _load_parameters(self) -> dict[str, Any]:
+        """Load section `preprocess` of the model's parameters."""
+        try:
+            return params.load_section(self.project_folder, "preprocess", self.fields.model)
+        except LeewayError as error:
+            raise AirflowFailException(str(error)) from None
 
     def _check_request(self, bucket: str, draft: Mapping[str, Any]) -> None:
         """Check the request before anything is uploaded: `draft` has placeholders for the inputs' addresses."""

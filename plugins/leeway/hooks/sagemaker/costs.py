@@ -45,7 +45,7 @@ class Costs:
 
     def check_budget(self, machines: Sequence[Machine]) -> dict[str, Any]:
         """Return the `BudgetResult` for the most expensive of the machines that the task may use."""
-        first_machine = machines[0]  # the others differ in instance type and spot only
+        first_machine = machines[0]  # a task's machines differ only in instance type and spot
         return self.step_hook.run(
             "budget",
             {

@@ -47,8 +47,8 @@ def compute_max_duration_s(job: Mapping[str, Any], max_wait_s: int) -> int:
         job: description of a training job, or the request for it.
         max_wait_s: seconds that an on-demand job may wait for instances: SageMaker limits the wait of spot jobs only.
     """
-    condition = job["StoppingCondition"]
-    return int(condition.get("MaxWaitTimeInSeconds") or max_wait_s + condition["MaxRuntimeInSeconds"])
+    stopping_condition = job["StoppingCondition"]
+    return int(stopping_condition.get("MaxWaitTimeInSeconds") or max_wait_s + stopping_condition["MaxRuntimeInSeconds"])
 
 
 def compute_running_s(job: Mapping[str, Any], now: dt.datetime) -> float:

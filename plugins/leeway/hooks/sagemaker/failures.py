@@ -53,9 +53,9 @@ def make_job_error(job: Mapping[str, Any], event: WaitEvent) -> AirflowException
 
 
 def _make_error_of_failed_job(job: Mapping[str, Any], name: str) -> AirflowException:
-    if message := EXIT_MESSAGE.match(str(job.get("ExitMessage", ""))):
-        text = f"{name} failed: {message[2]}"
-        return AirflowException(text) if int(message[1]) == TRY_AGAIN_EXIT_CODE else AirflowFailException(text)
+    if match := EXIT_MESSAGE.match(str(job.get("ExitMessage", ""))):
+        text = f"{name} failed: {match[2]}"
+        return AirflowException(text) if int(match[1]) == TRY_AGAIN_EXIT_CODE else AirflowFailException(text)
     reason = " ".join(str(job.get("FailureReason", "no reason is given")).split())
     is_permanent = reason.startswith(PERMANENT_PREFIXES) and not KILLED_PATTERN.search(reason)
     return (AirflowFailException if is_permanent else AirflowException)(f"{name} failed: {reason}")

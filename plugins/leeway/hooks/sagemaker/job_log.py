@@ -44,7 +44,7 @@ class JobLog:
 
         Args:
             logs: an aiobotocore client of CloudWatch Logs.
-            final: whether the job ended; then the last lines of a log that was too long are shown.
+            final: whether the job has ended. If so, the last lines of a log that was too long are also shown.
         """
         if self._is_unreadable:
             return
@@ -85,7 +85,7 @@ class JobLog:
             self._truncated_streams.add(stream)
         elif shown_count:
             self._truncated_streams.discard(stream)
-        # This check may have found no line: then an earlier check omitted the last lines.
+        # If this check read no line, an earlier check omitted the last lines.
         if final and stream in self._truncated_streams:
             self._log_lines(stream, await self._read_last_lines(logs, stream))
 
@@ -97,7 +97,7 @@ class JobLog:
             logGroupName=self.group, logStreamName=stream, startFromHead=True, **next_token
         )
         self._tokens[stream] = page["nextForwardToken"]
-        # At the end of the stream, CloudWatch returns the token that it got.
+        # At the end of the stream, CloudWatch returns the token of the request again.
         return [event["message"] for event in page["events"]], page["nextForwardToken"] != token
 
     async def _read_last_lines(self, logs: Any, stream: str) -> list[str]:

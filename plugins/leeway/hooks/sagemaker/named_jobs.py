@@ -90,7 +90,7 @@ class NamedJobs:
     def __init__(self, hook: SageMakerHook, log: Logger, base: str) -> None:
         self.hook, self.log, self.base = hook, log, base
         self.live_job_name = ""
-        """Name of the job that this process starts, or found before its end; empty if there is none."""
+        """Name of the job that this process starts, or that it found running; empty if there is none."""
 
     def build_name(self, number: int) -> str:
         """Return the name of an attempt's job; numbers begin at 1.
@@ -121,7 +121,7 @@ class NamedJobs:
             raise
 
     def stop(self, name: str) -> None:
-        """Request that the job stops; do nothing if it has ended. Idempotent."""
+        """Request the stop of a job; do nothing if the job has ended. Idempotent."""
         try:
             self._call("stop", name)
         except ClientError as error:

@@ -20,7 +20,7 @@ TASK_FIELDS = (
     *("TrainingJobName", "ProcessingJobName", "TransformJobName", "ModelName", "Tags"),
     *("TransformOutput.S3OutputPath", "ProcessingOutputConfig.Outputs"),
 )
-"""Parts of the request that only the task sets: with other values it would not find its jobs, outputs and costs."""
+"""Parts of the request that only the task sets. With other values it would not find its jobs, outputs and costs."""
 
 
 def parse_count(name: str, value: Any, maximum: int | None = None) -> int:
@@ -96,11 +96,11 @@ def merge_config(request: Mapping[str, Any], config: Mapping[str, Any]) -> dict[
     """Return the request with `config` merged into it: mappings are merged, all other values are replaced.
 
     Raises:
-        AirflowFailException: `config` has a part that only the task may give. A retry cannot help.
+        AirflowFailException: `config` has a part that only the task may set. A retry cannot help.
     """
     reserved_paths = [path for path in TASK_FIELDS if _has_path(config, path.split("."))]
     if reserved_paths:
-        raise AirflowFailException(f"config must not have {', '.join(reserved_paths)}: the task gives them itself.")
+        raise AirflowFailException(f"config must not have {', '.join(reserved_paths)}: the task sets them itself.")
     return _merge(request, config)
 
 

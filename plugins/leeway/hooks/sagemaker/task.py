@@ -19,7 +19,7 @@ from leeway.hooks.sagemaker.named_jobs import NamedJobs, build_base_name
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.step.hook import Logger, StepHook
 
-NOT_IN_TAGS = re.compile(r"[^\w\s.:/=+\-@]")
+INVALID_TAG_CHARS = re.compile(r"[^\w\s.:/=+\-@]")
 """Characters that SageMaker does not allow in the value of a tag."""
 
 
@@ -128,7 +128,9 @@ class JobTask(ABC):
         )
 
     def build_tags(self, **cost_fields: str) -> list[dict[str, str]]:
-        """Return the tags of a job: task, project and model. `costs sweep` uses them if the task charges nothing.
+        """Return the tags of a job: task, project and model.
+
+        `costs sweep` reads them to charge a job that no task has charged.
 
         Args:
             cost_fields: project, and model if there is one.
@@ -136,7 +138,7 @@ class JobTask(ABC):
         fields = {"dag": "dag_id", "run": "run_id", "task": "task_id", "map-index": "map_index"}
         tags = {name: str(self.identity[field]) for name, field in fields.items()} | cost_fields
         return [
-            {"Key": f"leeway:{name}", "Value": NOT_IN_TAGS.sub("-", value)[:256]}
+            {"Key": f"leeway:{name}", "Value": INVALID_TAG_CHARS.sub("-", value)[:256]}
             for name, value in tags.items()
             if value
         ]

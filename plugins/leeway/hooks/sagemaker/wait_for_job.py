@@ -1,7 +1,7 @@
 """Start a job, wait until it ends, and stop it if it exceeds a limit. The triggerer and workers use the same code.
 
-What waits for a job also starts it. So a task that leaves its worker has no job until its trigger runs, and a person
-who marks the task before that leaves no job behind.
+The code that waits for a job also starts it. A deferred task therefore has no job before its trigger runs. If a person
+marks the task before that, there is no job to stop.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ WAITER_TAG = "leeway:waiter"
 
 async def start_and_wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:
     """Start the job unless it exists, wait for its end, and return how the wait ended."""
-    started = await start_job(wait, log)
-    return await wait_for_job(started, log) if isinstance(started, JobWait) else started
+    wait_or_event = await start_job(wait, log)
+    return await wait_for_job(wait_or_event, log) if isinstance(wait_or_event, JobWait) else wait_or_event
 
 
 async def start_job(wait: JobWait, log: Logger) -> JobWait | WaitEvent:
     """Start the job unless it exists. Idempotent.
 
     Returns:
-        The wait for the job; how the wait ended if the job could not be started.
+        The wait for the job, or how the wait ended if the job could not be started.
     """
     if wait.request is None:
         return wait
@@ -51,8 +51,8 @@ async def wait_for_job(wait: JobWait, log: Logger) -> WaitEvent:
     While the endpoint throttles, fails or restarts, requests are retried for at most `max_age_s` seconds.
 
     Returns:
-        How the wait ended. The wait also ends when the job is older than `max_age_s`, and after an error that a retry
-        cannot help.
+        How the wait ended. The wait also ends when the job is older than `max_age_s`, and after an error for
+        which a retry cannot help.
     """
     return await _retry(wait, log, _JobMonitor(wait, log).run)
 
@@ -90,10 +90,11 @@ async def _retry(wait: JobWait, log: Logger, call: Callable[[Outage], Awaitable[
     """Return the result of `call`. Retry it for at most `max_age_s` seconds while SageMaker does not answer.
 
     Returns:
-        How the wait ended, if there was no answer in this time, or an error that a retry of `call` cannot help.
+        The result of `call`, or how the wait ended: without an answer in this time, or by an error for which a retry
+        cannot help.
     """
     outage = Outage(log, "SageMaker")
-    give_up_at = asyncio.get_running_loop().time() + wait.max_age_s
+    deadline = asyncio.get_running_loop().time() + wait.max_age_s
     while True:
         try:
             return await call(outage)
@@ -101,7 +102,7 @@ async def _retry(wait: JobWait, log: Logger, call: Callable[[Outage], Awaitable[
             if not is_transient(error):
                 return wait.build_event("refused" if is_permanent(error) else "error", format_error_line(error))
             delay_s = outage.record_failure(error)
-            if asyncio.get_running_loop().time() > give_up_at:
+            if asyncio.get_running_loop().time() > deadline:
                 return wait.build_event("no_answer", format_error_line(error))
         await asyncio.sleep(min(delay_s, 2 * wait.check_interval_s))
 

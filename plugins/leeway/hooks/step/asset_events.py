@@ -33,17 +33,19 @@ def register_asset(task: BaseOperator, asset: Asset) -> None:
 def prepare_event(
     context: Context, asset: Asset, partition: str, result: Mapping[str, Any], partition_key: str = ""
 ) -> bool:
-    """Prepare the event that the task's success emits about a version of a partition. Each version has one event.
+    """Prepare the event about a version of a partition that Airflow emits when the task succeeds.
+
+    Each version has at most one event.
 
     Args:
         context: context of the task.
         asset: the asset that was published.
-        partition: what was published of it: a day, or days as FIRST..LAST.
+        partition: the published day, or the published days as FIRST..LAST.
         result: result of the step that published it.
         partition_key: the event's partition key; empty: the run's.
 
     Returns:
-        Whether there will be an event: False if this version had one before, or if nothing is published.
+        Whether there will be an event. False if this version already had an event, or if nothing is published.
     """
     task = context["ti"].task
     if result[VERSION_FIELD] in (0, context["asset_state_store"][asset].get(_build_state_key(partition))):

@@ -66,10 +66,13 @@ def build_step_environment() -> dict[str, str]:
         if settings().lake_conn_id:
             variables |= _read_lake_catalog(settings().lake_conn_id)
         if settings().aws_conn_id:
-            BaseHook.get_connection(settings().aws_conn_id)  # where there is none, the hook takes other credentials
+            BaseHook.get_connection(
+                settings().aws_conn_id
+            )  # fails if there is none; the hook would use other credentials
             variables |= _read_access_keys(settings().aws_conn_id)
     except AirflowNotFoundException as error:
-        raise AirflowFailException(f"{error} LEEWAY_AWS_CONN_ID and LEEWAY_LAKE_CONN_ID name it.") from None
+        hint = "Create it, or change LEEWAY_AWS_CONN_ID or LEEWAY_LAKE_CONN_ID, which name it."
+        raise AirflowFailException(f"{error} {hint}") from None
     return _mask_in_logs(variables)
 
 
@@ -132,9 +135,9 @@ def _format_variable_name(text: str) -> str:
 
 
 def _mask_in_logs(variables: dict[str, str]) -> dict[str, str]:
-    """Make Airflow mask the secret values in logs. By itself, it masks the password, but not its encoded form.
+    """Make Airflow mask the secret values in logs.
 
-    A URL or a header can have the password in an encoded form.
+    Airflow itself masks a password, but not the encoded form of the password in a URL or a header.
     """
     for name, value in variables.items():
         if name not in PUBLIC_VARIABLES and (not name.endswith("_URL") or "@" in value):

@@ -33,7 +33,7 @@ INVALID_EXIT_CODE = 2
 
 NO_PACKAGE_TEXT = "No module named pipelines"
 """Python's text where an interpreter has no package `pipelines` that it can run."""
-INSTALL_HINT = f'Run `pip install "leeway[pipelines]=={__version__}"` in its environment; LEEWAY_PYTHON names another.'
+INSTALL_HINT = f'Run `pip install "leeway[pipelines]=={__version__}"` in its environment, or change LEEWAY_PYTHON.'
 
 
 class Logger(Protocol):
@@ -71,7 +71,7 @@ class StepHook:
         """
         with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
             spec_file, result_file = Path(folder) / "spec.json", Path(folder) / "result.json"
-            # The spec is a file: if the step ended before it reads its spec, a write to a pipe could block.
+            # The spec is a file, not a pipe: a write to a pipe could block if the step ends before it reads the spec.
             spec_file.write_text(json.dumps(spec, default=str), encoding="utf-8")
             options = ["--spec", str(spec_file), "--out", str(result_file)]
             exit_code = self._run([self.python, "-u", "-m", "pipelines", step, *options])
@@ -152,7 +152,10 @@ def _get_interpreter() -> str:
 
 
 def _kill_remaining_processes(child: subprocess.Popen[str]) -> None:
-    """Wait for the end of the step, then kill the processes that it left: the task waits until its stdout is closed."""
+    """Wait for the end of the step, then kill the processes that it left running.
+
+    They keep its stdout open, and the task waits until the stdout is closed.
+    """
     child.wait()
     _signal_group(child, signal.SIGKILL)
 
@@ -182,8 +185,8 @@ def _make_error(step: str, exit_code: int, result: Mapping[str, Any]) -> Airflow
         text = f"{step}: {report.message} {report.hint}".strip()
     except ValidationError:
         is_signal = exit_code < 0
-        end = f"was ended by {signal.Signals(-exit_code).name}" if is_signal else f"ended with exit code {exit_code}"
-        text = f"{step} {end} without an error report; see the log above."
+        ending = f"was ended by {signal.Signals(-exit_code).name}" if is_signal else f"ended with exit code {exit_code}"
+        text = f"{step} {ending} without an error report; see the log above."
     return AirflowFailException(text) if exit_code == INVALID_EXIT_CODE else AirflowException(text)
 
 

@@ -30,7 +30,7 @@ class TransformFields:
     """The rendered fields of BatchScoreOperator; its docstring describes each."""
 
     dataset: str
-    model_name: str
+    model: str
     partition: str
     version: str | None
     transform_above_rows: int | str
@@ -55,7 +55,7 @@ class TransformTask(JobTask):
 
     def get_job_scope(self) -> str:
         """Return the ids of the partition and the model. All runs of a day score the same rows, so they share jobs."""
-        return "/".join([self.fields.dataset, self.fields.model_name, self.fields.partition])
+        return "/".join([self.fields.dataset, self.fields.model, self.fields.partition])
 
     def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> Work:
         """Score a small partition; for a large one, check and upload its inputs; see `JobTask.prepare_work`."""
@@ -67,7 +67,7 @@ class TransformTask(JobTask):
         if not inputs:
             return self._finish_in_process(self._run_score({}))  # the result says why no version scores
         allocation = CostAllocation(
-            self.hook.conn_region_name or "us-east-1", self.fields.project, self.fields.model_name, None, self.identity
+            self.hook.conn_region_name or "us-east-1", self.fields.project, self.fields.model, None, self.identity
         )
         return TransformAttempts(
             self.connection.create_hook(S3Hook),
@@ -101,7 +101,7 @@ class TransformTask(JobTask):
     @property
     def _common_fields(self) -> dict[str, Any]:
         """The fields that the steps `batch` and `score` have in common."""
-        names = ("dataset", "model_name", "partition", "version")
+        names = ("dataset", "model", "partition", "version")
         return {name: value for name in names if (value := getattr(self.fields, name)) is not None}
 
     def _upload_inputs(self) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class TransformTask(JobTask):
                 "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code",
             },
         }
-        name = f"{self.fields.model_name}-{inputs['version']}"
+        name = f"{self.fields.model}-{inputs['version']}"
         return job_requests.build_model_request(name, self.get_setting("role_arn", "LEEWAY_ROLE_ARN"), container)
 
     def _build_request(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class TransformTask(JobTask):
                 "InstanceType": self._instance_type,
                 "InstanceCount": self.parse_count_field("instance_count"),
             },
-            "Tags": self.build_tags(project=self.fields.project, model=self.fields.model_name),
+            "Tags": self.build_tags(project=self.fields.project, model=self.fields.model),
         }
         return request_checks.merge_config(request, self.fields.config or {})
 

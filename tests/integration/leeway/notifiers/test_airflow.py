@@ -48,9 +48,9 @@ with DAG("crew", schedule=None, default_args={{**build_lifecycle_callbacks(), "r
 
     leak()
     twice()
-    DriftSensor(task_id="drift", dataset="flights", model_name="flights", partition="2013-04-07",
+    DriftSensor(task_id="drift", dataset="flights", model="flights", partition="2013-04-07",
                 deferrable=False, python={python!r})
-    RollbackOperator(task_id="rollback", model_name="flights", why="late", python={python!r})
+    RollbackOperator(task_id="rollback", model="flights", why="late", python={python!r})
 """
 
 

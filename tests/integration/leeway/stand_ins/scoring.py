@@ -49,7 +49,7 @@ def score(spec):
     responses = (
         [path.read_text() for path in sorted(Path(spec["response"]).glob("*.out"))] if spec.get("response") else []
     )
-    fields = {name: spec.get(name, "") for name in ("dataset", "model_name", "partition", "version", "request")}
+    fields = {name: spec.get(name, "") for name in ("dataset", "model", "partition", "version", "request")}
     return {"table": "predictions", "reason": "", "large": False, "responses": responses, **fields}
 
 

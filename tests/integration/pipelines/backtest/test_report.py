@@ -44,7 +44,7 @@ def register_version(model: str, as_of: str, passes: bool = True) -> str:
     number = register(model)
     policy = EASY_POLICY if passes else HARD_POLICY
     with shorten_gate():
-        gate.run(gate.GateSpec(dataset="flights", model_name=model, version=number, policy=policy, backfill=True))
+        gate.run(gate.GateSpec(dataset="flights", model=model, version=number, policy=policy, backfill=True))
     return number
 
 
@@ -97,7 +97,7 @@ def compute_auc(model: str, version: str, first: str, last: str) -> float:
 
 def run_training(model: str, as_of: str, trigger: str, passes: bool = True, champion: bool = True) -> tuple[str, str]:
     """Run the steps of the loop once; return the outcome of the guard, and the version that was registered."""
-    common = {"model_name": model, "run": f"flights_train/{trigger} {as_of}"}
+    common = {"model": model, "run": f"flights_train/{trigger} {as_of}"}
     outcome = guard.run(
         guard.GuardSpec(as_of=as_of, trigger=trigger, dataset="flights", reason="wind", **common)
     ).outcome
@@ -105,7 +105,7 @@ def run_training(model: str, as_of: str, trigger: str, passes: bool = True, cham
         return outcome, ""
     number = register_version(model, as_of, passes)
     if passes and champion:
-        spec = promote.PromoteSpec(model_name=model, version=number, verdict=Path("data/verdict.json"))
+        spec = promote.PromoteSpec(model=model, version=number, verdict=Path("data/verdict.json"))
         assert promote.run(spec).promoted
     record_outcome.run(record_outcome.RecordOutcomeSpec(version=number, **common))
     return outcome, number

@@ -40,7 +40,9 @@ def test_equal_inputs_give_an_equal_model(features: Path, trained: SimpleNamespa
     assert repeat.digest == trained.training.digest
     assert repeat.training_job == trained.training.training_job
     other = train(
-        TrainSpec(dataset="flights", hyperparameters={"num_round": 5}, model="other/model", record="other/record")
+        TrainSpec(
+            dataset="flights", hyperparameters={"num_round": 5}, trained_model="other/model", record="other/record"
+        )
     )
     assert other.digest != repeat.digest
     assert other.training_job != repeat.training_job
@@ -84,7 +86,9 @@ def start_slow_training(commands: Any, until: Callable[..., Any], home: Path, ro
 def uninterrupted(features: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the digest of the model of an uninterrupted training."""
     return train(
-        TrainSpec(dataset="flights", hyperparameters=SLOW, model="uninterrupted/model", record="uninterrupted/record")
+        TrainSpec(
+            dataset="flights", hyperparameters=SLOW, trained_model="uninterrupted/model", record="uninterrupted/record"
+        )
     ).digest
 
 
@@ -259,7 +263,7 @@ def test_the_number_of_threads_does_not_change_the_model(features: Path, command
     digests = set()
     for threads in (0, 1, 2, 3):
         hyperparameters = json.dumps({"num_round": 20, "nthread": threads})
-        outputs = ("--model", f"m{threads}", "--record", f"r{threads}")
+        outputs = ("--trained-model", f"m{threads}", "--record", f"r{threads}")
         process = commands.run_step("train", "--hyperparameters", hyperparameters, *outputs)
         assert process.code == 0, process.err
         digests.add(json.loads(process.out)["digest"])

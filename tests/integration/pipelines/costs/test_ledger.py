@@ -441,7 +441,7 @@ def test_costs_are_tags_of_run_and_version_and_metrics_of_the_run(
     client = MlflowClient(with_mlflow, with_mlflow)
     lineage = {"cost_usd": "0.0096", "saving": "0.5", "lost_s": "", "instance_type": "ml.m5.large", "dag_run": "d/r"}
     for _ in range(2):
-        result = evaluate.run(evaluate.EvaluateSpec(dataset="flights", register_as="costly", lineage=lineage))
+        result = evaluate.run(evaluate.EvaluateSpec(dataset="flights", model="costly", lineage=lineage))
     version = client.get_model_version("costly", result.version)
     run = client.get_run(result.run_id)
     assert version.tags["leeway.cost_usd"] == run.data.tags["leeway.cost_usd"] == "0.0096"

@@ -99,7 +99,7 @@ def test_a_missing_file_of_metadata_is_named(lake: Lake, home: Path, kind: str) 
 def test_a_missing_catalog_is_not_created_beside_its_tables(lake: Lake, home: Path) -> None:
     """The tables would look as if they were empty, and the next writes would hide the old rows for ever."""
     (home / "lake/catalog.db").unlink()
-    with pytest.raises(DataError, match=r"catalog\.db is gone, but .* has tables\. Run .*lake check --repair"):
+    with pytest.raises(DataError, match=r"catalog\.db does not exist, but .* has tables\. Run .*lake check --repair"):
         Lake.open()
     assert not (home / "lake/catalog.db").exists()
 

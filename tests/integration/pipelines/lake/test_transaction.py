@@ -1,6 +1,9 @@
 """Test that a catalog parses each version of a table once, sees the commits of others, and changes no old version."""
 
 import datetime as dt
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import pytest
 from pyiceberg.serializers import FromInputFile
 
 from pipelines.lake import Lake
+from pipelines.lake.transaction import CachingSqlCatalog
 
 DAYS = [dt.date(2013, 1, day) for day in (1, 2, 3)]
 
@@ -49,3 +53,28 @@ def test_a_commit_shares_old_snapshots_and_leaves_them_as_they_were(home: Path) 
     assert len(newest.snapshots()) > 2
     reread = Lake.open().catalog.load_table("leeway.words").metadata
     assert newest.metadata.model_dump() == reread.model_dump(), "the file has what the catalog kept"
+
+
+@pytest.fixture
+def frequent_switches() -> Iterator[None]:
+    """Let Python switch between threads as often as it can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def test_several_threads_use_one_catalog(home: Path, monkeypatch: pytest.MonkeyPatch, frequent_switches: None) -> None:
+    """Without the lock, `LRUCache` raises KeyError for a version that another thread has just removed."""
+    monkeypatch.setattr("pipelines.lake.transaction.MAX_CACHED_VERSIONS", 2)
+    lake, names = Lake.open(), [f"words{number}" for number in range(4)]
+    assert isinstance(lake.catalog, CachingSqlCatalog)
+    for name in names:
+        lake.write_partition(name, DAYS[0], pa.table({"date": pa.array(DAYS[:1], pa.date32()), "n": [0]}))
+
+    def load_tables(thread: int) -> set[bool]:
+        loaded = [names[(thread + turn) % len(names)] for turn in range(100)]
+        return {lake.catalog.load_table(("leeway", name)).name()[-1] == name for name in loaded}
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set.union(*pool.map(load_tables, range(8))) == {True}

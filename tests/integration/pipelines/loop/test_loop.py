@@ -41,13 +41,13 @@ def lake(home: Path, source: Any) -> Lake:
 
 def run_guard(run: str, as_of: str = AS_OF, trigger: str = "drift", **fields: Any) -> guarding.GuardResult:
     """Run the step `guard`."""
-    spec = {"dataset": "flights", "model_name": "m", "run": run, "as_of": as_of, "trigger": trigger, **fields}
+    spec = {"dataset": "flights", "model": "m", "run": run, "as_of": as_of, "trigger": trigger, **fields}
     return guarding.run(guarding.GuardSpec.parse(spec, "test"))
 
 
 def record_outcome(run: str, version: str = "") -> recording.RecordOutcomeResult:
     """Run the step `record_outcome`."""
-    return recording.run(recording.RecordOutcomeSpec(model_name="m", run=run, version=version))
+    return recording.run(recording.RecordOutcomeSpec(model="m", run=run, version=version))
 
 
 def list_kinds() -> list[str]:
@@ -129,7 +129,7 @@ def test_a_killed_guard_gives_the_same_outcome_when_it_is_retried(moment: str, c
         "guard",
         "--dataset",
         "flights",
-        "--model-name",
+        "--model",
         "m",
         "--as-of",
         AS_OF,
@@ -151,7 +151,7 @@ def test_a_killed_guard_gives_the_same_outcome_when_it_is_retried(moment: str, c
 
 def test_record_outcome_that_is_killed_after_its_event_adds_no_second_one(commands: Any) -> None:
     run_guard("d/1")
-    command = ("record_outcome", "--model-name", "m", "--run", "d/1")
+    command = ("record_outcome", "--model", "m", "--run", "d/1")
     name, body = KILLED["between event and result"]
     process = commands.run(sys.executable, "-c", BEGIN.format(name=name, body=body), *command)
     assert process.code == -signal.SIGKILL, process.err
@@ -356,9 +356,9 @@ def test_the_parameters_of_the_model_count(tmp_path: Path, monkeypatch: Any, fre
     monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
     fresh_settings()
     assert run_guard("d/1").outcome == "started"
-    assert run_guard("d/1", model_name="strict").guard == "budget"
+    assert run_guard("d/1", model="strict").guard == "budget"
     with pytest.raises(SpecError, match=r"there is no model 'n'.*The models are m, strict, typo"):
-        run_guard("d/2", model_name="n")
+        run_guard("d/2", model="n")
 
 
 def record_verdict(version: str, verdict: str) -> None:
@@ -422,7 +422,7 @@ def test_events_status_and_reset_show_and_close_the_breaker(
     assert "2013-01-10 failed, as of 2013-02-10 failed, as of 2013-03-10 failed" in lines[-1]
     output = run_cli("status", "m", "--dataset", "flights", "--as-of", "2013-04-02")
     assert "breaker       holds back: the last 3 trainings" in output
-    assert "it lets the next one through as of 2013-04-07" in output and "(until 2013-04-07)" in output
+    assert "the breaker allows the next one as of 2013-04-07" in output and "(until 2013-04-07)" in output
     assert "cooldown      lets through" in output
     assert output.endswith("m as of 2013-04-02: drift would be held back\n")
     assert run_cli("reset", "m", "--why", "the label was late") == "m: the breaker is reset\n"
@@ -444,5 +444,5 @@ def test_refuses_a_model_without_events_and_a_reset_without_a_reason() -> None:
         run_cli("reset", "m", "--why", " ")
     with pytest.raises(SpecError, match="as-of"):
         run_cli("status", "m", "--dataset", "flights", "--as-of", "March")
-    with pytest.raises(SpecError, match="project's datasets: flight_delay, flight_status, flights, weather"):
-        run_cli("status", "m", "--as-of", "2013-04-02")
+    with pytest.raises(SpecError, match=r"the parameters of m name the dataset flights, .* is weather"):
+        run_cli("status", "m", "--dataset", "weather", "--as-of", "2013-04-02")

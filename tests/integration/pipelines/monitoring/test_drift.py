@@ -76,12 +76,12 @@ def write_profiles(
 
 def decide(model_version: Any, last: dt.date, **fields: Any) -> drift.DriftResult:
     """Run the step `drift`."""
-    spec = {"model_name": model_version.name, "version": str(model_version.version), "partition": last, **fields}
+    spec = {"model": model_version.name, "version": str(model_version.version), "partition": last, **fields}
     return drift.run(drift.DriftSpec(**{"dataset": "flights", **spec}))
 
 
 def test_refuses_a_policy_that_no_history_can_meet() -> None:
-    spec: dict[str, Any] = {"dataset": "flights", "model_name": "flights", "partition": "2013-04-07"}
+    spec: dict[str, Any] = {"dataset": "flights", "model": "flights", "partition": "2013-04-07"}
     spec["policy"] = {"at_least": 61, "of_last": 90}
     with pytest.raises(ValidationError, match="there would never be an alarm"):
         drift.DriftSpec.model_validate(spec)
@@ -165,7 +165,7 @@ def test_drift_of_inputs_requests_a_training_only_where_it_may(version: Any) -> 
     result = decide(version, last, **rules, retrain_on="performance")
     assert (result.outcome, result.retrain) == ("drift", False)
     lost = result.model_copy(update={"drifted_columns": ["performance"]})
-    spec = drift.DriftSpec(dataset="flights", model_name="m", partition=last, retrain_on="performance")
+    spec = drift.DriftSpec(dataset="flights", model="m", partition=last, retrain_on="performance")
     assert drift._requests_training(spec, lost)
 
 

@@ -139,7 +139,7 @@ def test_concurrent_writers_of_a_month_lose_nothing(day_profile: Profile) -> Non
 
 def run_profile(rows: Path, **fields: Any) -> profile.ProfileResult:
     """Run the step `profile`."""
-    return profile.run(profile.ProfileSpec(**{"partition": DAY, "rows": rows, "model_name": "flights", **fields}))
+    return profile.run(profile.ProfileSpec(**{"partition": DAY, "rows": rows, "model": "flights", **fields}))
 
 
 @pytest.fixture
@@ -209,7 +209,7 @@ def test_refuses_a_file_that_is_not_a_reference(text: str, rows: Path, tmp_path:
 
 
 def test_the_command_profiles_a_file_and_refuses_a_missing_one(commands: Any, rows: Path, record: Path) -> None:
-    command = ("profile", "--model-name", "flights", "--version", "2", "--partition", "2013-04-01", "--rows", str(rows))
+    command = ("profile", "--model", "flights", "--version", "2", "--partition", "2013-04-01", "--rows", str(rows))
     process = commands.run_step(*command, "--reference", str(record))
     assert process.code == 0, process.err
     assert json.loads(process.out)["rows"] == 500 and "500 rows, 500 labelled; vanished: none" in process.err
@@ -224,7 +224,7 @@ def test_evaluate_stores_the_reference_with_the_version(
 
     shutil.copytree(trained.data, tmp_path / "data")
     evaluation = evaluate.run(
-        evaluate.EvaluateSpec(dataset="flights", register_as="profiled", training_job="job-of-profiles")
+        evaluate.EvaluateSpec(dataset="flights", model="profiled", training_job="job-of-profiles")
     )
     record = ReferenceRecord.read(tmp_path / "data/evaluation/reference.json")
     training, holdout = (sum_profiles(days.values()) for days in (record.training, record.holdout))
@@ -236,7 +236,7 @@ def test_evaluate_stores_the_reference_with_the_version(
     scored_file = tmp_path / "scored.parquet"
     features = pd.read_parquet(tmp_path / "data/features/holdout/data.parquet")
     features.drop(columns="late").assign(score=0.25).to_parquet(scored_file)
-    result = run_profile(scored_file, model_name="profiled", version=evaluation.version)
+    result = run_profile(scored_file, model="profiled", version=evaluation.version)
     assert (result.rows, result.labelled, result.reference) == (len(features), 0, record.reference.digest)
     assert Profiles.open().read_window(DAY, DAY, "profiled", evaluation.version)[DAY]["score"].counts[6] == len(
         features
@@ -260,6 +260,17 @@ def test_evaluating_again_writes_the_same_bytes_of_the_reference(
     assert (tmp_path / "data/evaluation/reference.json").read_bytes() != content
 
 
+@pytest.mark.parametrize("value", [None, ""])
+def test_a_day_that_was_not_scored_has_no_rows_to_profile(value: Any) -> None:
+    """ScoreResult.rows is None on a day before the champion's as_of."""
+    fields = {"partition": DAY, "model": "flights", "version": "1", "rows": value}
+    with pytest.raises(
+        SpecError, match=r"^test: rows: no rows were scored; .*`reason`.* says why \(got (None|'')\)\."
+    ) as error:
+        profile.ProfileSpec.parse(fields, "test")
+    assert "\n" not in error.value.message
+
+
 def test_refuses_a_version_without_a_reference(
     with_mlflow: str, rows: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
 ) -> None:
@@ -270,7 +281,7 @@ def test_refuses_a_version_without_a_reference(
     client.create_registered_model("without-reference")
     client.create_model_version("without-reference", run.info.artifact_uri, run.info.run_id)
     with pytest.raises(DataError, match=r"without-reference version 1 has no evaluation/reference.json"):
-        run_profile(rows, model_name="without-reference", version="1")
+        run_profile(rows, model="without-reference", version="1")
     with pytest.raises(DataError, match="no without-reference version 7"):
-        run_profile(rows, model_name="without-reference", version="7")
+        run_profile(rows, model="without-reference", version="7")
     assert settings().mlflow_tracking_uri == with_mlflow

@@ -34,7 +34,7 @@ def register_candidate(model: str, as_of: str) -> str:
 
 def run_gate(model: str, version: str, backfill: bool = True, **policy: Any) -> gating.GateResult:
     """Run the step `gate`, as a backfill unless `backfill` is false."""
-    fields = {"model_name": model, "version": version, "verdict": f"{version}.json"}
+    fields = {"model": model, "version": version, "verdict": f"{version}.json"}
     return gating.run(
         gating.GateSpec(**{"dataset": "flights", **fields}, policy={**EASY_POLICY, **policy}, backfill=backfill)
     )
@@ -42,7 +42,7 @@ def run_gate(model: str, version: str, backfill: bool = True, **policy: Any) -> 
 
 def promote(model: str, version: str, **fields: Any) -> promoting.PromoteResult:
     """Run the step `promote`, as a backfill unless `fields` say otherwise."""
-    spec = {"model_name": model, "version": version, "verdict": f"{version}.json"}
+    spec = {"model": model, "version": version, "verdict": f"{version}.json"}
     return promoting.run(promoting.PromoteSpec(**spec, **{"backfill": True, **fields}))
 
 

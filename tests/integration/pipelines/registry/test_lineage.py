@@ -61,8 +61,8 @@ def register_version(name: str, as_of: str) -> None:
     write_json(path, {**json.loads(path.read_text()), "as_of": as_of, "table": f"table-of-{name}"})
     lineage = {"cost_usd": "0.0125", "dag_run": "flights_train/r1"}
     number = register(name, lineage=lineage)
-    gating.run(gating.GateSpec(dataset="flights", model_name=name, version=number, policy=EASY_POLICY))
-    spec = {"model_name": name, "version": number, "verdict": "data/verdict.json"}
+    gating.run(gating.GateSpec(dataset="flights", model=name, version=number, policy=EASY_POLICY))
+    spec = {"model": name, "version": number, "verdict": "data/verdict.json"}
     promoting.run(promoting.PromoteSpec(**spec))
 
 
@@ -111,7 +111,7 @@ def test_the_steps_record_events(model: str) -> None:
     assert verdict_event.evidence["verdict"] == "passed"
     assert verdict_event.evidence["champion"] == "1"
     assert verdict_event.evidence["verdict_digest"] == sha256(Path("data/verdict.json"))
-    evaluating.run(evaluating.EvaluateSpec(dataset="flights", register_as=model))
+    evaluating.run(evaluating.EvaluateSpec(dataset="flights", model=model))
     assert len(Journal.open().read_state(model).events) == 6, "evaluating again adds no event"
 
 

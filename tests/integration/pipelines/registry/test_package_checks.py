@@ -27,7 +27,7 @@ SCORES = Path("data/training/scores.parquet")
 
 def run_gate(name: str, version: str) -> gating.GateResult:
     return gating.run(
-        gating.GateSpec(dataset="flights", model_name=name, version=version, policy={**EASY_POLICY, "serving": {}})
+        gating.GateSpec(dataset="flights", model=name, version=version, policy={**EASY_POLICY, "serving": {}})
     )
 
 
@@ -64,7 +64,7 @@ def test_refuses_a_package_that_rounds_the_scores(data: Path, model: str) -> Non
     assert check.value == pytest.approx(0.005, abs=0.001)
     assert check.reason in result.reason
     with pytest.raises(PromotionError, match="did not pass"):
-        promoting.run(promoting.PromoteSpec(model_name=model, version=version, verdict="data/verdict.json"))
+        promoting.run(promoting.PromoteSpec(model=model, version=version, verdict="data/verdict.json"))
 
 
 def test_refuses_a_package_that_needs_the_code_of_the_project(data: Path, model: str) -> None:
@@ -108,7 +108,7 @@ def test_the_folders_of_the_evidence_may_have_any_name(data: Path, model: str) -
     version = register(model, **{**fields, "record": str(fields["record"])})
     policy = {**EASY_POLICY, "serving": {}}
     spec = gating.GateSpec(
-        dataset="flights", model_name=model, version=version, policy=policy, evaluation=fields["evaluation"]
+        dataset="flights", model=model, version=version, policy=policy, evaluation=fields["evaluation"]
     )
     assert find_skew(gating.run(spec)).outcome == PASSED
     run_id = Registry.open().get_version(model, version).run_id
@@ -132,7 +132,7 @@ def test_the_digest_of_the_verdict_counts_more_than_the_tag(data: Path, model: s
     """Whoever can write to MLflow can change a version's files and its tags, but not the events in the lake."""
     number, marker = register_alone(model), tmp_path / "ran"
     run_gate(model, number)
-    promoting.run(promoting.PromoteSpec(model_name=model, version=number, verdict="data/verdict.json"))
+    promoting.run(promoting.PromoteSpec(model=model, version=number, verdict="data/verdict.json"))
     with change_package(model, number, "serving.py", append_code(marker)):
         digest = artifacts.compute_stored_digest(Registry.open().get_version(model, number))
         Registry.open().set_tags(model, number, {PACKAGE_TAG: digest})
@@ -146,7 +146,7 @@ def test_the_digest_of_the_verdict_counts_more_than_the_tag(data: Path, model: s
 def test_the_gate_loads_no_champion_whose_files_changed(data: Path, model: str, tmp_path: Path) -> None:
     first, marker = register_alone(model), tmp_path / "ran"
     run_gate(model, first)
-    promoting.run(promoting.PromoteSpec(model_name=model, version=first, verdict="data/verdict.json"))
+    promoting.run(promoting.PromoteSpec(model=model, version=first, verdict="data/verdict.json"))
     snapshot = data / "snapshot.json"
     snapshot.write_text(json.dumps({**json.loads(snapshot.read_text()), "as_of": "2013-02-01"}))
     second = register(model)
@@ -184,5 +184,5 @@ def test_registers_no_model_that_changed_since_it_was_evaluated(
 
     monkeypatch.setattr(registration, "log_package", change_and_log)
     with pytest.raises(ConflictError, match="changed during the registration"):
-        evaluating.run(evaluating.EvaluateSpec(dataset="flights", register_as=model))
+        evaluating.run(evaluating.EvaluateSpec(dataset="flights", model=model))
     assert not Registry.open().client.search_model_versions(f"name = '{model}'")

@@ -31,17 +31,15 @@ from tests.tools.policies import EASY_POLICY, HARD_POLICY
 
 
 def evaluate(name: str = "", **fields: Any) -> evaluating.EvaluateResult:
-    return evaluating.run(evaluating.EvaluateSpec(register_as=name, **{"dataset": "flights", **fields}))
+    return evaluating.run(evaluating.EvaluateSpec(model=name, **{"dataset": "flights", **fields}))
 
 
 def run_gate(name: str, version: str, **policy: Any) -> gating.GateResult:
-    return gating.run(
-        gating.GateSpec(dataset="flights", model_name=name, version=version, policy={**EASY_POLICY, **policy})
-    )
+    return gating.run(gating.GateSpec(dataset="flights", model=name, version=version, policy={**EASY_POLICY, **policy}))
 
 
 def promote(name: str, version: str, verdict: str = "data/verdict.json") -> promoting.PromoteResult:
-    return promoting.run(promoting.PromoteSpec(model_name=name, version=version, verdict=verdict))
+    return promoting.run(promoting.PromoteSpec(model=name, version=version, verdict=verdict))
 
 
 def set_as_of(day: str) -> None:
@@ -208,7 +206,7 @@ def test_an_unreachable_server_gives_one_line_and_exit_code_75(
     data: Path, commands: Any, free_port: Callable[[], int]
 ) -> None:
     env = {"MLFLOW_TRACKING_URI": f"http://127.0.0.1:{free_port()}"}
-    process = commands.run_step("promote", "--model-name", "x", "--version", "1", "--verdict", "v.json", env=env)
+    process = commands.run_step("promote", "--model", "x", "--version", "1", "--verdict", "v.json", env=env)
     assert process.code == 75, process.err
     assert process.out == ""
     assert next(line for line in process.err.splitlines() if line.startswith("error: ")).startswith(
@@ -233,7 +231,7 @@ def test_an_unreachable_server_is_a_service_error_of_each_step(
 
 
 def test_stdout_has_only_the_result(data: Path, commands: Any, mlflow_uri: str) -> None:
-    process = commands.run_step("evaluate", "--register-as", "by-command", env={"MLFLOW_TRACKING_URI": mlflow_uri})
+    process = commands.run_step("evaluate", "--model", "by-command", env={"MLFLOW_TRACKING_URI": mlflow_uri})
     assert process.code == 0, process.err
     assert json.loads(process.out)["version"] == "1"
 
@@ -417,7 +415,7 @@ run(GateSpec.parse({spec!r}, "test"))
 def test_a_killed_gate_leaves_nothing_to_promote_and_can_be_run_again(data: Path, model: str, function: str) -> None:
     version = register(model)
     run_gate(model, version, **HARD_POLICY)
-    spec = {"model_name": model, "version": version, "policy": EASY_POLICY}
+    spec = {"model": model, "version": version, "policy": EASY_POLICY}
     process = forking.run(
         [sys.executable, "-c", KILLED_GATE.format(function=function, spec=spec)], capture_output=True, text=True
     )
@@ -560,7 +558,7 @@ def test_the_gate_reads_each_thing_of_the_registry_once(
     monkeypatch.setattr(lifecycle, "record_verdict", record_reads)
     policy = {**EASY_POLICY, "serving": {}}
     result = gating.run(
-        gating.GateSpec(dataset="flights", model_name=model, version=second, policy=policy, backfill=backfill)
+        gating.GateSpec(dataset="flights", model=model, version=second, policy=policy, backfill=backfill)
     )
     assert result.champion == first
     runs = {open_client(with_mlflow).get_model_version(model, number).run_id for number in (first, second)}

@@ -1,15 +1,13 @@
 """Test `python -m pipelines new`: what it infers, what it writes, what it asks for, and what it refuses."""
 
 import json
+import runpy
 import signal
 import sqlite3
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -27,32 +25,8 @@ from tests.tools import orders_file
 LABEL = {"label": "returned"}
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "shop"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def make(home: Path, project: Path, tmp_path: Path) -> Callable[..., Creation]:
-    """Return the function that makes the model `orders` of a table, in the folder `project`."""
-
-    def make_model(table: pd.DataFrame, name: str = "orders", **options: Any) -> Creation:
-        path = tmp_path / f"{name}.csv"
-        table.to_csv(path, index=False)
-        return create(Request(name, str(path), **{**LABEL, **options}), project, refuse_to_ask)
-
-    return make_model
-
-
 def list_files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and ".git/" not in str(path)}
-
-
-@pytest.fixture(scope="module")
-def orders() -> pd.DataFrame:
-    return orders_file.make_orders()
 
 
 def test_a_project_and_two_models_are_made_and_pass_the_style_check(
@@ -78,6 +52,32 @@ def test_a_project_and_two_models_are_made_and_pass_the_style_check(
             params.load_spec_class(step).check(section, str(path))
 
 
+@pytest.mark.parametrize(
+    ("options", "measured", "estimated"),
+    [
+        ({}, {"label_rate", "auc"}, {"estimated_auc"}),
+        ({"label": "depot"}, {"recall"}, {"estimated_accuracy", "estimated_macro_auc"}),
+        ({"label": "wait_min", "known": ["overdue_min"]}, {"mae"}, {"estimated_mae"}),
+    ],
+)
+@pytest.mark.parametrize("delay", [1, 8])
+def test_drift_has_bounds_of_the_task_and_estimates_where_labels_come_late(
+    delay: int,
+    options: dict[str, Any],
+    measured: set[str],
+    estimated: set[str],
+    make: Callable[..., Creation],
+    project: Path,
+    orders: pd.DataFrame,
+) -> None:
+    make(orders, label_delay_days=delay, **options)
+    section = yaml.safe_load((project / "models/orders/params.yaml").read_text())["drift"]
+    params.load_spec_class("drift").check(section, "params.yaml")
+    assert section["retrain_on"] == ("performance" if delay == 1 else "any")
+    bounds = section["policy"]["bounds"].keys() - {"psi", "missing", "unseen"}
+    assert bounds == (measured if delay == 1 else measured | estimated)
+
+
 def test_the_drafted_expectations_say_that_they_are_of_less_than_a_year(
     make: Callable[..., Creation], project: Path, orders: pd.DataFrame
 ) -> None:
@@ -98,6 +98,17 @@ def test_dates_in_two_formats(make: Callable[..., Creation], orders: pd.DataFram
     assert not plan.has_clock
     day = plan.days[0].as_py()
     assert source_code.build_source(plan).read(day).read_all().num_rows == 60
+
+
+def test_numbers_with_decimal_commas(home: Path, project: Path, tmp_path: Path, orders: pd.DataFrame) -> None:
+    """A spreadsheet in most of Europe writes CSV so: semicolons, and commas before decimals."""
+    orders.assign(km=orders["km"] + 0.25).to_csv(tmp_path / "orders.csv", index=False, sep=";", decimal=",")
+    request = Request("orders", str(tmp_path / "orders.csv"), **LABEL)
+    plan = create(request, project, refuse_to_ask).plan
+    assert plan.features["km"] == "number"
+    assert 'decimal_point=","' in (project / "datasets/orders/source.py").read_text()
+    rows = source_code.build_source(plan).read(plan.days[0].as_py()).read_all()
+    assert rows["km"][0].as_py() == orders["km"].iloc[0] + 0.25
 
 
 @pytest.mark.parametrize("name", ["Date", "date"])
@@ -171,25 +182,8 @@ def test_other_sources(
     folder.mkdir()
     plan = create(Request("orders", write(orders, folder), **LABEL, **options), project, refuse_to_ask).plan
     assert (plan.time, list(plan.key), plan.sample.table.num_rows) == (time, ["order_no"], len(orders))
-    assert (project / "datasets/orders/source.py").is_file()
-
-
-@pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[[Path], str]]:
-    """Return the function that serves a folder by HTTP and gives its address."""
-    servers = []
-
-    def serve_folder(folder: Path) -> str:
-        handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
-        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        servers.append(server)
-        return f"http://127.0.0.1:{server.server_port}"
-
-    yield serve_folder
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    source = runpy.run_path(str(project / "datasets/orders/source.py"))["open_source"]()
+    assert source.read(plan.days[0].as_py()).read_all().num_rows == 60
 
 
 def test_an_http_api(
@@ -216,6 +210,7 @@ def test_an_http_api(
         "not yet",
         "yes",
         "not yet",
+        "yes",
     ]
 
 
@@ -255,6 +250,14 @@ CASES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], dict[str, Any], s
         {},
         "no columns identify a row",
     ),
+    "a key that is equal in rows": (lambda rows: rows, {"key": ["store"]}, "rows of a day are equal in it"),
+    "a key that is missing": (
+        lambda rows: rows.assign(order_no=rows["order_no"].where(rows.index > 3)),
+        {"key": ["order_no"]},
+        "4 rows have no value of it",
+    ),
+    "the label as the key": (lambda rows: rows, {"key": ["returned"]}, "is not known when the row is new"),
+    "no such format": (lambda rows: rows, {"time_formats": ["%Q"]}, "no value of sold_at has the format '%Q'"),
     "few days": (lambda rows: rows.head(600), {}, "has 10 days with labels"),
     "few rows": (lambda rows: rows.head(50), {}, "has 50 rows"),
     "a bad time": (

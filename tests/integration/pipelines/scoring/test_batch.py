@@ -40,7 +40,7 @@ for path in sorted(pathlib.Path(sys.argv[2]).iterdir()):
 
 def prepare_job(folder: Path, **fields: Any) -> batch.BatchResult:
     """Run the step `batch`."""
-    spec = {"model_name": "scored", "partition": DAY, "folder": folder, **fields}
+    spec = {"model": "scored", "partition": DAY, "folder": folder, **fields}
     return batch.run(batch.BatchSpec(**{"dataset": "flights", **spec}))
 
 
@@ -56,7 +56,7 @@ def run_packaged_model(folder: Path) -> str:
 
 def run_score(**fields: Any) -> score.ScoreResult:
     """Run the step `score`."""
-    return score.run(score.ScoreSpec(**{"dataset": "flights", "model_name": "scored", "partition": DAY, **fields}))
+    return score.run(score.ScoreSpec(**{"dataset": "flights", "model": "scored", "partition": DAY, **fields}))
 
 
 def read_predictions() -> pd.DataFrame:
@@ -149,8 +149,8 @@ def test_refuses_output_that_does_not_have_a_score_for_each_row(
 def test_refuses_a_request_of_another_content_type() -> None:
     from pipelines.container import inference
 
-    with pytest.raises(ValueError, match="content type text/csv is not supported"):
-        inference.input_fn(b"1,2", "text/csv")
+    with pytest.raises(ValueError, match="content type text/plain is not supported"):
+        inference.input_fn(b"1,2", "text/plain")
     with pytest.raises(ValueError, match="content type text/csv is not supported"):
         inference.output_fn([0.5], "text/csv")
     assert [float(json.loads(line)) for line in inference.output_fn([0.1, 1 / 3], inference.LINES).split()] == [

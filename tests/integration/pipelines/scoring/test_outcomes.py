@@ -32,9 +32,7 @@ def write_predictions(
 
 
 def run(day: dt.date = DAY, model: str = "flights", **fields: Any) -> outcomes.OutcomesResult:
-    return outcomes.run(
-        outcomes.OutcomesSpec(**{"dataset": "flights", "model_name": model, "partition": day, **fields})
-    )
+    return outcomes.run(outcomes.OutcomesSpec(**{"dataset": "flights", "model": model, "partition": day, **fields}))
 
 
 def read_outcomes(day: dt.date = DAY) -> pd.DataFrame:

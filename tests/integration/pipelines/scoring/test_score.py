@@ -26,7 +26,7 @@ Publish = Callable[..., pa.Table]
 
 
 def run(day: dt.date = DAY, **fields: Any) -> score.ScoreResult:
-    return score.run(score.ScoreSpec(**{"dataset": "flights", "model_name": "scored", "partition": day, **fields}))
+    return score.run(score.ScoreSpec(**{"dataset": "flights", "model": "scored", "partition": day, **fields}))
 
 
 def read_predictions(day: dt.date = DAY) -> pd.DataFrame:
@@ -153,7 +153,7 @@ def test_after_a_rollback_only_the_days_of_the_removed_version_are_scored(
     run(), run(NEXT)
     before, next_day = read_predictions(), read_predictions(NEXT)
     assert set(next_day["model_version"]) == {second}
-    result = rollback.run(rollback.RollbackSpec(model_name="scored", why="worse", to=first, force=True))
+    result = rollback.run(rollback.RollbackSpec(model="scored", why="worse", to=first, force=True))
     assert (result.version, result.previous) == (first, second)
     scored_before, scored_now = run(), run(NEXT)
     assert (scored_before.version, scored_before.changed) == (first, False), "the day of both versions needs nothing"

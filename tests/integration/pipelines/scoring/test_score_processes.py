@@ -18,7 +18,7 @@ from pipelines.steps import score
 
 from .conftest import DAY, Publish
 
-SCORE = ("score", "--dataset", "flights", "--model-name", "scored", "--partition", str(DAY))
+SCORE = ("score", "--dataset", "flights", "--model", "scored", "--partition", str(DAY))
 KILLED_SCORE = """
 import os, signal, sys
 from pipelines.lake.transaction import CachingTransaction
@@ -42,7 +42,7 @@ def read_predictions() -> pd.DataFrame:
 
 
 def run() -> score.ScoreResult:
-    return score.run(score.ScoreSpec(dataset="flights", model_name="scored", partition=DAY))
+    return score.run(score.ScoreSpec(dataset="flights", model="scored", partition=DAY))
 
 
 def cut_rows(rows: pa.Table) -> pa.Table:
@@ -51,7 +51,7 @@ def cut_rows(rows: pa.Table) -> pa.Table:
 
 def test_a_model_without_a_champion_is_no_error(publish: Publish, with_mlflow: str, commands: Any) -> None:
     publish()
-    process = commands.run_step("score", "--dataset", "flights", "--model-name", "nobody", "--partition", str(DAY))
+    process = commands.run_step("score", "--dataset", "flights", "--model", "nobody", "--partition", str(DAY))
     assert process.code == 0, process.err
     result = json.loads(process.out)
     assert (result["scored"], result["rows"], result["table"]) == (0, None, "flights_predictions")

@@ -111,7 +111,7 @@ def test_dvc_on_a_laptop_sees_a_change_in_each_folder(project: Path, monkeypatch
 
 def test_a_run_takes_no_result_of_other_code_from_the_run_cache(project: Path) -> None:
     def list_stages_run(workspace: str) -> list[str]:
-        ran = repro(ReproSpec(workspace=workspace, targets=["gate"], model_name=MODEL)).ran
+        ran = repro(ReproSpec(workspace=workspace, targets=["gate"], model=MODEL)).ran
         return [f"{name}@{MODEL}" for name in ran]
 
     assert list_stages_run("one") == list(STAGES)

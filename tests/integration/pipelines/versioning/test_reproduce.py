@@ -53,16 +53,17 @@ class Project:
     def register(self, name: str) -> Path:
         """Train and register version 1 of model `name`; return its workspace."""
         result = self.run_step(
-            "repro", "--workspace", name, "--model-name", name, "--targets", '["train"]', "--refresh", '["snapshot"]',
+            "repro", "--workspace", name, "--model", name, "--targets", '["train"]', "--refresh", '["snapshot"]',
             "--params", json.dumps(PARAMS),
         )  # fmt: skip
         assert result.code == 0, result.err[-3_000:]
         folder = Path(json.loads(result.out)["workspace"])
-        paths = {option: folder / "data" / option for option in ("features", "model", "evaluation")}
-        paths |= {"record": folder / "data/training", "snapshot": folder / "data/snapshot.json"}
+        paths = {option: folder / "data" / option for option in ("features", "evaluation")}
+        paths |= {"trained-model": folder / "data/model", "record": folder / "data/training"}
+        paths |= {"snapshot": folder / "data/snapshot.json"}
         paths |= {"lock": self.home / "workspaces" / name / "dvc.lock"}
         options = [str(text) for option, value in paths.items() for text in (f"--{option}", value)]
-        result = self.run_step("evaluate", "--register-as", name, *options)
+        result = self.run_step("evaluate", "--model", name, *options)
         assert result.code == 0, result.err[-3_000:]
         assert json.loads(result.out)["version"] == "1"
         return folder
@@ -166,7 +167,7 @@ def test_a_version_is_rebuilt_with_identical_files_and_metrics(project: Project,
 def test_a_version_is_rebuilt_without_dvcs_cache(project: Project, model: str) -> None:
     cache = project.home / "dvc/cache"
     cache.rename(cache.with_name("away"))
-    result = project.run_step("reproduce", "--model", f"{model}@1")
+    result = project.run_step("reproduce", "--model-version", f"{model}@1")
     shutil.rmtree(cache, ignore_errors=True)
     cache.with_name("away").rename(cache)
     assert result.code == 0, result.err[-3_000:]

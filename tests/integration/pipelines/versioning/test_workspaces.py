@@ -237,7 +237,7 @@ def test_models_with_equal_parameters_of_a_stage_share_its_result(
     write_model(project, "status", "2013-04-01", 10)
 
     def reproduce(model: str, **overrides: Any) -> repro.ReproResult:
-        fields = {"workspace": model, "model_name": model, "params": overrides}
+        fields = {"workspace": model, "model": model, "params": overrides}
         return repro.run(repro.ReproSpec(targets=["features"], **fields))
 
     assert [reproduce(name).ran for name in ("late", "delay", "status")] == [["features"], [], ["features"]]

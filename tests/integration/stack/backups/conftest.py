@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stack.backups.archive import EXCLUDED
+from stack.backups.archive import EXCLUDED_NAMES
 from stack.layout import Layout
 
 ROOT = Path(__file__).parents[4]
@@ -130,7 +130,7 @@ class HomeWithBackup:
         state = {}
         for path in sorted(self.home.rglob("*")):
             name = str(path.relative_to(self.home))
-            is_excluded = name.split("/", maxsplit=1)[0] in (*EXCLUDED, "stack.lock")
+            is_excluded = name.split("/", maxsplit=1)[0] in (*EXCLUDED_NAMES, "stack.lock")
             if not path.is_file() or path.is_symlink() or is_excluded:
                 continue
             content = path.read_bytes()

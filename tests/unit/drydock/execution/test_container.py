@@ -95,7 +95,7 @@ def test_reports_a_missing_dockerfile(tmp_path: Path) -> None:
     if find_engine_problem():
         pytest.skip("no container engine, which alone can say that it has no image: apt-get install docker.io")
     with pytest.raises(JobFailed, match=r"cannot read what .*nowhere/Dockerfile is built from"):
-        Images(tmp_path / "nowhere" / "Dockerfile").find("no-such/image:1")
+        Images(tmp_path / "nowhere" / "Dockerfile").find_image("no-such/image:1")
 
 
 def test_the_training_image_has_the_versions_of_the_lock() -> None:

@@ -81,7 +81,7 @@ def test_sends_complete_lines_only_until_the_end(store: Store, tree: HostTree, j
     logs.end(forwarders, ["drydock's words"])
     move_all(logs)
     assert read_lines(job) == ["one", "two", " ", "thr", "drydock's words"]
-    assert logs.find(job) == [] and store.query("SELECT * FROM log_files") == []
+    assert logs.find_forwarders(job) == [] and store.query("SELECT * FROM log_files") == []
     logs.end(forwarders, ["again"])
     move_all(logs)
     assert read_lines(job)[-1] == "drydock's words"
@@ -142,7 +142,7 @@ def test_next_server_stores_each_line_once(store: Store, tree: HostTree, job: Tr
         logs._move_round()
     assert 0 < len(read_lines(job)) < len(lines)
     next_logs = resume(store, tree, job)
-    next_logs.end(next_logs.find(job), ["the end"])
+    next_logs.end(next_logs.find_forwarders(job), ["the end"])
     # This server is killed, too, before it has moved anything.
     last_logs = resume(store, tree, job)
     move_all(last_logs)
@@ -217,7 +217,7 @@ def test_log_that_cannot_be_moved_does_not_delay_others(
     append(trees[1], b"line\n")
     logs.end([good])
     move_all(logs)
-    assert read_lines(jobs[1]) == ["line"] and [logs.find(job) for job in jobs] == [[], []]
+    assert read_lines(jobs[1]) == ["line"] and [logs.find_forwarders(job) for job in jobs] == [[], []]
     assert [row[0] for row in store.query("SELECT job FROM log_files")] == ["bad"]  # for the next server
 
 
@@ -236,7 +236,7 @@ def test_damaged_log_ends(store: Store, tree: HostTree, job: TrainingJob, damage
         {"unlink": str, "fifo": os.mkfifo, "folder": os.mkdir}[damage](tree.log)  # type: ignore[operator]
     logs.end(forwarders)
     move_all(logs)
-    assert read_lines(job) == ["before"] and logs.find(job) == []
+    assert read_lines(job) == ["before"] and logs.find_forwarders(job) == []
 
 
 def test_reset_of_moto_ends_the_log(store: Store, tree: HostTree, job: TrainingJob) -> None:
@@ -247,7 +247,7 @@ def test_reset_of_moto_ends_the_log(store: Store, tree: HostTree, job: TrainingJ
     move_all(logs)
     assert read_lines(job) == [] and store.query("SELECT * FROM log_files") == []
     logs.open(job, [tree])
-    assert resume(store, tree, None).find(job) == [] and store.query("SELECT * FROM log_files") == []
+    assert resume(store, tree, None).find_forwarders(job) == [] and store.query("SELECT * FROM log_files") == []
 
 
 def test_job_of_an_earlier_server_that_has_ended_has_its_whole_log(
@@ -278,8 +278,8 @@ def test_wait_ends_with_the_log_and_not_for_a_long_one(store: Store, tree: HostT
     append(tree, b"x" * (20 << 20))
     logs.end(forwarders)
     logs.wait(forwarders, 0.0)  # returns, though nothing moves the lines
-    assert logs.find(job) == forwarders
+    assert logs.find_forwarders(job) == forwarders
     logs.start()
     logs.wait(forwarders, 60.0)
-    assert logs.find(job) == []
+    assert logs.find_forwarders(job) == []
     logs.close()

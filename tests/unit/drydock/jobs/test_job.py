@@ -100,8 +100,8 @@ def test_waiting_for_capacity_does_not_count_as_runtime(make_job: Make, monkeypa
     job.record.transitions[0].start -= timedelta(seconds=300)
     moment = job.created_at + timedelta(seconds=300)
     monkeypatch.setattr("drydock.jobs.description.get_now", lambda: moment)
-    assert job.runtime_left_s == job.wait_left_s == 600
-    assert make_job().wait_left_s == float("inf")
+    assert job.remaining_runtime_s == job.remaining_wait_s == 600
+    assert make_job().remaining_wait_s == float("inf")
 
 
 def test_every_change_is_stored_before_it_is_visible(job: TrainingJob, store: Store) -> None:

@@ -10,7 +10,7 @@ from leeway.provider import get_provider_info
 
 
 def get_url(version: str) -> str:
-    gate = GateOperator(task_id="gate", dataset="flights", workspace="/w", model_name="flights", version=version)
+    gate = GateOperator(task_id="gate", dataset="flights", workspace="/w", model="flights", version=version)
     return ReportLink().get_link(gate, ti_key=None)  # type: ignore[arg-type]
 
 
@@ -30,7 +30,7 @@ def test_gate_without_a_version_has_no_link(home: Path) -> None:
 
 def test_serialized_dag_has_the_link() -> None:
     with DAG("d", schedule=None) as dag:
-        GateOperator(task_id="gate", dataset="flights", workspace="/w", model_name="flights", version="3")
+        GateOperator(task_id="gate", dataset="flights", workspace="/w", model="flights", version="3")
     deserialized = DagSerialization.from_dict(DagSerialization.to_dict(dag))
     assert deserialized.get_task("gate").extra_links == ["Report"]
     assert deserialized.get_task("gate").operator_extra_link_dict["Report"].xcom_key == ReportLink().xcom_key

@@ -3,11 +3,14 @@
 import inspect
 import pickle
 import re
+from importlib import import_module
+from pkgutil import iter_modules
 from types import SimpleNamespace
 
 import pytest
-from airflow.sdk import DAG, Asset
+from airflow.sdk import DAG, Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, DownstreamTasksSkipped
+from leeway import lifecycle, operators
 from leeway.operators.backfill import BackfillOperator
 from leeway.operators.batch_score import BatchScoreOperator
 from leeway.operators.check_lake import CheckLakeOperator
@@ -31,7 +34,7 @@ from leeway.operators.validate import ValidateOperator
 from leeway.provider import get_provider_info
 
 from pipelines.errors import SpecError
-from pipelines.steps import load_result_class, load_spec_class
+from pipelines.steps import STEPS, load_result_class, load_spec_class
 
 ORDERS = Asset(name="orders", uri="x-leeway://lake/orders")
 ARGUMENTS = {
@@ -47,29 +50,29 @@ ARGUMENTS = {
     EvaluateOperator: {
         "dataset": "flights",
         "workspace": "/w",
-        "model": "s3://b/m.tar.gz",
+        "trained_model": "s3://b/m.tar.gz",
         "record": "s3://b/o.tar.gz",
     },
     GateOperator: {
         "dataset": "flights",
         "workspace": "/w",
-        "model_name": "flights",
+        "model": "flights",
         "version": "1",
         "backfill": "False",
     },
-    PromoteOperator: {"model_name": "flights", "version": "1", "verdict": "/w/verdict.json", "backfill": "True"},
-    RollbackOperator: {"model_name": "flights", "why": "it was wrong"},
+    PromoteOperator: {"model": "flights", "version": "1", "verdict": "/w/verdict.json", "backfill": "True"},
+    RollbackOperator: {"model": "flights", "why": "it was wrong"},
     CheckLakeOperator: {"repair": True, "backup": "/backups/monday.tar"},
     GuardOperator: {
         "dataset": "flights",
-        "model_name": "flights",
+        "model": "flights",
         "request": {"as_of": "2013-04-01", "trigger": "drift", "reason": "psi", "drifted_columns": ["carrier"]},
     },
-    RecordOutcomeOperator: {"model_name": "flights"},
-    ScoreOperator: {"dataset": "flights", "model_name": "flights", "partition": "2013-01-01"},
-    ProfileOperator: {"model_name": "flights", "version": "1", "rows": "/w/day.parquet", "partition": "2013-01-01"},
-    DriftSensor: {"dataset": "flights", "model_name": "flights", "partition": "2013-04-07", "backfill": "True"},
-    OutcomesOperator: {"dataset": "flights", "model_name": "flights", "partition": "2013-01-01"},
+    RecordOutcomeOperator: {"model": "flights"},
+    ScoreOperator: {"dataset": "flights", "model": "flights", "partition": "2013-01-01"},
+    ProfileOperator: {"model": "flights", "version": "1", "rows": "/w/day.parquet", "partition": "2013-01-01"},
+    DriftSensor: {"dataset": "flights", "model": "flights", "partition": "2013-04-07", "backfill": "True"},
+    OutcomesOperator: {"dataset": "flights", "model": "flights", "partition": "2013-01-01"},
 }
 NOT_ARGUMENTS = {
     "evaluate": {"reference"},
@@ -220,7 +223,7 @@ def make_gate(write_python, passed: bool):
         task = make_task(GateOperator, python=python)
         next_tasks = [PromoteOperator(task_id=name, **ARGUMENTS[PromoteOperator]) for name in ("promote", "announce")]
         task >> next_tasks
-        task >> RecordOutcomeOperator(task_id="record_outcome", model_name="flights").as_teardown()
+        task >> RecordOutcomeOperator(task_id="record_outcome", model="flights").as_teardown()
     xcoms: dict[str, object] = {}
     ti = SimpleNamespace(xcom_push=lambda key, value: xcoms.update({key: value}), map_index=-1)
     return task, {"ti": ti, "task": task}, xcoms
@@ -287,3 +290,26 @@ def test_result_is_documented_field_by_field(operator):
     assert load_result_class(operator.step).__name__ in section
     names = re.sub(r" \(.*?\)", "", section.split("`: ")[1]).strip(" .\n")
     assert set(re.split(r",\s+", names)) == fields
+
+
+def test_the_registered_model_has_one_name_in_all_operators_steps_and_factories():
+    modules = [import_module(f"leeway.operators.{module.name}") for module in iter_modules(operators.__path__)]
+    classes = {item for module in modules for item in vars(module).values() if isinstance(item, type)}
+    names = {
+        operator.__name__: set(inspect.signature(operator).parameters)
+        for operator in classes
+        if issubclass(operator, BaseOperator) and operator.__module__.startswith("leeway.")
+    }
+    names |= {step: set(load_spec_class(step).model_fields) for step in STEPS}
+    names |= {name: set(inspect.signature(getattr(lifecycle, name)).parameters) for name in lifecycle.__all__}
+    assert len(names) > 50
+    assert {name for name, arguments in names.items() if arguments & {"model_name", "register_as"}} == set()
+    with_model = {name for name, arguments in names.items() if "model" in arguments}
+    assert {
+        "GateOperator",
+        "EvaluateOperator",
+        "MirrorOperator",
+        "SpotTrainingOperator",
+        "DvcReproOperator",
+    } <= with_model
+    assert {"gate", "evaluate", "repro", "budget", "charge", "lifecycle_dags"} <= with_model

@@ -35,7 +35,7 @@ def make_task(python: str = "") -> PromotionApprovalOperator:
     """Return an approval task that is followed by a promotion."""
     with DAG("approval", params={"as_of": "2013-03-01"}):
         task = PromotionApprovalOperator(task_id="approve", verdict=VERDICT, python=python)
-        task >> PromoteOperator(task_id="promote", model_name="flights", version="3", verdict="/w/verdict.json")
+        task >> PromoteOperator(task_id="promote", model="flights", version="3", verdict="/w/verdict.json")
     return task
 
 
@@ -101,7 +101,7 @@ def test_approval_is_recorded_and_the_task_succeeds(write_python: Any, project: 
     task = make_task(python)
     result = task.execute_complete(make_context(task), make_answer("Approve"))
     assert (result["approved"], result["actor"]) == (True, "ada")
-    spec = {"model_name": "flights", "version": "3", "verdict": "/w/verdict.json", "why": "looks good"}
+    spec = {"model": "flights", "version": "3", "verdict": "/w/verdict.json", "why": "looks good"}
     assert result["spec"] == {**spec, "decision": "approve"}
 
 

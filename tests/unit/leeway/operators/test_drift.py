@@ -26,7 +26,7 @@ def make_sensor(python: str = "", **arguments: Any) -> DriftSensor:
     """Return a sensor of one day."""
     defaults = {
         "dataset": "flights",
-        "model_name": "flights",
+        "model": "flights",
         "partition": "2013-04-07",
         "backfill": "False",
         "asset": DRIFT,

@@ -15,11 +15,11 @@ RESULT = {"version": "2", "rows": "/srv/{{ not_a_template }}.parquet", "scored":
 def make_dag(**functions: Any) -> tuple[DAG, ProfileOperator]:
     """Return a DAG and its task `profile`. Each function computes an argument of it from the task `score`."""
     with DAG("outputs") as dag:
-        score = ScoreOperator(task_id="score", dataset="flights", model_name="flights", partition="2013-01-01")
+        score = ScoreOperator(task_id="score", dataset="flights", model="flights", partition="2013-01-01")
         arguments = {name: function(score) for name, function in functions.items()}
         profile = ProfileOperator(
             task_id="profile",
-            model_name="flights",
+            model="flights",
             **{"version": "1", "rows": "", "partition": "2013-01-01", **arguments},
         )
     return dag, profile
@@ -69,7 +69,7 @@ def test_dag_with_outputs_and_mapped_tasks_is_serialized():
     with dag:
         score = dag.get_task("score")
         ProfileOperator.partial(
-            task_id="mapped", model_name="flights", version=score.output["version"], rows=score.output["rows"]
+            task_id="mapped", model="flights", version=score.output["version"], rows=score.output["rows"]
         ).expand(partition=["2013-01-01", "2013-01-02"])
     deserialized = DagSerialization.from_dict(DagSerialization.to_dict(dag))
     assert deserialized.get_task("mapped").upstream_task_ids == {"score"}

@@ -119,7 +119,7 @@ def test_a_yes_or_no_option_needs_no_value(
 OPTIONS_WITHOUT_EFFECT = {
     "suggest --force without --out": "expectations suggest --table t --from 2013-01-01 --to 2013-01-02 --force",
     "lineage --table without a day": "lineage flights@champion --table weather",
-    "two versions": "reproduce flights@3 --model flights@4",
+    "two versions": "reproduce flights@3 --model-version flights@4",
 }
 
 
@@ -169,7 +169,7 @@ def test_options_override_the_spec_file_params_and_defaults_in_this_order(
 
 
 def test_an_empty_text_is_a_valid_value(call: Callable[..., Any], project: Path) -> None:
-    result = call("gate", "--model-name", "", "--version", "")
+    result = call("gate", "--model", "", "--version", "")
     assert (result.code, result.errors) == (0, [])
 
 

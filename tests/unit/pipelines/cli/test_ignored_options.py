@@ -226,7 +226,7 @@ def test_a_field_without_effect_is_refused(step: str) -> None:
         spec_class.check(refused, "params.yaml")  # another source may set the other field
 
 
-REQUIRED = {"model_name": "", "partition": "2013-01-02", "why": "x", "dataset": "flights"}
+REQUIRED = {"model": "", "partition": "2013-01-02", "why": "x", "dataset": "flights"}
 VALUES: dict[str, Any] = {"force": True, "lineage": {"a": "b"}}
 
 

@@ -1,8 +1,10 @@
-"""Test the question of `leeway check` about the policy of the gate."""
+"""Test the questions of `leeway check` about the policy of the gate and the DAG files."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from pipelines.dataset_checks import page
@@ -20,3 +22,37 @@ def test_a_metric_that_the_task_does_not_have_is_a_no(metric: str, outcome: str)
     if outcome == "no":
         assert f"the gate's policy names the metric {metric!r}" in answer.text
         assert "They have rmse, mae, median_ae, r2, bias" in answer.text
+
+
+def test_the_dag_files_of_a_model_are_found() -> None:
+    subject = page.Subject("flights", DATASET, Path(), {})
+    answer = page._answer("?", page._check_dag_files, subject)
+    assert (answer.outcome, answer.text) == ("yes", 'dags/flights.py has the word "airflow"')
+    nobody = page._answer("?", page._check_dag_files, page.Subject("nobody", DATASET, Path(), {}))
+    assert (nobody.outcome, nobody.text) == (
+        "not yet",
+        "no file in dags/ names nobody: `lifecycle_dags` creates its DAGs",
+    )
+
+
+def test_a_dag_file_without_the_word_is_a_no(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
+) -> None:
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags/orders.py").write_text(
+        'from leeway.lifecycle import lifecycle_dags\nlifecycle_dags(model="orders")\n'
+    )
+    monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
+    fresh_settings()
+    answer = page._answer("?", page._check_dag_files, page.Subject("orders", DATASET, Path(), {}))
+    assert answer.outcome == "no" and answer.text.startswith('dags/orders.py does not have the word "airflow". Write')
+
+
+def test_a_label_that_does_not_fit_the_task_is_one_no_and_is_not_searched_for_leaks() -> None:
+    dataset = replace(DATASET, task="regression", label="grade")
+    subject = page.Subject("orders", dataset, Path(), {})
+    subject.__dict__["rows"] = pa.table({"grade": ["low", "high"]})
+    answers = [page._answer("?", check, subject) for check in (page._check_label, page._check_leaks)]
+    assert [answer.outcome for answer in answers] == ["no", "not yet"]
+    assert "the label grade of flights is string: it must be" in answers[0].text
+    assert answers[1].text == "the label does not fit the task"

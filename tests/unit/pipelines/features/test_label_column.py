@@ -15,6 +15,7 @@ import pytest
 from pipelines import datasets
 from pipelines.dataset import Dataset, load_dataset
 from pipelines.errors import DataError, SpecError
+from pipelines.features import label_column
 from pipelines.features.building import build_features
 from pipelines.features.label_column import (
     build_label,
@@ -55,7 +56,7 @@ def use_label(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     monkeypatch.setattr(Dataset, "load_feature_function", lambda _: lambda rows: rows)
 
     def use(function: Any) -> None:
-        monkeypatch.setattr(Dataset, "load_label_function", lambda _: function)
+        monkeypatch.setattr(label_column, "load_label_function", lambda _: function)
 
     return use
 
@@ -168,10 +169,12 @@ def test_a_label_file_that_cannot_be_used_is_one_clear_line(
     (tmp_path / name).mkdir()
     (tmp_path / name / "__init__.py").touch()
     dataset = replace(PARCELS, name=name)
-    assert dataset.load_label_function() is None, "the negative control: without label.py the label is a column"
+    assert label_column.load_label_function(dataset) is None, (
+        "the negative control: without label.py the label is a column"
+    )
     (tmp_path / name / "label.py").write_text(content)
     with pytest.raises(SpecError, match=problem):
-        dataset.load_label_function()
+        label_column.load_label_function(dataset)
 
 
 def test_flight_status_tells_a_cancelled_flight_from_one_that_is_not_flown_yet() -> None:

@@ -137,7 +137,7 @@ def test_drift_of_days_that_failed_validation_is_held_back_and_names_the_days() 
 
 
 def test_an_insufficient_budget_holds_back() -> None:
-    assert guards.check_budget(build_request(over_budget="9 USD are more"), build_history(), OFF) == HoldBack(
+    assert guards.check_budget(build_request(budget_refusal="9 USD are more"), build_history(), OFF) == HoldBack(
         "budget", "9 USD are more"
     )
     assert guards.check_budget(build_request(), build_history(), OFF) is None
@@ -195,7 +195,7 @@ def test_the_breaker_lets_one_training_through_once_the_holdout_is_new() -> None
     policy, history = Policy(breaker_after=3, breaker_days=28), build_history(*trainings)
     hold_back = guards.check_breaker(build_request(67), history, policy)
     assert hold_back and hold_back.until == compute_day(68)
-    assert f"it lets the next one through as of {compute_day(68)}" in hold_back.why
+    assert f"the breaker allows the next one as of {compute_day(68)}" in hold_back.why
     assert "loop reset m --why" in hold_back.why
     assert guards.check_breaker(build_request(68), history, policy) is None
 
@@ -237,7 +237,7 @@ def test_the_schedule_trains_only_if_the_last_training_is_old(
 
 @pytest.mark.parametrize("trigger", ["schedule", "manual", "backfill"])
 def test_only_drift_is_held_back(trigger: str) -> None:
-    reasons = {"failed_validations": ("all",), "over_budget": "much"}
+    reasons = {"failed_validations": ("all",), "budget_refusal": "much"}
     assert (
         combine_hold_backs(build_request(1, trigger=trigger, **reasons), build_history(build_start(0)), Policy())
         is None
@@ -246,7 +246,7 @@ def test_only_drift_is_held_back(trigger: str) -> None:
 
 
 def test_a_hold_back_names_the_most_serious_guard_and_gives_all_reasons() -> None:
-    hold_back = combine_hold_backs(build_request(1, over_budget="much"), build_history(build_start(0)), Policy())
+    hold_back = combine_hold_backs(build_request(1, budget_refusal="much"), build_history(build_start(0)), Policy())
     assert hold_back and hold_back.guard == "in_flight"
     assert [word in hold_back.why for word in ("r0 trains", "the policy demands 14", "in the week", "much")] == [
         True

@@ -12,7 +12,7 @@ from pipelines.versioning import stages
 from tests.tools.parameters import copy_models
 
 ROOT = Path(__file__).parents[4]
-TEMPLATES = """
+TEMPLATES = r"""
 vars:
   - names: [us, eu]
   - kinds.json:kinds
@@ -42,7 +42,7 @@ stages:
       place: ${names}
       kind: ${kinds}
       deep: [true, {n: 1}]
-    cmd: train ${item.place} ${item.kind} ${depth}
+    cmd: train ${item.place} ${item.kind} ${depth} \${DEPTH:+$DEPTH}
     deps: ["raw/${item.place}.csv", a]
     params: [train.hyperparameters, "other.json:": ]
     outs: ["models/${key}"]
@@ -108,7 +108,7 @@ def test_a_changed_path_gives_another_edge(dvc_yaml: Path) -> None:
 def test_templates_give_names_commands_and_parameters(dvc_yaml: Path) -> None:
     all_stages = stages.load_stages(dvc_yaml)
     assert list(all_stages)[:6] == ["fetch@us", "fetch@eu", "fetch_more@one", "fetch_more@two", "odd@0", "odd@1"]
-    assert all_stages["train@us-tree-true"].cmd == "train us tree 2"
+    assert all_stages["train@us-tree-true"].cmd == "train us tree 2 ${DEPTH:+$DEPTH}"
     assert "train@eu-line-deep1" in all_stages
     assert all_stages["join"].cmd == "join\nsort"
     assert all_stages["train@us-tree-true"].params == (("params.yaml", "train.hyperparameters"),)

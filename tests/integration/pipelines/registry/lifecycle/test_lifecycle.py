@@ -80,18 +80,18 @@ def write_verdict(
 
 def promote(model: str, number: str, **fields: Any) -> promoting.PromoteResult:
     """Run the step `promote`."""
-    return promoting.run(promoting.PromoteSpec(model_name=model, version=number, verdict=f"{number}.json", **fields))
+    return promoting.run(promoting.PromoteSpec(model=model, version=number, verdict=f"{number}.json", **fields))
 
 
 def decide(model: str, number: str, decision: str = "approve", why: str = "") -> deciding.DecideResult:
     """Run the step `decide`."""
-    spec = {"model_name": model, "version": number, "verdict": f"{number}.json"}
+    spec = {"model": model, "version": number, "verdict": f"{number}.json"}
     return deciding.run(deciding.DecideSpec(**spec, decision=decision, why=why))
 
 
 def rollback(model: str, **fields: Any) -> rolling.RollbackResult:
     """Run the step `rollback`."""
-    return rolling.run(rolling.RollbackSpec(model_name=model, **{"why": "it was wrong", **fields}))
+    return rolling.run(rolling.RollbackSpec(model=model, **{"why": "it was wrong", **fields}))
 
 
 def read_state(model: str) -> State:
@@ -156,7 +156,7 @@ def test_only_force_promotes_an_older_version_and_the_event_says_so(
     ):
         promote(model, older)
     with pytest.raises(SpecError, match="force needs why"):
-        promoting.PromoteSpec.parse({"model_name": model, "version": older, "verdict": "x", "force": True}, "test")
+        promoting.PromoteSpec.parse({"model": model, "version": older, "verdict": "x", "force": True}, "test")
     result = promote(model, older, force=True, why="the newer one is broken")
     assert (result.previous, read_alias(client, model)) == (newer, older)
     last = read_state(model).events[-1]
@@ -565,7 +565,7 @@ def test_an_earlier_verdict_can_be_rejected_but_not_approved(
     write_verdict(client, model, number, needs_approval=True)
     shutil.copy(f"{number}.json", "earlier.json")
     write_verdict(client, model, number, needs_approval=True, outcome="undecided")
-    spec = {"model_name": model, "version": number, "verdict": Path("earlier.json")}
+    spec = {"model": model, "version": number, "verdict": Path("earlier.json")}
     with pytest.raises(PromotionError, match="not the verdict that the gate recorded"):
         deciding.run(deciding.DecideSpec(**spec, decision="approve"))
     assert deciding.run(deciding.DecideSpec(**spec, decision="reject", why="no")).changed

@@ -61,7 +61,7 @@ def register_candidate(model: str, champion: str) -> str:
 
 def promote(model: str, number: str) -> promoting.PromoteResult:
     """Run the step `promote`."""
-    return promoting.run(promoting.PromoteSpec(model_name=model, version=number, verdict=f"{number}.json"))
+    return promoting.run(promoting.PromoteSpec(model=model, version=number, verdict=f"{number}.json"))
 
 
 def read_state(model: str) -> State:
@@ -262,7 +262,7 @@ def proxy(with_mlflow: str) -> Iterator[DelayingProxy]:
 
 def start_promotion(model: str, number: str, proxy: DelayingProxy, commands: Any) -> Any:
     """Start a promotion, and return its process when its event exists and its alias waits in the proxy."""
-    arguments = ("--model-name", model, "--version", number, "--verdict", f"{number}.json")
+    arguments = ("--model", model, "--version", number, "--verdict", f"{number}.json")
     env = {"MLFLOW_TRACKING_URI": proxy.uri, "MLFLOW_HTTP_REQUEST_TIMEOUT": "600"}
     process = commands.start(*(sys.executable, "-m", "pipelines", "promote", *arguments), env=env)
     assert proxy.arrived.wait(120), process.communicate()

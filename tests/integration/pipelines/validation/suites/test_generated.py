@@ -151,7 +151,7 @@ def check_example(kind: str, table: pa.Table, drawn_kwargs: list[dict[str, Any]]
     gx_results = suites.judge(duckdb_suite, rows, "gx").results
     differences = compare_results(list(zip(duckdb_results, gx_results, strict=True)), rows)
     texts = [
-        f"{difference.describe()} {difference.ours.expectation.kwargs} {difference.theirs.error}\n{table.to_pydict()}"
+        f"{difference.describe()} {difference.duckdb_result.expectation.kwargs} {difference.gx_result.error}\n{table.to_pydict()}"
         for difference in differences
     ]
     assert not texts, texts[0]

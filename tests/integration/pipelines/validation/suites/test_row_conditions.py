@@ -172,7 +172,7 @@ def compare_engines(kinds: list[str], max_examples: int, *, is_random: bool) -> 
             return
         theirs = suites.judge(replace(suite, expectations=[result.expectation for result in ours]), rows, "gx").results
         texts = [
-            f"{difference.describe()} {difference.ours.expectation.kwargs} {difference.theirs.error}\n{table.to_pydict()}"
+            f"{difference.describe()} {difference.duckdb_result.expectation.kwargs} {difference.gx_result.error}\n{table.to_pydict()}"
             for difference in compare_results(list(zip(ours, theirs, strict=True)), rows)
         ]
         assert not texts, texts[0]

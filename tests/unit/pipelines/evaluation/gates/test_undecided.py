@@ -169,7 +169,7 @@ def test_the_remedy_names_the_days_and_what_else_can_be_done() -> None:
     assert remedy.days_needed == 60
     text = " ".join(remedy.next_steps)
     assert "About 60 days" in text and "32 more than the 28 of this holdout" in text and "holdout_days to 60" in text
-    assert "Nobody is asked" in text and "gate.approval: when_undecided" in text
+    assert "Nobody has to decide" in text and "gate.approval: when_undecided" in text
     assert "A person has to decide" in " ".join(find_remedy(checks, 28_000, 28, needs_approval=True).next_steps)
 
 

@@ -55,6 +55,35 @@ def build_zip(**files: str) -> bytes:
     return buffer.getvalue()
 
 
+def test_an_address_can_be_a_path(write_day: Callable[..., str]) -> None:
+    source = FileSource(Path(write_day(CSV)), "csv", COLUMNS)
+    assert source.read(DAY).read_all().to_pylist() == ROWS
+    assert source == FileSource(write_day(CSV), "csv", COLUMNS) and pickle.loads(pickle.dumps(source)) == source
+
+
+@pytest.mark.parametrize("url", [None, 7, b"rows.csv"])
+def test_an_address_of_another_type_is_refused(url: Any) -> None:
+    with pytest.raises(SpecError, match=r"^the address of a FileSource is .*: a text or a path is expected\.$"):
+        FileSource(url, "csv", COLUMNS, day="id")
+
+
+COMMAS = "id;name;price\n1;a;1,5\n2;b;\n"
+
+
+def test_decimal_commas_are_read_and_named_where_they_are_not_expected(write_day: Callable[..., str]) -> None:
+    url = write_day(COMMAS)
+    assert read_rows(url, delimiter=";", decimal_point=",") == ROWS
+    assert read_rows(url, delimiter=";", decimal_point=",", columns={})[0]["price"] == 1.5, "an inferred column"
+    with pytest.raises(
+        DataError, match=r"row 2, column price: '1,5' is not of type double\. Is it a decimal comma\? Set"
+    ):
+        read_rows(url, delimiter=";")
+    with pytest.raises(DataError, match=r"row 2, column price: '1\.5' is not of type double\.$"):
+        read_rows(write_day(COMMAS.replace("1,5", "1.5")), delimiter=";", decimal_point=",")
+    with pytest.raises(SpecError, match=r"decimal_point='x'. It can be \. or ,"):
+        FileSource(url, "csv", COLUMNS, decimal_point="x")  # type: ignore[arg-type]
+
+
 CONTENTS = {"csv": CSV.encode(), "json": JSON.encode(), "parquet": build_parquet()}
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from pipelines.errors import DataError
 from pipelines.monitoring.profiles import Policy
-from pipelines.monitoring.profiles.reference import MAX_REST, Reference, compute_edges, fit_reference
+from pipelines.monitoring.profiles.reference import MAX_OTHER_VALUES, Reference, compute_edges, fit_reference
 
 RANDOM = np.random.default_rng(3)
 
@@ -59,7 +59,7 @@ def test_frequent_values_have_bins_and_the_others_are_listed(tmp_path: Path) -> 
 
 
 def test_too_many_other_values_are_not_listed(tmp_path: Path) -> None:
-    pd.DataFrame({"g": [f"{n}" for n in range(MAX_REST + 2)]}).to_parquet(tmp_path / "rows.parquet")
+    pd.DataFrame({"g": [f"{n}" for n in range(MAX_OTHER_VALUES + 2)]}).to_parquet(tmp_path / "rows.parquet")
     assert fit_reference(tmp_path / "rows.parquet", {"g": "category"}, "y", Policy(values=1)).categories[0].rest is None
 
 

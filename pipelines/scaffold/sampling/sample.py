@@ -26,6 +26,7 @@ class Sample:
     has_files_by_day: bool = False
     delimiter: str = ","
     encoding: str = "utf-8"
+    decimal_point: str = "."
     has_final_newline: bool = True
     is_complete: bool = True
     """Whether the sample has all rows of the source."""

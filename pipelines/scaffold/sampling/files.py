@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv as python_csv
 import datetime as dt
 import io
@@ -19,7 +20,8 @@ from pipelines.errors import DataError
 from pipelines.ingestion.sources.addresses import redact
 from pipelines.ingestion.sources.files.storage import list_files, open_file, translate_errors, unpack
 from pipelines.lake import PARTITION
-from pipelines.scaffold.sample import MAX_ROWS, Kind, Sample
+from pipelines.scaffold.decimals import find_decimal_point
+from pipelines.scaffold.sampling.sample import MAX_ROWS, Kind, Sample
 
 FORMATS: dict[str, Kind] = {
     ".csv": "csv",
@@ -75,6 +77,8 @@ def read_files(source: str) -> Sample:
         rows_of_all = pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
         raise DataError(f"the files of {url} have different columns: {error}.", "Give files of one kind.") from None
+    if kind == "csv":
+        options["decimal_point"] = find_decimal_point(redact(url), rows_of_all)
     return Sample(kind, url, rows_of_all, has_files_by_day=bool(pattern), is_complete=is_complete, **options)
 
 
@@ -127,13 +131,15 @@ def _read_file(address: str, kind: Kind) -> tuple[pa.Table, dict[str, Any], bool
             return _read_parquet(content)
         data = content.read(MAX_BYTES)
         is_whole = not content.read(1)
-    if not data.strip():
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise DataError(f"{place} is in the encoding UTF-16.", "Write it as UTF-8.")
+    if not data.removeprefix(codecs.BOM_UTF8).strip():
         raise DataError(f"{place} is empty.")
     if not is_whole:
         data = data[: data.rfind(b"\n") + 1]
     try:
         return (*(_read_csv(data) if kind == "csv" else _read_json(data)), is_whole)
-    except (pa.ArrowException, UnicodeDecodeError) as error:
+    except (pa.ArrowException, UnicodeDecodeError, python_csv.Error) as error:
         raise DataError(f"{place}: {str(error)[:300]}.", "Is it a complete file with a header?") from None
 
 
@@ -151,12 +157,11 @@ def _read_parquet(file: Any) -> tuple[pa.Table, dict[str, Any], bool]:
 
 def _read_csv(data: bytes) -> tuple[pa.Table, dict[str, Any]]:
     encoding = _find_encoding(data)
-    text = data.decode(encoding)
-    header = text.lstrip("\ufeff\r\n").splitlines()[0]
-    delimiter = max(DELIMITERS, key=header.count)
-    names = next(python_csv.reader([header], delimiter=delimiter))
+    text = data.decode(encoding).lstrip("\ufeff\r\n")
+    delimiter = max(DELIMITERS, key=text[: text.find("\n")].count)
+    names = next(python_csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     table = arrow_csv.read_csv(
-        io.BytesIO(text.lstrip("\ufeff\r\n").encode()),
+        io.BytesIO(text.encode()),
         parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
     )

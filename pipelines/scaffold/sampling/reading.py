@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from pipelines.errors import DataError, SpecError
 from pipelines.ingestion.sources.addresses import is_http
-from pipelines.scaffold import sample_database, sample_files
 from pipelines.scaffold.request import Ask, Request
-from pipelines.scaffold.sample import Sample
+from pipelines.scaffold.sampling import databases, files
+from pipelines.scaffold.sampling.sample import Sample
 
 MIN_ROWS = 100
 """Smallest number of rows in a sample."""
@@ -33,19 +34,24 @@ def read_sample(request: Request, ask: Ask) -> Sample:
 
 
 def _read(request: Request, source: str, ask: Ask) -> Sample:
-    if sample_files.find_format(source) or Path(source).expanduser().is_dir():
-        return sample_files.read_files(source)
+    if files.find_format(source) or Path(source).expanduser().is_dir():
+        return files.read_files(source)
     if is_http(source):
-        return sample_database.read_api(request, source)
+        return databases.read_api(request, source)
     if "://" in source:
-        return sample_database.read_database(request, source, ask)
+        return databases.read_database(request, source, ask)
     path = Path(source).expanduser()
     known = "Known: .csv, .parquet, .jsonl (also .gz, .zst, .zip), a folder of them, sqlite:// and postgresql:// URLs."
     raise SpecError(f"{path} {'is of an unknown format' if path.exists() else 'does not exist'}.", known)
 
 
 def _check_names(place: str, names: Sequence[str]) -> None:
-    lower_names = [name.lower() for name in names]
+    """Refuse names that a file cannot have, or that are the same in SQL; a column without a name is not read."""
+    broken = [name for name in names if re.search(r"[\r\n\0]", name)]
+    if broken:
+        problem = f"{place} has a column {broken[0][:60]!r}, whose name has a line break or a null character."
+        raise DataError(problem, "Rename it in the source; if it is no name, is it a complete file with a header?")
+    lower_names = [name.lower() for name in names if name.strip()]
     repeated = sorted({name for name in names if lower_names.count(name.lower()) > 1})
     if repeated:
         problem = f"{place} has two columns {repeated[0]}; the case of the letters does not count."

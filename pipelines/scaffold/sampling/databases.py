@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import islice
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ from pipelines.errors import DataError, SpecError
 from pipelines.ingestion.sources.convert import Position, Zone, build_array
 from pipelines.ingestion.sources.database import sql_session
 from pipelines.scaffold.request import Ask, Request
-from pipelines.scaffold.sample import MAX_ROWS, Sample
+from pipelines.scaffold.sampling.sample import MAX_ROWS, Sample
 from pipelines.window import Days
 
 MAX_API_DAYS = 400
@@ -66,12 +65,3 @@ def read_api(request: Request, source: str) -> Sample:
         raise DataError(f"{source.partition('?')[0]} has no rows from {request.first} to {request.last}.")
     rows = pa.concat_tables(tables, promote_options="permissive")
     return Sample("api", source, rows, has_files_by_day=True)
-
-
-def find_url_variable(request: Request, url: str) -> str:
-    """Return the variable that holds the URL of a database with a password; empty for a URL without one."""
-    has_password = bool(sql_session.parse_url(url, "").password)
-    name = f"{request.name.upper()}_URL"
-    if has_password:
-        os.environ.setdefault(name, url)  # the source of this process reads it there
-    return name if has_password else ""

@@ -1,0 +1,75 @@
+"""Build the request of a step from the values that are given and the parameters of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipelines import params
+from pipelines.code_files import MODELS_FOLDER, find_model
+from pipelines.contract import Spec
+from pipelines.dataset import choose_dataset, load_dataset
+from pipelines.errors import SpecError
+from pipelines.settings import settings
+from pipelines.steps import load_spec_class
+
+
+def build_request(step: str, given_values: Mapping[str, Any]) -> Spec:
+    """Build the Spec of a step. A value that is not given comes from the parameters, or else from its default.
+
+    The model is the one that is given, or else the one in whose folder the process runs. The dataset, if it is not
+    given either, is that of the model, or else the only one of the project.
+
+    Raises:
+        SpecError: a value or a parameter is wrong, no model or dataset is named where one is needed, or the parameters
+            of the model name another dataset. A retry cannot help.
+    """
+    spec_class = load_spec_class(step)
+    model = str(given_values.get(spec_class.model_field) or find_model(Path.cwd()))
+    if not model:
+        _require_model(step, given_values)
+    sections = params.load(settings().project, model)
+    values = {**sections.get(step, {}), **given_values}
+    if "dataset" in spec_class.model_fields:
+        values["dataset"] = _find_dataset(spec_class, sections, model, str(values.get("dataset") or ""))
+    request = spec_class.parse(values, step)
+    if step in {"snapshot", "train"}:
+        _check_gate(step, request, sections.get("gate", {}))
+    return request
+
+
+def _find_dataset(spec_class: type[Spec], sections: params.Sections, model: str, dataset: str) -> str:
+    """Return the dataset: that of the model, or else the only one of the project; empty if the step needs none."""
+    if model and spec_class.model_field in spec_class.model_fields:
+        dataset = params.choose_dataset(sections, model, dataset)
+    if not dataset and spec_class.model_fields["dataset"].is_required():
+        return choose_dataset().name
+    return dataset
+
+
+def _require_model(step: str, given_values: Mapping[str, Any]) -> None:
+    """Refuse a stage that would read or write data/ in a project in which each model has its own folder.
+
+    Raises:
+        SpecError: the step is such a stage. A retry cannot help.
+    """
+    fields = load_spec_class(step).model_fields
+    paths = [name for name, field in fields.items() if str(field.default).startswith("data/")]
+    names = params.list_model_names(settings().project)
+    if step in params.STAGES and names and not given_values.keys() & set(paths):
+        hint = f"Run it in {' or '.join(f'{MODELS_FOLDER}/{name}' for name in names)}"
+        raise SpecError("no model is named.", f"{hint}, or run `dvc repro {step}@{names[0]}`.")
+
+
+def _check_gate(step: str, request: Any, section: dict[str, Any]) -> None:
+    """Raise a SpecError, before the training, if the gate would refuse the policy of the parameters."""
+    if section:
+        from pipelines.evaluation.gates.early_check import check_gate_section
+        from pipelines.feature_files import load_dataset_of_features
+
+        if step == "train":
+            dataset = load_dataset_of_features(request.features, request.dataset)
+        else:
+            dataset = load_dataset(request.dataset)
+        check_gate_section(section, dataset)

@@ -1,0 +1,132 @@
+"""Split the rows of a file that holds many partitions, so that the file is read once for all of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import ipc
+
+from pipelines.lake import PARTITION
+from pipelines.partitions import HOUR_COLUMN, Hour, Partition, get_date
+from pipelines.source import Description, Source
+from pipelines.system.duckdb_session import make_spill_folder
+from pipelines.window import Days, Unit
+
+GROUP_BYTES = 32 * 1024 * 1024
+"""Rows that are split at a time. Each part of them is a piece of the temporary file."""
+HOURS = 24
+
+
+@dataclass(frozen=True)
+class SplitFile:
+    """A source of partitions whose rows were copied to a temporary file, in the order of the source."""
+
+    source: Source
+    partition: Unit
+    """Unit of the partitions."""
+    file: Any
+    """The temporary file, an Arrow IPC file that is open for reading."""
+    pieces: Mapping[int, Sequence[int]]
+    """Number of a partition to the numbers of its pieces in the file."""
+    days: Days | None
+    """First and last day of all rows of the source; None if it has none."""
+
+    def describe(self) -> Description:
+        """Return what the source reads."""
+        return self.source.describe()
+
+    def list_partitions(self, days: Days) -> Sequence[Any]:
+        """List the partitions of the source."""
+        return self.source.list_partitions(days)
+
+    def find_day_range(self) -> Days | None:
+        """Return the first and the last day of the source."""
+        return self.days
+
+    def read(self, partition: Partition) -> pa.RecordBatchReader:
+        """Read the rows of one of the partitions that were copied."""
+        numbers = self.pieces.get(_number_partition(partition), ())
+        return pa.RecordBatchReader.from_batches(self.file.schema, (self.file.get_batch(number) for number in numbers))
+
+
+@contextmanager
+def split_file(
+    source: Source, unit: Unit, batches: Iterable[pa.RecordBatch], partitions: Collection[Partition]
+) -> Iterator[SplitFile]:
+    """Copy the rows of some partitions to a temporary file, which is removed when the block ends.
+
+    Memory does not grow with the file. The disk must hold the copied rows, compressed.
+
+    Args:
+        source: the source of the rows.
+        unit: unit of the partitions.
+        batches: all rows of the source, of one schema, with the columns that name the partition; at least one batch.
+        partitions: partitions to copy.
+
+    Yields:
+        The source of these partitions.
+    """
+    wanted = np.array(sorted(map(_number_partition, partitions)))
+    pieces, days = dict[int, list[int]](), list[dt.date]()
+    with make_spill_folder() as folder:
+        path, count = folder / "rows.arrow", 0
+        with pa.OSFile(str(path), "wb") as sink:
+            writer = None
+            for group in _group_batches(batches):
+                writer = writer or ipc.new_file(sink, group.schema, options=ipc.IpcWriteOptions(compression="lz4"))
+                if group.num_rows:
+                    days += pc.min_max(group[PARTITION]).as_py().values()
+                for number, piece in _split(group, wanted):
+                    writer.write_batch(piece)
+                    pieces.setdefault(number, []).append(count)
+                    count += 1
+            assert writer
+            writer.close()
+        with pa.memory_map(str(path)) as mapped:
+            yield SplitFile(source, unit, ipc.open_file(mapped), pieces, Days(min(days), max(days)) if days else None)
+
+
+def _group_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield larger batches, of about `GROUP_BYTES`."""
+    group, size = list[pa.RecordBatch](), 0
+    for batch in batches:
+        group.append(batch)
+        size += batch.nbytes
+        if size >= GROUP_BYTES:
+            yield pa.concat_batches(group)
+            group, size = [], 0
+    if group:
+        yield pa.concat_batches(group)
+
+
+def _split(batch: pa.RecordBatch, wanted: np.ndarray[Any, Any]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the number of each wanted partition in the batch and its rows, in their order."""
+    numbers = _number_rows(batch)
+    rows = np.flatnonzero(np.isin(numbers, wanted))
+    rows = rows[np.argsort(numbers[rows], kind="stable")]
+    if not len(rows):
+        return
+    batch, numbers = batch.take(pa.array(rows)), numbers[rows]
+    starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1), len(numbers)]
+    for start, end in pairwise(starts):
+        yield int(numbers[start]), batch.slice(start, end - start)
+
+
+def _number_rows(batch: pa.RecordBatch) -> np.ndarray[Any, Any]:
+    """Return the number of each row's partition, as `_number_partition` does."""
+    numbers = np.asarray(batch[PARTITION].cast(pa.int32()), np.int64) * HOURS
+    return numbers + np.asarray(batch[HOUR_COLUMN], np.int64) if HOUR_COLUMN in batch.schema.names else numbers
+
+
+def _number_partition(partition: Partition) -> int:
+    """Return the number of the partition's first hour since 1970."""
+    hour = partition.hour if isinstance(partition, Hour) else 0
+    return (get_date(partition) - dt.date(1970, 1, 1)).days * HOURS + hour

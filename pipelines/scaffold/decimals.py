@@ -1,0 +1,58 @@
+"""Find the character before the decimals of the numbers in texts, and parse the numbers."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.system.log import log
+
+NULL_TEXTS = ("NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "-", "?")
+"""Texts in a column of numbers or times that mean that a value is missing."""
+
+
+def find_decimal_point(place: str, table: pa.Table) -> str:
+    """Return the character before the decimals in the columns of a CSV: `,` if numbers have one, else `.`.
+
+    A file is read with one such character. If columns have different ones, those with `,` stay texts.
+
+    Args:
+        place: name of the file, for the log.
+        table: columns of texts.
+    """
+    texts = {name: table[name] for name in table.column_names if pa.types.is_string(table[name].type)}
+    commas, points = ([name for name in texts if _has_decimals(texts[name], mark)] for mark in ",.")
+    if commas and points:
+        log.warning(
+            "%s: %s has decimal commas, and %s decimal points: the first is read as text; use one of them",
+            *(place, commas[0], points[0]),
+        )
+    return "," if commas and not points else "."
+
+
+def parse_numbers(texts: pa.Array, decimal_point: str = ".") -> pa.Array | None:
+    """Return the numbers; None if a text is not a number. A number with leading zeros is a code, not a number."""
+    if pc.any(pc.match_substring_regex(texts, r"^-?0\d")).as_py():
+        return None
+    if decimal_point != ".":
+        if pc.any(pc.match_substring(texts, ".")).as_py():
+            return None
+        texts = pc.replace_substring(texts, decimal_point, ".")
+    for kind in (pa.int64(), pa.float64()):
+        with contextlib.suppress(pa.ArrowException):
+            return texts.cast(kind)
+    return None
+
+
+def _has_decimals(texts: pa.ChunkedArray, mark: str) -> bool:
+    """Return whether all texts are numbers, and some have decimals after the mark.
+
+    Three digits after it are no evidence, because 1,234 may be a thousand.
+    """
+    values = texts.filter(pc.invert(pc.is_in(texts, value_set=pa.array(["", *NULL_TEXTS])))).drop_null()
+    number, decimals = rf"^[+-]?\d+({re.escape(mark)}\d+)?$", rf"{re.escape(mark)}(\d{{1,2}}|\d{{4,}})$"
+    is_number = pc.all(pc.match_substring_regex(values, number)).as_py()
+    return bool(is_number and pc.any(pc.match_substring_regex(values, decimals)).as_py())

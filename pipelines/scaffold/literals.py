@@ -1,0 +1,52 @@
+"""Write values as literals of Python, so that no name or value of the data can become code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+LINE_CHARS = 120
+"""Longest line of code."""
+ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def quote(text: str) -> str:
+    """Write a text as a literal in double quotes, or in single quotes where it has more double ones, as ruff does."""
+    mark = "'" if text.count('"') > text.count("'") else '"'
+    return f"{mark}{_escape(text, mark)}{mark}"
+
+
+def escape(text: str) -> str:
+    """Write a text for a comment or a docstring: on one line, without a character that ends either."""
+    return _escape(text, '"')
+
+
+def _escape(text: str, mark: str) -> str:
+    escapes = {**ESCAPES, mark: f"\\{mark}"}
+    return "".join(escapes.get(char) or (char if char.isprintable() else _escape_code(ord(char))) for char in text)
+
+
+def _escape_code(code: int) -> str:
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def format_texts(texts: Sequence[str]) -> str:
+    """Write texts as a tuple of Python."""
+    return f"({', '.join(map(quote, texts))}{',' if len(texts) == 1 else ''})"
+
+
+def assign(name: str, literal: str) -> str:
+    """Write an assignment as `ruff format` does: a literal that fits on a line of its own gets parentheses."""
+    if len(name) + 3 + len(literal) <= LINE_CHARS or len(literal) + 4 > LINE_CHARS:
+        return f"{name} = {literal}"
+    return f"{name} = (\n    {literal}\n)"
+
+
+def list_items(beginning: str, items: Sequence[str], indent: int) -> str:
+    """Write texts as a tuple after `beginning`: on one line if they fit, else one on each line."""
+    line = f"{' ' * indent}{beginning}{format_texts(items)}"
+    if len(line) < LINE_CHARS:
+        return line
+    space = " " * (indent + 4)
+    return f"{' ' * indent}{beginning}(\n" + "".join(f"{space}{quote(item)},\n" for item in items) + " " * indent + ")"

@@ -1,0 +1,1 @@
+"""Read a sample of the rows of a source."""

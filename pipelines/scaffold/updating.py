@@ -1,0 +1,120 @@
+"""Update the files that `new` wrote to the templates of the installed version, and keep what a person changed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from pipelines import __version__
+from pipelines.errors import SpecError
+from pipelines.scaffold import placing, rendering
+
+RECORD = "models/{name}/.scaffold.json"
+"""File of a model with what its files were rendered from, and their texts."""
+CONFLICT = "<<<<<<< "
+"""Beginning of the first line of a conflict, as git writes it."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """What an update changed."""
+
+    since: str
+    """Version of Leeway whose templates the files had."""
+    changed: list[str] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
+    """Files, among the changed ones, in which a person and the templates changed the same lines."""
+
+
+def write_record(values: Mapping[str, Any], project_values: Mapping[str, Any] | None) -> str:
+    """Return the text of the record of a model.
+
+    Args:
+        values: values of the templates of the model.
+        project_values: values of the templates of the project; None if the model was added to a project.
+    """
+    record = {"leeway": __version__, "values": values, "project": project_values}
+    return json.dumps({**record, "files": _render(values, project_values)}, indent=1, ensure_ascii=False) + "\n"
+
+
+def update(name: str, project: Path) -> Update:
+    """Render the templates again, and merge what changed in them into the files of the project.
+
+    A file that a person removed stays removed. If this is interrupted, run it again.
+
+    Raises:
+        SpecError: the model has no record, or a file still has conflicts. Nothing is written. A retry cannot help.
+    """
+    record = _read_record(name, project)
+    try:
+        files = _render(record["values"], record["project"])
+    except jinja2.UndefinedError as error:
+        message = (
+            f"the templates of Leeway {__version__} need what `new` of {record['leeway']} did not record: {error}."
+        )
+        raise SpecError(message, "CHANGELOG.md says what to change by hand.") from None
+    result = Update(record["leeway"])
+    with placing.open_folder(project) as folder:
+        replaced = {path: _merge(project, folder, path, record["files"], text, result) for path, text in files.items()}
+        changed = {path: text for path, text in replaced.items() if text is not None}
+        result.changed.extend(changed)
+        changed[RECORD.format(name=name)] = write_record(record["values"], record["project"])
+        placing.place(project, folder, {}, changed)
+    return result
+
+
+def _render(values: Mapping[str, Any], project_values: Mapping[str, Any] | None) -> dict[str, str]:
+    project_files = rendering.render_project(project_values) if project_values else {}
+    return rendering.render_model(values) | project_files
+
+
+def _read_record(name: str, project: Path) -> dict[str, Any]:
+    path = project / RECORD.format(name=name)
+    try:
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return {key: record[key] for key in ("leeway", "values", "project", "files")}
+    except FileNotFoundError:
+        raise SpecError(
+            f"{path} does not exist, so {name} cannot be updated.", "`new` writes it with a model."
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SpecError(f"{path} cannot be read: {type(error).__name__}.", "Restore it from git.") from None
+
+
+def _merge(
+    project: Path, folder: Path, name: str, old_files: Mapping[str, str], text: str, result: Update
+) -> str | None:
+    """Return the new text of a file; None if it stays as it is."""
+    path, old_text = project / name, old_files.get(name)
+    if not path.is_file():
+        return text if old_text is None else None
+    current_text = path.read_text(encoding="utf-8")
+    if CONFLICT in current_text:
+        raise SpecError(f"{path} has conflicts.", "Resolve them first. Nothing was written.")
+    if text in (old_text, current_text):
+        return None
+    if current_text == old_text:
+        return text
+    merged_text, has_conflicts = _merge_texts(folder, current_text, old_text or "", text)
+    if has_conflicts:
+        result.conflicts.append(name)
+    return merged_text
+
+
+def _merge_texts(folder: Path, current_text: str, old_text: str, text: str) -> tuple[str, bool]:
+    """Merge two changes of a text, as `git merge-file` does; return the text, and whether it has conflicts."""
+    texts = {"yours": current_text, "before": old_text, f"Leeway {__version__}": text}
+    command = ["git", "merge-file", "-p"]
+    for number, (label, content) in enumerate(texts.items()):
+        (folder / str(number)).write_text(content, encoding="utf-8")
+        command += ["-L", label]
+    process = subprocess.run([*command, "0", "1", "2"], cwd=folder, capture_output=True, encoding="utf-8", check=False)
+    if process.returncode > 127 or process.returncode < 0:
+        raise SpecError(f"git merged nothing: {' '.join(process.stderr.split())[:200]}.")
+    return process.stdout, process.returncode > 0

@@ -1,0 +1,159 @@
+"""Requests by column name give the same scores as JSON lines, and a wrong one gives an error with column and row."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import xgboost as xgb
+
+from pipelines.container import inference
+from pipelines.container.inference import ARROW, CSV, JSON, LINES, PARQUET, BadRequest
+from pipelines.datasets.flights import DATASET
+from pipelines.defaults.model import Model, Schema
+from pipelines.registry.packaging import save_package
+
+# MLflow warns about its own type hints at its first import, and about integers, which cannot be missing.
+pytestmark = pytest.mark.filterwarnings("ignore:.*(type hint|nteger column)")
+
+ROWS = pd.DataFrame({"distance": [0.1, 1e-17, None], "hour": [1, 12, 23], "carrier": ["AA", "B,B", "CC"]})
+GOOD: dict[str, Any] = {"distance": 0.1, "hour": 1, "carrier": "AA"}
+
+
+FEATURES = {"distance": "number", "hour": "number", "carrier": "category"}
+
+
+def train(task: str) -> Model:
+    random = np.random.default_rng(3)
+    frame = pd.DataFrame({"distance": random.uniform(-1, 1, 500), "hour": random.integers(0, 24, 500)})
+    frame["carrier"] = random.choice(["AA", "B,B", "CC"], 500)
+    value = frame["distance"] + frame["hour"] + frame["carrier"].str.len() * 4
+    classes = np.where(value > 25, "late", np.where(value < 12, "early", "on"))
+    labels: dict[str, Any] = {
+        "binary": (value + random.normal(0, 8, 500) > 18).astype(int),
+        "regression": value,
+        "multiclass": classes,
+    }
+    frame["label"] = labels[task]
+    schema = Schema.fit(frame, {"features": FEATURES, "label": "label", "task": task}, [])
+    options: dict[str, dict[str, Any]] = {
+        "binary": {"objective": "binary:logistic"},
+        "regression": {"objective": "reg:squarederror"},
+        "multiclass": {"objective": "multi:softprob", "num_class": 3},
+    }
+    return Model(xgb.train({**options[task], "max_depth": 4, "nthread": 1}, schema.to_matrix(frame), 10), schema)
+
+
+@pytest.fixture(scope="module", params=["binary", "regression", "multiclass"])
+def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Model, Any]:
+    """Return a trained model, and the same one loaded from its package."""
+    folder = tmp_path_factory.mktemp(request.param)
+    model = train(request.param)
+    model.save(folder / "model")
+    dataset = replace(DATASET, task=request.param, features=FEATURES)
+    save_package(dataset, folder / "model", ROWS, folder / "package")
+    return model, inference.model_fn(str(folder / "package"))
+
+
+@pytest.fixture
+def model(trained: tuple[Model, Any]) -> Any:
+    return trained[1]
+
+
+def answer(model: Any, body: bytes | str, content_type: str, accept: str = LINES) -> str:
+    return inference.output_fn(inference.predict_fn(inference.input_fn(body, content_type), model), accept)
+
+
+def encode(content_type: str) -> bytes:
+    if content_type == JSON:
+        return json.dumps(ROWS.astype(object).where(ROWS.notna(), None).to_dict("records")).encode()
+    if content_type == CSV:
+        return ROWS.to_csv(index=False).encode()
+    table, sink = pa.Table.from_pandas(ROWS, preserve_index=False), io.BytesIO()
+    if content_type == PARQUET:
+        ROWS.to_parquet(sink)
+    else:
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("content_type", [JSON, CSV, PARQUET, ARROW, "text/csv; charset=utf-8"])
+def test_all_content_types_give_the_scores_of_json_lines(model: Any, content_type: str) -> None:
+    lines = answer(model, '[0.1, 1, "AA"]\n[1e-17, 12, "B,B"]\n[null, 23, "CC"]', LINES)
+    assert len(set(lines.splitlines())) == len(ROWS)
+    assert answer(model, encode(content_type.partition(";")[0]), content_type) == lines
+
+
+def test_scores_are_the_bits_of_the_trained_model(trained: tuple[Model, Any]) -> None:
+    model, packaged = trained
+    expected = model.score(ROWS)
+    scores = json.loads(answer(packaged, encode(JSON), JSON, JSON))["scores"]
+    if isinstance(expected, pd.DataFrame):
+        assert scores == [{str(name): float(value) for name, value in row.items()} for _, row in expected.iterrows()]
+    else:
+        assert scores == [float(value) for value in expected]
+
+
+def test_order_of_columns_does_not_matter_and_one_object_is_a_row(model: Any) -> None:
+    assert answer(model, json.dumps(dict(reversed(GOOD.items()))), JSON) == answer(model, '[0.1, 1, "AA"]', LINES)
+
+
+def test_classes_are_named() -> None:
+    scores = pd.DataFrame({"late": [0.25], "on time": [0.75]})
+    assert json.loads(inference.output_fn(scores, JSON)) == {"scores": [{"late": 0.25, "on time": 0.75}]}
+    assert inference.output_fn(scores, LINES) == "[0.25, 0.75]"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hour": "1"}, "row 2, column hour: '1' is not a long"),
+        ({"hour": True}, "row 2, column hour: 'True' is not a long"),
+        ({"hour": 2**63}, "row 2, column hour: .* is not a long"),
+        ({"hour": None}, "row 2, column hour: a long must not be missing"),
+        ({"distance": 10**400}, "row 2, column distance: .* is not a double"),
+        ({"carrier": 5}, "row 2, column carrier: '5' is not a string"),
+        ({"speed": 5}, "row 2 has columns that are no features of the model: speed"),
+        ({"distance": float("nan")}, "NaN is not JSON: send null"),
+    ],
+)
+def test_wrong_value_names_row_and_column(model: Any, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadRequest, match=message) as raised:
+        answer(model, json.dumps([GOOD, GOOD | change]), JSON)
+    assert raised.value.status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "status_code", "message"),
+    [
+        ('{"hour": 1}', JSON, 400, "row 1 lacks the columns distance, carrier"),
+        ('{"hour": 1, "hour": 2}', JSON, 400, "column hour is there more than once"),
+        ("[", JSON, 400, "the body is not application/json"),
+        ("[" * 100_000, JSON, 400, "the body is not application/json"),
+        ("[1]", JSON, 400, "row 1 is not an object"),
+        ("[]", JSON, 400, "no rows"),
+        ("distance,hour,carrier\n1,2", CSV, 400, "row 1 has 2 values"),
+        ("distance,hour,carrier\nnan,2,AA", CSV, 400, "row 1, column distance: 'nan' is not a double"),
+        (b"PAR1", PARQUET, 400, "the body is not application/vnd.apache.parquet"),
+        (b"x", ARROW, 400, "the body is not application/vnd.apache.arrow.stream"),
+        (b" " * (inference.MAX_BYTES + 1), JSON, 413, "send at most"),
+        ("hour\n" + "1\n" * (inference.MAX_ROWS + 1), CSV, 413, "100001 rows"),
+        ("x", "text/plain", 415, "content type text/plain is not supported"),
+    ],
+)
+def test_bad_request(model: Any, body: bytes | str, content_type: str, status_code: int, message: str) -> None:
+    with pytest.raises(BadRequest, match=message) as raised:
+        answer(model, body, content_type)
+    assert raised.value.status_code == status_code
+
+
+def test_other_response_type_is_refused() -> None:
+    with pytest.raises(BadRequest, match="accept application/jsonlines or application/json"):
+        inference.output_fn([0.5], CSV)
