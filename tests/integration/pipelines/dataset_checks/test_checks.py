@@ -8,9 +8,10 @@ from typing import Any
 
 import ibis
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from pipelines.dataset import Dataset
+from pipelines.dataset import Dataset, load_dataset
 from pipelines.dataset_checks import engines, interruption, leaks, policies
 from pipelines.datasets.flights import DATASET
 from pipelines.datasets.flights import features as flights_features
@@ -51,6 +52,10 @@ def test_different_features_of_the_engines_are_found(
     java: None, home: Path, rows: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert engines.find_differences(DATASET, rows, tmp_path / "equal") == []
+    computed_label = load_dataset("flight_status")
+    assert engines.find_differences(computed_label, rows, tmp_path / "computed_label") == []
+    labels = pq.read_table(tmp_path / "computed_label/spark/data.parquet")["status"]
+    assert set(labels.to_pylist()) == {"cancelled", "late", "on_time"}
     monkeypatch.setattr("pipelines.dataset.Dataset.load_feature_function", lambda self: use_chance)
     lines = engines.find_differences(DATASET, rows, tmp_path / "different")
     assert lines == ["DuckDB and Spark give different values of plane_seats"]

@@ -9,6 +9,7 @@ import pytest
 
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
+from pipelines.scored_rows import MAP
 from pipelines.steps import outcomes
 
 from .conftest import DAY, FLIGHTS, Publish
@@ -69,6 +70,31 @@ def test_gives_a_reason_while_no_label_is_known(publish: Publish) -> None:
     result = run()
     assert (result.outcomes, result.unlabelled, result.changed) == (0, rows.num_rows, False)
     assert result.reason == f"none of the {rows.num_rows} predictions has a label yet."
+
+
+def test_a_computed_label_is_joined_and_is_null_until_the_day_is_flown(publish: Publish) -> None:
+    def remove_times(rows: pa.Table) -> pa.Table:
+        for name in ("dep_time", "dep_delay", "arr_time", "arr_delay", "air_time"):
+            index = rows.schema.get_field_index(name)
+            rows = rows.set_column(index, rows.schema.field(index), pa.nulls(rows.num_rows, rows[name].type))
+        return rows
+
+    rows = publish(change=remove_times)
+    values = {"predicted": "late", "score": 0.5, "model_name": "flight_status", "model_version": "1"}
+    predictions = rows.select(KEY)
+    for name, value in values.items():
+        predictions = predictions.append_column(name, pa.array([value] * rows.num_rows))
+    scores = pa.array([[("cancelled", 0.2), ("late", 0.5), ("on_time", 0.3)]] * rows.num_rows, MAP)
+    predictions = predictions.append_column("scores", scores)
+    Lake.open().write_partition("flight_status_predictions", DAY, predictions, KEY)
+    before = run(model="flight_status", dataset="flight_status")
+    assert (before.outcomes, before.unlabelled) == (0, rows.num_rows), "no flight has arrived: none counts as cancelled"
+    rows = publish()
+    result = run(model="flight_status", dataset="flight_status")
+    assert (result.outcomes, result.unlabelled) == (rows.num_rows, 0)
+    labels = Lake.open().read_partition("flight_status_outcomes", DAY).to_pandas()["label"].value_counts()
+    assert labels["cancelled"] == rows["dep_time"].null_count > 0
+    assert labels["on_time"] == rows["late"].to_pylist().count(False)
 
 
 def test_late_and_corrected_labels_replace_the_outcomes(publish: Publish) -> None:
