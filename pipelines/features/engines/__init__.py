@@ -26,22 +26,19 @@ MODULES = {"duckdb": "duck", "spark": "spark"}
 """Engine to the module of this package that runs it."""
 
 
-def open_engine(
-    engine: EngineName, paths: Sequence[str], schema: pa.Schema, *, with_nan: bool = False
-) -> AbstractContextManager[RunExpression]:
+def open_engine(engine: EngineName, paths: Sequence[str], schema: pa.Schema) -> AbstractContextManager[RunExpression]:
     """Start an engine over the rows of Parquet files; it stops when the block ends.
 
     Args:
         engine: name of the engine.
         paths: paths of the files, on this machine.
         schema: schema of the rows. A column that a file lacks is null; a column of a narrower type is widened.
-        with_nan: whether numbers may be NaN, and expressions test for NaN.
 
     Raises:
         SpecError: the engine is not installed here. A retry cannot help.
     """
     module: Any = import_module(f"pipelines.features.engines.{MODULES[engine]}")
-    return module.open_engine(paths, schema, with_nan)  # type: ignore[no-any-return]
+    return module.open_engine(paths, schema)  # type: ignore[no-any-return]
 
 
 def filter_days(rows: ibis.Table, days: Days | None) -> ibis.Table:

@@ -21,12 +21,9 @@ ROWS = "window_rows"
 
 
 @contextmanager
-def open_engine(paths: Sequence[str], schema: pa.Schema, with_nan: bool = False) -> Iterator[RunExpression]:
+def open_engine(paths: Sequence[str], schema: pa.Schema) -> Iterator[RunExpression]:
     """Start DuckDB over the rows of Parquet files: see `pipelines.features.engines.open_engine`."""
     with connect() as connection, create_view(connection, ROWS, paths, schema), ExitStack() as open_results:
-        if with_nan:
-            # Parquet's statistics ignore NaN, and DuckDB 2.0 uses them: for NaN, isnan(x) would be false, x <= 5 true.
-            connection.execute("SET disabled_optimizers = 'statistics_propagation'")
         rows = ibis.duckdb.from_connection(connection).table(ROWS)
         files = list_files_by_day(paths)
 

@@ -37,7 +37,7 @@ JAVA_HINT = "Run `apt-get install openjdk-17-jre-headless`, set JAVA_HOME, or us
 
 
 @contextmanager
-def open_engine(paths: Sequence[str], schema: pa.Schema, with_nan: bool = False) -> Iterator[RunExpression]:
+def open_engine(paths: Sequence[str], schema: pa.Schema) -> Iterator[RunExpression]:
     """Start Spark over the rows of Parquet files: see `pipelines.features.engines.open_engine`."""
     check_java()
     parent = settings().home / "tmp"

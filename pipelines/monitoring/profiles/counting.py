@@ -57,7 +57,7 @@ def count_files(reference: Reference, paths: Sequence[Path], engine: engines.Eng
     columns: dict[Slot, Column] = {}
     if readable_slots:
         locations, selected_schema = [str(path) for path in paths], _select_schema(readable_slots, schema)
-        with engines.open_engine(engine, locations, selected_schema, with_nan=True) as run:
+        with engines.open_engine(engine, locations, selected_schema) as run:
             execute = partial(run, days=None)
             counts = chain(
                 _count_columns(execute, reference, readable_slots),
@@ -92,7 +92,7 @@ def count_days(
     readable_slots = [slot for slot in slots if slot.is_readable]
     selected_schema = _select_schema(readable_slots, schema).append(pa.field(day_column, schema.field(day_column).type))
     columns: dict[Day, dict[Slot, Column]] = {}
-    with engines.open_engine(engine, [str(path)], selected_schema, with_nan=True) as run:
+    with engines.open_engine(engine, [str(path)], selected_schema) as run:
         execute = partial(run, days=None)
         batches = execute(partial(queries.count_rows, day_column=day_column))
         rows_by_day = {row[queries.DAY]: int(row["rows"]) for row in _list_rows(batches)}

@@ -26,6 +26,16 @@ def test_missing_columns_are_null_and_narrower_types_are_widened(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("home")
+def test_nan_is_found_although_the_statistics_of_parquet_ignore_it(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1.0, float("nan"), 2.0]}), tmp_path / "a.parquet")
+    schema = pa.schema([("x", pa.float64())])
+    number = "CASE WHEN NOT isnan(x) THEN x END"
+    with connect() as connection, create_view(connection, "days", [str(tmp_path / "a.parquet")], schema):
+        assert connection.sql(f"SELECT count(*) FROM days WHERE {number} IS NULL").fetchall() == [(1,)]
+        assert connection.sql(f"SELECT count({number}), max({number}) FROM days").fetchall() == [(2, 2.0)]
+
+
+@pytest.mark.usefixtures("home")
 def test_a_view_without_files_has_no_rows_and_ends_with_its_block() -> None:
     schema = COLUMNS.append(pa.field("range", pa.int64()))
     with connect() as connection:

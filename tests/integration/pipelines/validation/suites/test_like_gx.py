@@ -28,6 +28,7 @@ DATA = pa.table(
         "k": pa.array(range(N), pa.int64()),
         "f": pa.array([0.1, 2.5, NAN, None, 1e300, -0.0, 0.0, 2.5, 3.25, 7.0, 7.0, 100.0]),
         "g": pa.array([0.1, 2.4, NAN, 1.0, 1e300, 0.0, None, 2.5, 3.5, 7.0, None, 99.0]),
+        "full": pa.array([0.1, 2.5, NAN, 7.0] * 3),  # Parquet's statistics of it ignore NaN, and it has no null
         "inf": pa.array([INF, 1.0, 2.0, 3.0] * 3),
         "s": ["a", "ab", "", None, "é", "a\nb", "zz\n", "2013-01-01", "2013-02-30", "x1", "ab", "日本語"],
         "t": ["a", "aa", "", None, "é", "b", "c", "2013-01-01", "x", "x1", None, "y"],
@@ -39,7 +40,7 @@ DATA = pa.table(
         "nos": pa.array([None] * N, pa.string()),
     }
 )
-NUMBERS, TEXTS = ("i", "j", "k", "f", "g", "no", "nof"), ("s", "t", "nos")
+NUMBERS, TEXTS = ("i", "j", "k", "f", "full", "g", "no", "nof"), ("s", "t", "nos")
 SEVERAL = (("i", "j"), ("s", "t"), ("i", "s"), ("f", "g"), ("no", "nof"), ("day", "at", "b"))
 
 
@@ -71,7 +72,7 @@ def select_bounded(ranges: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 MOSTLY = ({}, {"mostly": 0.5}, {"mostly": 0.8}, {"mostly": 0.0})
-ALL = ("i", "j", "k", "f", "g", "inf", "s", "t", "b", "day", "at", "no", "nof", "nos")
+ALL = ("i", "j", "k", "f", "full", "g", "inf", "s", "t", "b", "day", "at", "no", "nof", "nos")
 REGEXES = (
     "a", "^a$", "^.$", ".", "", r"\d", r"^\w+$", r"\bb", r"(?s)^.*$", r"(?i)AB", r"a\Z", "a(?=b)", r"(.)\1", r"\s",
     "[[:alpha:]]", "^[a-z]{1,2}$", "a{,2}b", "[^a]", r"\d{4}-\d{2}-\d{2}$", "é|日", "(?m)^b$", "(?P<x>z)+", "[日-本]",
