@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from benchmarks import validation
 from benchmarks.sources import read_peak_mb
@@ -142,12 +141,7 @@ def _sync(path: Path, where: str = "TRUE") -> dict[str, Any]:
 
 
 def _validate(_: Path) -> dict[str, Any]:
-    from pipelines.dataset import Dataset
-    from pipelines.steps import validate
-
-    # The rows lack the key of the flights.
-    with mock.patch.object(validate, "load_dataset", lambda name: Dataset(name=name, key=("id",))):
-        result = validate.run(validate.ValidateSpec(dataset="flights", partition=dt.date.fromisoformat(validation.DAY)))
+    result = validation.validate_day()
     results = json.loads(result.evidence.read_text())["results"]
     return {
         "rows": result.rows,

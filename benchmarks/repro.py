@@ -121,7 +121,9 @@ class ReproRuns:
 
     def _kill_in_training(self, children: dict[str, subprocess.Popen[bytes]], windows: Mapping[str, str]) -> str:
         """Kill a run in its training, start it again, and return the name of the killed run's log."""
-        while not (training_runs := [name for name in children if "Running stage 'train'" in self._read_log(name)]):
+        while not (training_runs := [name for name in children if "train" in self._list_stages(name)]):
+            if all(child.poll() is not None for child in children.values()):
+                raise RuntimeError("all runs have ended, and none has begun its training")
             time.sleep(POLL_S)
         name = training_runs[0]
         os.killpg(children[name].pid, signal.SIGKILL)
@@ -130,6 +132,10 @@ class ReproRuns:
         (self.folder / f"{name}.log").rename(self.folder / "killed.log")
         children[name] = self._start_repro(name, windows[name])
         return "killed"
+
+    def _list_stages(self, name: str) -> list[str]:
+        """Return the stages that a run has begun."""
+        return STAGE_PATTERN.findall(self._read_log(name))
 
     def _start_repro(self, name: str, as_of: str) -> subprocess.Popen[bytes]:
         options = ("--targets", '["gate"]', "--refresh", '["snapshot"]', "--out", str(self.folder / f"{name}.json"))

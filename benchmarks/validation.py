@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 PROJECT = Path(__file__).parents[1]
 ROWS = 10_000_000
@@ -148,12 +149,18 @@ def _run_leeway() -> dict[str, Any]:
 
 
 def _run_step() -> dict[str, Any]:
+    return {"rows": validate_day().rows}
+
+
+def validate_day() -> Any:
+    """Run the step `validate` on the rows, which have neither the key nor the label of flights. Return its result."""
     import datetime as dt
 
+    from pipelines.dataset import Dataset
     from pipelines.steps import validate
 
-    result = validate.run(validate.ValidateSpec(dataset="flights", partition=dt.date.fromisoformat(DAY)))
-    return {"rows": result.rows}
+    with mock.patch.object(validate, "load_dataset", lambda name: Dataset(name=name, key=("id",))):
+        return validate.run(validate.ValidateSpec(dataset="flights", partition=dt.date.fromisoformat(DAY)))
 
 
 def _run_gx() -> dict[str, Any]:

@@ -14,8 +14,5 @@ lifecycle_dags(
     dataset="flights",
     start=dt.datetime(2013, 1, 1, tzinfo=dt.UTC),
     end=dt.datetime(2013, 12, 31, tzinfo=dt.UTC),
-    instance_type="ml.m5.large",
-    max_run_s=3_600,
-    max_wait_s=7_200,
     check_interval_s=5,
 )

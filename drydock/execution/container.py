@@ -136,7 +136,8 @@ class Container:
 
     def terminate(self) -> None:
         """Send SIGTERM to the container's command."""
-        # Without an exit file: the command does not end by itself, and another server must not believe that it did.
+        # The process file gets no exit file: the command does not end by itself, and the next server must know
+        # that.
         with contextlib.suppress(OSError):
             self._plan.process_file.write_text(json.dumps({"container": self._id}), encoding="utf-8")
         self._send_signal("TERM")
@@ -169,7 +170,7 @@ class Container:
         # A SIGTERM to a container that has not started would be lost.
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
-            # Computed before the state is read, since the container may start and end in between.
+            # Computed before the state is read, since the container may start and end between the two.
             is_wait_over = self.has_exited() or time.monotonic() > deadline
             state = read_state(self._id)
             if state["Status"] != "created":
@@ -286,7 +287,7 @@ def _build_options(plan: HostPlan) -> list[str]:
 
 
 def _build_mount(root: Path) -> str:
-    # docker reads the option as a line of CSV. The quotes make a comma in the path part of the field.
+    # docker reads the option as a line of CSV. With the quotes, a comma in the path does not end the field.
     source = f"source={root}".replace('"', '""')
     return f'type=bind,"{source}",target={CONTAINER_BASE}'
 

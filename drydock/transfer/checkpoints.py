@@ -40,7 +40,7 @@ Opener = Callable[[str, Path, Signature], BinaryIO | None]
 class _Upload:
     """The last upload of a file: the file's signature before the upload, and the object's size and ETag after it.
 
-    The sizes differ if the file changed between the two moments.
+    The sizes differ if the file changed during the upload.
     """
 
     signature: Signature
@@ -109,7 +109,7 @@ class CheckpointSync:
         """
         if time.monotonic() >= self._due_at:
             try:
-                self._upload_changes(self._object_store.copy_without_retries(), self._copy_stable)
+                self._upload_changes(self._object_store.copy_without_retries(), self._copy_stable_file)
             finally:
                 self._due_at = time.monotonic() + self._interval_s
 
@@ -119,7 +119,7 @@ class CheckpointSync:
         Raises:
             ClientError: S3 failed. A retry can help: the next call uploads what is missing.
         """
-        self._upload_changes(self._object_store, self._copy_stable)
+        self._upload_changes(self._object_store, self._copy_stable_file)
 
     def upload_last_changes(self, was_killed: bool) -> None:
         """Upload what has changed since the last upload, after the end of the job. Idempotent.
@@ -155,15 +155,15 @@ class CheckpointSync:
             for name in self._uploads.keys() - files.keys():
                 self._delete(object_store, name)
 
-    def _copy_stable(self, name: str, path: Path, signature: Signature) -> BinaryIO | None:
+    def _copy_stable_file(self, name: str, path: Path, signature: Signature) -> BinaryIO | None:
         is_quiet = time.time_ns() - signature.modified_ns >= QUIET_S * 1e9
-        # A file that is shorter than its copy may have been truncated, and may soon be written again.
-        ignore_writers = is_quiet and not self._is_shorter_than_copy(name, signature)
+        # A file that is shorter than its object in S3 may have been truncated, and may soon be written again.
+        ignore_writers = is_quiet and not self._is_shorter_than_object(name, signature)
         copy = copy_stable(path, self._folder.parent, ignore_writers=ignore_writers)
-        if copy is None or not self._is_shorter_than_copy(name, signature._replace(size_bytes=_get_size(copy))):
+        if copy is None or not self._is_shorter_than_object(name, signature._replace(size_bytes=_get_size(copy))):
             return copy
-        # A signal may have ended the job before the job filled the file. If so, the next upload is
-        # `upload_last_changes`, which skips the file. If not, the next upload sees the same file again, and copies it.
+        # A signal may have ended the job before the job filled the file: then the next upload is `upload_last_changes`,
+        # which skips the file. Else the next upload sees the same file again, and uploads it.
         was_skipped_before = self._closed_files.get(name) == signature
         self._closed_files[name] = signature
         if was_skipped_before:
@@ -175,12 +175,13 @@ class CheckpointSync:
         """Open a file of a job that a signal has ended; return None if the job was writing the file.
 
         The job was writing a file if the file was being written at the last upload, and has not changed since. It
-        probably was if the file is shorter than its copy: most scripts truncate a file before they write it again.
+        probably was if the file is shorter than its object in S3: most scripts truncate a file before they write it
+        again.
         """
         was_being_written = self._skipped_files.get(name) == signature
-        return None if was_being_written or self._is_shorter_than_copy(name, signature) else open_regular_file(path)
+        return None if was_being_written or self._is_shorter_than_object(name, signature) else open_regular_file(path)
 
-    def _is_shorter_than_copy(self, name: str, signature: Signature) -> bool:
+    def _is_shorter_than_object(self, name: str, signature: Signature) -> bool:
         """Return whether a file was truncated since its last upload, or is new and empty."""
         if name not in self._uploads:
             return not signature.size_bytes

@@ -16,7 +16,7 @@ def run_command(
     model: ModelArgument,
     as_json: JsonOption = False,
     known: Annotated[
-        str, typer.Option(help="Features that may tell the label by themselves, separated by commas.")
+        str, typer.Option(help="Features that may predict the label by themselves, separated by commas.")
     ] = "",
 ) -> None:
     """Answer questions about a model: label, leaks, expectations, rows, package, policies, DAGs. Exit code 0 or 2.

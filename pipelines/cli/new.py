@@ -32,7 +32,7 @@ FormatsOption = Annotated[list[str] | None, typer.Option(help="Format of the tim
 ZoneOption = Annotated[str, typer.Option(help="Time zone of times without an offset.")]
 KeyOption = Annotated[str, typer.Option(help="Columns that identify a row of a day, separated by commas.")]
 LaterOption = Annotated[str, typer.Option(help="Columns that are not known when the prediction is made, by commas.")]
-KnownOption = Annotated[str, typer.Option(help="Columns that are known then, although they tell the label, by commas.")]
+KnownOption = Annotated[str, typer.Option(help="Columns that are known then, and predict the label alone, by commas.")]
 DelayOption = Annotated[int, typer.Option(help="Days until the label of a day is known.", min=0, max=366)]
 ScheduleOption = Annotated[str, typer.Option(metavar="HH:MM", help="When days are ingested, UTC.")]
 FirstDayOption = Annotated[str, typer.Option("--first", metavar="YYYY-MM-DD", help="First day of an HTTP API.")]

@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -31,6 +32,10 @@ MAX_BYTES = 6 * 1024**2
 """Largest body of a request by column name."""
 MAX_ROWS = 100_000
 """Most rows of a request by column name."""
+MAX_EXPANDED_BYTES = 64 * 1024**2
+"""Largest size of the rows of a Parquet or Arrow body in memory."""
+BATCH_ROWS = 64
+"""Rows of a Parquet body that are read at once. A value can be as long as the body."""
 
 
 class BadRequest(ValueError):
@@ -121,18 +126,27 @@ def _parse_parquet(data: bytes) -> Table:
     file = pq.ParquetFile(io.BytesIO(data))
     _check_row_count(file.metadata.num_rows)
     _check_names(file.schema_arrow.names)
-    return Table(file.read().to_pylist())
+    return _list_rows(file.iter_batches(BATCH_ROWS))
 
 
 def _parse_arrow(data: bytes) -> Table:
     import pyarrow as pa  # not needed for other content types
 
-    rows: list[dict[str, Any]] = []
     with pa.ipc.open_stream(data) as stream:
         _check_names(stream.schema.names)
-        for batch in stream:
-            _check_row_count(len(rows) + batch.num_rows)
-            rows += batch.to_pylist()
+        return _list_rows(stream)
+
+
+def _list_rows(batches: Iterable[Any]) -> Table:
+    """Return the rows of Arrow's batches. A small body can have many or long values: they are compressed."""
+    rows: list[dict[str, Any]] = []
+    size_bytes = 0
+    for batch in batches:
+        size_bytes += batch.nbytes
+        if size_bytes > MAX_EXPANDED_BYTES:
+            raise BadRequest(f"the rows take more than {MAX_EXPANDED_BYTES} bytes: send fewer", 413)
+        _check_row_count(len(rows) + batch.num_rows)
+        rows += batch.to_pylist()
     return Table(rows)
 
 
@@ -142,9 +156,9 @@ def _check_row_count(count: int) -> None:
 
 
 def _check_names(names: Sequence[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise BadRequest(f"column {name} is there more than once")
+    repeated_names = [name for name, count in Counter(names).items() if count > 1]
+    if repeated_names:
+        raise BadRequest(f"column {repeated_names[0]} is there more than once")
 
 
 def predict_fn(rows: Sequence[Sequence[Any]] | Table, model: Any) -> Any:

@@ -21,7 +21,7 @@ class Sample:
     """The rows of a holdout, with the scores of a model."""
 
     label: Array
-    """Labels as numbers; for a multiclass model, the number of each row's class."""
+    """Labels as numbers; for a multiclass model, the index of each row's class."""
     score: Array
     """Scores; for a multiclass model, shape (rows, classes)."""
     rate: float | Array
@@ -48,8 +48,8 @@ def measure(task: Task, sample: Sample) -> Measurement:
     Raises:
         DataError: all labels are equal, or a label or a score is not a finite number. A retry cannot help.
     """
-    measures = {"binary": _measure_binary, "multiclass": _measure_multiclass, "regression": _measure_regression}
-    return measures[task](sample)
+    functions = {"binary": _measure_binary, "multiclass": _measure_multiclass, "regression": _measure_regression}
+    return functions[task](sample)
 
 
 def _measure_binary(sample: Sample) -> Measurement:

@@ -198,12 +198,13 @@ def _list_bin_labels(record: ReferenceRecord, column: Column) -> list[str]:
 
 def _draw_performance(history: DriftHistory) -> Any:
     """Draw the mean score and label of each window, and the performance."""
-    days, mean = [window.day for window in history.windows], "mean" if history.record.reference.target else "rate"
+    days = [window.day for window in history.windows]
+    statistic = "mean" if history.record.reference.target else "rate"
     figure, (mean_axis, performance_axis) = plt.subplots(2, 1, figsize=(12, 6), layout="constrained", sharex=True)
     for name, color in ((_SCORE, CANDIDATE_COLOR), (history.record.reference.label, CHAMPION_COLOR)):
         means = [_compute_mean(window, name, history.record) for window in history.windows]
         mean_axis.plot(
-            range(len(days)), means, color=color, label="mean score" if name == _SCORE else f"{mean} of {name}"
+            range(len(days)), means, color=color, label="mean score" if name == _SCORE else f"{statistic} of {name}"
         )
     mean_axis.legend(frameon=False, ncols=2)
     mean_axis.set_title("Scores and labels of each window", loc="left", fontsize=10)
@@ -216,9 +217,9 @@ def _draw_performance(history: DriftHistory) -> Any:
     for measure, color, label in shown_measures:
         _draw_band(performance_axis, [window.performance.get(measure) for window in history.windows], color, label)
     holdout_metrics = measure_days(history.record.holdout, history.policy)
-    names: dict[Any, str] = {"auc": "AUC", "mae": "mean absolute error"}
-    for shown_measure, name in names.items():
-        if holdout := holdout_metrics.get(shown_measure):
+    metric_names: dict[Measure, str] = {"auc": "AUC", "mae": "mean absolute error"}
+    for measure, name in metric_names.items():
+        if holdout := holdout_metrics.get(measure):
             style: dict[str, Any] = {"color": REFERENCE_COLOR, "linewidth": 1}
             performance_axis.axhspan(holdout.low, holdout.high, alpha=0.18, **{**style, "linewidth": 0})
             performance_axis.axhline(holdout.value, linestyle="--", label=f"{name} on the holdout", **style)

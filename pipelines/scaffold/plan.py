@@ -83,7 +83,7 @@ def make_plan(request: Request, sample: Sample, ask: Ask) -> Plan:
     later = dict.fromkeys(request.later, "as the option --later says")
     for name, value in solo.items():
         if value > MAX_SOLO and name not in (*request.known, *request.later, *key):
-            later[name] = f"it alone tells the label ({value:.2f}); if it is known before, name it in --known"
+            later[name] = f"it alone predicts the label ({value:.2f}); if it is known before, name it in --known"
     features, dropped = _choose_features(rest, columns, label, {*later, *request.later}, key)
     if not features:
         message = f"no column of {sample.place} can be a feature: all are ids, constants, free text or known later."

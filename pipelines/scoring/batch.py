@@ -21,7 +21,7 @@ from pipelines.errors import ConflictError, DataError
 from pipelines.score_columns import SCORE
 
 PART_ROWS = 250_000
-"""Largest number of rows in one file of a request. The machines of a job share the files."""
+"""Largest number of rows in one file of a request. The files are divided among the machines of a job."""
 RESPONSE_SUFFIX = ".out"
 """Suffix that Batch Transform appends to the name of an input file, to name the file with its scores."""
 
@@ -73,16 +73,16 @@ def write_request(frames: Iterable[pd.DataFrame], features: Sequence[str], folde
     Raises:
         KeyError: the frames lack a feature.
     """
-    rows, digest = 0, hashlib.sha256()
+    row_count, digest = 0, hashlib.sha256()
     folder.mkdir(parents=True, exist_ok=True)
     lines = (line for frame in frames for line in _format_json_lines(frame, features))
     for first_line in lines:
-        with (folder / f"part-{rows // PART_ROWS:05d}.jsonl").open("wb") as file:
+        with (folder / f"part-{row_count // PART_ROWS:05d}.jsonl").open("wb") as file:
             for line in itertools.chain([first_line], itertools.islice(lines, PART_ROWS - 1)):
                 file.write(line)
                 digest.update(line)
-                rows += 1
-    return f"{rows}-{digest.hexdigest()}"
+                row_count += 1
+    return f"{row_count}-{digest.hexdigest()}"
 
 
 class Response:
@@ -90,7 +90,7 @@ class Response:
 
     Args:
         folder: folder of the job's output.
-        request: name of the request, as `write_request` returned it.
+        request_name: name of the request, as `write_request` returned it.
         features: features in the request, in its order.
         classes: classes of a multiclass model, in the order of its scores; empty for another model.
 
@@ -98,11 +98,11 @@ class Response:
         DataError: the job returned more or fewer scores than the request has rows. A retry cannot help.
     """
 
-    def __init__(self, folder: Path, request: str, features: Sequence[str], classes: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, request_name: str, features: Sequence[str], classes: Sequence[str] = ()) -> None:
         self._classes = classes
-        self._request, self._features, self._digest = request, features, hashlib.sha256()
-        self._rows, self._lines = 0, _read_lines(folder)
-        row_count, score_count = int(request.partition("-")[0]), sum(1 for _ in _read_lines(folder))
+        self._request_name, self._features, self._digest = request_name, features, hashlib.sha256()
+        self._row_count, self._lines = 0, _read_lines(folder)
+        row_count, score_count = int(request_name.partition("-")[0]), sum(1 for _ in _read_lines(folder))
         if score_count != row_count:
             raise DataError(f"the job got {row_count} rows and returned {score_count} scores.", "Nothing was written.")
 
@@ -112,12 +112,12 @@ class Response:
         Raises:
             ConflictError: there are no more scores, since the rows are not those of the request. A retry can help.
         """
-        self._rows += len(rows)
+        self._row_count += len(rows)
         for line in _format_json_lines(rows, self._features):
             self._digest.update(line)
         scores = [_parse_score(line, len(self._classes)) for line in itertools.islice(self._lines, len(rows))]
         if len(scores) < len(rows):
-            self.check_rows()
+            self.check_rows()  # it raises an error, since rows are left over
         return pd.DataFrame(scores, columns=list(self._classes)) if self._classes else np.array(scores)
 
     def check_rows(self) -> None:
@@ -126,7 +126,7 @@ class Response:
         Raises:
             ConflictError: the partition was published again while the job ran. A retry sends a new request.
         """
-        if f"{self._rows}-{self._digest.hexdigest()}" != self._request:
+        if f"{self._row_count}-{self._digest.hexdigest()}" != self._request_name:
             raise ConflictError(
                 "the partition was published again while the job ran.", "Its scores belong to the older rows."
             )

@@ -35,7 +35,9 @@ SHOWN_METRICS = {
 
 def _require_model_name(name: str) -> str:
     if set("/:") & set(name):
-        raise ValueError("a registered model is expected; the folder or address of the trained model is trained_model")
+        raise ValueError(
+            "the name of a registered model is expected; give the address of a trained model as trained_model"
+        )
     return name
 
 

@@ -84,8 +84,8 @@ def stop_processes(home: Path, excluded_pids: Iterable[int] = (), grace_s: float
 
 def find_unserved_ports(home: Path, ports: Iterable[int]) -> list[int]:
     """Return the ports on which no process of the stack listens, sorted."""
-    # The sockets are read process by process. psutil's list of all sockets names one process for each socket, which
-    # may be a worker that has ended.
+    # The sockets are read process by process. psutil's list of all sockets names one process for each socket, and
+    # this process may be a worker that has ended.
     served_ports: set[int] = set()
     for process in find_processes(home):
         with suppress(psutil.Error):
@@ -157,7 +157,7 @@ def _has_stack_environment(process: psutil.Process, home: Path, service: str) ->
     if environment.get("LEEWAY_STACK_ID") and environment.get("LEEWAY_HOME") == str(home):
         return not service or environment.get(SERVICE_VARIABLE) == service
     if service:
-        return False  # a job is never stopped with one service: a drydock that starts again recovers its jobs
+        return False  # to stop drydock alone does not stop its jobs: the next drydock takes them over
     tree = environment.get("DRYDOCK_TREE", "")
     return bool(tree) and Path(tree).is_relative_to(home / "drydock") and not _has_drydock_ancestor(process)
 

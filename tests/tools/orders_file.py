@@ -23,7 +23,7 @@ def _read_flights() -> pd.DataFrame:
 def make_orders(days: int = 45, rows_per_day: int = 60) -> pd.DataFrame:
     """Return orders of the first days of 2013: `returned` (yes, no, missing) is to be predicted.
 
-    `wait_min` is known at the prediction, `overdue_min` tells the label and is known later.
+    `wait_min` is known at the prediction, `overdue_min` predicts the label and is known later.
     """
     flights = _read_flights()
     flights = flights[flights["at"] < pd.Timestamp(2013, 1, 1) + pd.Timedelta(days=days)]

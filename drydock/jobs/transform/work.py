@@ -123,20 +123,20 @@ class TransformWork:
     def _check_outputs(self) -> None:
         """Check that each input object has its output. If the model's code calls `os._exit(0)`, outputs are missing."""
         for tree in self._trees:
-            source = tree.get_channel_folder(INPUT_CHANNEL)
-            for name in sorted(path.relative_to(source) for path in source.rglob("*") if path.is_file()):
+            input_folder = tree.get_channel_folder(INPUT_CHANNEL)
+            for name in sorted(path.relative_to(input_folder) for path in input_folder.rglob("*") if path.is_file()):
                 if not (tree.output_data / inference.build_output_name(name)).is_file():
                     raise JobFailed(f"AlgorithmError: the program ended with exit code 0 and no output for {name}")
 
     def _build_options(self) -> Mapping[str, Any]:
         """Return the options of the inference program."""
-        source, output = self._job.request["TransformInput"], self._job.request["TransformOutput"]
+        transform_input, output = self._job.request["TransformInput"], self._job.request["TransformOutput"]
         return {
-            "content_type": source.get("ContentType") or inference.DEFAULT_TYPE,
+            "content_type": transform_input.get("ContentType") or inference.DEFAULT_TYPE,
             "accept": output.get("Accept") or inference.DEFAULT_TYPE,
-            "splits_by_line": source.get("SplitType", "None") == "Line",
+            "splits_by_line": transform_input.get("SplitType", "None") == "Line",
             "has_single_records": self._job.request.get("BatchStrategy", "MultiRecord") == "SingleRecord",
-            "is_gzip": source.get("CompressionType", "None") == "Gzip",
+            "is_gzip": transform_input.get("CompressionType", "None") == "Gzip",
             "joins_with_newline": output.get("AssembleWith", "None") == "Line",
             "max_bytes": self._job.max_payload_mb << 20,
         }

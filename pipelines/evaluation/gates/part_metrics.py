@@ -44,16 +44,16 @@ class MeanOfParts(ABC):
     name: str
 
     @abstractmethod
-    def compute_rows(self, label: Array, score: Array) -> Array:
+    def compute_row_values(self, label: Array, score: Array) -> Array:
         """Compute the number of each row; shape (rows,)."""
 
     def make(self, label: Array, score: Array) -> WeightedSums:
         """Make the metric as a function of weights of rows."""
-        return make_mean(self.compute_rows(label, score))
+        return make_mean(self.compute_row_values(label, score))
 
     def estimate_by_rows(self, label: Array, scores: Sequence[Array], alpha: float) -> Estimate:
         """Estimate the metric of one score, or of the first minus the second, for independent rows."""
-        values = [self.compute_rows(label, score) for score in scores]
+        values = [self.compute_row_values(label, score) for score in scores]
         gains = values[0] if len(values) == 1 else values[0] - values[1]
         error = float(sem(gains)) if len(gains) > 1 else math.inf
         return Estimate.from_standard_error(float(gains.mean()), error, len(gains), alpha, -math.inf, math.inf)
@@ -75,7 +75,7 @@ class RelativeAccuracy(MeanOfParts):
     def __init__(self, scale: float) -> None:
         self.scale = scale or 1.0  # a model without any error has no error to compare with
 
-    def compute_rows(self, label: Array, score: Array) -> Array:
+    def compute_row_values(self, label: Array, score: Array) -> Array:
         """Compute 1 minus the relative error of each row; shape (rows,)."""
         return np.asarray(1 - np.abs(score - label) / self.scale)
 
@@ -85,7 +85,7 @@ class ShareOfRightClasses(MeanOfParts):
 
     name = "accuracy"
 
-    def compute_rows(self, label: Array, score: Array) -> Array:
+    def compute_row_values(self, label: Array, score: Array) -> Array:
         """Compute 1 for each row whose class is right, else 0; shape (rows,)."""
         return np.asarray(find_predicted_classes(score) == label, dtype=np.float64)
 

@@ -1,6 +1,6 @@
 """Make the metrics of a multiclass model as functions of weights of the rows, like those of `weighted`.
 
-Each maker takes the number of each row's class, shape (rows,), and the probabilities of the classes, shape (rows,
+Each maker takes the index of each row's class, shape (rows,), and the probabilities of the classes, shape (rows,
 classes). It returns a function of weights of shape (draws, rows). With weights of 1, the metric equals that of
 scikit-learn. In each draw, a mean over classes leaves out the classes for which the metric cannot be computed.
 """
@@ -23,7 +23,7 @@ from pipelines.evaluation.statistics.sums import (
 
 
 def make_log_loss(label: Array, score: Array) -> WeightedMetric:
-    """Make the mean negative log likelihood, nats, of probabilities that are clipped to eps of float64."""
+    """Make the mean negative log likelihood in nats. Probabilities are clipped to eps of float64."""
     likelihood = score[np.arange(len(label)), label]
     return make_mean(-np.log(np.clip(likelihood, np.finfo(np.float64).eps, 1.0)))
 
@@ -35,31 +35,31 @@ def make_accuracy(label: Array, score: Array) -> WeightedMetric:
 
 def make_balanced_accuracy(label: Array, score: Array) -> WeightedMetric:
     """Make the mean of the recalls of the classes."""
-    return MeanOfMetrics([make_recall(label, score, number) for number in np.unique(label)])
+    return MeanOfMetrics([make_recall(label, score, class_index) for class_index in np.unique(label)])
 
 
 def make_macro_auc(label: Array, score: Array) -> WeightedMetric:
     """Make the mean over classes of the AUC of the class against all others."""
-    return MeanOfMetrics([make_class_auc(label, score, number) for number in np.unique(label)])
+    return MeanOfMetrics([make_class_auc(label, score, class_index) for class_index in np.unique(label)])
 
 
-def make_class_auc(label: Array, score: Array, number: int) -> WeightedAuc:
+def make_class_auc(label: Array, score: Array, class_index: int) -> WeightedAuc:
     """Make the AUC of a class against all others, by the probability of the class."""
-    return WeightedAuc(label == number, score[:, number])
+    return WeightedAuc(label == class_index, score[:, class_index])
 
 
 def make_macro_f1(label: Array, score: Array) -> WeightedMetric:
     """Make the mean over classes of the harmonic mean of precision and recall."""
     predicted_classes = find_predicted_classes(score)
     return MeanOfMetrics(
-        [_make_f1(label, predicted_classes, number) for number in np.union1d(label, predicted_classes)]
+        [_make_f1(label, predicted_classes, class_index) for class_index in np.union1d(label, predicted_classes)]
     )
 
 
-def make_recall(label: Array, score: Array, number: int) -> WeightedSums:
+def make_recall(label: Array, score: Array, class_index: int) -> WeightedSums:
     """Make the share of the rows of a class that are predicted as this class."""
-    rows = np.flatnonzero(label == number)
-    hits = (find_predicted_classes(score[rows]) == number).astype(np.float64)
+    rows = np.flatnonzero(label == class_index)
+    hits = (find_predicted_classes(score[rows]) == class_index).astype(np.float64)
     terms: list[RowValues] = [(rows, hits), (rows, np.ones(len(rows)))]
     return WeightedSums(terms, lambda total, count: divide(total, count, np.nan))
 
@@ -70,12 +70,12 @@ def measure_top_class(label: Array, score: Array) -> tuple[Array, Array]:
 
 
 def find_predicted_classes(score: Array) -> Array:
-    """Return the number of the class with the largest probability; shape (rows,)."""
+    """Return the index of the class with the largest probability; shape (rows,)."""
     return np.asarray(np.argmax(score, axis=1))
 
 
-def _make_f1(label: Array, predicted_classes: Array, number: int) -> WeightedSums:
-    is_label, is_predicted = label == number, predicted_classes == number
+def _make_f1(label: Array, predicted_classes: Array, class_index: int) -> WeightedSums:
+    is_label, is_predicted = label == class_index, predicted_classes == class_index
     terms: list[RowValues] = [
         (ALL, (is_label & is_predicted).astype(np.float64)),
         (ALL, (is_label.astype(np.float64) + is_predicted) / 2),

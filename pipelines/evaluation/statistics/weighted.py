@@ -183,9 +183,9 @@ def list_metrics(task: Task, classes: Sequence[str] = (), quantiles: Sequence[st
             pinball/0.1; `pinball` is their mean. Each pair that adds up to 1 has a coverage, such as coverage/0.1-0.9.
     """
     class_metrics = {
-        f"{prefix}/{name}": Metric(partial(make, number=number), True, "multiclass", is_share=True)
+        f"{prefix}/{name}": Metric(partial(make, class_index=index), True, "multiclass", is_share=True)
         for prefix, make in CLASS_METRICS.items()
-        for number, name in enumerate(classes)
+        for index, name in enumerate(classes)
     }
     return {**METRICS[task], **class_metrics, **_list_quantile_metrics(quantiles)}
 

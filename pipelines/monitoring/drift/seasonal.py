@@ -16,8 +16,8 @@ YEAR = timedelta(days=364)
 def reweight(reference: Counts, window: Counts) -> Counts:
     """Weight the reference's days so that its mix of weekdays is that of the window.
 
-    The weighted rows add up to their effective number (Kish 1965). The reference is returned unchanged if it lacks a
-    weekday of the window, or if all weights are equal.
+    The sum of the weights of all rows is their effective sample size (Kish 1965). The reference is returned
+    unchanged if it lacks a weekday of the window, or if all weights are equal.
     """
     reference_rows, window_rows = (counts.presence.sum(axis=1) for counts in (reference, window))
     weights = _compute_day_weights(reference_rows, reference.strata, window_rows, window.strata)
@@ -45,7 +45,7 @@ def _compute_day_weights(
 
 
 def select_same_weeks(
-    reference: Sequence[date], window: Sequence[date], around_weeks: int = 2, least_days: int = 28
+    reference: Sequence[date], window: Sequence[date], around_weeks: int = 2, min_days: int = 28
 ) -> Array:
     """Select the reference's days to compare with: the same weeks a year before, or else all days.
 
@@ -53,7 +53,7 @@ def select_same_weeks(
         reference: days of the reference.
         window: days of the window.
         around_weeks: weeks before and after the window, moved back by a year, that are selected too.
-        least_days: if fewer days would be selected, all days are selected: too few give no reliable variance.
+        min_days: if fewer days would be selected, all days are selected: too few give no reliable variance.
 
     Returns:
         Whether each day is selected: booleans, shape (days of the reference,).
@@ -61,4 +61,4 @@ def select_same_weeks(
     margin = timedelta(weeks=around_weeks)
     first, last = (min(window) - YEAR - margin, max(window) - YEAR + margin) if window else (date.max, date.min)
     is_selected = np.array([first <= day <= last for day in reference], dtype=bool)
-    return is_selected if is_selected.sum() >= least_days else np.ones(len(reference), dtype=bool)
+    return is_selected if is_selected.sum() >= min_days else np.ones(len(reference), dtype=bool)

@@ -35,19 +35,19 @@ def render_partition(run: Run, earlier_pages: Sequence[str]) -> str:
     return _render("datadocs_partition.html", run=run, passed=passed, earlier=links, mark=_NOTE_MARK)
 
 
-def mark_outdated(page: str, newest: str) -> str:
+def mark_outdated(page: str, newest_page: str) -> str:
     """Turn a partition's page into the page of an earlier run, with a link to the newest run.
 
     The page is then in a folder one level deeper, so its base address is the folder above.
 
     Args:
         page: HTML that `render_partition` returned.
-        newest: file name of the partition's newest page.
+        newest_page: file name of the partition's newest page.
 
     Returns:
         The changed HTML.
     """
-    note = f'<p class="note">An earlier run. <a href="{newest}">The newest run of this partition</a>.</p>'
+    note = f'<p class="note">An earlier run. <a href="{newest_page}">The newest run of this partition</a>.</p>'
     return page.replace("<head>", '<head>\n<base href="../">', 1).replace(_NOTE_MARK, note, 1)
 
 
@@ -92,11 +92,11 @@ def _list_months(summaries: Sequence[Summary]) -> list[dict[str, Any]]:
     """
     summary_by_day = {day: summary for summary in summaries if (day := _parse_day(summary["partition"]))}
     months = []
-    for month, month_days in groupby(sorted(summary_by_day), key=lambda day: day.replace(day=1)):
+    for first_day, month_days in groupby(sorted(summary_by_day), key=lambda day: day.replace(day=1)):
         validated_days = set(month_days)
-        days = [day for day in (month + dt.timedelta(n) for n in range(31)) if day.month == month.month]
+        days = [day for day in (first_day + dt.timedelta(n) for n in range(31)) if day.month == first_day.month]
         cells = [{"day": day.day, "summary": summary_by_day[day] if day in validated_days else None} for day in days]
-        months.append({"name": f"{month:%B %Y}", "blank": month.weekday(), "cells": cells})
+        months.append({"name": f"{first_day:%B %Y}", "blank": first_day.weekday(), "cells": cells})
     return months[::-1]
 
 

@@ -21,8 +21,8 @@ _KILL_TASKS: set[asyncio.Task[None]] = set()
 class JobTrigger(BaseTrigger):
     """Start a SageMaker job of any kind, wait for it, and show its states and its log in the task's log meanwhile.
 
-    If a person clears or marks the waiting task, the job is stopped, or not started at all if this trigger did not run
-    yet. The job is not stopped if the triggerer stops or restarts.
+    If a person clears the waiting task, or marks it as success or failed, the job is stopped, or not started at all if
+    this trigger did not run yet. The job is not stopped if the triggerer stops or restarts.
 
     Args:
         wait: fields of `JobWait`.
@@ -32,7 +32,7 @@ class JobTrigger(BaseTrigger):
         super().__init__()  # type: ignore[no-untyped-call]
         self.wait = JobWait(**wait)
         self._waiter_id = uuid4().hex[:12]
-        self._start: asyncio.Task[JobWait | WaitEvent] | None = None
+        self._start_task: asyncio.Task[JobWait | WaitEvent] | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class and the arguments from which the triggerer recreates this trigger."""
@@ -41,18 +41,18 @@ class JobTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: how the wait ended."""
         # A cancellation does not interrupt the request that starts the job: `_kill` has to know whether there is a job.
-        self._start = asyncio.create_task(start_job(self.wait, self.log))
+        self._start_task = asyncio.create_task(start_job(self.wait, self.log))
         # The wait has a task of its own, too. Airflow recognizes a kill by the text of the CancelledError, and a call
         # to AWS that is cancelled (in asgiref's sync_to_async) replaces it by an error without a text.
-        wait_task = asyncio.create_task(self._wait(self._start))
+        wait_task = asyncio.create_task(self._wait(self._start_task))
         try:
             event = await asyncio.shield(wait_task)
         finally:
             wait_task.cancel()
         yield TriggerEvent(dict(event))  # type: ignore[no-untyped-call]
 
-    async def _wait(self, start: asyncio.Task[JobWait | WaitEvent]) -> WaitEvent:
-        wait_or_event = await asyncio.shield(start)
+    async def _wait(self, start_task: asyncio.Task[JobWait | WaitEvent]) -> WaitEvent:
+        wait_or_event = await asyncio.shield(start_task)
         if not isinstance(wait_or_event, JobWait):
             return wait_or_event
         try:
@@ -77,7 +77,7 @@ class JobTrigger(BaseTrigger):
                 continue
 
     async def _kill(self) -> None:
-        if self._start and not isinstance(await self._start, JobWait):
+        if self._start_task and not isinstance(await self._start_task, JobWait):
             return  # the job could not be started
         if await self._is_taken_over():
             line = "%s job %s continues: another triggerer waits for it now"

@@ -56,7 +56,7 @@ def test_the_commands_up_to_the_new_model_work(run_page: Callable[[str], str], t
     text = PAGE.read_text().partition(TRAINING_SECTION)[0]
     out = run_page(text)
     assert "rain: predicts rain (binary)" in out
-    assert "precip: it alone tells the label" in out
+    assert "precip: it alone predicts the label" in out
     named_files = re.findall(r"^\| `(\S+)` \|", text, re.M)
     assert len(named_files) == 6
     for name in named_files:

@@ -148,8 +148,8 @@ class FileSource:
         """
         if self._has_files_by_day:
             return find_partitions(self._address, list_partitions(days, self.partition))
-        found = {key for key in self._read_partitions() if days.first <= get_date(key) <= days.last}
-        return sorted(found)
+        partitions = {key for key in self._read_partitions() if days.first <= get_date(key) <= days.last}
+        return sorted(partitions)
 
     def find_day_range(self) -> Days | None:
         """Return the first and the last day of a file that holds many days; None for files by day, or without rows."""

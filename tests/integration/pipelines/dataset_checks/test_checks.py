@@ -34,7 +34,7 @@ def test_a_leak_is_found(rows: pa.Table, monkeypatch: pytest.MonkeyPatch) -> Non
     assert leaks.find_leaks(*leaks.add_leak(DATASET, rows), known=["leak"]) == []
     monkeypatch.setattr("pipelines.dataset.Dataset.load_feature_function", lambda self: use_delay)
     dataset = replace(DATASET, later_known=[name for name in DATASET.later_known if name != "dep_delay"])
-    assert leaks.find_leaks(dataset, rows) == [], "a known delay is no leak, and does not tell the label alone"
+    assert leaks.find_leaks(dataset, rows) == [], "a known delay is no leak, and does not predict the label alone"
 
 
 def test_a_feature_of_a_column_that_is_known_later_is_refused(rows: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ def test_a_project_and_two_models_are_made_and_pass_the_style_check(
     plan = creation.plan
     assert (plan.time, list(plan.key), plan.label.task) == ("sold_at", ["order_no"], "binary")
     assert dict(plan.features) == {"store": "category", "depot": "category", "km": "number", "wait_min": "number"}
-    assert list(plan.later) == ["overdue_min"], "it tells the label"
+    assert list(plan.later) == ["overdue_min"], "it predicts the label"
     assert plan.label.texts == ("yes", "no")
     assert list_files(project) == set(creation.files)
     assert (project / ".git").is_dir()
@@ -337,7 +337,7 @@ def test_the_command_prints_a_page_or_json(commands: Any, project: Path, tmp_pat
     process = commands.run_step(*command, "orders", env=environment, cwd=project)
     assert process.code == 0, process.err
     assert "orders: predicts returned (binary)" in process.out
-    assert "overdue_min: it alone tells the label" in process.out
+    assert "overdue_min: it alone predicts the label" in process.out
     process = commands.run_step(*command, "parcels", "--json", env=environment, cwd=project)
     assert json.loads(process.out)["features"].keys() == {"store", "depot", "km", "wait_min"}
     process = commands.run_step(*command, "parcels", env=environment, cwd=project)

@@ -76,6 +76,7 @@ def test_the_address_of_a_trained_model_is_not_the_name_of_a_registered_one() ->
     """`--model` of `evaluate` was the folder or address before."""
     for value in ("s3://bucket/model.tar.gz", "data/model"):
         with pytest.raises(
-            SpecError, match=r"a registered model is expected; the folder or address .* is trained_model"
+            SpecError,
+            match=r"the name of a registered model is expected; give the address of a trained model as trained_model",
         ):
             EvaluateSpec.parse({"model": value}, "test")

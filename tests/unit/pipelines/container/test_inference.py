@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import xgboost as xgb
 
@@ -152,6 +153,22 @@ def test_bad_request(model: Any, body: bytes | str, content_type: str, status_co
     with pytest.raises(BadRequest, match=message) as raised:
         answer(model, body, content_type)
     assert raised.value.status_code == status_code
+
+
+@pytest.mark.parametrize("content_type", [PARQUET, ARROW])
+def test_small_body_with_large_rows_is_refused(content_type: str) -> None:
+    sink, schema = io.BytesIO(), pa.schema([("carrier", pa.string())])
+    batch = pa.record_batch([pa.array(["A" * 1024**2] * 10)], schema)
+    is_parquet = content_type == PARQUET
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pq.ParquetWriter(sink, schema) if is_parquet else pa.ipc.new_stream(sink, schema, options=options) as writer:
+        for _ in range(7):
+            writer.write_batch(batch)
+    body = sink.getvalue()
+    assert len(body) < inference.MAX_BYTES
+    with pytest.raises(BadRequest, match="the rows take more than") as error:
+        inference.input_fn(body, content_type)
+    assert error.value.status_code == 413
 
 
 def test_other_response_type_is_refused() -> None:
