@@ -48,8 +48,8 @@ PARTITIONS = "docs/how-to/partitions.md"
 FIGURES = [
     Figure(PARTITIONS, "took {83} CPU seconds", "partitions", ("facts", "365 days of 24 rows, now: CPU seconds")),
     Figure(PARTITIONS, "and {128} before", "partitions", ("facts", "365 days of 24 rows, before: CPU seconds")),
-    Figure("README.md", "took {7} minutes on two cores", "demo", ("seconds", "make demo, empty home", "median"), 60),
-    Figure("README.md", "A second run took {23} seconds", "demo", ("seconds", "make demo, second run", "median")),
+    Figure("README.md", "took {6} minutes on two cores", "demo", ("seconds", "make demo, empty home", "median"), 60),
+    Figure("README.md", "A second run took {19} seconds", "demo", ("seconds", "make demo, second run", "median")),
     Figure(GATES, "take {5.4} s for AUC", "gates", ("seconds", "1,000,000 rows, auc, Leeway, 5,000 draws", "median")),
     Figure(GATES, "{3.7} s for log loss", "gates",
            ("seconds", "1,000,000 rows, log_loss, Leeway, 5,000 draws", "median")),
@@ -157,10 +157,10 @@ FIGURES = [
             ("and {46} s with up to five", ("seconds", "a DAG run, interrupted at most 5 times", "median")),
         )
     ),
-    Figure(ADR_10, "it takes {7.2} s", "preprocess", ("seconds", "preprocess on DuckDB, 10 M rows", "median")),
-    Figure(ADR_10, "pandas takes {24.8} s", "preprocess", ("seconds", "pandas, 10 M rows (peer)", "median")),
-    Figure(ADR_10, "it takes {1.7} s", "preprocess", ("seconds", "preprocess on DuckDB, 1 M rows", "median")),
-    Figure(ADR_10, "pandas {2.6} s", "preprocess", ("seconds", "pandas, 1 M rows (peer)", "median")),
+    Figure(ADR_10, "it takes {6.2} s", "preprocess", ("seconds", "preprocess on DuckDB, 10 M rows", "median")),
+    Figure(ADR_10, "pandas takes {22.8} s", "preprocess", ("seconds", "pandas, 10 M rows (peer)", "median")),
+    Figure(ADR_10, "it takes {1.5} s", "preprocess", ("seconds", "preprocess on DuckDB, 1 M rows", "median")),
+    Figure(ADR_10, "pandas {1.9} s", "preprocess", ("seconds", "pandas, 1 M rows (peer)", "median")),
     *(
         Figure(INGESTION, f"| {name} | {few} | {more} | {many} |".replace(value, f"{{{value}}}", 1), "memory",
                ("facts", f"{label}, {rows} rows"))
