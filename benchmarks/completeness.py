@@ -68,12 +68,12 @@ def _judge_year(dataset: Dataset, facts: dict[str, str], seconds: list[float]) -
 
 def _ends_early(lake: Any, dataset: Dataset, day: dt.date, rows: pa.Table) -> bool:
     from pipelines.lake import connect
-    from pipelines.system.duckdb_session import make_spill_folder
+    from pipelines.system.temporary_folders import make_temporary_folder
     from pipelines.validation.evaluators import arguments, completeness_checks
     from pipelines.validation.evaluators.rows import VIEW, Rows
 
     args = arguments.EarlyEnd(column=dataset.event_time, timezone=dataset.timezone, series=[*dataset.series])
-    with connect() as connection, make_spill_folder() as folder:
+    with connect() as connection, make_temporary_folder() as folder:
         connection.register(VIEW, rows)
         partition = Rows(connection, rows.schema, lake, day, dataset.published, folder, count=rows.num_rows)
         is_complete, _ = completeness_checks.make_early_end_check(args, partition).evaluate(partition, [])

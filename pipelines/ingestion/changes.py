@@ -24,13 +24,8 @@ from pipelines.lake import PARTITION, Lake, connect
 from pipelines.lake.evolution import to_iceberg_schema
 from pipelines.lake.spool import regroup_rows
 from pipelines.source import ChangingSource
-from pipelines.system.duckdb_session import (
-    LOW_MEMORY_MIB,
-    make_spill_folder,
-    quote_identifier,
-    quote_text,
-    retry_with_more_memory,
-)
+from pipelines.system.duckdb_session import LOW_MEMORY_MIB, quote_identifier, quote_text, retry_with_more_memory
+from pipelines.system.temporary_folders import make_temporary_folder
 
 BATCH_ROWS = 64 * 1024
 """Number of rows in a batch of merged rows."""
@@ -97,7 +92,7 @@ def read_changes(
     reader = source.read_changes(since)
     _check_columns(reader.schema.names, source.cursor, table_schema, title)
     schema = to_iceberg_schema(reader.schema, table_schema)
-    with make_spill_folder() as folder:
+    with make_temporary_folder() as folder:
         changed_rows = ChangedRows(folder / "rows.parquet", list(reader.schema.names))
         with pq.ParquetWriter(changed_rows.path, schema, compression="zstd") as writer:
             batches = _check_batches(log_progress(reader, title), source.cursor, title, changed_rows)

@@ -20,9 +20,10 @@ from pipelines.errors import DataError
 from pipelines.lake import views
 from pipelines.lake.commits import ChangeCounts
 from pipelines.lake.spool import Spool
-from pipelines.system.duckdb_session import connect, create_view, make_spill_folder, quote_identifier
+from pipelines.system.duckdb_session import connect, create_view, quote_identifier
 from pipelines.system.error_translation import RESTORE_DAY, describe_reason, translate_error
 from pipelines.system.log import log
+from pipelines.system.temporary_folders import make_temporary_folder
 
 BUCKETS = 64
 """Number of files for the hashes. For 10 million old and 10 million new rows, each file has 5 MB."""
@@ -64,7 +65,7 @@ def _compare(old_scan: DataScan, spool: Spool, key: Sequence[str], ignored_colum
     schema = _merge_schemas(views.read_schema(old_scan), spool.schema)
     _check_key(schema, key)
     compared_columns = [name for name in schema.names if name not in ignored_columns]
-    with connect() as connection, make_spill_folder() as folder:
+    with connect() as connection, make_temporary_folder() as folder:
         with (
             views.create_scan_view(connection, "old_rows", old_scan, schema),
             create_view(connection, "new_rows", views.localize_files(old_scan.io, spool.paths, folder), schema),

@@ -15,8 +15,9 @@ from pyiceberg.table import DataScan, FileScanTask
 from pipelines.errors import DataError
 from pipelines.lake import storage
 from pipelines.lake.evolution import to_iceberg_schema
-from pipelines.system.duckdb_session import create_view, make_spill_folder
+from pipelines.system.duckdb_session import create_view
 from pipelines.system.error_translation import RESTORE_DAY
+from pipelines.system.temporary_folders import make_temporary_folder
 
 
 @contextmanager
@@ -39,7 +40,7 @@ def create_scan_view(
 def open_files(scan: DataScan) -> Iterator[list[str]]:
     """Yield paths on this machine of Parquet files with the scan's rows, valid until the block ends."""
     tasks = list_files(scan)
-    with make_spill_folder() as folder:
+    with make_temporary_folder() as folder:
         # Other engines delete rows by writing delete files, which DuckDB would ignore.
         if any(task.delete_files for task in tasks):
             yield [_write_remaining_rows(scan, folder)]

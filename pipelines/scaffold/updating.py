@@ -51,6 +51,7 @@ def update(name: str, project: Path) -> Update:
     Raises:
         SpecError: the model has no record, or a file still has conflicts. Nothing is written. A retry cannot help.
     """
+    placing.remove_leftovers(project)
     record = _read_record(name, project)
     try:
         files = _render(record["values"], record["project"])

@@ -28,7 +28,7 @@ from pipelines.registry.versions import Registry, read_as_of
 from pipelines.scored_rows import append_scores, list_score_fields, list_stored_scores
 from pipelines.scoring.predictions import MODEL, SCORED_AT, VERSION
 from pipelines.settings import settings
-from pipelines.system.duckdb_session import make_spill_folder
+from pipelines.system.temporary_folders import make_temporary_folder
 from pipelines.window import DAY, Days
 
 Scorer = Callable[[pd.DataFrame], Any]
@@ -68,7 +68,7 @@ def score_day(lake: Lake, dataset: Dataset, day: Partition, scorer: Scorer) -> I
         DataError: the features cannot be built from the rows, the model needs other features, or a score is not a
             finite number. A retry cannot help.
     """
-    with read_rows(lake, dataset, day) as (schema, batches), make_spill_folder() as folder:
+    with read_rows(lake, dataset, day) as (schema, batches), make_temporary_folder() as folder:
         scored_batches = (_append_score(dataset, batch, scorer) for batch in batches)
         scored_schema = pa.schema([*schema, *list_score_fields(dataset)], schema.metadata)
         building.write_features(scored_batches, scored_schema, folder)

@@ -190,10 +190,10 @@ def _write_reference(
     from pipelines.monitoring.profiles.reference import fit_reference
     from pipelines.score_columns import IS_RIGHT, PREDICTED, SCORE, SCORES
     from pipelines.scored_rows import append_scores
-    from pipelines.system.duckdb_session import make_spill_folder
+    from pipelines.system.temporary_folders import make_temporary_folder
 
     train = spec.features / "train" / "data.parquet"
-    with make_spill_folder() as folder:
+    with make_temporary_folder() as folder:
         if dataset.task == "multiclass":
             rows = _read_rows(spec.features, "train", dataset)
             rows = append_scores(dataset, rows, _score(model, rows)).drop(columns=[SCORE, SCORES, IS_RIGHT])

@@ -5,10 +5,8 @@ This module does not import the lake, so that a window that the step `pack` wrot
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TypeVar
 
 import duckdb
@@ -18,6 +16,7 @@ import pyarrow.parquet as pq
 from pipelines.settings import settings
 from pipelines.system.data_files import explain_damage
 from pipelines.system.error_translation import RESTORE_DAY
+from pipelines.system.temporary_folders import make_temporary_folder
 
 LOW_MEMORY_MIB = 128
 """Memory limit, MiB, where all rows of a partition are sorted, grouped or joined. DuckDB spills only when it
@@ -33,7 +32,7 @@ def connect(memory_mib: int | None = None) -> Iterator[duckdb.DuckDBPyConnection
         memory_mib: memory limit, MiB, if it is lower than LEEWAY_MEMORY_MIB; None: LEEWAY_MEMORY_MIB.
     """
     limit_mib = min(memory_mib or settings().memory_mib, settings().memory_mib)
-    with make_spill_folder() as folder:
+    with make_temporary_folder() as folder:
         config = {
             "memory_limit": f"{limit_mib}MiB",
             "temp_directory": str(folder),
@@ -69,15 +68,6 @@ def retry_with_more_memory(connection: duckdb.DuckDBPyConnection, query: Callabl
         except duckdb.OutOfMemoryException:
             connection.execute(f"SET {setting}")
     return query()
-
-
-@contextmanager
-def make_spill_folder() -> Iterator[Path]:
-    """Create a temporary folder under LEEWAY_HOME, and remove it when the block ends."""
-    parent = settings().home / "tmp"
-    parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=parent, prefix="spill-", ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
 
 
 @contextmanager

@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,8 +20,8 @@ import pyarrow.parquet as pq
 
 from pipelines.errors import DataError, ServiceError, SpecError, StorageError
 from pipelines.features.engines import RunExpression, filter_days
-from pipelines.settings import settings
 from pipelines.system.error_translation import NO_SPACE_TEXTS
+from pipelines.system.temporary_folders import make_temporary_folder
 from pipelines.window import Days
 
 if TYPE_CHECKING:
@@ -40,19 +39,17 @@ JAVA_HINT = "Run `apt-get install openjdk-17-jre-headless`, set JAVA_HOME, or us
 def open_engine(paths: Sequence[str], schema: pa.Schema) -> Iterator[RunExpression]:
     """Start Spark over the rows of Parquet files: see `pipelines.features.engines.open_engine`."""
     check_java()
-    parent = settings().home / "tmp"
-    parent.mkdir(parents=True, exist_ok=True)
     with (
-        tempfile.TemporaryDirectory(dir=parent, prefix="spark-", ignore_cleanup_errors=True) as folder,
-        _start_session(Path(folder)) as session,
+        make_temporary_folder("spark-") as folder,
+        _start_session(folder) as session,
         _translate_errors(),
     ):
-        _create_view(session, paths, schema, Path(folder))
+        _create_view(session, paths, schema, folder)
         rows = ibis.pyspark.connect(session).table(ROWS)
         counter = iter(range(1_000_000))
 
         def run(expression: Callable[[ibis.Table], ibis.Table], days: Days | None) -> Iterator[pa.RecordBatch]:
-            result_folder = Path(folder) / f"out-{next(counter)}"
+            result_folder = folder / f"out-{next(counter)}"
             with _translate_errors():
                 # The result is sorted as a whole, so its part files are in the order of their names.
                 query = ibis.to_sql(expression(filter_days(rows, days)), dialect="pyspark")

@@ -38,8 +38,8 @@ from pipelines.lake.check.table_files import TableFiles, describe_read_error, re
 from pipelines.lake.commits import DIGEST_PROPERTY, PARTITION, PARTITION_PROPERTY
 from pipelines.lake.named_file import read_digest_of_name
 from pipelines.partitions import get_date, parse_partition
-from pipelines.system.duckdb_session import make_spill_folder
 from pipelines.system.log import log
+from pipelines.system.temporary_folders import make_temporary_folder
 
 SOURCE = "the existing manifests and files"
 LIST_NAME = re.compile(r"snap-\d+-\d+-(?P<commit>[0-9a-f-]{36})\.avro$")
@@ -72,7 +72,7 @@ def rebuild_manifest_list(table: Table, finding: Finding) -> Finding | None:
     except Exception as error:
         _log_reason(finding, error)
         return None
-    with make_spill_folder() as folder:
+    with make_temporary_folder() as folder:
         path = folder / "list"
         with write_manifest_list(
             table.metadata.format_version,
@@ -109,7 +109,7 @@ def rebuild_manifest(files: TableFiles, finding: Finding) -> Finding | None:
         return None
     if data_file is None:
         return None
-    with make_spill_folder() as folder:
+    with make_temporary_folder() as folder:
         path = folder / "manifest"
         _write_manifest(table, manifest, data_file, path)
         if path.stat().st_size != manifest.manifest_length:

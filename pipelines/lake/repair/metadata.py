@@ -34,8 +34,8 @@ from pipelines.lake.repair.versions import find_last_version
 from pipelines.lake.views import build_sort_key
 from pipelines.lake.warehouse import METADATA_SUFFIX, get_version
 from pipelines.partitions import HOUR_COLUMN
-from pipelines.system.duckdb_session import make_spill_folder
 from pipelines.system.log import log
+from pipelines.system.temporary_folders import make_temporary_folder
 from pipelines.window import Unit
 
 SOURCE = "the version before it"
@@ -121,7 +121,7 @@ def _get_last_id(table: Table) -> int | None:
 
 def _write_metadata(io: FileIO, metadata: TableMetadata, location: str) -> None:
     """Write a metadata file atomically."""
-    with make_spill_folder() as folder:
+    with make_temporary_folder() as folder:
         path = folder / location.rpartition("/")[2]
         ToOutputFile.table_metadata(metadata, PyArrowFileIO().new_output(str(path)), overwrite=True)
         storage.put_file(io, location, path)

@@ -20,9 +20,9 @@ from pipelines.lake.repair.row_files import restore_row_file
 from pipelines.lake.repair.row_sources import LakeRowSource, RowSource
 from pipelines.lake.warehouse import load_io
 from pipelines.settings import settings
-from pipelines.system.duckdb_session import make_spill_folder
 from pipelines.system.locks import hold_lock
 from pipelines.system.log import log
+from pipelines.system.temporary_folders import make_temporary_folder
 
 
 def repair_lake(
@@ -114,7 +114,7 @@ def _restore_metadata(
 
 
 def _extract(finding: Finding, backup: Backup, catalog: Catalog) -> Finding | None:
-    with make_spill_folder() as folder:
+    with make_temporary_folder() as folder:
         path = backup.extract(finding.location, folder / "file")
         if path is None:
             return None

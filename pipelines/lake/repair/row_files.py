@@ -14,8 +14,8 @@ from pipelines.lake.check.findings import Finding
 from pipelines.lake.check.row_content import find_problem
 from pipelines.lake.check.table_files import RowFile
 from pipelines.lake.repair.row_sources import RowSource
-from pipelines.system.duckdb_session import make_spill_folder
 from pipelines.system.log import log
+from pipelines.system.temporary_folders import make_temporary_folder
 
 
 def restore_row_file(io: FileIO, finding: Finding, file: RowFile, row_sources: Sequence[RowSource]) -> Finding | None:
@@ -28,7 +28,7 @@ def restore_row_file(io: FileIO, finding: Finding, file: RowFile, row_sources: S
         ServiceError: the storage does not answer. A retry can help.
     """
     for row_source in row_sources:
-        with make_spill_folder() as folder:
+        with make_temporary_folder() as folder:
             paths = row_source.write_files(finding, folder)
             if len(paths) == len(finding.group) and _have_lost_content(paths, finding, file):
                 storage.put_file(io, finding.location, paths[finding.group.index(finding.location)])

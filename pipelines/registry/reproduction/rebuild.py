@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -15,9 +14,9 @@ from pipelines.registry.reproduction.comparison import Comparison
 from pipelines.registry.reproduction.features import compare_features, restore_stored_features
 from pipelines.registry.reproduction.record import Record
 from pipelines.registry.versions import Registry
-from pipelines.settings import settings
 from pipelines.system.files import read_json, sha256
 from pipelines.system.log import log
+from pipelines.system.temporary_folders import make_temporary_folder
 from pipelines.versioning import dvc_calls, workspaces
 from pipelines.versioning.checkouts import Code
 from pipelines.versioning.workspaces import Workspace
@@ -40,10 +39,8 @@ def rebuild_version(name: str, selector: str, *, retrain: bool) -> Comparison:
     """
     version = Registry.open().find_version(name, selector)
     comparison = Comparison(name, str(version.version))
-    parent = settings().home / "tmp"
-    parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="reproduce-", dir=parent) as folder:
-        record = Record.download(version, Path(folder))
+    with make_temporary_folder("reproduce-") as folder:
+        record = Record.download(version, folder)
         # Even if no commit contains the code, the project may contain it: `_compare_code` compares the digests.
         with workspaces.open_workspace(
             f"reproduce.{name}.{version.version}", None, record.commit, model=name

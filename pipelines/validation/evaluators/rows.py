@@ -14,12 +14,8 @@ import pyarrow as pa
 
 from pipelines.lake import Lake, connect
 from pipelines.partitions import Partition, shift
-from pipelines.system.duckdb_session import (
-    LOW_MEMORY_MIB,
-    make_spill_folder,
-    quote_identifier,
-    retry_with_more_memory,
-)
+from pipelines.system.duckdb_session import LOW_MEMORY_MIB, quote_identifier, retry_with_more_memory
+from pipelines.system.temporary_folders import make_temporary_folder
 
 VIEW = "leeway_rows"
 POSITION = "leeway position"
@@ -149,7 +145,7 @@ def open_rows(lake: Lake, table: str, day: Partition, published: str) -> Iterato
     """
     with (
         connect(LOW_MEMORY_MIB) as connection,
-        make_spill_folder() as folder,
+        make_temporary_folder() as folder,
         lake.create_view(connection, VIEW, table, day, day),
     ):
         # DuckDB 2.0 would keep the content of the files in memory.

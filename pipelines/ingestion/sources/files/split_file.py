@@ -17,7 +17,7 @@ from pyarrow import ipc
 from pipelines.lake import PARTITION
 from pipelines.partitions import HOUR_COLUMN, Hour, Partition, get_date
 from pipelines.source import Description, Source
-from pipelines.system.duckdb_session import make_spill_folder
+from pipelines.system.temporary_folders import make_temporary_folder
 from pipelines.window import Days, Unit
 
 GROUP_BYTES = 32 * 1024 * 1024
@@ -76,7 +76,7 @@ def split_file(
     """
     wanted = np.array(sorted(map(_number_partition, partitions)))
     pieces, days = dict[int, list[int]](), list[dt.date]()
-    with make_spill_folder() as folder:
+    with make_temporary_folder() as folder:
         path, count = folder / "rows.arrow", 0
         with pa.OSFile(str(path), "wb") as sink:
             writer = None

@@ -20,8 +20,8 @@ from pipelines.errors import DataError, LeewayError, ServiceError, SpecError
 from pipelines.ingestion.sources.addresses import is_http, redact
 from pipelines.ingestion.sources.dates import DATE_PLACEHOLDER, fill_date
 from pipelines.partitions import PartitionT
-from pipelines.system.duckdb_session import make_spill_folder
 from pipelines.system.error_translation import is_disk_full
+from pipelines.system.temporary_folders import make_temporary_folder
 
 BLOCK_BYTES = 8 * 1024 * 1024
 """Size of a request to an object store."""
@@ -80,7 +80,7 @@ def open_file(address: str, needs_seek: bool) -> Iterator[Any]:
     if is_http(address):
         from pipelines.ingestion.sources.web.http_client import HttpClient
 
-        with make_spill_folder() as folder:
+        with make_temporary_folder() as folder:
             HttpClient().download(address, folder / "file")
             with (folder / "file").open("rb") as file:
                 yield file
@@ -94,7 +94,7 @@ def open_file(address: str, needs_seek: bool) -> Iterator[Any]:
         if not needs_seek:
             yield file
             return
-        with make_spill_folder() as folder, (folder / "file").open("w+b") as local_file:
+        with make_temporary_folder() as folder, (folder / "file").open("w+b") as local_file:
             shutil.copyfileobj(file, local_file, BLOCK_BYTES)
             yield local_file
 
