@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pipelines.settings import settings
@@ -38,11 +38,13 @@ def _create_locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
     """Create a folder and lock it; return its path and the lock. The kernel releases the lock when the process ends."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        _lock(lock)
-        if folder.exists():
-            return folder, lock
-        os.close(lock)  # another process found it before it was locked, and removed it
+        # Before it is locked, another process may take it for the folder of a killed process, and remove it.
+        with suppress(FileNotFoundError):
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            _lock(lock)
+            if folder.exists():
+                return folder, lock
+            os.close(lock)
 
 
 def _remove_if_unused(folder: Path) -> None:

@@ -41,3 +41,19 @@ def test_folder_of_a_killed_process_is_removed_by_the_next_one_and_that_of_a_liv
         assert held_folder.exists(), "the folder has another prefix"
     with make_temporary_folder() as folder:
         assert list((home / "tmp").iterdir()) == [folder]
+
+
+MAKE_MANY = """
+from pipelines.system.temporary_folders import make_temporary_folder
+for _ in range(500):
+    with make_temporary_folder() as folder:
+        (folder / "rows").touch()
+        assert (folder / "rows").exists()
+"""
+
+
+def test_processes_do_not_remove_the_new_folders_of_each_other(home: Path) -> None:
+    command = [sys.executable, "-c", MAKE_MANY]
+    processes = [subprocess.Popen(command, env=dict(os.environ), stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    assert [(process.communicate()[1], process.returncode) for process in processes] == [("", 0)] * 4
+    assert list((home / "tmp").iterdir()) == []
