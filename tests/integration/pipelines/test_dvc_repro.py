@@ -284,6 +284,14 @@ def test_experiments_run_in_folders_of_their_own_with_the_project_lake(
         assert experiment["train.hyperparameters.num_round"] == str(rounds)
         assert 0.5 < float(experiment["auc"]) < 1
     assert (project / "models/flights/data/model/model.ubj").read_bytes() == model, "the workspace is as it was"
+    # A person commits dvc.lock; then `metrics diff` knows the metrics of the commit.
+    commit = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "-qm", "lock"]
+    for command in (["git", "add", "dvc.lock"], commit):
+        subprocess.run(command, cwd=project, check=True)
+    assert json.loads(dvc("metrics", "diff", "--json").out) == {}, "the workspace has the metrics of the commit"
+    differences = json.loads(dvc("metrics", "diff", "--json", "HEAD", "rounds-10").out)
+    auc = differences["models/flights/data/evaluation/metrics.json"]["auc"]
+    assert auc["diff"] == pytest.approx(auc["new"] - auc["old"]) != 0
     assert not (project.parent / ".leeway").exists(), "nothing is written beside the project"
 
 
