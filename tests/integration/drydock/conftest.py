@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-import psutil
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
@@ -194,12 +193,6 @@ class Drydock:
             "CheckpointConfig": {"S3Uri": f"s3://{BUCKET}/checkpoints/{name}"},
             **fields,
         }
-
-    def is_alive(self, pid: int) -> bool:
-        """Return whether the process exists and is no zombie."""
-        with contextlib.suppress(psutil.NoSuchProcess):  # it may end between two calls
-            return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-        return False
 
     def send_command(self, page: str, **body: Any) -> dict[str, Any]:
         """Send a command to drydock's own API: interrupt, capacity or outage."""

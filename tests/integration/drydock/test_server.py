@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.tools.processes import is_alive
+
 SLEEPER = """
 import os, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
@@ -82,10 +84,10 @@ def test_jobs_end_with_the_server(tmp_path: Path, run_drydock: Any, number: sign
         )
         server.create_job("sleeper", SLEEPER)
         pids = [int(pid) for pid in server.wait_for_line("sleeper", "pids").split()[1:]]
-        assert all(server.is_alive(pid) for pid in pids)
+        assert all(is_alive(pid) for pid in pids)
         server.process.send_signal(number)
         assert server.process.wait(60) == 0
-        assert not any(server.is_alive(pid) for pid in pids)
+        assert not any(is_alive(pid) for pid in pids)
 
 
 def test_unexpected_end_of_the_server_fails_the_test_with_its_log(tmp_path: Path, run_drydock: Any) -> None:
@@ -95,7 +97,7 @@ def test_unexpected_end_of_the_server_fails_the_test_with_its_log(tmp_path: Path
         with run_drydock(tmp_path) as server:
             server.wait_until("its first line", (tmp_path / "log").read_text)
             os.kill(server.process.pid, signal.SIGKILL)
-            server.wait_until("its end", lambda: not server.is_alive(server.process.pid))
+            server.wait_until("its end", lambda: not is_alive(server.process.pid))
 
     with pytest.raises(AssertionError, match=r"drydock ended with -9:\s+drydock answers at"):
         kill_server()
@@ -115,10 +117,10 @@ def test_next_server_kills_leftover_processes(tmp_path: Path, run_drydock: Any) 
         pids = [int(pid) for pid in server.wait_for_line("orphan", "pids").split()[1:]]
         server.process.kill()
         server.process.wait(60)
-        assert all(server.is_alive(pid) for pid in pids)
+        assert all(is_alive(pid) for pid in pids)
     (tmp_path / "port").unlink()
     with run_drydock(tmp_path) as server:
-        assert not any(server.is_alive(pid) for pid in pids)
+        assert not any(is_alive(pid) for pid in pids)
         job = server.describe_job("orphan")
         assert job["TrainingJobStatus"] == "Failed" and "only spot jobs resume" in job["FailureReason"]
 
@@ -166,7 +168,7 @@ def test_reset_of_moto_stops_running_jobs(drydock: Any) -> None:
     drydock.create_job("before-reset", SLEEPER)
     pids = [int(pid) for pid in drydock.wait_for_line("before-reset", "pids").split()[1:]]
     urllib.request.urlopen(urllib.request.Request(f"{drydock.url}/moto-api/reset", method="POST")).close()
-    drydock.wait_until("the job's end", lambda: not any(drydock.is_alive(pid) for pid in pids))
+    drydock.wait_until("the job's end", lambda: not any(is_alive(pid) for pid in pids))
     drydock.client("s3").create_bucket(Bucket="bucket")
     # The name is another one: the old job's thread may still use the folder of its name.
     assert drydock.run_job("after-reset", "print('again')")["TrainingJobStatus"] == "Completed"

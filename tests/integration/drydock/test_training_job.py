@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.tools.processes import is_alive
+
 FULL = """
 import json, os, pathlib, sys, time
 env = os.environ
@@ -209,14 +211,14 @@ def test_stop_ends_the_whole_process_group(
     drydock = request.getfixturevalue(server)
     drydock.create_job(name, GROUP.format(handler=handler))
     pids = [int(pid) for pid in drydock.wait_for_line(name, "pids").split()[1:]]
-    assert all(drydock.is_alive(pid) for pid in pids)
+    assert all(is_alive(pid) for pid in pids)
     drydock.stop_job(name)
     assert drydock.describe_job(name)["TrainingJobStatus"] in ("Stopping", "Stopped")
     stopped_job = drydock.wait_for_end(name)
     assert stopped_job["TrainingJobStatus"] == stopped_job["SecondaryStatus"] == "Stopped"
     phases = [transition["Status"] for transition in stopped_job["SecondaryStatusTransitions"]]
     assert phases == ["Starting", "Downloading", "Training", "Stopping", "Uploading", "Stopped"]
-    assert not any(drydock.is_alive(pid) for pid in pids)
+    assert not any(is_alive(pid) for pid in pids)
     assert len(drydock.list_keys(f"output/{name}/output/model.tar.gz")) == files
 
 
@@ -227,7 +229,7 @@ child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 print("pids", child.pid)
 """
     assert drydock.run_job("left-behind", script)["TrainingJobStatus"] == "Completed"
-    assert not drydock.is_alive(int(drydock.wait_for_line("left-behind", "pids").split()[1]))
+    assert not is_alive(int(drydock.wait_for_line("left-behind", "pids").split()[1]))
 
 
 def test_max_runtime_stops_the_job(drydock: Any) -> None:

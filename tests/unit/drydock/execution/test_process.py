@@ -16,6 +16,7 @@ from drydock.errors import JobFailed
 from drydock.execution.process import ProcessExecutor, ProcessGroup
 from drydock.execution.spawn import start_paused_process
 from drydock.host.executor import HostPlan
+from tests.tools.processes import is_alive
 from tests.tools.waiting import wait_until
 
 Start = Callable[..., ProcessGroup]
@@ -68,14 +69,6 @@ def make_plan(root: Path, script: str, **fields: Any) -> HostPlan:
 def wait_for(condition: Callable[[], Any]) -> None:
     """Wait until a condition is true."""
     wait_until(condition, max_pause_s=0.005)
-
-
-def is_alive(pid: int) -> bool:
-    """Return whether the process exists and is no zombie."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def wait_for_daemon(root: Path) -> int:

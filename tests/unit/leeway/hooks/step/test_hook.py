@@ -17,12 +17,9 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from leeway.hooks.step import hook as module
 from leeway.hooks.step.hook import StepHook
 
+from tests.tools.processes import is_alive
+
 ROOT = Path(__file__).parents[5]
-
-
-def is_alive(pid: int) -> bool:
-    """Return whether the process exists and is no zombie."""
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 def test_returns_the_result_of_the_step(write_python, project, log):
