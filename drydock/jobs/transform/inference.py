@@ -2,16 +2,13 @@
 
 This is a stand-alone program: it is copied into the job's folder tree, and needs only the standard library, since it
 may run in a container. On SageMaker, two programs do this work. The model server in the container calls the functions
-of the model's code: first model_fn, then input_fn, predict_fn and output_fn, or transform_fn alone. Each function may
-have one more parameter, the context, which is None here. The agent splits the objects into requests, sends them to the
-model server, and joins the responses. This program does both.
+of the model's code. The agent splits the objects into requests, sends them to the model server, and joins the
+responses. This program does both.
 """
 
 # ruff: noqa: PTH123, T201
 
 import gzip
-import importlib
-import inspect
 import json
 import os
 import sys
@@ -20,18 +17,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from drydock.host.model_code import load_model
+
 PROGRAM_FILE = "transform.py"
 """Name of this program in the job's code folder."""
 OPTIONS_FILE = "transform.json"
 """Name of the JSON file with the program's options, in the same folder."""
 DEFAULT_TYPE = "application/json"
-# SageMaker's inference toolkit passes these content types to input_fn as text, and all others as bytes.
-TEXT_TYPES = ("application/json", "text/csv")
 EXIT_BAD_INPUT = 4
 """Exit code if the input is wrong. After an error of the model's code the exit code is 1."""
 
 # From the body of a request to the body of its response.
-Predict = Callable[[bytes], bytes]
+AnswerRequest = Callable[[bytes], bytes]
 
 
 class BadInput(Exception):
@@ -49,20 +46,24 @@ def main(base: Path) -> int:
     """
     try:
         options = json.loads((base / "code" / OPTIONS_FILE).read_text(encoding="utf-8"))
-        predict = load_model(base / "model", options["content_type"], options["accept"])
+        predict = load_model(base / "model")
     except (Exception, SystemExit) as error:
         return report_exception(base, error)
     source = base / "input" / "data" / "transform"
     objects = sorted(path for path in source.rglob("*") if path.is_file())
-    exit_codes = [transform_object(base, path.relative_to(source), options, predict) for path in objects]
+
+    def answer(body: bytes) -> bytes:
+        return predict(body, options["content_type"], options["accept"])[0]
+
+    exit_codes = [transform_object(base, path.relative_to(source), options, answer) for path in objects]
     return next(filter(None, exit_codes), 0)
 
 
-def transform_object(base: Path, name: Path, options: Mapping[str, Any], predict: Predict) -> int:
+def transform_object(base: Path, name: Path, options: Mapping[str, Any], answer: AnswerRequest) -> int:
     """Write the .out file of one object, or report why it has none. Return the exit code."""
     partial_file = base / "output" / "partial"
     try:
-        write_responses(base / "input" / "data" / "transform" / name, partial_file, options, predict)
+        write_responses(base / "input" / "data" / "transform" / name, partial_file, options, answer)
         move_to_final_name(partial_file, base / "output" / "data" / build_output_name(name))
     except BadInput as error:
         return report_failure(base, str(error), EXIT_BAD_INPUT)
@@ -95,75 +96,11 @@ def report_failure(base: Path, message: str, exit_code: int) -> int:
     return exit_code
 
 
-def load_model(model_dir: Path, content_type: str, accept: str) -> Predict:
-    """Load the model in a folder, and return a function that transforms the body of one request.
-
-    Args:
-        model_dir: The unpacked model.tar.gz, with the code in the folder `code`.
-        content_type: MIME type of the requests.
-        accept: MIME type of the responses.
-
-    Raises:
-        LookupError: The model's code does not exist, or lacks a function. A retry cannot help.
-        ValueError: The code has transform_fn, and also a function that transform_fn replaces. A retry cannot help.
-    """
-    code, name = model_dir / "code", os.environ["SAGEMAKER_PROGRAM"]
-    if not (code / name).is_file():
-        raise LookupError(f"no file code/{name} in the model data")
-    sys.path.insert(0, str(code))
-    module = importlib.import_module(name.removesuffix(".py"))
-    model = call_handler(find_function(module, "model_fn"), str(model_dir))
-    transform = _find_transform(module)
-
-    def predict(body: bytes) -> bytes:
-        data = body.decode() if content_type in TEXT_TYPES else body
-        response = transform(model, data, content_type, accept)
-        response = response[0] if isinstance(response, tuple) else response
-        return response.encode() if isinstance(response, str) else bytes(response)
-
-    return predict
-
-
-def _find_transform(module: Any) -> Callable[..., Any]:
-    """Return transform_fn, or a function that calls input_fn, predict_fn and output_fn in turn."""
-    names = ("input_fn", "predict_fn", "output_fn")
-    if hasattr(module, "transform_fn"):
-        if any(hasattr(module, name) for name in names):
-            raise ValueError("Cannot use transform_fn in conjunction with input_fn, predict_fn and output_fn")
-        transform_fn = find_function(module, "transform_fn")
-        return lambda *arguments: call_handler(transform_fn, *arguments)
-    input_fn, predict_fn, output_fn = (find_function(module, name) for name in names)
-
-    def transform(model: Any, body: Any, content_type: str, accept: str) -> Any:
-        data = call_handler(input_fn, body, content_type)
-        return call_handler(output_fn, call_handler(predict_fn, data, model), accept)
-
-    return transform
-
-
-def find_function(module: Any, name: str) -> Callable[..., Any]:
-    """Return a function of a module.
-
-    Raises:
-        LookupError: The module has no such function. (A framework's own container would have a default for it.)
-    """
-    if not hasattr(module, name):
-        raise LookupError(f"{module.__name__}.py has no {name}")
-    function: Callable[..., Any] = getattr(module, name)
-    return function
-
-
-def call_handler(handler: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a handler, and return its result. A handler with one more parameter also gets the context, None."""
-    has_context_parameter = len(inspect.signature(handler).parameters) == len(arguments) + 1
-    return handler(*arguments, *([None] if has_context_parameter else []))
-
-
-def write_responses(path: Path, output_file: Path, options: Mapping[str, Any], predict: Predict) -> None:
+def write_responses(path: Path, output_file: Path, options: Mapping[str, Any], answer: AnswerRequest) -> None:
     """Write the model's responses for the object at path to output_file, in the order of the object's records."""
     with (gzip.open if options["is_gzip"] else open)(path, "rb") as source, open(output_file, "wb") as target:
         for body in split_into_requests(source, options):  # type: ignore[arg-type]
-            response = predict(body)
+            response = answer(body)
             target.write(response)
             if options["joins_with_newline"] and not response.endswith(b"\n"):
                 target.write(b"\n")

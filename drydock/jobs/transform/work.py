@@ -3,13 +3,13 @@
 import contextlib
 import functools
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from drydock.errors import JobFailed
 from drydock.host.executor import Executor
+from drydock.host.programs import copy_program
 from drydock.host.requirements import check_requirements
 from drydock.host.tree import HostTree
 from drydock.jobs.environment import build_common_environment, make_host_context
@@ -44,7 +44,7 @@ class TransformWork:
         """Create the trees, each with the inference program and its options."""
         for tree in self._trees:
             tree.create([tree.model, tree.output_data, tree.code, tree.get_channel_folder(INPUT_CHANNEL)])
-            shutil.copyfile(inference.__file__, tree.code / inference.PROGRAM_FILE)
+            copy_program(inference, tree.code, inference.PROGRAM_FILE)
             (tree.code / inference.OPTIONS_FILE).write_text(json.dumps(self._build_options()), encoding="utf-8")
 
     def download(self) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from drydock.host.programs import copy_program
 from drydock.jobs.transform import inference
 
 CODE = """
@@ -28,9 +28,11 @@ def run(base: Path, content: bytes, code: str = CODE, **options: Any) -> "subpro
     (base / "code" / inference.OPTIONS_FILE).write_text(json.dumps({**OPTIONS, **options}))
     (base / "model/code/inference.py").write_text(code)
     (base / "input/data/transform/sub/a").write_bytes(content)
-    program = shutil.copyfile(inference.__file__, base / "code" / inference.PROGRAM_FILE)
+    copy_program(inference, base / "code", inference.PROGRAM_FILE)
     env = {"PATH": os.environ["PATH"], "SAGEMAKER_BASE_DIR": str(base), "SAGEMAKER_PROGRAM": "inference.py"}
-    return subprocess.run([sys.executable, str(program)], env=env, capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, str(base / "code" / inference.PROGRAM_FILE)], env=env, capture_output=True, text=True
+    )
 
 
 def read_output(base: Path) -> bytes:

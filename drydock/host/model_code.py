@@ -1,0 +1,84 @@
+"""Load a model's script-mode code, and call it: model_fn, then input_fn, predict_fn and output_fn, or transform_fn.
+
+A stand-alone program imports this module: both are copied into a host's folder tree by `programs.copy_program`. It
+needs only the standard library, since it may run in a container. On SageMaker, the model server in the container calls
+these functions. Each may have one more parameter, the context, which is None here.
+"""
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+# SageMaker's inference toolkit passes these content types to input_fn as text, and all others as bytes.
+TEXT_TYPES = ("application/json", "text/csv")
+
+# From the body of a request, its content type, and the requested type of the response, to the response's body and type.
+Predict = Callable[[bytes, str, str], tuple[bytes, str]]
+
+
+def load_model(model_dir: Path) -> Predict:
+    """Load the model in a folder, and return a function that answers one request.
+
+    The response has the type that output_fn or transform_fn returns beside the body; else the requested type.
+
+    Args:
+        model_dir: The unpacked model.tar.gz, with the code in the folder `code`.
+
+    Raises:
+        LookupError: The model's code does not exist, or lacks a function. A retry cannot help.
+        ValueError: The code has transform_fn, and also a function that transform_fn replaces. A retry cannot help.
+    """
+    code, name = model_dir / "code", os.environ["SAGEMAKER_PROGRAM"]
+    if not (code / name).is_file():
+        raise LookupError(f"no file code/{name} in the model data")
+    sys.path.insert(0, str(code))
+    module = importlib.import_module(name.removesuffix(".py"))
+    model = call_handler(find_function(module, "model_fn"), str(model_dir))
+    transform = _find_transform(module)
+
+    def predict(body: bytes, content_type: str, accept: str) -> tuple[bytes, str]:
+        data = body.decode() if content_type in TEXT_TYPES else body
+        result = transform(model, data, content_type, accept)
+        response, response_type = result[:2] if isinstance(result, tuple) else (result, accept)
+        return response.encode() if isinstance(response, str) else bytes(response), str(response_type)
+
+    return predict
+
+
+def _find_transform(module: Any) -> Callable[..., Any]:
+    """Return transform_fn, or a function that calls input_fn, predict_fn and output_fn in turn."""
+    names = ("input_fn", "predict_fn", "output_fn")
+    if hasattr(module, "transform_fn"):
+        if any(hasattr(module, name) for name in names):
+            raise ValueError("Cannot use transform_fn in conjunction with input_fn, predict_fn and output_fn")
+        transform_fn = find_function(module, "transform_fn")
+        return lambda *arguments: call_handler(transform_fn, *arguments)
+    input_fn, predict_fn, output_fn = (find_function(module, name) for name in names)
+
+    def transform(model: Any, body: Any, content_type: str, accept: str) -> Any:
+        data = call_handler(input_fn, body, content_type)
+        return call_handler(output_fn, call_handler(predict_fn, data, model), accept)
+
+    return transform
+
+
+def find_function(module: Any, name: str) -> Callable[..., Any]:
+    """Return a function of a module.
+
+    Raises:
+        LookupError: The module has no such function. (A framework's own container would have a default for it.)
+    """
+    if not hasattr(module, name):
+        raise LookupError(f"{module.__name__}.py has no {name}")
+    function: Callable[..., Any] = getattr(module, name)
+    return function
+
+
+def call_handler(handler: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a handler, and return its result. A handler with one more parameter also gets the context, None."""
+    has_context_parameter = len(inspect.signature(handler).parameters) == len(arguments) + 1
+    return handler(*arguments, *([None] if has_context_parameter else []))

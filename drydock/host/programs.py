@@ -1,0 +1,29 @@
+"""Copy drydock's stand-alone programs into the folder tree of a host, where they run without drydock."""
+
+import shutil
+from pathlib import Path
+from types import ModuleType
+
+from drydock.host import model_code
+
+# What the programs import, beside the standard library: a copy of this module under its own full name.
+_PACKAGE = Path("drydock") / "host"
+
+
+def copy_program(program: ModuleType, code: Path, name: str) -> None:
+    """Copy a program and what it imports into the code folder of a host.
+
+    Args:
+        program: The program's module.
+        code: The folder. Python finds the imports there, since it is the folder of the program's file.
+        name: Name of the program's file.
+
+    Raises:
+        OSError: The disk is full or not writable. A retry can help.
+    """
+    package = code / _PACKAGE
+    package.mkdir(parents=True, exist_ok=True)
+    for folder in (package.parent, package):
+        (folder / "__init__.py").touch()
+    shutil.copyfile(model_code.__file__, package / Path(model_code.__file__).name)
+    shutil.copyfile(str(program.__file__), code / name)
