@@ -1,4 +1,4 @@
-"""Measure a year of trainings as a walk-forward backtest, then a second time with promotion.
+"""Measure the trainings of ten months as a walk-forward backtest, then a second time with promotion.
 
 The commands are those of docs/how-to/backfills.md. The backfill of flights_train uses real Airflow, DVC workspaces,
 drydock and MLflow. LEEWAY_BENCH_MONTHS sets a smaller number of months. The report stays in
@@ -30,7 +30,7 @@ DAG, STEPS = "flights_train", ("preprocess", "train", "evaluate", "gate", "promo
 FIRST_DAY = dt.date(2013, 1, 1)
 MOMENTS = [dt.date(2013, 3 + n, 1) for n in range(MONTHS)]
 LAST_DAY = (MOMENTS[-1] + dt.timedelta(31)).replace(day=1) - dt.timedelta(1)
-"""The last day on which a model is scored."""
+"""Last day of the month that begins at the last training: the last day that a model predicts."""
 REPORT_FOLDER = PROJECT / ".leeway" / "benchmarks" / "backtest"
 REPEAT_OPTIONS = {"reprocess_behavior": "completed", "dag_run_conf": {"promote_in_backfill": True}}
 """Options of a backfill that repeats a finished backtest, with promotion in each run."""
@@ -49,7 +49,7 @@ print(json.dumps({
 
 
 def run() -> dict[str, Any]:
-    """Run both backfills, and return seconds by row, and facts.
+    """Run both backfills. Return the seconds of each row of the table of results, and the facts below it.
 
     Raises:
         RuntimeError: a run failed, or the registry has a fault after a backfill.
@@ -61,9 +61,9 @@ def run() -> dict[str, Any]:
             "-m", "pipelines", "backfill", "--dataset", "flights", "--first", str(FIRST_DAY), "--last", str(LAST_DAY)
         )
         backtest_s, state, lines = _run_backtest(clone, api)
-        replay_s, state_after = _run_replay(clone, api, state)
-    facts = {"backtest": _summarize(state), "replay": _summarize(state_after), "report": lines}
-    return {"seconds": backtest_s | replay_s, "facts": facts}
+        repetition_s, state_after = _run_repetition(clone, api, state)
+    facts = {"backtest": _summarize(state), "repetition": _summarize(state_after), "report": lines}
+    return {"seconds": backtest_s | repetition_s, "facts": facts}
 
 
 def find_faults(state: Mapping[str, Any], moments: Sequence[dt.date]) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def find_faults(state: Mapping[str, Any], moments: Sequence[dt.date]) -> dict[st
     return faults
 
 
-def find_replay_faults(state_before: Mapping[str, Any], state_after: Mapping[str, Any]) -> dict[str, Any]:
+def find_repetition_faults(state_before: Mapping[str, Any], state_after: Mapping[str, Any]) -> dict[str, Any]:
     """Return the faults of the registry after the second backfill, with promotion; empty if it is correct."""
     faults: dict[str, Any] = {}
     passed = [version["version"] for version in state_before["versions"] if version["verdict"] == "passed"]
@@ -118,13 +118,13 @@ def _run_backtest(clone: StackClone, api: AirflowClient) -> tuple[dict[str, list
     return seconds, state, _write_report(clone)
 
 
-def _run_replay(
+def _run_repetition(
     clone: StackClone, api: AirflowClient, state_before: Mapping[str, Any]
 ) -> tuple[dict[str, list[float]], dict[str, Any]]:
     """Repeat the runs with promotion. Return their seconds, and the state of the registry."""
     seconds = _run_backfill(clone, api, f"{MONTHS} trainings repeated, with promotion", REPEAT_OPTIONS)
     state_after = _read_registry(clone)
-    _raise_if_faulty(find_replay_faults(state_before, state_after))
+    _raise_if_faulty(find_repetition_faults(state_before, state_after))
     return seconds, state_after
 
 
@@ -184,7 +184,10 @@ def _read_registry(clone: StackClone) -> dict[str, Any]:
 
 
 def _write_report(clone: StackClone) -> list[str]:
-    """Write the report's image and page to `REPORT_FOLDER`. Return its lines of text, except the last (the files)."""
+    """Write the report's image and page to `REPORT_FOLDER`. Return what the command printed.
+
+    The last line, which names the files, is left out.
+    """
     lines = _run_command(
         clone, "python", "-m", "pipelines", "backtest", "report", "--model", "flights", "--out", str(REPORT_FOLDER)
     ).splitlines()

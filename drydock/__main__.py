@@ -87,13 +87,13 @@ def main(
 
 
 def _is_on_command_line(context: typer.Context, name: str) -> bool:
-    """Return whether the option is on the command line. A variable or a default does not count."""
+    """Return whether the option is on the command line. An environment variable or a default does not count."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
 
 def _refuse_options_of_server(context: typer.Context) -> None:
-    """Refuse options of the server before a command, on which they have no effect."""
+    """Refuse options of the server if a command follows them: they have no effect on it."""
     server_options = [f"--{name.replace('_', '-')}" for name in context.params if _is_on_command_line(context, name)]
     if server_options:
         command = context.invoked_subcommand

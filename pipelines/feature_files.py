@@ -1,4 +1,4 @@
-"""Define the name of feature files, and read the description of their columns from the metadata."""
+"""Define the name and the metadata key of feature files, and load the dataset that they were built from."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ FILE_NAME = "data.parquet"
 
 def load_dataset_of_features(features: Path, name: str = "") -> Dataset:
     """Load the dataset that features were built from.
+
+    If their metadata name no dataset, load the dataset `name`; without a name, the project's only dataset.
 
     Args:
         features: folder with train/, as the step `preprocess` wrote it.

@@ -29,8 +29,8 @@ class Source(Protocol):
     """A source whose rows are grouped by day, hour or month; the step `ingest` reads it.
 
     A source may also have `find_day_range()`. It returns the first and the last day of the source as `Days`, or None
-    if it would have to read much data to find them. The error about a day without rows names these two days. And it may
-    have `read_once(partitions)`, a context manager that `read_once` of this module calls.
+    if it would have to read much data to find them. The error about a day without rows names these two days. The
+    source may also have a method `read_once(partitions)`, a context manager; the function `read_once` below calls it.
     """
 
     def describe(self) -> Description:
@@ -76,7 +76,7 @@ def read_once(source: Source, partitions: Collection[Any]) -> Iterator[Source]:
         partitions: the partitions that will be read.
 
     Raises:
-        DataError: the data do not fit. A retry cannot help.
+        DataError: the data lack columns, types or days that the source needs. A retry cannot help.
         ServiceError: the source does not answer. A retry can help.
     """
     open_source = getattr(source, "read_once", None)

@@ -1,10 +1,10 @@
 """Interrupt trainings at random times: check that they finish, and measure lost work and the operator's overhead.
 
-The runs use the embedded stack (Airflow's scheduler and triggerer, drydock), the flights script on real flights, and
-SpotTrainingOperator. drydock interrupts each job at random times of the script's whole duration: before the script has
-started, before its first checkpoint, between a checkpoint and its upload, and at its end. Half of the interruptions
-come with a notice, half without (SIGKILL, and no last copy of the checkpoints). An interruption that comes after the
-end of the script has no effect.
+The runs use the embedded stack (Airflow's scheduler and triggerer, drydock), the default training script on real
+flights, and SpotTrainingOperator. drydock interrupts each attempt at a random time, from 0 to the script's duration
+after the attempt begins: before the script has started, before its first checkpoint, between a checkpoint and its
+upload, or at its end. Half of the interruptions come with a notice, half without (SIGKILL, and no last copy of the
+checkpoints). An interruption that comes after the end of the script has no effect.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ with DAG("bench", schedule=None, max_active_runs=MAX_ACTIVE_RUNS):
 
 
 def run() -> dict[str, Any]:
-    """Run the trainings, and return seconds by row, and facts."""
+    """Run the trainings. Return the seconds of each row of the table of results, and the facts below it."""
     with tempfile.TemporaryDirectory() as folder:
         project = _create_project(Path(folder))
         script_s = [_time_script(project, number) for number in range(UNINTERRUPTED_RUNS)]
@@ -90,7 +90,7 @@ def run() -> dict[str, Any]:
             "runs_interrupted": sum(bool(result["interruptions"]) for result in results),
             "interruptions": sum(result["interruptions"] for result in results),
             "interruptions_before_the_script_began": moments.count(Moment.BEFORE_START),
-            "interruptions_before_a_checkpoint": moments.count(Moment.BEFORE_CHECKPOINT),
+            "interruptions_before_the_first_checkpoint": moments.count(Moment.BEFORE_CHECKPOINT),
             "interruptions_planned": sum(result["planned"] for result in results),
             "interruptions_after_a_checkpoint": moments.count(Moment.AFTER_CHECKPOINT),
             "checkpoint_s": CHECKPOINT_S,
@@ -154,7 +154,7 @@ def _time_script(project: Path, number: int) -> float:
 def _run_stack(project: Path) -> Iterator[dict[str, Any]]:
     """Start the stack, and yield its clients. The stack is stopped after the block."""
     layout = Layout(project=project, home=project / ".leeway")
-    os.environ["DRYDOCK_CORES"] = "4"  # the script has one thread, so two jobs fit on two cores
+    os.environ["DRYDOCK_CORES"] = "4"  # two jobs of 2 vCPUs run at once; each script has one thread
     stack, _ = start_stop.start_stack(layout, ANY_PORTS, lambda *_: None)
     keys = {"aws_access_key_id": "bench", "aws_secret_access_key": "bench", "region_name": "us-east-1"}
     clients = {name: boto3.client(name, endpoint_url=stack.drydock_url, **keys) for name in ("sagemaker", "logs", "s3")}

@@ -27,5 +27,5 @@ def find_kind(name: str) -> type[Any]:
 
 
 def get_work_class(job: Job) -> Callable[..., Work]:
-    """Return the class of a job's work; its arguments are the job, its trees, the executor and the settings."""
+    """Return the class of a job's work. Its arguments: the job, the trees of the job's hosts, executor, settings."""
     return _WORK_CLASSES[type(job)]

@@ -40,7 +40,8 @@ class StoredGroup(LogGroup):
     def build_row(self) -> tuple[str, str, str, str]:
         """Return the group's row, without its id. Do not call this inside a transaction of the store.
 
-        moto's registry has a lock. A thread that holds this lock may be waiting for the store, to create a backend.
+        The method takes the lock of moto's registry of backends. A thread that holds this lock may wait for the store,
+        to create a backend. Then both would wait for ever.
         """
         tags = logs_backends[self.account_id][self.region].tagger.get_tag_dict_for_resource(self.arn)
         record = {"state": {name: getattr(self, name) for name in _SETTINGS}, "tags": tags}

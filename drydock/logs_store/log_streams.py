@@ -78,7 +78,7 @@ class StoredStream(LogStream):
         now_ms = int(unix_time_millis(utcnow()))
         # JSON can contain half of a surrogate pair, which UTF-8 cannot encode.
         messages = [event["message"].encode(errors="replace") for event in log_events]
-        times = [int(event["timestamp"]) for event in log_events]  # moto's own Lambda sends fractions
+        times = [int(event["timestamp"]) for event in log_events]  # moto's Lambda sends fractions of ms
         with self._store.transaction() as db:
             first_id = _find_next_id(db)
             rows = [

@@ -27,9 +27,9 @@ INCOMPLETE_BODY = Refusal(400, "IncompleteBody", "The body ended before its Cont
 class S3Middleware:
     """WSGI middleware around moto that serialises requests for the same object, and stores their changes.
 
-    moto 5.2.5 does not support two requests that change one object at the same time: a version is lost, or a reader
-    gets a closed file. Here a request for an object takes one of LOCK_COUNT locks, chosen by the object's name. A
-    request that changes a bucket takes all locks.
+    moto 5.2.5 does not support a change of an object at the same time as another request for it: a version is lost, or
+    a reader gets a closed file. Here a request takes one of LOCK_COUNT locks for each object that it names, chosen by
+    the object's name. A request that changes a bucket takes all locks.
 
     Args:
         tables: Stores the objects.
@@ -60,7 +60,8 @@ class S3Middleware:
         if method in READ_METHODS and not transaction.earlier_versions:
             return None
         if status >= "4":
-            # moto adds an object before it refuses the object's tags.
+            # moto adds an object before it refuses the object's tags. The commit below then only deletes files that
+            # nothing needs any more.
             transaction.undo()
         try:
             self._tables.commit(transaction)

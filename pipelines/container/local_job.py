@@ -25,7 +25,7 @@ from pipelines.system.locks import hold_lock
 STOPPED = (128 + signal.SIGTERM, 128 + signal.SIGINT)
 """Exit codes of a script that was stopped by a signal and saved a checkpoint."""
 TAIL_LINES = 5
-"""Number of last lines of a crashed script that the error quotes."""
+"""Number of last output lines of a crashed script that the error quotes."""
 FOLDERS = {"SM_MODEL_DIR": "model", "SM_OUTPUT_DATA_DIR": "output/data", "SM_CHECKPOINT_DIR": "checkpoints"}
 """Environment variable of SageMaker's script mode to the folder that it names, relative to the job's working folder."""
 Hyperparameters = Mapping[str, int | float | str | list[float]]
@@ -42,12 +42,15 @@ class Script:
     git_commit: str
 
     def list_code(self) -> list[Path]:
-        """Return the script and the files of its bundle. The folder is not returned: Python writes bytecode there."""
+        """Return the script and the files of its bundle, one by one.
+
+        Their folders also hold bytecode, which would change the name of the training.
+        """
         return [self.path, *self.bundle.values()]
 
 
 def train(script: Script, features: Path, hyperparameters: Hyperparameters, model: Path, output: Path) -> str:
-    """Run the training script; write its model to `model` and its record to `output`.
+    """Run the training script; write its model to `model`, and its metrics, parameters and environment to `output`.
 
     Features, code and hyperparameters determine the name of the training and its working folder. So a training that was
     killed resumes from its checkpoints when it is started again.

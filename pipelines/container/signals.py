@@ -1,4 +1,4 @@
-"""Handle SIGTERM and SIGINT in a training script, so that it saves first, and in the process that starts the script.
+"""Handle SIGTERM and SIGINT: a training script saves its work before it stops, and its parent process waits for that.
 
 This module is part of the training job's bundle, so it imports the standard library only.
 """
@@ -14,7 +14,7 @@ from types import FrameType
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 GRACE_S = 120.0
-"""Seconds that a script has to save its work after a signal, as on SageMaker."""
+"""Seconds from a signal until the script is killed, in which it can save its work; as on SageMaker."""
 
 
 class Stopped(BaseException):
@@ -24,7 +24,7 @@ class Stopped(BaseException):
 class StopSignal:
     """Handle SIGTERM and SIGINT: raise `Stopped` at once; after a call of `defer`, only set `exit_code`.
 
-    A second signal changes nothing. It must be created in the main thread.
+    A second signal changes nothing. A StopSignal must be created in the main thread.
     """
 
     def __init__(self) -> None:
@@ -49,9 +49,11 @@ class StopSignal:
 
 
 class SignalRelay:
-    """Pass SIGTERM and SIGINT to a child as SIGTERM while the `with` block runs; then send them to this process.
+    """Pass SIGTERM and SIGINT to a child, as SIGTERM, while the `with` block runs.
 
-    So the child saves first, and then this process ends as it would without the relay. A child that does not end is
+    After the block, the last signal is sent to this process.
+
+    So the child saves its work before this process ends, as it would without the relay. A child that does not end is
     killed `grace_s` seconds after the signal, or at a second Ctrl-C. The relay works in the main thread only.
     """
 

@@ -22,8 +22,8 @@ from pipelines.system.files import sha256
 STOPPED = 128 + signal.SIGTERM
 HYPERPARAMETERS = {"num_round": 300, "early_stopping_rounds": 300, "eta": 0.01, "max_depth": 3, "nthread": 1}
 """Hyperparameters of the default script, so that the training lasts long enough to be interrupted."""
-LINES_BEFORE = 5
-"""Lines of output after which the training is interrupted."""
+LINES_BEFORE_INTERRUPTION = 5
+"""Lines of output before the line at which the training is interrupted."""
 
 
 def find_problem(dataset: Dataset, rows: pa.Table, folder: Path) -> str:
@@ -37,7 +37,7 @@ def find_problem(dataset: Dataset, rows: pa.Table, folder: Path) -> str:
     if code := _train(dataset, folder, "whole"):
         raise TrainingError(f"the training of {dataset.name} ended with exit code {code}.")
     code = _train(dataset, folder, "interrupted", is_interrupted=True)
-    if code not in (0, STOPPED):
+    if code not in (0, STOPPED):  # 0: the script had ended before the signal
         return f"after SIGTERM, the script ended with exit code {code}, not {STOPPED}"
     if code := _train(dataset, folder, "interrupted"):
         return f"the script does not resume: it ended with exit code {code}"
@@ -80,6 +80,6 @@ def _train(dataset: Dataset, folder: Path, run_name: str, *, is_interrupted: boo
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as child:
         for number, _ in enumerate(child.stdout or ()):
-            if is_interrupted and number == LINES_BEFORE:
+            if is_interrupted and number == LINES_BEFORE_INTERRUPTION:
                 child.terminate()
     return child.returncode

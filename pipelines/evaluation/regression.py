@@ -106,7 +106,7 @@ def draw_regression(path: Path, tables: Mapping[str, Table], metrics: Mapping[st
     if not tables["residuals"]["rows"]:
         raise DataError("there are no rows to draw.")
     figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
-    draw_reliability(axes[0], tables["residuals"], "model, tenths of the rows", MODEL_COLOR)
+    draw_reliability(axes[0], tables["residuals"], "model (a point: a tenth of the rows)", MODEL_COLOR)
     axes[0].set(title=f"R2 {metrics['r2']:.3f}, RMSE {metrics['rmse']:.4g}")
     draw_residuals(axes[1], tables["residuals"], MODEL_COLOR)
     axes[1].set(title=f"MAE {metrics['mae']:.4g}, bias {metrics['bias']:.3g}")

@@ -40,5 +40,11 @@ class Candidate:
 
 
 def compute_candidate_digest(model_digest: str, features: Path, snapshot: Path) -> str:
-    """Compute the SHA-256 that identifies a candidate, over the model, its features and the pinned window."""
+    """Compute the SHA-256 that identifies a candidate.
+
+    Args:
+        model_digest: digest of the model.
+        features: file of features that the model was trained on.
+        snapshot: file snapshot.json of the training: the window of the data, and their snapshot in the lake.
+    """
     return hashlib.sha256(" ".join([model_digest, sha256(features), sha256(snapshot)]).encode()).hexdigest()

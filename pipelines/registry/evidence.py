@@ -69,8 +69,8 @@ def check_task(champion: ModelVersion, task: Task) -> None:
     champion_task = champion.tags.get("leeway.task", task)
     if champion_task != task:
         message = (
-            f"the champion, {champion.name} version {champion.version}, is a model of the task {champion_task}, and "
-            f"the candidate of the task {task}: they cannot be compared."
+            f"the champion, {champion.name} version {champion.version}, is a model of the task {champion_task}, but "
+            f"the candidate is a model of the task {task}: they cannot be compared."
         )
         raise DataError(message, "Register models of another task under another name.")
 

@@ -45,7 +45,7 @@ def save_package(dataset: Dataset, folder: Path, example: pd.DataFrame, path: Pa
 def _list_arguments(dataset: Dataset, folder: Path, example: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield MLflow's arguments for a package. The files that they name exist until the block ends."""
     scores: Any = pd.Series([0.5], name="score")
-    if dataset.task != "binary":  # a frame's signature names the classes or quantiles
+    if dataset.task != "binary":  # the signature must name the columns of the scores: classes or quantiles
         example_scores = dataset.load_model(folder).score(example)
         scores = example_scores if isinstance(example_scores, pd.DataFrame) else scores
     with tempfile.TemporaryDirectory(prefix="leeway-") as code, _write_no_bytecode():

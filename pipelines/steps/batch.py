@@ -1,4 +1,4 @@
-"""Write a published partition and the model that scores it to a folder, for SageMaker Batch Transform.
+"""Write the input of SageMaker Batch Transform to a folder: a published partition, and the model that scores it.
 
 Idempotent: equal rows and versions give equal files.
 """

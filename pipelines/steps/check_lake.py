@@ -1,7 +1,8 @@
 """Check the lake for lost and damaged files, and restore them.
 
-The catalog, the metadata, the manifests, the data files and their row counts are compared. A repair restores files
-from other files of the lake, a backup, the sources and the staged rows, and only with the content that was lost.
+The catalog, the metadata, the manifests, the data files and their row counts are compared with each other. A repair
+takes files from other files of the lake, a backup, the sources and the staged rows. It restores a file only if the
+content is the same as before the loss.
 Idempotent. The report is in LEEWAY_HOME/lake_check.json.
 """
 
@@ -39,7 +40,9 @@ class CheckLakeSpec(Spec):
     content: bool = True
     """Whether to read the content of all files; otherwise only their presence and size are checked."""
     older: bool = True
-    """Whether to check the files that only older snapshots need. Versions trained on these are reproduced from them."""
+    """Whether to check also the files that only older snapshots need.
+
+    A model version that was trained on such a snapshot cannot be reproduced without them."""
 
 
 class CheckLakeResult(Result):

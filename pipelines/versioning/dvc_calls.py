@@ -1,4 +1,4 @@
-"""Run DVC in a workspace: bring stages up to date, push and pull their data."""
+"""Run DVC or a step in a workspace: bring stages up to date, push and pull their data."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def run_repro(workspace: Workspace, stages: Sequence[str], *, force: bool = Fals
         The stages whose command ran.
 
     Raises:
-        InvalidError, TryAgainError: a stage failed; its exit code says whether a retry can help.
+        InvalidError, TryAgainError: a stage failed; its exit code, 2 or 75, says whether a retry can help.
+        LeewayError: a stage ended with another exit code: it has a bug.
     """
     options = ["--single-item", "--force"] if force else ["--pull"] if settings().dvc_remote else []
     with _keep_lock_file(workspace.folder):
@@ -55,7 +56,7 @@ def run_repro(workspace: Workspace, stages: Sequence[str], *, force: bool = Fals
 
 
 def push(workspace: Workspace, stages: Sequence[str]) -> None:
-    """Push the data that the workspace's dvc.lock names for the stages to the remote. Idempotent.
+    """Push to the remote the data of the stages, as the workspace's dvc.lock lists them. Idempotent.
 
     Raises:
         ServiceError: the remote failed `ATTEMPTS` times. A retry can help.
@@ -64,7 +65,7 @@ def push(workspace: Workspace, stages: Sequence[str]) -> None:
 
 
 def pull(workspace: Workspace, stages: Sequence[str]) -> None:
-    """Put the data that dvc.lock names for the stages into the workspace: from the cache, or else from the remote.
+    """Put the data of the stages, as dvc.lock lists them, into the workspace: from the cache, or else from the remote.
 
     Raises:
         InvalidError: neither has all the data. A retry cannot help.
@@ -86,7 +87,8 @@ def run_step(workspace: Workspace, step: str, *arguments: str, **variables: str)
         variables: environment variables, in addition to those of this process.
 
     Raises:
-        InvalidError, TryAgainError: the step failed; its exit code says whether a retry can help.
+        InvalidError, TryAgainError: the step failed; its exit code, 2 or 75, says whether a retry can help.
+        LeewayError: the step ended with another exit code: it has a bug.
     """
     paths = [str(workspace.folder), *filter(None, [os.environ.get("PYTHONPATH")])]
     variables = {"PYTHONPATH": os.pathsep.join(paths), **variables}
@@ -103,8 +105,9 @@ def _run_module(
     """Run `python -m MODULE ARGUMENTS` in the folder, pass its output on to stderr, and return the lines.
 
     Raises:
-        InvalidError, TryAgainError: the module failed, or a stage that it ran; the exit code says whether a retry can
-            help.
+        InvalidError, TryAgainError: the module failed, or a stage that it ran; the exit code, 2 or 75, says whether a
+            retry can help.
+        LeewayError: the module ended with another exit code: it has a bug.
     """
     with subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
@@ -124,7 +127,11 @@ def _run_module(
 
 @contextmanager
 def _keep_lock_file(folder: Path) -> Iterator[None]:
-    """Keep a copy of dvc.lock until DVC ends by itself: if DVC is killed, dvc.lock can be incomplete."""
+    """Keep a copy of dvc.lock while DVC runs, because a killed DVC can leave an incomplete dvc.lock.
+
+    The copy is removed after a success or an `InvalidError`. After any other error it stays, and the next use of the
+    workspace restores it.
+    """
     backup, lock = folder / LOCK_BACKUP, folder / "dvc.lock"
     temporary = backup.with_name("lock.making")
     if lock.is_file():
@@ -163,18 +170,18 @@ def _build_environment(workspace: Workspace) -> dict[str, str]:
     }
 
 
-def _explain_failure(lines: Sequence[str], dvc_exit_code: int) -> LeewayError:
-    """Return the error that belongs to the exit code, with the failed stage's text or DVC's last lines."""
+def _explain_failure(lines: Sequence[str], exit_code: int) -> LeewayError:
+    """Return the error for the exit code of DVC or of a step, with the error line of what failed, or the last lines."""
     errors = [match[1] for line in lines if (match := ERROR_LINE.match(line))]
     stage_exit_codes = [int(match[1]) for line in lines if (match := EXIT_CODE_LINE.search(line))]
     text = errors[-1] if errors else " ".join(line.strip() for line in lines[-3:])
-    exit_code = stage_exit_codes[-1] if stage_exit_codes else dvc_exit_code
-    if exit_code < 0:
+    failed_exit_code = stage_exit_codes[-1] if stage_exit_codes else exit_code
+    if failed_exit_code < 0:
         return ServiceError(
-            f"a process was stopped by signal {-exit_code}: {text}", "Run it again: finished work is kept."
+            f"a process was stopped by signal {-failed_exit_code}: {text}", "Run it again: finished work is kept."
         )
-    if stage_exit_codes or (errors and dvc_exit_code in (InvalidError.exit_code, TryAgainError.exit_code)):
-        return {2: DataError, 75: ServiceError}.get(exit_code, LeewayError)(text)
+    if stage_exit_codes or (errors and exit_code in (InvalidError.exit_code, TryAgainError.exit_code)):
+        return {2: DataError, 75: ServiceError}.get(failed_exit_code, LeewayError)(text)
     return _explain_dvc_failure(text)
 
 

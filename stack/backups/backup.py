@@ -40,22 +40,26 @@ class BackupResult:
 
 
 def back_up(layout: Layout, archive: Path) -> BackupResult:
-    """Write all state of the home to `archive`. On an error or a kill, no archive remains.
+    """Write all state of the home to `archive`. After an error or a kill, there is no file `archive`.
+
+    A kill can leave a temporary file beside it.
 
     The archive holds Airflow's keys and connections, so only its owner can read it (mode 0600).
 
     Raises:
         RequestError: there is no state, a part of it is a symbolic link, or the archive would lie in the home or
             replace a file. A retry cannot help.
-        UnavailableError: the stack runs, another process keeps a database locked, or the disk cannot be written. A
-            retry can help.
+        UnavailableError: the stack runs, another process keeps a database locked, a file cannot be read,
+            or the disk cannot be written. A retry can help.
     """
     _check_request(layout, archive)
     with require_stopped_stack(layout, "stack backup"):
         try:
             return _write_archive(layout.home, archive)
         except (OSError, sqlite3.Error) as error:
-            raise UnavailableError(f"Cannot write {archive}: {getattr(error, 'strerror', None) or error}.") from None
+            raise UnavailableError(
+                f"Cannot back up to {archive}: {getattr(error, 'strerror', None) or error}."
+            ) from None
 
 
 def _check_request(layout: Layout, archive: Path) -> None:
@@ -122,7 +126,10 @@ def _is_database(path: Path) -> bool:
 
 
 def _is_database_companion(path: Path) -> bool:
-    """Return whether SQLite keeps the file beside a database (`-wal`, `-shm`). The database's copy has its content."""
+    """Return whether SQLite keeps the file beside a database (`-wal`, `-shm`, `-journal`).
+
+    It is not archived, because the copy of the database has its content.
+    """
     databases = [
         path.with_name(path.name.removesuffix(suffix)) for suffix in _SQLITE_COMPANIONS if path.name.endswith(suffix)
     ]

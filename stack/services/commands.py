@@ -61,7 +61,8 @@ def list_services(layout: Layout, stack: Stack) -> list[Service]:
 def write_secrets(layout: Layout) -> None:
     """Generate Airflow's keys and the admin password, in files of mode 0600. Existing files stay. Idempotent.
 
-    A damaged file of the password is replaced; damaged keys are not, because Airflow's connections need them.
+    A damaged file of the password is replaced. Damaged keys are not: with new keys, Airflow could not read its
+    connections.
 
     Raises:
         RequestError: a key in airflow.cfg is missing or damaged. A retry cannot help.

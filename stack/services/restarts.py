@@ -9,9 +9,9 @@ FIRST_PAUSE_S, MAX_PAUSE_S = 0.5, 15.0
 MAX_FAILED_STARTS = 5
 """How often in a row a service may end by itself before it has answered. After that, it is not restarted."""
 MAX_RESTARTS = 20
-"""How often a service is restarted. The count starts again after the service has run for `STABLE_S`."""
+"""How often a service is restarted. The count starts again after the service has answered and run for `STABLE_S`."""
 STABLE_S = 300.0
-"""Seconds after which the earlier restarts of a running service do not count any more."""
+"""Seconds after which the earlier restarts of a service that answers do not count any more."""
 
 
 @dataclass
@@ -19,7 +19,7 @@ class RestartCounter:
     """Counts the ends of one service, and decides whether and when the service starts again.
 
     Attributes:
-        restarts: number of restarts since the service last ran for `STABLE_S`.
+        restarts: number of restarts since the service last answered and ran for `STABLE_S`.
         failed_starts: number of starts in a row after which the service ended by itself before it answered.
     """
 

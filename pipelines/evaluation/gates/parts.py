@@ -25,14 +25,16 @@ MIN_WEEK_GROUPS = 3
 COLUMNS = ("column", "part", "rows", "value", "low", "high", "p_value", "judged")
 """Columns of a table of parts, which has one row for each part.
 
-`column` is the name of a column of the holdout, or `week`. All rows of the part have the value `part` in this column.
+`column` is the name of a column of the holdout, or `week`. `part` is the value that the rows of the
+part have in this column; see `_split_by_value` for rows without a value.
 """
 
 
 def check_slices(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataFrame]:
     """Check that no slice's metric is too far below the champion's: one check for each column of the policy.
 
-    The metric is that of `part_metrics`. Without a champion, the slices are reported with their own value.
+    `choose_part_metric` chooses the metric. Without a champion nothing is judged: the table has the candidate's own
+    value of each slice, and its columns `judged` and `p_value` have no meaning.
 
     Returns:
         The checks, and the table of all slices; columns `COLUMNS`.
@@ -66,7 +68,7 @@ def check_slices(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.Data
 
 
 def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataFrame]:
-    """Check that no week is too far below the whole holdout in the metric of `part_metrics`.
+    """Check that no week is too far below the whole holdout. `choose_part_metric` chooses the metric.
 
     Returns:
         At most one check, and the table of all weeks; columns `COLUMNS`.
@@ -87,7 +89,8 @@ def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataF
     def estimate(mask: Array) -> Estimate:
         week_groups = None if groups is None else groups[mask]
         score = holdout.candidate_score[mask]
-        # Days that follow each other may be alike, as weather lasts. A week has too few days to measure that.
+        # Days that follow each other may be alike, since weather lasts. A week has too few days to estimate how much,
+        # so its days count as independent.
         return estimate_part(metric, holdout.label[mask], [score], policy.alpha, week_groups, is_lasting=False)
 
     def is_judged(value: Estimate) -> bool:
@@ -134,14 +137,14 @@ def _make_table(
     for column, values in masks.items():
         for value, mask in values.items():
             rows = int(mask.sum())
-            metric = estimate(mask) if part_metric.has_value(holdout.label[mask]) else None
-            record = {"column": column, "part": value, "rows": rows, "judged": bool(metric and is_judged(metric))}
-            if metric:
-                record["value"] = metric.value
-            if metric and math.isfinite(metric.se):
-                record |= {"low": metric.low, "high": metric.high}
-            if metric and record["judged"]:
-                record["p_value"] = _compute_p_value(metric, bound)
+            part = estimate(mask) if part_metric.has_value(holdout.label[mask]) else None
+            record = {"column": column, "part": value, "rows": rows, "judged": bool(part and is_judged(part))}
+            if part:
+                record["value"] = part.value
+            if part and math.isfinite(part.se):
+                record |= {"low": part.low, "high": part.high}
+            if part and record["judged"]:
+                record["p_value"] = _compute_p_value(part, bound)
             records.append(record)
     table = pd.DataFrame(records, columns=COLUMNS)
     has_p_value = table["judged"].astype(bool)
@@ -164,7 +167,7 @@ def _check_worst(name: str, table: pd.DataFrame, bound: float, alpha: float) -> 
     """Make a check that fails if the part with the smallest adjusted p-value is significantly below the bound."""
     judged_parts = table[table["judged"].astype(bool)]
     if judged_parts.empty:
-        return report_value(name, f"none of the {len(table)} parts has enough rows to be judged")
+        return report_value(name, f"none of the {len(table)} parts has enough rows and groups to be judged")
     worst_part = judged_parts.sort_values(["p_value", "value"]).iloc[0]
     has_passed = bool(worst_part.p_value >= alpha)
     return Check(
@@ -178,6 +181,6 @@ def _check_worst(name: str, table: pd.DataFrame, bound: float, alpha: float) -> 
             f"the worst of {len(judged_parts)} parts is {worst_part.part} ({worst_part.rows} rows): "
             f"{worst_part.value:.4f} [{worst_part.low:.4f}, {worst_part.high:.4f}] is "
             f"{'not significantly' if has_passed else 'significantly'} below {bound:.4f} "
-            f"(p = {worst_part.p_value:.3g}, Holm); {len(table) - len(judged_parts)} parts had too few rows"
+            f"(p = {worst_part.p_value:.3g}, Holm); {len(table) - len(judged_parts)} parts could not be judged"
         ),
     )

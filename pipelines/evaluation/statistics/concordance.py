@@ -22,7 +22,8 @@ def compute_concordance(label: Array, score: Array) -> float:
     pairs_to_order, different_scores = (pairs - _count_equal_pairs(values) for values in (label, score))
     if not different_scores:
         return 0.5
-    # tau-b is the difference of right and wrong pairs, divided by the geometric mean of these two numbers.
+    # tau-b is the number of right pairs minus that of wrong ones, divided by the geometric mean of `pairs_to_order` and
+    # `different_scores`.
     # The difference is a whole number, so a perfect order gives 1 and not 1 - 1e-16.
     difference = np.rint(kendalltau(label, score).statistic * np.sqrt(pairs_to_order * different_scores))
     return float(0.5 + difference / pairs_to_order / 2)

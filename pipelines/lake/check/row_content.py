@@ -1,6 +1,7 @@
 """Check data files: they exist, and they have the size and the digest with which they were committed.
 
-A file without a known digest is decoded, and its rows and columns are compared with what its manifest says.
+A file without a known digest is decoded. Its number of rows and the sizes of its columns are compared with its
+manifest.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ def check_row_files(files: TableFiles, *, reads_content: bool) -> Iterator[Findi
 
     Args:
         files: the files of a table.
-        reads_content: whether the content of the files is read, too; otherwise only presence and size.
+        reads_content: whether the content of the files is read, too; otherwise only presence and size. If a file of a
+            snapshot is missing or cut, the content of that snapshot's other files is not read.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.
@@ -83,7 +85,10 @@ def _check_content(io: FileIO, group: Sequence[RowFile], digest: str) -> dict[st
             problems[file.location] = find_problem(io, file.data_file)
     if digest and not any(problems.values()) and content.hexdigest() != digest:
         decode_problems = {file.location: find_problem(io, file.data_file) for file in group}
-        unlocated_problem: tuple[Problem, str] = ("changed", "has other bytes than were committed")
+        unlocated_problem: tuple[Problem, str] = (
+            "changed",
+            "has other bytes than were committed, or another file of its snapshot has",
+        )
         # If all files can be decoded, it is not known which one was changed.
         return decode_problems if any(decode_problems.values()) else dict.fromkeys(problems, unlocated_problem)
     return problems
@@ -99,7 +104,7 @@ def _compare_with_manifest(file: pq.ParquetFile, data_file: DataFile) -> tuple[P
     ]
     expected_sizes = list((data_file.column_sizes or {}).values())
     if len(expected_sizes) == len(sizes) and sorted(expected_sizes) != sorted(sizes):
-        return "changed", "has other columns than its manifest says"
+        return "changed", "has columns of other sizes than its manifest says"
     return None
 
 

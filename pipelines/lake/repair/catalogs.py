@@ -57,7 +57,7 @@ def rebuild_catalog(finding: Finding) -> Finding | None:
     return replace(finding, restored_from=NEWEST)
 
 
-def list_table(catalog: Catalog, finding: Finding, metadata: Sequence[str]) -> Finding | None:
+def register_table(catalog: Catalog, finding: Finding, metadata: Sequence[str]) -> Finding | None:
     """List a table in the catalog again, by its newest version; None if that version is lost."""
     location = _choose_version(load_io(catalog, finding.location), finding.table, metadata)
     if not location:
@@ -69,7 +69,7 @@ def list_table(catalog: Catalog, finding: Finding, metadata: Sequence[str]) -> F
     return replace(finding, restored_from=NEWEST)
 
 
-def name_newest_version(catalog: Catalog, finding: Finding, metadata: Sequence[str]) -> Finding | None:
+def point_to_newest_metadata(catalog: Catalog, finding: Finding, metadata: Sequence[str]) -> Finding | None:
     """Make the catalog name the newest version of a table.
 
     Returns:

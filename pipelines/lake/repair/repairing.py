@@ -55,10 +55,10 @@ def repair_lake(
         while True:
             report = check_lake(catalog, scope)
             # A file that is lost again after it was restored is not restored a second time: the disk may be broken.
-            lost_findings = [
+            open_findings = [
                 finding for finding in report.findings if (finding.kind, finding.location) not in restored_findings
             ]
-            findings = _restore(lost_findings, row_sources, backup, catalog)
+            findings = _restore(open_findings, row_sources, backup, catalog)
             new_findings = {(finding.kind, finding.location): finding for finding in findings}
             if not new_findings:
                 return report, list(restored_findings.values())
@@ -66,46 +66,47 @@ def repair_lake(
 
 
 def _restore(
-    lost_findings: Sequence[Finding], row_sources: Sequence[RowSource], backup: Backup | None, catalog: Catalog | None
+    open_findings: Sequence[Finding], row_sources: Sequence[RowSource], backup: Backup | None, catalog: Catalog | None
 ) -> Iterator[Finding]:
     """Restore what is possible now, and yield each restored finding.
 
     A lost catalog or metadata file hides other losses. The next check finds these.
     """
-    for finding in lost_findings:
+    for finding in open_findings:
         if finding.kind == "catalog":
             if restored_finding := catalogs.rebuild_catalog(finding):
                 yield restored_finding
             return
-    if not lost_findings:
+    if not open_findings:
         return
     catalog = catalog or catalog_check.open_catalog_to_check(creates_tables=True)
-    versions = catalog_check.list_metadata(catalog)
-    yield from _restore_versions(lost_findings, versions, catalog)
-    yield from _restore_metadata(lost_findings, versions, backup, catalog)
+    metadata_by_table = catalog_check.list_metadata(catalog)
+    yield from _restore_catalog_entries(open_findings, metadata_by_table, catalog)
+    yield from _restore_metadata(open_findings, metadata_by_table, backup, catalog)
     yield from _restore_rows(
-        [finding for finding in lost_findings if finding.kind == "rows"], row_sources, backup, catalog
+        [finding for finding in open_findings if finding.kind == "rows"], row_sources, backup, catalog
     )
 
 
-def _restore_versions(
-    lost_findings: Sequence[Finding], versions: Mapping[str, Sequence[str]], catalog: Catalog
+def _restore_catalog_entries(
+    open_findings: Sequence[Finding], metadata: Mapping[str, Sequence[str]], catalog: Catalog
 ) -> Iterator[Finding]:
-    for finding in lost_findings:
+    """Enter lost tables into the catalog again, and make it point to the newest metadata of a table."""
+    for finding in open_findings:
         restored_finding = None
         if finding.problem == "unlisted":
-            restored_finding = catalogs.list_table(catalog, finding, versions[finding.table])
+            restored_finding = catalogs.register_table(catalog, finding, metadata[finding.table])
         elif finding.problem == "outdated":
-            restored_finding = catalogs.name_newest_version(catalog, finding, versions[finding.table])
+            restored_finding = catalogs.point_to_newest_metadata(catalog, finding, metadata[finding.table])
         if restored_finding:
             yield restored_finding
 
 
 def _restore_metadata(
-    lost_findings: Sequence[Finding], versions: Mapping[str, Sequence[str]], backup: Backup | None, catalog: Catalog
+    open_findings: Sequence[Finding], versions: Mapping[str, Sequence[str]], backup: Backup | None, catalog: Catalog
 ) -> Iterator[Finding]:
     """Restore metadata, manifest lists and manifests from the same places in the backup, or write them again."""
-    for finding in lost_findings:
+    for finding in open_findings:
         if finding.kind in ("metadata", "manifest list", "manifest"):
             restored_finding = _extract(finding, backup, catalog) if backup else None
             if restored_finding := restored_finding or _rebuild(finding, catalog, versions.get(finding.table, [])):
@@ -135,14 +136,14 @@ def _rebuild(finding: Finding, catalog: Catalog, versions: Sequence[str]) -> Fin
 
 
 def _restore_rows(
-    lost_findings: Sequence[Finding], row_sources: Sequence[RowSource], backup: Backup | None, catalog: Catalog
+    open_findings: Sequence[Finding], row_sources: Sequence[RowSource], backup: Backup | None, catalog: Catalog
 ) -> Iterator[Finding]:
-    if not lost_findings:
+    if not open_findings:
         return
     tables = {files.name: files for files in _list_readable_tables(catalog)}
-    lake = LakeRowSource(list(tables.values()), {finding.location for finding in lost_findings})
+    lake = LakeRowSource(list(tables.values()), {finding.location for finding in open_findings})
     all_row_sources: list[RowSource] = [lake, *([backup] if backup else []), *row_sources]
-    for finding in lost_findings:
+    for finding in open_findings:
         files = tables.get(finding.table)
         if files and finding.location in files.row_files:
             restored_finding = restore_row_file(

@@ -28,7 +28,7 @@ BOUNDS: dict[Decisive, float] = {
     "estimated_recall": 0.10,
 }
 """Default of `Policy.bounds`."""
-UNBOUNDED = ("psi", "log_loss", "mae", "estimated_mae", "estimated_rmse")
+CAN_EXCEED_1 = ("psi", "log_loss", "mae", "estimated_mae", "estimated_rmse")
 """Measures that may exceed 1; all others are shares or differences of shares."""
 
 
@@ -42,7 +42,9 @@ class Policy(Parameters):
     bounds: Annotated[dict[Decisive, Positive], Field(min_length=1)] = BOUNDS
     """Measure to the least effect that counts as drift. A measure without a bound is only reported."""
     at_least: Count = 3
-    """A column causes an alarm if it is over its bound in this many of the last `of_last` windows."""
+    """An alarm can begin for a column that is over the bound of a measure in the newest window.
+
+    It must be over the bound in at least this many of the last `of_last` windows."""
     of_last: Count = 5
     """Number of last windows that `at_least` refers to. Windows with fewer than `min_rows` rows are not counted."""
     end_below: Annotated[float, Field(gt=0, le=1)] = 0.5
@@ -50,7 +52,7 @@ class Policy(Parameters):
     min_rows: Count = 1_000
     """A window with fewer rows is not decided. Performance from fewer labelled rows causes no alarm."""
     min_weight: Share = 0.02
-    """Smallest sum of the columns' importances for an alarm: one unimportant column is not enough."""
+    """Smallest sum of the importances of these columns for an alarm to begin: one unimportant column is not enough."""
 
     @property
     def alpha(self) -> float:
@@ -59,7 +61,7 @@ class Policy(Parameters):
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
-        if ineffective_names := [name for name, bound in self.bounds.items() if bound > 1 and name not in UNBOUNDED]:
+        if ineffective_names := [name for name, bound in self.bounds.items() if bound > 1 and name not in CAN_EXCEED_1]:
             raise ValueError(f"{ineffective_names[0]} never exceeds 1, so its bound would have no effect")
         if self.at_least > self.of_last:
             raise ValueError(f"at_least is {self.at_least}, more than of_last, {self.of_last}")

@@ -1,4 +1,7 @@
-"""Read scored rows in batches, and add up numbers of their rows by day. Memory does not grow with the rows."""
+"""Read scored rows in batches, and sum values that are computed from each row, by day.
+
+Memory does not grow with the rows.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ import pyarrow.parquet as pq
 
 Array = np.ndarray[Any, Any]
 Day = dt.date | None
-"""The day to which numbers belong; None: all days together."""
+"""The day to which sums belong; None: all days together."""
 BATCH_ROWS = 65_536
 
 
@@ -28,11 +31,11 @@ def read_batches(paths: Iterable[Path], names: Collection[str], day_column: str)
 
 
 def add_by_day(batches: Iterable[pa.Table], measure: Callable[[pa.Table], Array], day_column: str) -> dict[Day, Array]:
-    """Add up the numbers of the rows of each day.
+    """Compute values for each row, and sum them by day.
 
     Args:
         batches: the rows.
-        measure: returns the numbers of each row of a batch, shape (rows, numbers).
+        measure: returns the values of each row of a batch, shape (rows, values).
         day_column: column with the date; empty: all rows together.
     """
     sums: dict[Day, Array] = {}

@@ -8,8 +8,8 @@ from pipelines.monitoring.profiles.reference import Category
 from pipelines.monitoring.profiles.texts import select_normalizer
 
 OTHER, UNSEEN, MISSING = -3, -2, -1
-"""Positions of the last counts of a category: other values in training, values that were not in training, and missing
-values."""
+"""Positions in the counts of a category, from the end: values of training without a bin of their own; values that were
+not in training; missing values. If the reference does not list the values without a bin, a new value is OTHER."""
 
 
 def build_bin_finder(category: Category) -> Callable[[str | None], int]:

@@ -49,7 +49,7 @@ def count_file(reference: Reference, path: Path, engine: engines.EngineName = "d
 
 
 def count_files(reference: Reference, paths: Sequence[Path], engine: engines.EngineName = "duckdb") -> Profile:
-    """Count all rows of several Parquet files together. Count the columns of the last file; see `count_file`."""
+    """Count all rows of several Parquet files together, in the columns of the last file; see `count_file`."""
     metadata = [_read_metadata(reference, path) for path in paths]
     schema, rows = metadata[-1][0], sum(count for _, count in metadata)
     slots = list_slots(reference, schema)

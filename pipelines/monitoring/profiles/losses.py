@@ -76,7 +76,10 @@ def estimate_losses(
 
 
 def _measure_losses(reference: Reference, rows: pa.Table) -> Array:
-    """Return for each row 1, whether it has a score, its two estimated errors, and their squares; shape (rows, 6)."""
+    """Return six numbers for each row: the constant 1, whether it has a score, two estimated errors, and their squares.
+
+    Shape (rows, 6).
+    """
     models = reference.losses
     assert models is not None
     inputs = _build_inputs(reference, rows)
@@ -107,7 +110,8 @@ def _build_matrix(inputs: Array, target: Array | None = None) -> Any:
 def _build_inputs(reference: Reference, rows: pa.Table) -> Array:
     """Build the inputs: the numbers, the bins of the categories, and the score; shape (rows, inputs).
 
-    A column that is missing or has another type is NaN. A value that training never saw is NaN, too.
+    A column that is missing or has another type is NaN. So is a value of which it is known that training did not have
+    it. If the reference does not list all values of training, such a value has the bin of the other values.
     """
     slots = list_slots(reference, rows.schema)
     columns = [_build_number(slot, rows) for slot in slots if slot.kind == "number"]

@@ -101,7 +101,10 @@ def check_bounds(args: arguments.RangeArguments, value: Any) -> CheckResult:
 def _make_own_query_check(
     args: arguments.AggregateRange, rows: Rows, compute: Callable[[Rows, str], float | None]
 ) -> TableCheck | None:
-    """Make the check of an aggregate that needs its own query, because it sorts or fails on an infinite value."""
+    """Make the check of an aggregate that needs its own query.
+
+    The median needs it because it sorts, the standard deviation because it fails on an infinite value.
+    """
     if rows.get_kind(args.column) not in ("int", "float"):
         return None
     return TableCheck([], lambda rows, _: check_bounds(args, compute(rows, rows.build_value_sql(args.column))))
@@ -116,7 +119,7 @@ def _compute_standard_deviation(rows: Rows, value: str) -> float | None:
 
 
 def _compute_median(rows: Rows, value: str) -> float | None:
-    """Compute the median by a sort, which spills. DuckDB's own median holds all values in memory."""
+    """Compute the median by a sort, which DuckDB can do on disk. DuckDB's own median holds all values in memory."""
     count = rows.query(f"count({value})")[0][0]
     if not count:
         return None
@@ -153,7 +156,7 @@ def _make_set_check(
 
 
 def _list_distinct(rows: Rows, value: str, where: str) -> tuple[int, list[Any]]:
-    """Return the number of distinct values that meet the condition, and the smallest of them."""
+    """Return the number of distinct values that meet the condition, and the `MAX_DISTINCT` smallest of them."""
     count = int(rows.query(f"count(DISTINCT {value})", where=where)[0][0])
     smallest = (
         rows.query(f"DISTINCT {value} AS v", where=where, tail=f"ORDER BY v LIMIT {MAX_DISTINCT}") if count else []

@@ -1,8 +1,8 @@
 """Read suites of expectations from expectations/, and judge a partition by a suite.
 
 Suites and results have the JSON format of Great Expectations. The expectations in `duckdb_expectations` are evaluated
-in DuckDB over the partition's files, with the same results as in Great Expectations' pandas engine. That engine
-evaluates all others (`by_gx`); it is imported only then.
+in DuckDB over the partition's files, with the same results as in Great Expectations' pandas engine. The module `by_gx`
+evaluates the others with that engine, and with `engine="gx"` all that the engine knows. It is imported only if needed.
 
     suite = suites.load_suite(folder, "flights")
     with suites.open_rows(lake, "flights_raw", day, "flights") as rows:

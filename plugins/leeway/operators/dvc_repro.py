@@ -28,9 +28,9 @@ class DvcReproOperator(StepOperator):
         window: window of the training, as GuardOperator returns it (templated); replaces values of section `snapshot`
             of params.yaml.
         workspace: name of the workspace (templated); by default DAG.RUN.
-        commit: commit of the code that runs (templated). By default it is the run's version of its DAG bundle, if that
-            is a commit, so a run that is cleared later has the same code again. If the DAG bundle has no versions, it
-            is LEEWAY_GIT_COMMIT, or the project's HEAD.
+        commit: commit of the code that runs (templated). By default the version of the run's DAG bundle, if it is a
+            commit, so that a run that is cleared later has the same code again; else LEEWAY_GIT_COMMIT; else the
+            project's HEAD.
         push: whether to push the data to LEEWAY_DVC_REMOTE, if it is set (templated).
         wait: whether to wait while another task of the run uses the workspace (templated); otherwise the task fails,
             and a retry can help.

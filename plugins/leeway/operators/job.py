@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 
 class SageMakerJobOperator(ResultOutputMixin, BaseOperator):
-    """Prepare one SageMaker job, and let a trigger start it and wait for its end.
+    """Prepare a SageMaker job, start it and wait for its end.
+
+    A trigger does this if the task is deferrable, else the worker.
 
     A subclass inherits from this class first, and then from an operator of the Amazon provider, whose constructor is
     used.

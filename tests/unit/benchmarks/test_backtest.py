@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.backtest import find_faults, find_replay_faults
+from benchmarks.backtest import find_faults, find_repetition_faults
 
 MOMENTS = [dt.date(2013, month, 1) for month in (3, 4, 5)]
 
@@ -22,7 +22,7 @@ def build_state() -> dict[str, Any]:
     return {"champion": None, "versions": versions}
 
 
-def build_state_after_replay() -> dict[str, Any]:
+def build_state_after_repetition() -> dict[str, Any]:
     """Return the registry after the repetition: the versions that passed are promoted."""
     state = build_state()
     for version in state["versions"]:
@@ -33,7 +33,7 @@ def build_state_after_replay() -> dict[str, Any]:
 
 def test_correct_backtest_has_no_fault() -> None:
     assert find_faults(build_state(), MOMENTS) == {}
-    assert find_replay_faults(build_state(), build_state_after_replay()) == {}
+    assert find_repetition_faults(build_state(), build_state_after_repetition()) == {}
 
 
 @pytest.mark.parametrize("case", ["a version is missing", "an alias was moved", "compared with a later version"])
@@ -49,12 +49,12 @@ def test_check_finds_a_fault_of_a_backtest(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", ["another champion", "another verdict", "a version was not promoted"])
-def test_check_finds_a_fault_of_a_replay(case: str) -> None:
-    state = deepcopy(build_state_after_replay())
+def test_check_finds_a_fault_of_a_repetition(case: str) -> None:
+    state = deepcopy(build_state_after_repetition())
     if case == "another champion":
         state["champion"] = "1"
     elif case == "another verdict":
         state["versions"][1]["verdict"] = "passed"
     else:
         del state["versions"][0]["promoted_over"]
-    assert len(find_replay_faults(build_state(), state)) == 1
+    assert len(find_repetition_faults(build_state(), state)) == 1

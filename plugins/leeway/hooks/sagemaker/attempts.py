@@ -113,7 +113,7 @@ class Attempts(ABC):
 
     def _charge(self, attempts: Sequence[Job]) -> dict[str, Any]:
         """Write the costs of the ended jobs to the ledger; return the `ChargeResult`."""
-        return self.costs.charge([self._build_record(job) for job in attempts if not is_live(job)])
+        return self.costs.charge([self._build_cost_record(job) for job in attempts if not is_live(job)])
 
     @abstractmethod
     def _has_same_inputs(self, job: Job) -> bool:
@@ -124,7 +124,7 @@ class Attempts(ABC):
         """Return the error for a job that did not complete; None if the same try starts the next job."""
 
     @abstractmethod
-    def _build_record(self, job: Job) -> dict[str, Any]:
+    def _build_cost_record(self, job: Job) -> dict[str, Any]:
         """Return the record of an ended job for the step `charge`."""
 
     @abstractmethod

@@ -76,21 +76,24 @@ def get_machine_label(job: Mapping[str, Any]) -> str:
 
 
 def had_no_capacity(job: Mapping[str, Any]) -> bool:
-    """Return whether a job ended because it waited too long for a machine, at its start or after an interruption."""
+    """Return whether a job ended for lack of capacity.
+
+    It waited too long for a machine, at its start or after an interruption; or SageMaker had no machine on demand.
+    """
     has_waited_too_long = job.get("SecondaryStatus") == "MaxWaitTimeExceeded"
     return has_waited_too_long or str(job.get("FailureReason", "")).startswith(NO_CAPACITY_PREFIX)
 
 
 def choose_next_machine(machines: Sequence[Machine], last_attempt: Mapping[str, Any] | None) -> Machine | None:
-    """Return the machine for the next attempt; None if the last attempt found no capacity for the last machine.
+    """Return the machine for the next attempt; None if the final machine of the list had no capacity.
 
-    If the last attempt got no machine, the next attempt uses the following machine in the list; otherwise it uses the
-    same machine again. It uses the first machine if there was no attempt, or if the list no longer has the machine of
-    the last attempt.
+    If the previous attempt had no capacity, the next one uses the machine that follows in the list; otherwise it uses
+    the same machine again. It uses the first machine if there was no attempt, or if the list no longer has the machine
+    of the previous attempt.
 
     Args:
         machines: the machines to try in turn.
-        last_attempt: SageMaker's description of the last attempt; None if there was none.
+        last_attempt: SageMaker's description of the previous attempt; None if there was none.
     """
     if last_attempt is None:
         return machines[0]
@@ -103,7 +106,7 @@ def choose_next_machine(machines: Sequence[Machine], last_attempt: Mapping[str, 
 
 
 def list_switches(attempts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """List each change of the machine between two attempts: from, to, reason, and the job that had no capacity."""
+    """List each change of the machine between two attempts: from, to, the earlier job, and why it ended."""
     return [
         {
             "from": get_machine_label(before),

@@ -57,7 +57,7 @@ class SimpleAttempts(Attempts):
     def _make_error(self, job: Job, event: WaitEvent) -> AirflowException | None:
         return make_job_error(job, event)
 
-    def _build_record(self, job: Job) -> dict[str, Any]:
+    def _build_cost_record(self, job: Job) -> dict[str, Any]:
         return to_on_demand_record(job)
 
     def _get_machine_label(self, job: Job) -> str:

@@ -14,7 +14,13 @@ from leeway.hooks.sagemaker.attempts import Attempts, Job
 from leeway.hooks.sagemaker.aws_errors import format_error_line
 from leeway.hooks.sagemaker.costs import Costs, compute_spent_usd
 from leeway.hooks.sagemaker.description import compute_max_duration_s
-from leeway.hooks.sagemaker.machines import Machine, choose_next_machine, get_machine_label, list_switches
+from leeway.hooks.sagemaker.machines import (
+    Machine,
+    choose_next_machine,
+    get_machine_label,
+    had_no_capacity,
+    list_switches,
+)
 from leeway.hooks.sagemaker.named_jobs import NamedJobs
 from leeway.hooks.sagemaker.request_checks import merge_config
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
@@ -111,7 +117,9 @@ class TrainingAttempts(Attempts):
         )
         self.log.info("training job %s ended: %s (%s) on %s; its checkpoints are kept", *values)
         if get_machine_label(job) != next_machine.label:
-            self.log.warning("no capacity for %s: continuing with %s", get_machine_label(job), next_machine.label)
+            label = get_machine_label(job)
+            reason = f"no capacity for {label}" if had_no_capacity(job) else f"the task does not name {label} any more"
+            self.log.warning("%s: continuing with %s", reason, next_machine.label)
 
     def _build_wait(
         self, job: Job, earlier_attempts: Sequence[Job], prices: Mapping[str, float], attached_at: str | None
@@ -127,7 +135,7 @@ class TrainingAttempts(Attempts):
             spent_usd=compute_spent_usd(earlier_attempts, prices) if budget_usd else 0.0,
         )
 
-    def _build_record(self, job: Job) -> dict[str, Any]:
+    def _build_cost_record(self, job: Job) -> dict[str, Any]:
         return to_training_record(job, self._list_restored_checkpoints(job))
 
     def _list_restored_checkpoints(self, job: Job) -> list[dict[str, str]]:
@@ -149,6 +157,7 @@ class TrainingAttempts(Attempts):
             "training_job_arn": job["TrainingJobArn"],
             "status": job["TrainingJobStatus"],
             "model": model,
+            # the record of the training: parameters, environment, metrics
             "record": model.removesuffix("model.tar.gz") + "output.tar.gz",
             "instance_type": job["ResourceConfig"]["InstanceType"],
             "attempts": len(attempts),

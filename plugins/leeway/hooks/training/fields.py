@@ -1,4 +1,4 @@
-"""The fields of SpotTrainingOperator that say what to train."""
+"""The fields of SpotTrainingOperator that describe the training job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leeway.hooks.sagemaker.machines import OnNoCapacity
 
 @dataclass(frozen=True)
 class TrainingFields:
-    """The rendered fields of SpotTrainingOperator; its docstring describes each."""
+    """The rendered fields of SpotTrainingOperator. The docstring of the operator describes each."""
 
     entry_point: str
     bundle: str

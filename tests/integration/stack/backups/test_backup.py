@@ -100,7 +100,7 @@ def test_reports_a_full_disk_in_one_line(
         return connection
 
     monkeypatch.setattr(sqlite3, "connect", connect_to_full_disk)
-    with pytest.raises(UnavailableError, match=r"Cannot write .*: database or disk is full"):
+    with pytest.raises(UnavailableError, match=r"Cannot back up to .*: database or disk is full"):
         back_up(full_home.layout, tmp_path / "kept.tar")
     assert list(tmp_path.iterdir()) == []
 

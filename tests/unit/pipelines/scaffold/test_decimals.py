@@ -30,7 +30,7 @@ def test_a_file_with_commas_and_points_is_read_with_points(caplog: pytest.LogCap
     table = pa.table({"price": ["1,5", "2,75"], "weight": ["1.5", "2.75"]})
     with caplog.at_level("WARNING"):
         assert find_decimal_point("file.csv", table) == "."
-    assert "file.csv: price has decimal commas, and weight decimal points: the first is read as text" in caplog.text
+    assert "file.csv: price has decimal commas, and weight decimal points: the first column is read" in caplog.text
 
 
 def test_numbers_with_decimal_commas_are_numbers() -> None:

@@ -83,6 +83,15 @@ def test_lack_of_capacity_leads_to_the_next_machine_of_the_policy():
         assert "on_no_capacity='on_demand'" in str(error)
 
 
+def test_lack_of_capacity_on_demand_advises_no_longer_wait_and_no_on_demand():
+    fields = {"StoppingCondition": {"MaxRuntimeInSeconds": 60}, "EnableManagedSpotTraining": False}
+    error = str(
+        make_training_error(describe_job("Failed", "Failed", "CapacityError: none", **fields), make_event(), None)
+    )
+    assert "(ml.m5.large on demand): SageMaker has no capacity" in error
+    assert "max_wait_s" not in error and "on_demand'" not in error
+
+
 def test_job_stopped_before_this_try_is_replaced_and_one_stopped_later_is_not():
     attached_at = time_after(450).isoformat()
     assert make_training_error(describe_job(stopping=455), make_event(attached_at=attached_at), NEXT) is None

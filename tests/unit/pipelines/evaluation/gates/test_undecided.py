@@ -182,3 +182,12 @@ def test_the_remedy_says_when_no_number_of_days_would_decide() -> None:
 @pytest.mark.parametrize("outcome", [PASSED, "failed"])
 def test_a_decided_verdict_needs_no_remedy(outcome: str) -> None:
     assert find_remedy([build_check(outcome)], 28_000, 28, needs_approval=False).next_steps == []
+
+
+def test_an_undecided_check_without_groups_needs_more_rows_than_it_has() -> None:
+    """A large relevant effect needs fewer rows than there are, but these rows have left the check undecided."""
+    estimate = Estimate.from_standard_error(0.05, 0.055 / 1.645, 1_000, 0.05, -1.0, 1.0)
+    check = check_estimate("auc", estimate, 0.0, Policy(), relevant_effect=0.1)
+    assert check.outcome == UNDECIDED
+    assert check.rows_needed == 1_001
+    assert "about 1,001 rows of holdout would decide, 1 more than now" in check.reason
