@@ -5,9 +5,13 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 from moto.sagemaker.exceptions import AWSValidationException, ResourceInUseException
-from moto.sagemaker.models import FakeProcessingJob, FakeTrainingJob, FakeTransformJob
+from moto.sagemaker.models import FakeProcessingJob, FakeTrainingJob, FakeTransformJob, Model
 
-from drydock.api.models import ModelsBackend
+from drydock.api.endpoints_backend import EndpointsBackend
+from drydock.endpoints.config import EndpointConfig
+from drydock.endpoints.endpoint import Endpoint
+from drydock.endpoints.records import Owner
+from drydock.endpoints.registry import Endpoints
 from drydock.execution.queue import JobQueue
 from drydock.jobs.job import Job
 from drydock.jobs.kinds import KINDS, find_kind
@@ -22,20 +26,23 @@ from drydock.jobs.transform.job import TransformJob
 from drydock.store import Store
 
 J = TypeVar("J", bound=Job)
+STORED_CLASSES = (Job, Endpoint, EndpointConfig, Model)
+"""The resources that drydock stores with their tags; moto keeps those of all others in memory."""
 
 
-class DrydockBackend(ModelsBackend):
+class DrydockBackend(EndpointsBackend):
     """The SageMaker backend of one account and region. moto implements the operations that are not defined here.
 
     Args:
         queue: Runs the jobs.
         store: Storage of the jobs.
+        endpoints: The endpoints of all accounts and regions.
         region_name: The region.
         account_id: The account.
     """
 
-    def __init__(self, queue: JobQueue, store: Store, region_name: str, account_id: str) -> None:
-        super().__init__(region_name, account_id)
+    def __init__(self, queue: JobQueue, store: Store, endpoints: Endpoints, region_name: str, account_id: str) -> None:
+        super().__init__(endpoints, region_name, account_id)
         self.queue, self.store = queue, store
         self.gives_invented_answers = queue.settings.gives_invented_answers
         self.jobs: dict[type[Job], dict[str, Any]] = {kind: {} for kind in KINDS}
@@ -46,15 +53,18 @@ class DrydockBackend(ModelsBackend):
         self._create_lock = threading.Lock()
 
     def reset(self) -> None:
-        """Stop and delete all jobs, for moto's /moto-api/reset."""
+        """Stop and delete all jobs and endpoints, for moto's /moto-api/reset."""
+        self._registry.remove_all(Owner(self.account_id, self.region_name))
         for job in self.list_jobs():
             job.discard()
             self.queue.stop(job)
         with self.store.transaction() as db:
-            db.execute("DELETE FROM jobs WHERE account = ? AND region = ?", (self.account_id, self.region_name))
-        queue, store, region, account = self.queue, self.store, self.region_name, self.account_id
+            for table in ("jobs", "endpoint_resources"):
+                condition = "account = ? AND region = ?"
+                db.execute(f"DELETE FROM {table} WHERE {condition}", (self.account_id, self.region_name))  # noqa: S608
+        arguments = (self.queue, self.store, self._registry, self.region_name, self.account_id)
         self.__dict__.clear()
-        DrydockBackend.__init__(self, queue, store, region, account)
+        DrydockBackend.__init__(self, *arguments)
 
     def list_jobs(self) -> list[Job]:
         """Return the jobs of every kind."""
@@ -103,21 +113,28 @@ class DrydockBackend(ModelsBackend):
     def add_tags(self, arn: str, tags: list[dict[str, str]]) -> list[dict[str, str]]:
         """Add tags to a resource, replacing the values of equal keys. Return all its tags."""
         resource = self._get_resource_from_arn(arn)
-        if not isinstance(resource, Job):
+        if not isinstance(resource, STORED_CLASSES):
             return cast("list[dict[str, str]]", super().add_tags(arn, tags))
         keys = {tag["Key"] for tag in tags}
-        resource.record.tags = [tag for tag in resource.record.tags if tag["Key"] not in keys] + tags
-        resource.save()
-        return resource.tags
+        self._save_tags(resource, [tag for tag in resource.tags if tag["Key"] not in keys] + tags)
+        return cast("list[dict[str, str]]", resource.tags)
 
     def delete_tags(self, arn: str, tag_keys: list[str]) -> None:
         """Remove tags from a resource. Idempotent."""
         resource = self._get_resource_from_arn(arn)
-        if not isinstance(resource, Job):
+        if not isinstance(resource, STORED_CLASSES):
             super().delete_tags(arn, tag_keys)
             return
-        resource.record.tags = [tag for tag in resource.record.tags if tag["Key"] not in tag_keys]
-        resource.save()
+        self._save_tags(resource, [tag for tag in resource.tags if tag["Key"] not in tag_keys])
+
+    def _save_tags(self, resource: Any, tags: list[dict[str, str]]) -> None:
+        """Set the tags of a resource, and store it."""
+        if isinstance(resource, Job | Endpoint):
+            resource.record.tags = tags
+            resource.save()
+            return
+        resource.tags = tags
+        self.save_config(resource) if isinstance(resource, EndpointConfig) else self.save_model(resource)
 
     def find_job(self, kind: type[Job], name: str) -> Job | None:
         """Return a job; None if it does not exist."""

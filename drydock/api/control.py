@@ -13,6 +13,8 @@ from werkzeug.wrappers import Request, Response
 
 from drydock import __version__
 from drydock.api import sagemaker
+from drydock.endpoints.faults import VariantFault
+from drydock.endpoints.registry import Endpoints
 from drydock.execution.queue import JobQueue
 from drydock.faults.outages import Outage, Outages
 from drydock.faults.spot_market import Interruption
@@ -31,16 +33,18 @@ class ControlEndpoints:
     Args:
         queue: Runs the jobs.
         outages: Gets the outages that clients request.
+        endpoints: The endpoints of all accounts and regions.
     """
 
-    def __init__(self, queue: JobQueue, outages: Outages) -> None:
-        self._queue, self._outages = queue, outages
+    def __init__(self, queue: JobQueue, outages: Outages, endpoints: Endpoints) -> None:
+        self._queue, self._outages, self._sagemaker_endpoints = queue, outages, endpoints
         self._endpoints: dict[tuple[str, str], Endpoint] = {
             ("GET", "health"): self._describe_health,
             ("GET", "spot"): lambda _: queue.market.describe(),
             ("POST", "interrupt"): self._interrupt,
             ("POST", "capacity"): self._set_capacity,
             ("POST", "outage"): self._begin_outage,
+            ("POST", "variant"): self._break_variant,
         }
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -67,7 +71,11 @@ class ControlEndpoints:
     def _describe_health(self, _: Body) -> dict[str, Any]:
         executor = {"executor": type(self._queue.executor).__name__, "opt_ml": self._queue.executor.has_opt_ml}
         status = {"status": "ok", "version": __version__, "pid": os.getpid(), **executor}
-        return {**status, "jobs": sagemaker.count_jobs_by_status(), **self._queue.describe_load()}
+        counts = {
+            "jobs": sagemaker.count_jobs_by_status(),
+            "endpoints": self._sagemaker_endpoints.count_by_status(),
+        }
+        return {**status, **counts, **self._queue.describe_load()}
 
     def _interrupt(self, body: Body) -> dict[str, Any]:
         job, policy = self._find_unfinished_spot_job(body), self._queue.market.policy
@@ -113,6 +121,28 @@ class ControlEndpoints:
         operation = _get_text(body, "operation", "")
         self._outages.add(Outage(service, operation, int(status), code, ends_at, remaining))
         return {"service": service, "code": code}
+
+    def _break_variant(self, body: Body) -> dict[str, Any]:
+        name = _get_text(body, "endpoint")
+        endpoints = [endpoint for endpoint in self._sagemaker_endpoints.iterate() if endpoint.name == name]
+        if not endpoints:
+            raise NotFound(f"no endpoint {name}")
+        error_rate, status = _get_number(body, "error_rate", 0.0), _get_number(body, "status", 500)
+        if error_rate > 1:
+            raise BadRequest(f"error_rate must be 0 to 1, not {error_rate:g}")
+        if not 400 <= status < 600:
+            raise BadRequest(f"status must be 400 to 599, not {status:g}")
+        fault = VariantFault(
+            variant=_get_text(body, "variant", ""),
+            config_name=_get_text(body, "config", ""),
+            error_rate=error_rate,
+            status=int(status),
+            latency_s=_get_number(body, "latency_s", 0.0),
+            ends_at=time.monotonic() + _get_number(body, "for_s", math.inf),
+        )
+        for endpoint in endpoints:
+            endpoint.faults.add(fault)
+        return {"endpoint": name, "variant": fault.variant, "config": fault.config_name}
 
 
 def _read_body(request: Request) -> Body:

@@ -1,35 +1,57 @@
-"""Answer the List operations of jobs, such as ListTrainingJobs: filter, sort, and split into pages."""
+"""Answer the List operations, such as ListTrainingJobs and ListEndpoints: filter, sort, and split into pages."""
 
 import base64
 import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from botocore.utils import parse_timestamp
 from moto.sagemaker.exceptions import AWSValidationException
 
-from drydock.jobs.job import Job
-
 DEFAULT_PAGE_SIZE = 10
 
-# The value to sort by, and the job's name.
+
+class Listed(Protocol):
+    """What a List operation lists."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def status(self) -> str:
+        """Its status."""
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was created."""
+
+    @property
+    def modified_at(self) -> datetime:
+        """When it last changed."""
+
+    def summarize(self) -> dict[str, Any]:
+        """Return its entry in the response."""
+
+
+# The value to sort by, and the name.
 SortKey = tuple[str, str]
-SORT_VALUES: dict[str, Callable[[Job], str]] = {
-    "Name": lambda job: job.name,
-    "CreationTime": lambda job: job.created_at.isoformat(timespec="microseconds"),
-    "Status": lambda job: str(job.status),
+SORT_VALUES: dict[str, Callable[[Listed], str]] = {
+    "Name": lambda item: item.name,
+    "CreationTime": lambda item: item.created_at.isoformat(timespec="microseconds"),
+    "Status": lambda item: str(item.status),
 }
 
 
-def list_page(jobs: Iterable[Job], request: Mapping[str, Any], member: str) -> dict[str, Any]:
-    """Return the response of a List operation: one page of job summaries, and NextToken if there are more.
+def list_page(items: Iterable[Listed], request: Mapping[str, Any], member: str) -> dict[str, Any]:
+    """Return the response of a List operation: one page of summaries, and NextToken if there are more.
 
-    A token names the last job of its page. So if a job is created between two requests, each other job still appears
-    exactly once.
+    A token names the last item of its page. So if an item is created between two requests, each other item still
+    appears exactly once.
 
     Args:
-        jobs: All jobs of the account and region.
+        items: All jobs or resources of the account and region.
         request: The request of the List operation.
         member: Name of the summaries in the response, such as TrainingJobSummaries.
 
@@ -39,38 +61,40 @@ def list_page(jobs: Iterable[Job], request: Mapping[str, Any], member: str) -> d
     get_sort_value = SORT_VALUES[request.get("SortBy", "CreationTime")]
     is_descending = request.get("SortOrder", "Ascending") == "Descending"
 
-    def build_sort_key(job: Job) -> SortKey:
-        return get_sort_value(job), job.name
+    def build_sort_key(item: Listed) -> SortKey:
+        return get_sort_value(item), item.name
 
     # Documented for ListTrainingJobs: with MaxResults, a page is selected first, then StatusEquals filters that page.
     is_page_filtered = "MaxResults" in request and member == "TrainingJobSummaries"
     filters = {name: value for name, value in request.items() if not (is_page_filtered and name == "StatusEquals")}
-    selected_jobs = sorted(
-        (job for job in list(jobs) if _is_match(job, filters)), key=build_sort_key, reverse=is_descending
+    selected_items = sorted(
+        (item for item in list(items) if _is_match(item, filters)), key=build_sort_key, reverse=is_descending
     )
     if "NextToken" in request:
         last_key = _parse_token(request["NextToken"])
-        selected_jobs = [
-            job
-            for job in selected_jobs
-            if (build_sort_key(job) < last_key if is_descending else build_sort_key(job) > last_key)
+        selected_items = [
+            item
+            for item in selected_items
+            if (build_sort_key(item) < last_key if is_descending else build_sort_key(item) > last_key)
         ]
     size = request.get("MaxResults", DEFAULT_PAGE_SIZE)
-    response: dict[str, Any] = {member: [job.summarize() for job in selected_jobs[:size] if _is_match(job, request)]}
-    if len(selected_jobs) > size:
-        response["NextToken"] = _make_token(build_sort_key(selected_jobs[size - 1]))
+    response: dict[str, Any] = {
+        member: [item.summarize() for item in selected_items[:size] if _is_match(item, request)]
+    }
+    if len(selected_items) > size:
+        response["NextToken"] = _make_token(build_sort_key(selected_items[size - 1]))
     return response
 
 
-def _is_match(job: Job, filters: Mapping[str, Any]) -> bool:
+def _is_match(item: Listed, filters: Mapping[str, Any]) -> bool:
     if "WarmPoolStatusEquals" in filters or "TrainingPlanArnEquals" in filters:
         return False  # jobs of this server have neither
-    if filters.get("NameContains", "") not in job.name:
+    if filters.get("NameContains", "") not in item.name:
         return False
-    if filters.get("StatusEquals", job.status) != job.status:
+    if filters.get("StatusEquals", item.status) != item.status:
         return False
-    is_created_within = _is_within(job.created_at, filters, "CreationTime")
-    return is_created_within and _is_within(job.record.modified, filters, "LastModifiedTime")
+    is_created_within = _is_within(item.created_at, filters, "CreationTime")
+    return is_created_within and _is_within(item.modified_at, filters, "LastModifiedTime")
 
 
 def _is_within(time: datetime, filters: Mapping[str, Any], name: str) -> bool:

@@ -1,24 +1,39 @@
-"""Create SageMaker models without replacing existing ones, and find the container of a transform job's model."""
+"""Create SageMaker models without replacing existing ones, keep them after a restart, and find a model's container."""
 
+import json
 import threading
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from moto.sagemaker.exceptions import AWSValidationException
 from moto.sagemaker.models import Model
 
 from drydock.api.refusing_backend import RefusingBackend
+from drydock.endpoints.records import Owner, Resources
 from drydock.jobs.transform import rules
+from drydock.store import Store
 
 
 class ModelsBackend(RefusingBackend):
-    """moto's SageMaker backend of one account and region, with SageMaker's checks of models, which moto lacks."""
+    """moto's SageMaker backend of one account and region, with SageMaker's checks of models, which moto lacks.
 
-    def __init__(self, region_name: str, account_id: str) -> None:
+    Args:
+        store: Storage of the models.
+        region_name: The region.
+        account_id: The account.
+    """
+
+    def __init__(self, store: Store, region_name: str, account_id: str) -> None:
         super().__init__(region_name, account_id)
-        self._model_lock = threading.Lock()
+        self._model_lock, self._model_owner = threading.Lock(), Owner(account_id, region_name)
+        self._model_resources = Resources(store, "model")
+        for text in self._model_resources.list_texts(self._model_owner):
+            content = json.loads(text)
+            model = super().create_model(**content["arguments"])
+            model.creation_time = datetime.fromisoformat(content["created"])
 
-    def create_model(self, model_name: str, *args: Any, **kwargs: Any) -> Model:
+    def create_model(self, model_name: str, **kwargs: Any) -> Model:
         """Create a model.
 
         Raises:
@@ -27,7 +42,31 @@ class ModelsBackend(RefusingBackend):
         with self._model_lock:
             if existing_model := self._models.get(model_name):
                 raise AWSValidationException(f'Cannot create already existing model "{existing_model.arn}".')
-            return super().create_model(model_name, *args, **kwargs)
+            model = super().create_model(model_name, **kwargs)
+            self.save_model(model)
+            return model
+
+    def delete_model(self, model_name: str) -> None:
+        """Delete a model.
+
+        Raises:
+            MissingModel: It does not exist. A retry cannot help.
+        """
+        super().delete_model(model_name)
+        self._model_resources.delete(self._model_owner, model_name)
+
+    def save_model(self, model: Model) -> None:
+        """Store a model and its tags."""
+        arguments = {
+            "model_name": model.model_name,
+            "execution_role_arn": model.execution_role_arn,
+            "primary_container": model.primary_container,
+            "vpc_config": model.vpc_config,
+            "containers": model.containers,
+            "tags": model.tags,
+        }
+        text = json.dumps({"arguments": arguments, "created": model.creation_time.isoformat()})
+        self._model_resources.write(self._model_owner, model.model_name, text)
 
     def find_container(self, name: str) -> Mapping[str, Any]:
         """Return the container of a model.

@@ -57,9 +57,18 @@ OPERATION_GROUPS = (
     OperationGroup("training jobs", Answer.RUN, _build_operation_names(_JOB, "TrainingJob")),
     OperationGroup("processing jobs", Answer.RUN, _build_operation_names(_JOB, "ProcessingJob")),
     OperationGroup("transform jobs", Answer.RUN, _build_operation_names(_JOB, "TransformJob")),
+    OperationGroup("endpoint configurations", Answer.RUN, _build_operation_names(_DEFINITION, "EndpointConfig")),
+    OperationGroup(
+        "endpoints",
+        Answer.RUN,
+        (
+            *_build_operation_names("Create Describe Update Delete List", "Endpoint"),
+            "UpdateEndpointWeightsAndCapacities",
+            "InvokeEndpoint",
+        ),
+    ),
     OperationGroup("tags and searches", Answer.STORED, ("AddTags", "DeleteTags", "ListTags", "Search")),
     OperationGroup("models", Answer.STORED, _build_operation_names(_DEFINITION, "Model")),
-    OperationGroup("endpoint configurations", Answer.STORED, _build_operation_names(_DEFINITION, "EndpointConfig")),
     OperationGroup(
         "model packages",
         Answer.STORED,
@@ -118,16 +127,7 @@ OPERATION_GROUPS = (
         ("CreateAutoMLJobV2", "DescribeAutoMLJobV2", "StopAutoMLJob", "ListAutoMLJobs"),
     ),
     OperationGroup("compilation jobs", Answer.REFUSED, _build_operation_names(_DEFINITION, "CompilationJob")),
-    OperationGroup(
-        "endpoints",
-        Answer.REFUSED,
-        (
-            *_build_operation_names(_DEFINITION, "Endpoint"),
-            "UpdateEndpointWeightsAndCapacities",
-            "InvokeEndpoint",
-            "InvokeEndpointAsync",
-        ),
-    ),
+    OperationGroup("asynchronous invocations", Answer.REFUSED, ("InvokeEndpointAsync",)),
     OperationGroup(
         "notebook instances",
         Answer.REFUSED,

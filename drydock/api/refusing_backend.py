@@ -1,10 +1,10 @@
 """Replace moto's SageMaker backend by one that does not give the answers that moto invents.
 
 `api.operations` refuses requests to SageMaker. The backend refuses calls that come without a request: moto's
-CloudFormation creates endpoints and notebook instances by calls of these methods.
+CloudFormation creates resources by calls of these methods.
 """
 
-from typing import Any
+from typing import Any, NoReturn
 
 from moto.sagemaker.models import SageMakerModelBackend
 
@@ -18,17 +18,26 @@ class RefusingBackend(SageMakerModelBackend):
     gives_invented_answers = False
     """Whether the backend gives moto's invented answers (option `--invented-answers`)."""
 
-    def create_endpoint(self, *args: Any, **kwargs: Any) -> Any:
-        """Create an endpoint. No model runs behind it: moto invents the answers.
+    def create_endpoint(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse an endpoint of a CloudFormation stack.
+
+        Raises:
+            NotImplementedError: Always. A retry cannot help.
+        """
+        raise NotImplementedError("Endpoints of CloudFormation stacks do not run in drydock: use CreateEndpoint.")
+
+    def create_endpoint_config(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse an endpoint configuration of a CloudFormation stack. Errors: see `create_endpoint`."""
+        raise NotImplementedError(
+            "Endpoint configurations of CloudFormation stacks are not supported by drydock: use CreateEndpointConfig."
+        )
+
+    def create_notebook_instance(self, *args: Any, **kwargs: Any) -> Any:
+        """Create a notebook instance. Nothing runs in it: moto invents the answers.
 
         Raises:
             NotImplementedError: `gives_invented_answers` is false. A retry cannot help.
         """
-        self._check_operation("CreateEndpoint")
-        return super().create_endpoint(*args, **kwargs)
-
-    def create_notebook_instance(self, *args: Any, **kwargs: Any) -> Any:
-        """Create a notebook instance. Nothing runs in it: moto invents the answers. Errors: see `create_endpoint`."""
         self._check_operation("CreateNotebookInstance")
         return super().create_notebook_instance(*args, **kwargs)
 

@@ -1,37 +1,33 @@
-"""Answer the operations of SageMaker: drydock answers those of jobs itself, and moto answers the others."""
+"""Answer the operations of SageMaker: drydock answers those of jobs and endpoints itself, and moto the others."""
 
-import json
 from http import HTTPStatus
 from typing import Any, ClassVar, cast
 
 from moto.core.common_types import TYPE_RESPONSE
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sagemaker.exceptions import AWSValidationException, ResourceNotFound
-from moto.sagemaker.responses import SageMakerResponse
 
 from drydock.api import listing
 from drydock.api.absent_structures import remove_absent_structures
 from drydock.api.backend import DrydockBackend
+from drydock.api.endpoint_responses import ENDPOINT_OPERATIONS, EndpointResponse
 from drydock.api.operations import check_operation
-from drydock.api.validation import validate_request
 from drydock.jobs.job import Job
 from drydock.jobs.kinds import KINDS
 from drydock.jobs.processing.job import ProcessingJob
 from drydock.jobs.training.job import TrainingJob
 from drydock.jobs.transform.job import TransformJob
 
-OPERATIONS = tuple(
-    operation
-    for kind in KINDS
-    for operation in (
-        *(f"{verb}{kind.api_name}Job" for verb in ("Create", "Describe", "Stop")),
-        f"List{kind.api_name}Jobs",
-    )
+OPERATIONS = (
+    *(f"{verb}{kind.api_name}Job" for kind in KINDS for verb in ("Create", "Describe", "Stop")),
+    *(f"List{kind.api_name}Jobs" for kind in KINDS),
+    *ENDPOINT_OPERATIONS,
 )
+"""The operations that drydock answers itself."""
 
 
-class DrydockResponse(SageMakerResponse):
-    """Answers requests for jobs, and passes requests that only store something to moto. Refuses all others."""
+class DrydockResponse(EndpointResponse):
+    """Answers requests for jobs and endpoints, and lets moto answer those that only store. Refuses all others."""
 
     gives_invented_answers: ClassVar[bool] = False
     """Whether moto also answers the operations for which nothing runs."""
@@ -60,17 +56,17 @@ class DrydockResponse(SageMakerResponse):
 
     def create_training_job(self) -> ActionResult:
         """Answer CreateTrainingJob."""
-        job = self._backend.create_training(self._read_request("CreateTrainingJob"))
+        job = self._backend.create_training(self.read_request("CreateTrainingJob"))
         return ActionResult({"TrainingJobArn": job.arn})
 
     def create_processing_job(self) -> ActionResult:
         """Answer CreateProcessingJob."""
-        job = self._backend.create_processing(self._read_request("CreateProcessingJob"))
+        job = self._backend.create_processing(self.read_request("CreateProcessingJob"))
         return ActionResult({"ProcessingJobArn": job.arn})
 
     def create_transform_job(self) -> ActionResult:
         """Answer CreateTransformJob."""
-        job = self._backend.create_transform(self._read_request("CreateTransformJob"))
+        job = self._backend.create_transform(self.read_request("CreateTransformJob"))
         return ActionResult({"TransformJobArn": job.arn})
 
     def describe_training_job(self) -> ActionResult:
@@ -117,7 +113,7 @@ class DrydockResponse(SageMakerResponse):
         return EmptyResult()
 
     def _list(self, kind: type[Job]) -> ActionResult:
-        request = self._read_request(f"List{kind.api_name}Jobs")
+        request = self.read_request(f"List{kind.api_name}Jobs")
         return ActionResult(
             listing.list_page(self._backend.jobs[kind].values(), request, f"{kind.api_name}JobSummaries")
         )
@@ -129,7 +125,7 @@ class DrydockResponse(SageMakerResponse):
             AWSValidationException: The job does not exist, and the request is a Describe.
             ResourceNotFound: The job does not exist, and the request is a Stop.
         """
-        name = self._read_request(f"{verb}{kind.api_name}Job")[f"{kind.api_name}JobName"]
+        name = self.read_request(f"{verb}{kind.api_name}Job")[f"{kind.api_name}JobName"]
         if job := self._backend.find_job(kind, name):
             return job
         # The API's documentation says ResourceNotFound for Describe, too. But SageMaker returns ValidationException,
@@ -141,13 +137,6 @@ class DrydockResponse(SageMakerResponse):
     @property
     def _backend(self) -> DrydockBackend:
         return cast(DrydockBackend, self.sagemaker_backend)
-
-    def _read_request(self, operation: str) -> dict[str, Any]:
-        try:
-            content = json.loads(self.body)
-        except ValueError as error:
-            raise AWSValidationException(f"The request body is not JSON: {error}") from error
-        return validate_request(operation, content)
 
 
 class InventingResponse(DrydockResponse):

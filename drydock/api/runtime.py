@@ -1,38 +1,117 @@
-"""SageMaker's runtime, which invokes endpoints: no endpoint runs in drydock, so each invocation is refused."""
+"""SageMaker's runtime: answer InvokeEndpoint, before moto sees the request.
 
-from typing import Any, NoReturn
+moto would take several milliseconds to dispatch each request.
+"""
 
-from moto.sagemakerruntime import urls
-from moto.sagemakerruntime.models import SageMakerRuntimeBackend
+import json
+import re
+from collections.abc import Callable, Iterable
+from http.client import responses as HTTP_PHRASES
+from typing import Any
+from urllib.parse import unquote
 
-from drydock.api.operations import refuse_operation
+from moto.iam.models import get_account_id_from
+
+from drydock.endpoints.invocation import MAX_BODY_BYTES, Invocation, InvocationError, Invoked, invoke
+from drydock.endpoints.records import Owner
+from drydock.endpoints.registry import Endpoints
+from drydock.wsgi import Refusal, WsgiApplication, answer_error, read_signed_region, read_signed_service
+
+_PATH = re.compile(r"/endpoints/([^/]+)/(async-)?invocations")
+_ACCESS_KEY = re.compile(r"Credential=([^/]+)/")
+# The headers of a request that the model gets, by their names in the WSGI environment.
+_HEADERS = {
+    "CONTENT_TYPE": "Content-Type",
+    "HTTP_ACCEPT": "Accept",
+    "HTTP_X_AMZN_SAGEMAKER_CUSTOM_ATTRIBUTES": "X-Amzn-SageMaker-Custom-Attributes",
+    "HTTP_X_AMZN_SAGEMAKER_INFERENCE_ID": "X-Amzn-SageMaker-Inference-Id",
+}
+_CHUNK_BYTES = 1 << 16
+# A body that is too large is read before the error is sent, so that the client can read the error; but no larger one.
+_MAX_DISCARDED_BYTES = 64 << 20
 
 
-class RefusingRuntime(SageMakerRuntimeBackend):
-    """The runtime of one account and region. moto's would answer with a constant, even for an unknown endpoint."""
+class Runtime:
+    """WSGI middleware: answer invocations of endpoints.
 
-    @property
-    def url_bases(self) -> list[str]:
-        """The host names at which moto serves the runtime."""
-        return list(urls.url_bases)
+    Args:
+        endpoints: The endpoints.
+        application: Answers all other requests.
+    """
 
-    @property
-    def url_paths(self) -> dict[str, Any]:
-        """The paths at which moto serves the runtime."""
-        return {path.format(""): handler for path, handler in urls.url_paths.items()}
+    def __init__(self, endpoints: Endpoints, application: WsgiApplication) -> None:
+        self._endpoints, self._application = endpoints, application
 
-    def invoke_endpoint(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse InvokeEndpoint.
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Answer one request."""
+        match = _PATH.fullmatch(environ.get("PATH_INFO", ""))
+        if not match or environ.get("REQUEST_METHOD") != "POST" or read_signed_service(environ) != "sagemaker":
+            return self._application(environ, start_response)
+        if match.group(2):
+            message = "InvokeEndpointAsync is refused, since asynchronous invocations do not run in drydock."
+            return answer_error(environ, start_response, Refusal(501, "NotImplemented", message))
+        try:
+            invoked = self._invoke(environ, unquote(match.group(1)))
+        except InvocationError as error:
+            return _answer_invocation_error(start_response, error)
+        return _answer(start_response, invoked)
 
-        Raises:
-            NotImplementedError: Always. A retry cannot help.
-        """
-        refuse_operation("InvokeEndpoint", "endpoints")
+    def _invoke(self, environ: dict[str, Any], name: str) -> Invoked:
+        owner = Owner(_find_account_id(environ), read_signed_region(environ))
+        body = _read_body(environ)
+        endpoint = self._endpoints.get_endpoints(owner).get(name)
+        fleet = endpoint.fleet if endpoint else None
+        if endpoint is None or fleet is None:
+            raise InvocationError(400, "ValidationError", f"Endpoint {name} of account {owner.account_id} not found.")
+        headers = {header: environ[key] for key, header in _HEADERS.items() if environ.get(key)}
+        target_variant = environ.get("HTTP_X_AMZN_SAGEMAKER_TARGET_VARIANT", "")
+        with fleet.hold_request():
+            return invoke(fleet, endpoint.faults, Invocation(body, headers, target_variant), name, owner.account_id)
 
-    def invoke_endpoint_async(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse InvokeEndpointAsync.
 
-        Raises:
-            NotImplementedError: Always. A retry cannot help.
-        """
-        refuse_operation("InvokeEndpointAsync", "endpoints")
+def _find_account_id(environ: dict[str, Any]) -> str:
+    """Return the account that a request belongs to, as moto finds it."""
+    if account_id := environ.get("HTTP_X_MOTO_ACCOUNT_ID"):
+        return str(account_id)
+    match = _ACCESS_KEY.search(environ.get("HTTP_AUTHORIZATION", ""))
+    return str(get_account_id_from(match.group(1) if match else ""))
+
+
+def _read_body(environ: dict[str, Any]) -> bytes:
+    """Read the body of a request.
+
+    Raises:
+        InvocationError: The body is larger than SageMaker allows. A retry cannot help.
+    """
+    length, stream = int(environ.get("CONTENT_LENGTH") or 0), environ["wsgi.input"]
+    if length <= MAX_BODY_BYTES:
+        return bytes(stream.read(length))
+    remaining = min(length, _MAX_DISCARDED_BYTES)
+    while remaining > 0 and (chunk := stream.read(min(remaining, _CHUNK_BYTES))):
+        remaining -= len(chunk)
+    message = f"Request body of {length} bytes is larger than the limit of {MAX_BODY_BYTES} bytes."
+    raise InvocationError(413, "ValidationError", message)
+
+
+def _answer(start_response: Callable[..., Any], invoked: Invoked) -> Iterable[bytes]:
+    answer = invoked.answer
+    headers = [
+        ("Content-Type", answer.content_type or "application/octet-stream"),
+        ("Content-Length", str(len(answer.body))),
+        ("x-Amzn-Invoked-Production-Variant", invoked.variant),
+    ]
+    if answer.custom_attributes:
+        headers.append(("X-Amzn-SageMaker-Custom-Attributes", answer.custom_attributes))
+    start_response("200 OK", headers)
+    return [answer.body]
+
+
+def _answer_invocation_error(start_response: Callable[..., Any], error: InvocationError) -> Iterable[bytes]:
+    body = json.dumps({"Message": error.message, **error.members}).encode()
+    headers = [
+        ("Content-Type", "application/json"),
+        ("Content-Length", str(len(body))),
+        ("x-amzn-ErrorType", error.code),
+    ]
+    start_response(f"{error.status} {HTTP_PHRASES.get(error.status, 'Error')}", headers)
+    return [body]

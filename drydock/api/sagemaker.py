@@ -9,11 +9,10 @@ from typing import Any, cast
 
 from moto.sagemaker import urls
 from moto.sagemaker.models import sagemaker_backends
-from moto.sagemakerruntime.models import sagemakerruntime_backends
 
 from drydock.api.backend import DrydockBackend
 from drydock.api.responses import DrydockResponse, InventingResponse
-from drydock.api.runtime import RefusingRuntime
+from drydock.endpoints.registry import Endpoints
 from drydock.execution.queue import JobQueue
 from drydock.execution.recovery import Heartbeat
 from drydock.jobs.job import Job
@@ -38,18 +37,16 @@ class HttpBackend(DrydockBackend):
         return {"/$": (InventingResponse if self.gives_invented_answers else DrydockResponse).dispatch}
 
 
-def install(queue: JobQueue, store: Store) -> None:
+def install(queue: JobQueue, store: Store, endpoints: Endpoints) -> None:
     """Make moto's SageMaker use drydock's backends, load the stored jobs, and resume those that have not ended.
 
     Args:
         queue: Runs the jobs.
         store: Storage of the jobs.
+        endpoints: The endpoints of all accounts and regions.
     """
     sagemaker_backends.clear()
-    sagemaker_backends.backend = bind_arguments(HttpBackend, queue, store)
-    if not queue.settings.gives_invented_answers:
-        sagemakerruntime_backends.clear()
-        sagemakerruntime_backends.backend = RefusingRuntime
+    sagemaker_backends.backend = bind_arguments(HttpBackend, queue, store, endpoints)
     store.create_tables(SCHEMA)
     last_alive_at = Heartbeat(store).read_last()
     rows = store.query("SELECT kind, account, region, record FROM jobs ORDER BY created, name")

@@ -2,6 +2,7 @@
 
 import fcntl
 import logging
+import shutil
 import socket
 import sqlite3
 import threading
@@ -14,10 +15,14 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 
 from drydock.api import sagemaker
 from drydock.api.control import CONTROL_PREFIX, ControlEndpoints
+from drydock.api.endpoints_backend import find_alarm
 from drydock.api.http.connections import LimitedServer
 from drydock.api.http.error_answers import ErrorAnswers
 from drydock.api.http.own_hosts import OwnHosts
 from drydock.api.http.request_checks import RequestChecks
+from drydock.api.runtime import Runtime
+from drydock.endpoints import registry
+from drydock.endpoints.registry import Endpoints
 from drydock.errors import CannotStart, JobFailed
 from drydock.execution.job_logs import JobLogs
 from drydock.execution.queue import JobQueue
@@ -127,15 +132,18 @@ def run_server(settings: Settings, executor: Executor, policy: Policy, listener:
     kill_leftover_hosts(settings.data, executor)
     store = _open_store(settings.data)
     queue = JobQueue(settings, executor, SpotMarket(policy), Heartbeat(store), JobLogs(store))
-    server = LimitedServer(listener, _build_application(settings, store, queue))
+    endpoints = Endpoints(store, settings, executor, find_alarm)
+    server = LimitedServer(listener, _build_application(settings, store, queue, endpoints))
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="http", daemon=True)
     thread.start()
     queue.start()
+    endpoints.recover()
     try:
         yield queue
     finally:
-        # The jobs are ended first, since they still use the server while they end.
+        # Jobs and endpoints are ended first, since they still use the server while they end.
         queue.close()
+        endpoints.close()
         kill_leftover_hosts(settings.data, executor)  # if a thread hangs in a transfer, its processes are still alive
         server.shutdown()
         thread.join()
@@ -150,24 +158,26 @@ def kill_leftover_hosts(data: Path, executor: Executor) -> None:
         CannotStart: A process or container cannot be killed. A retry can help.
     """
     try:
-        for kind in KINDS:
-            for process_file in data.glob(f"{kind.folder}/*/*/*/*.process.json"):
+        for folder in (*(kind.folder for kind in KINDS), registry.FOLDER):
+            for process_file in data.glob(f"{folder}/*/*/*/*.process.json"):
                 if executor.kill_leftover_host(process_file):
-                    log.warning("killed a leftover process of the job %s", process_file.parent.name)
+                    log.warning("killed a leftover process of %s", process_file.parent.name)
+        shutil.rmtree(data / registry.FOLDER, ignore_errors=True)  # each start of an instance downloads its model again
         executor.kill_all_hosts(data)
     except JobFailed as error:
         raise CannotStart(f"cannot end what an earlier drydock left running: {error}") from None
 
 
-def _build_application(settings: Settings, store: Store, queue: JobQueue) -> Application:
+def _build_application(settings: Settings, store: Store, queue: JobQueue, endpoints: Endpoints) -> Application:
     """Install drydock's backends in moto, and return the server's application."""
     moto_application = DomainDispatcherApplication(create_backend_app)
     add_s3_middleware = s3_backend.install(store, settings.data / "objects")
-    outages = Outages(ExternalS3Middleware(add_s3_middleware(moto_application), settings.s3_url))
+    services = ExternalS3Middleware(add_s3_middleware(moto_application), settings.s3_url)
+    outages = Outages(Runtime(endpoints, services))
     logs_backend.install(store)
-    sagemaker.install(queue, store)
+    sagemaker.install(queue, store, endpoints)
     request_checks = RequestChecks(settings.url, OwnHosts(settings.own_hosts))
-    return Application(ErrorAnswers(outages), ControlEndpoints(queue, outages), request_checks)
+    return Application(ErrorAnswers(outages), ControlEndpoints(queue, outages, endpoints), request_checks)
 
 
 def _open_store(data: Path) -> Store:

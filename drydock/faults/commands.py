@@ -1,4 +1,4 @@
-"""The commands for a running server: interrupt a job, change the spot capacity, begin an outage."""
+"""The commands for a running server: interrupt a job, change the spot capacity, begin an outage, break a variant."""
 
 import json
 import os
@@ -21,6 +21,7 @@ def add_commands(app: typer.Typer) -> None:
     app.command("interrupt")(interrupt_job)
     app.command("capacity")(set_capacity)
     app.command("outage")(begin_outage)
+    app.command("variant")(break_variant)
 
 
 def interrupt_job(
@@ -55,6 +56,21 @@ def begin_outage(
 ) -> None:
     """Make a service answer with an error for a while."""
     _post(url, "outage", {"service": service, "operation": operation, "status": status, "code": code, "for_s": for_s})
+
+
+def break_variant(
+    endpoint: Annotated[str, typer.Argument(help="Name of the endpoint.")],
+    variant: Annotated[str, typer.Option(help="Name of the variant; all variants if not given.")] = "",
+    config: Annotated[str, typer.Option(help="Only while the endpoint serves this configuration.")] = "",
+    errors: Annotated[float, typer.Option(min=0, max=1, help="Share of the requests that fail.")] = 0.0,
+    status: Annotated[int, typer.Option(help="HTTP status of the failures.")] = 500,
+    latency: Annotated[float, typer.Option(min=0, help="Seconds that each answer takes longer.")] = 0.0,
+    for_s: Duration = None,
+    url: Url = "",
+) -> None:
+    """Make a variant of an endpoint answer with errors or slowly. Without --errors and --latency, end that."""
+    body = {"endpoint": endpoint, "variant": variant, "config": config, "error_rate": errors, "status": status}
+    _post(url, "variant", {**body, "latency_s": latency, "for_s": for_s})
 
 
 def _post(url: str, endpoint: str, body: dict[str, Any]) -> None:

@@ -60,6 +60,11 @@ class JobDescription(ABC):
         return self.record.transitions[-1].phase
 
     @property
+    def modified_at(self) -> datetime:
+        """When the job last changed."""
+        return self.record.modified
+
+    @property
     def created_at(self) -> datetime:
         """When the job was created: CreationTime."""
         return self.record.transitions[0].start

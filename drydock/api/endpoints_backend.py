@@ -1,0 +1,194 @@
+"""The endpoints of one account and region, and their configurations."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from moto.cloudwatch.models import cloudwatch_backends
+from moto.sagemaker.exceptions import AWSValidationException
+from moto.sagemaker.models import FakeEndpoint, FakeEndpointConfig
+
+from drydock.api.models import ModelsBackend
+from drydock.endpoints import rules
+from drydock.endpoints.config import EndpointConfig
+from drydock.endpoints.endpoint import Endpoint
+from drydock.endpoints.records import EndpointRecord, EndpointStatus, Owner, Plan, Resources, Variant, get_now
+from drydock.endpoints.registry import Endpoints
+from drydock.endpoints.traffic import build_traffic_plan
+from drydock.jobs.rules import check_owner, refuse
+
+
+def find_alarm(owner: Owner, names: Sequence[str]) -> str | None:
+    """Return the first of several CloudWatch alarms that is in the state ALARM; None if none is."""
+    if not names:
+        return None
+    alarms = cloudwatch_backends[owner.account_id][owner.region].alarms
+    return next((name for name in names if name in alarms and alarms[name].state_value == "ALARM"), None)
+
+
+class EndpointsBackend(ModelsBackend):
+    """The SageMaker backend of one account and region, with endpoints that run.
+
+    Args:
+        endpoints: The endpoints of all accounts and regions.
+        region_name: The region.
+        account_id: The account.
+    """
+
+    def __init__(self, endpoints: Endpoints, region_name: str, account_id: str) -> None:
+        super().__init__(endpoints.store, region_name, account_id)
+        self._registry, self._owner = endpoints, Owner(account_id, region_name)
+        self._configs = Resources(endpoints.store, "endpoint-config")
+        self._config_lock = threading.Lock()
+        configs = [EndpointConfig.load(text) for text in self._configs.list_texts(self._owner)]
+        # moto's tagging reads these two attributes.
+        self.endpoint_configs: dict[str, Any] = {config.name: config for config in configs}
+        self.endpoints: dict[str, Any] = endpoints.get_endpoints(self._owner)
+
+    def create_config(self, request: Mapping[str, Any]) -> EndpointConfig:
+        """Store an endpoint configuration.
+
+        Raises:
+            AWSValidationException: drydock cannot run it, a model does not exist, or the name is in use. A retry cannot
+                help.
+        """
+        rules.check_config(request)
+        for variant in request["ProductionVariants"]:
+            self.find_container(variant["ModelName"])
+        check_owner(self.account_id, self.region_name)
+        name = request["EndpointConfigName"]
+        arn = FakeEndpointConfig.arn_formatter(name, self.account_id, self.region_name)
+        stored_request = {key: value for key, value in request.items() if key != "Tags"}
+        config = EndpointConfig(name, arn, stored_request, get_now(), list(request.get("Tags", [])))
+        with self._config_lock:
+            if name in self.endpoint_configs:
+                refuse(f'Cannot create already existing endpoint configuration "{arn}".')
+            self.save_config(config)
+            self.endpoint_configs[name] = config
+        return config
+
+    def save_config(self, config: EndpointConfig) -> None:
+        """Store a configuration and its tags."""
+        self._configs.write(self._owner, config.name, config.dump())
+
+    def find_config(self, name: str) -> EndpointConfig:
+        """Return an endpoint configuration.
+
+        Raises:
+            AWSValidationException: It does not exist. A retry cannot help.
+        """
+        config: EndpointConfig | None = self.endpoint_configs.get(name)
+        if config is None:
+            arn = FakeEndpointConfig.arn_formatter(name, self.account_id, self.region_name)
+            raise AWSValidationException(f'Could not find endpoint configuration "{arn}".')
+        return config
+
+    def delete_config(self, name: str) -> None:
+        """Delete an endpoint configuration. Endpoints that use it stay. Raises the same as `find_config`."""
+        self.find_config(name)
+        self._configs.delete(self._owner, name)
+        del self.endpoint_configs[name]
+
+    def find_endpoint(self, name: str) -> Endpoint:
+        """Return an endpoint.
+
+        Raises:
+            AWSValidationException: It does not exist. A retry cannot help.
+        """
+        endpoint: Endpoint | None = self.endpoints.get(name)
+        if endpoint is None:
+            raise AWSValidationException(f'Could not find endpoint "{self._build_arn(name)}".')
+        return endpoint
+
+    def start_endpoint(self, request: Mapping[str, Any]) -> str:
+        """Create an endpoint, and return its ARN. Its instances start in the background.
+
+        Raises:
+            AWSValidationException: The configuration or a model does not exist, or the name is in use. A retry cannot
+                help.
+        """
+        if self._registry.executor.is_container:
+            refuse("Endpoints need drydock's executor `process`: start drydock without --executor docker.")
+        check_owner(self.account_id, self.region_name)
+        name, now = request["EndpointName"], get_now()
+        plan = self._build_plan(request["EndpointConfigName"])
+        tags = list(request.get("Tags", []))
+        record = EndpointRecord(name, self._build_arn(name), plan, now, now, tags=tags)
+        if not self._registry.create(self._owner, record):
+            refuse(f'Cannot create already existing endpoint "{record.arn}".')
+        return record.arn
+
+    def update_endpoint(self, request: Mapping[str, Any]) -> str:
+        """Begin to replace the instances of an endpoint by those of another configuration, and return its ARN.
+
+        Raises:
+            AWSValidationException: The endpoint is not InService, the configuration, a model or an alarm does not
+                exist, or the DeploymentConfig is wrong. A retry cannot help, but for an endpoint that is being changed.
+        """
+        endpoint = self._find_endpoint_in_service(request["EndpointName"])
+        if request.get("RetainAllVariantProperties"):
+            refuse("RetainAllVariantProperties is not supported by drydock.")
+        plan = self._build_plan(request["EndpointConfigName"])
+        if plan.config_name == endpoint.record.plan.config_name:
+            refuse(f"The endpoint {endpoint.name} serves the configuration {plan.config_name} already.")
+        deployment = request.get("DeploymentConfig")
+        if request.get("RetainDeploymentConfig") and deployment is None:
+            deployment = endpoint.record.deployment
+        traffic = build_traffic_plan(deployment, sum(variant.count for variant in plan.variants))
+        self._check_alarms(traffic.alarms)
+        endpoint.update(plan, deployment)
+        return endpoint.record.arn
+
+    def scale_endpoint(self, request: Mapping[str, Any]) -> str:
+        """Begin to change the weights and numbers of instances of an endpoint's variants, and return its ARN.
+
+        Raises:
+            AWSValidationException: The endpoint is not InService, a variant does not exist, all weights would be 0, or
+                there would be too many instances. A retry cannot help, but for an endpoint that is being changed.
+        """
+        endpoint = self._find_endpoint_in_service(request["EndpointName"])
+        variants = {variant.name: variant for variant in endpoint.record.plan.variants}
+        changes = {change["VariantName"]: change for change in request["DesiredWeightsAndCapacities"]}
+        if unknown_names := changes.keys() - variants.keys():
+            refuse(f"The endpoint {endpoint.name} has no variant {sorted(unknown_names)[0]}.")
+        weights = {name: changes.get(name, {}).get("DesiredWeight", item.weight) for name, item in variants.items()}
+        counts = {
+            name: changes.get(name, {}).get("DesiredInstanceCount", item.count) for name, item in variants.items()
+        }
+        rules.check_weights(list(weights.values()))
+        rules.check_instance_count(sum(counts.values()))
+        if 0 in counts.values():
+            refuse("A variant of an endpoint must have at least 1 instance.")
+        endpoint.scale(weights, counts)
+        return endpoint.record.arn
+
+    def stop_endpoint(self, name: str) -> None:
+        """Begin to delete an endpoint. Raises the same as `find_endpoint`."""
+        self._registry.delete(self.find_endpoint(name))
+
+    def _find_endpoint_in_service(self, name: str) -> Endpoint:
+        endpoint = self.find_endpoint(name)
+        if endpoint.record.status is not EndpointStatus.IN_SERVICE:
+            refuse(f'Cannot update endpoint "{endpoint.record.arn}": its status is {endpoint.status}, not InService.')
+        return endpoint
+
+    def _check_alarms(self, names: Sequence[str]) -> None:
+        alarms = cloudwatch_backends[self.account_id][self.region_name].alarms if names else {}
+        if missing_names := [name for name in names if name not in alarms]:
+            refuse(f"The CloudWatch alarm {missing_names[0]} does not exist.")
+
+    def _build_plan(self, config_name: str) -> Plan:
+        variants = [
+            Variant(
+                name=variant["VariantName"],
+                container=dict(self.find_container(variant["ModelName"])),
+                instance_type=variant["InstanceType"],
+                count=variant["InitialInstanceCount"],
+                weight=variant.get("InitialVariantWeight", 1.0),
+            )
+            for variant in self.find_config(config_name).request["ProductionVariants"]
+        ]
+        return Plan(config_name, variants)
+
+    def _build_arn(self, name: str) -> str:
+        return str(FakeEndpoint.arn_formatter(name, self.account_id, self.region_name))

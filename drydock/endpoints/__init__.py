@@ -1,0 +1,1 @@
+"""Endpoints: their records, the instances behind them, deployments, and invocations."""

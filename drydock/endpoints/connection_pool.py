@@ -1,0 +1,64 @@
+"""Send requests to one model server over connections that stay open."""
+
+import contextlib
+import http.client
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The response of a model server."""
+
+    status: int
+    body: bytes
+    content_type: str
+    custom_attributes: str = ""
+
+
+class ConnectionPool:
+    """Connections to a model server on this machine. Safe for several threads: each request has its own connection.
+
+    Args:
+        port: The server's port on the loopback address.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._idle: deque[http.client.HTTPConnection] = deque()
+
+    def post(self, body: bytes, headers: Mapping[str, str], timeout_s: float) -> Answer:
+        """Send a request to /invocations, and return the answer, whatever its status.
+
+        Raises:
+            TimeoutError: There is no answer within `timeout_s` seconds.
+            OSError, HTTPException: The server has ended, or broke off.
+        """
+        connection = self._take_connection(timeout_s)
+        try:
+            connection.request("POST", "/invocations", body, dict(headers))
+            response = connection.getresponse()
+            content = response.read()
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.append(connection)
+        attributes = response.headers.get("X-Amzn-SageMaker-Custom-Attributes", "")
+        return Answer(response.status, content, response.headers.get("Content-Type", ""), attributes)
+
+    def close(self) -> None:
+        """Close the idle connections."""
+        with contextlib.suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+
+    def _take_connection(self, timeout_s: float) -> http.client.HTTPConnection:
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            return http.client.HTTPConnection("127.0.0.1", self._port, timeout=timeout_s)
+        connection.timeout = timeout_s
+        if connection.sock:
+            connection.sock.settimeout(timeout_s)
+        return connection

@@ -1,0 +1,317 @@
+"""One endpoint: what it serves, and the deployments that change it. Each deployment runs in a thread of its own."""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from drydock.endpoints.faults import VariantFaults
+from drydock.endpoints.fleet import Fleet
+from drydock.endpoints.invocation import TIMEOUT_S
+from drydock.endpoints.records import EndpointRecord, EndpointStatus, Owner, Plan, Resources, get_now
+from drydock.endpoints.traffic import TrafficPlan, build_traffic_plan
+from drydock.errors import DrydockError, JobFailed
+
+log = logging.getLogger(__name__)
+
+CHECK_S = 0.1
+# Seconds until instances that did not start after the server's own start are started again.
+RECOVERY_PAUSE_S = 5.0
+
+MakeFleet = Callable[[Plan, Callable[[], None]], Fleet]
+FindAlarm = Callable[[Sequence[str]], str | None]
+
+
+class RolledBack(DrydockError):
+    """An alarm ends an update. The message is the FailureReason."""
+
+
+class Endpoint:
+    """One endpoint. Safe for several threads.
+
+    Args:
+        owner: Its account and region.
+        record: Its record, which is stored by `save`.
+        resources: Storage of the record.
+        make_fleet: Creates the instances of a plan, which are not started.
+        find_alarm: Returns the first of several alarms that is in the state ALARM; None if none is.
+    """
+
+    def __init__(
+        self, owner: Owner, record: EndpointRecord, resources: Resources, make_fleet: MakeFleet, find_alarm: FindAlarm
+    ) -> None:
+        self.owner, self.record, self.faults = owner, record, VariantFaults()
+        self._resources, self._make_fleet, self._find_alarm = resources, make_fleet, find_alarm
+        self._lock = threading.RLock()
+        self._fleet: Fleet | None = None
+        self._next_fleet: Fleet | None = None
+        self._next_share = 0.0
+        self._closed = threading.Event()
+
+    @property
+    def name(self) -> str:
+        """EndpointName."""
+        return self.record.name
+
+    @property
+    def status(self) -> str:
+        """EndpointStatus."""
+        return str(self.record.status)
+
+    @property
+    def created_at(self) -> datetime:
+        """When the endpoint was created."""
+        return self.record.created
+
+    @property
+    def modified_at(self) -> datetime:
+        """When the endpoint last changed."""
+        return self.record.modified
+
+    @property
+    def tags(self) -> list[dict[str, str]]:
+        """The tags, for moto's ListTags."""
+        return self.record.tags
+
+    @property
+    def fleet(self) -> Fleet | None:
+        """The instances that answer the next request; None if the endpoint does not serve."""
+        if self.record.status in (EndpointStatus.CREATING, EndpointStatus.FAILED, EndpointStatus.DELETING):
+            return None
+        next_fleet = self._next_fleet
+        if next_fleet is not None and random.random() < self._next_share:  # noqa: S311  no secret
+            return next_fleet
+        return self._fleet
+
+    def save(self) -> None:
+        """Store the record."""
+        with self._lock:
+            self.record.modified = get_now()
+            self._resources.write(self.owner, self.record.name, self.record.dump())
+
+    def describe(self) -> dict[str, Any]:
+        """Return the response of DescribeEndpoint."""
+        record = self.record
+        response = {
+            "EndpointName": record.name,
+            "EndpointArn": record.arn,
+            "EndpointConfigName": record.plan.config_name,
+            "ProductionVariants": self._describe_variants() or None,
+            "EndpointStatus": str(record.status),
+            "FailureReason": record.reason,
+            "CreationTime": record.created,
+            "LastModifiedTime": record.modified,
+            "LastDeploymentConfig": record.deployment,
+            "PendingDeploymentSummary": record.next_plan and {"EndpointConfigName": record.next_plan.config_name},
+        }
+        return {key: value for key, value in response.items() if value is not None}
+
+    def summarize(self) -> dict[str, Any]:
+        """Return the entry in ListEndpoints."""
+        members = ("EndpointName", "EndpointArn", "CreationTime", "LastModifiedTime", "EndpointStatus")
+        description = self.describe()
+        return {member: description[member] for member in members}
+
+    def _describe_variants(self) -> list[dict[str, Any]]:
+        fleet = self._fleet
+        if fleet is None:
+            return []
+        return [
+            {
+                "VariantName": variant.name,
+                "DeployedImages": [{"SpecifiedImage": variant.container.get("Image", "")}],
+                "CurrentWeight": variant.weight,
+                "DesiredWeight": variant.weight,
+                "CurrentInstanceCount": fleet.count_ready(variant),
+                "DesiredInstanceCount": variant.count,
+            }
+            for variant in fleet.plan.variants
+        ]
+
+    def create(self) -> None:
+        """Start the instances of a new endpoint in the background: InService follows, or Failed."""
+        self._run_in_background(self._create)
+
+    def update(self, plan: Plan, deployment: dict[str, Any] | None) -> None:
+        """Replace the instances by those of another plan in the background."""
+        with self._lock:
+            self.record.next_plan, self.record.deployment = plan, deployment
+            self._set_status(EndpointStatus.UPDATING)
+        self._run_in_background(self._update)
+
+    def scale(self, weights: dict[str, float], counts: dict[str, int]) -> None:
+        """Change the weights and the numbers of instances of variants, by their names, in the background."""
+        with self._lock:
+            self._set_status(EndpointStatus.UPDATING)
+        self._run_in_background(lambda: self._scale(weights, counts))
+
+    def begin_deletion(self) -> None:
+        """Refuse new requests."""
+        self._set_status(EndpointStatus.DELETING)
+
+    def drain(self, timeout_s: float) -> None:
+        """Wait until no request is in progress, at most `timeout_s` seconds."""
+        if fleet := self._fleet:
+            fleet.drain(timeout_s)
+
+    def recover(self) -> None:
+        """Go on after a restart of the server, which ended all instances. The server must answer already."""
+        status = self.record.status
+        if status is EndpointStatus.CREATING:
+            self.create()
+        elif status is not EndpointStatus.FAILED:
+            self._fleet = self._make_fleet(self.record.plan, self._count_restart)
+            self._run_in_background(self._recover)
+
+    def close(self) -> None:
+        """Stop all instances, and end the deployment in progress. Idempotent."""
+        self._closed.set()
+        with self._lock:
+            fleets = [fleet for fleet in (self._fleet, self._next_fleet) if fleet]
+            self._fleet = self._next_fleet = None
+        for fleet in fleets:
+            fleet.stop()
+
+    def _run_in_background(self, action: Callable[[], None]) -> None:
+        threading.Thread(target=self._run, args=(action,), name=self.record.name, daemon=True).start()
+
+    def _run(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Exception as error:  # clients would wait forever for the end of the deployment
+            if not self._closed.is_set():
+                log.exception("endpoint %s: internal error", self.record.name)
+                status = EndpointStatus.IN_SERVICE if self._fleet else EndpointStatus.FAILED
+                self._set_status(status, f"InternalServerError: {type(error).__name__}: {error}")
+
+    def _set_status(self, status: EndpointStatus, reason: str | None = None) -> None:
+        with self._lock:
+            if (
+                self._closed.is_set()
+            ):  # the next server goes on from the stored status; a deleted endpoint has no record
+                return
+            self.record.status, self.record.reason = status, reason
+            self.save()
+
+    def _count_restart(self) -> None:
+        with self._lock:
+            if not self._closed.is_set():
+                self.record.restarts += 1
+                self.save()
+
+    def _create(self) -> None:
+        fleet = self._make_fleet(self.record.plan, self._count_restart)
+        if not self._adopt("_next_fleet", fleet):
+            return
+        try:
+            fleet.start()
+        except JobFailed as error:
+            self._next_fleet = None
+            return self._set_status(EndpointStatus.FAILED, error.reason)
+        with self._lock:
+            self._fleet, self._next_fleet = fleet, None
+            self._set_status(EndpointStatus.IN_SERVICE)
+
+    def _adopt(self, attribute: str, fleet: Fleet) -> bool:
+        """Set an attribute to instances that `close` must stop. Return False if the endpoint is closed already."""
+        with self._lock:
+            if not self._closed.is_set():
+                setattr(self, attribute, fleet)
+            return not self._closed.is_set()
+
+    def _update(self) -> None:
+        plan = self.record.next_plan
+        if plan is None or self._fleet is None:
+            return
+        new_fleet, old_fleet = self._make_fleet(plan, self._count_restart), self._fleet
+        traffic = build_traffic_plan(self.record.deployment, sum(variant.count for variant in plan.variants))
+        if not self._adopt("_next_fleet", new_fleet):
+            return
+        try:
+            new_fleet.start()
+            self._move_traffic(traffic)
+            self._watch_alarms(traffic, traffic.termination_wait_s)
+        except (JobFailed, RolledBack) as error:
+            return self._roll_back(new_fleet, error)
+        with self._lock:
+            if self._closed.is_set():
+                return
+            self._fleet, self._next_fleet, self._next_share = new_fleet, None, 0.0
+            self.record.plan, self.record.next_plan = plan, None
+            self.save()
+        _end_fleet(old_fleet)
+        self._set_status(EndpointStatus.IN_SERVICE)
+
+    def _move_traffic(self, traffic: TrafficPlan) -> None:
+        for share in traffic.shares:
+            self._next_share = share
+            log.info("endpoint %s: the new instances get %.0f %% of the requests", self.record.name, 100 * share)
+            self._watch_alarms(traffic, traffic.wait_s)
+
+    def _watch_alarms(self, traffic: TrafficPlan, wait_s: float) -> None:
+        """Wait, and watch the alarms meanwhile.
+
+        Raises:
+            RolledBack: An alarm is in the state ALARM, or the server ends.
+        """
+        deadline = time.monotonic() + wait_s
+        while True:
+            if alarm := self._find_alarm(traffic.alarms):
+                raise RolledBack(f"The update was rolled back because the alarm {alarm} was in the state ALARM.")
+            if time.monotonic() >= deadline:
+                return
+            if self._closed.wait(min(CHECK_S, max(deadline - time.monotonic(), 0.0))):
+                raise RolledBack("drydock ended during the update.")
+
+    def _roll_back(self, new_fleet: Fleet, error: DrydockError) -> None:
+        log.warning("endpoint %s: rolling back: %s", self.record.name, error)
+        self._set_status(EndpointStatus.ROLLING_BACK, str(error))
+        with self._lock:
+            self._next_fleet, self._next_share = None, 0.0
+        _end_fleet(new_fleet)
+        with self._lock:
+            if not self._closed.is_set():
+                self.record.next_plan = None
+                self._set_status(EndpointStatus.IN_SERVICE, str(error))
+
+    def _scale(self, weights: dict[str, float], counts: dict[str, int]) -> None:
+        fleet, plan = self._fleet, self.record.plan
+        if fleet is None:
+            return
+        old_counts = {variant.name: variant.count for variant in plan.variants}
+        for variant in plan.variants:
+            variant.count = counts.get(variant.name, variant.count)
+        try:
+            fleet.scale()
+        except JobFailed as error:
+            for variant in plan.variants:
+                variant.count = old_counts[variant.name]
+            return self._set_status(EndpointStatus.IN_SERVICE, error.reason)
+        for variant in plan.variants:
+            variant.weight = weights.get(variant.name, variant.weight)
+        self._set_status(EndpointStatus.IN_SERVICE)
+
+    def _recover(self) -> None:
+        """Start the stored plan's instances, until they answer. Then go on with the update that was in progress."""
+        fleet = self._fleet
+        while fleet is not None and not self._closed.is_set():
+            try:
+                fleet.scale()
+                break
+            except JobFailed as error:
+                log.warning("endpoint %s: cannot start its instances: %s", self.record.name, error.reason)
+                self._closed.wait(RECOVERY_PAUSE_S)
+        if self.record.status is EndpointStatus.UPDATING and self.record.next_plan is not None:
+            self._update()
+        elif self.record.status is not EndpointStatus.IN_SERVICE:
+            self.record.next_plan = None
+            self._set_status(EndpointStatus.IN_SERVICE, self.record.reason)
+
+
+def _end_fleet(fleet: Fleet) -> None:
+    """Stop instances once the requests in progress have ended."""
+    fleet.drain(TIMEOUT_S)
+    fleet.stop()

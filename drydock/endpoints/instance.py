@@ -1,0 +1,179 @@
+"""One instance behind an endpoint: a folder tree with the model, and a process that serves it."""
+
+import os
+import threading
+import time
+from pathlib import Path
+
+from drydock.endpoints import model_server
+from drydock.endpoints.connection_pool import ConnectionPool
+from drydock.endpoints.records import Variant
+from drydock.errors import JobFailed
+from drydock.host.executor import Executor, HostPlan, RunningHost
+from drydock.host.machines import parse_instance_type
+from drydock.host.programs import copy_program
+from drydock.host.requirements import check_requirements
+from drydock.host.tree import HostTree
+from drydock.jobs.environment import HostContext, build_common_environment
+from drydock.jobs.failure import read_log_end
+from drydock.jobs.transform.job import get_model_data_uri
+from drydock.jobs.work import run_transfer
+from drydock.settings import Settings
+from drydock.transfer import archive
+from drydock.transfer.objects import ObjectStore
+
+START_TIMEOUT_S = 600.0
+"""Seconds that a model may take to load: the largest default of SageMaker."""
+STOP_GRACE_S = 5.0
+POLL_S = 0.02
+LOG_END_CHARS = 700
+
+
+class Instance:
+    """An instance of a variant. Its process may be started again after it has ended.
+
+    Args:
+        variant: The variant that it serves.
+        tree: Its folder tree.
+        objects: The S3 objects of the endpoint's account.
+        region: The endpoint's region.
+        executor: Runs the process.
+        settings: The server's settings.
+    """
+
+    def __init__(
+        self,
+        variant: Variant,
+        tree: HostTree,
+        objects: ObjectStore,
+        region: str,
+        executor: Executor,
+        settings: Settings,
+    ) -> None:
+        self.variant = variant
+        self._tree, self._objects, self._region = tree, objects, region
+        self._executor, self._settings = executor, settings
+        self._host: RunningHost | None = None
+        self._stopped = threading.Event()
+        self.pool: ConnectionPool | None = None
+        """Sends requests to the process; None while it does not answer."""
+
+    @property
+    def name(self) -> str:
+        """Name of the instance, such as i-0c1f2e3d."""
+        return self._tree.host
+
+    def prepare(self) -> None:
+        """Create the folder tree, and download the model into it.
+
+        Raises:
+            JobFailed: The model cannot be downloaded, or needs packages that this Python does not have.
+        """
+        try:
+            self._tree.create([self._tree.model, self._tree.output, self._tree.code])
+            copy_program(model_server, self._tree.code, model_server.PROGRAM_FILE)
+        except OSError as error:
+            raise JobFailed(f"InternalServerError: folder of the instance: {error}") from error
+        uri, archive_file = get_model_data_uri(self.variant.container), self._tree.root / "model.tar.gz"
+        description = f"Failed to download model data for container: {uri}"
+        run_transfer(description, lambda: self._objects.download(uri, archive_file))
+        run_transfer(description, lambda: archive.unpack(archive_file, self._tree.model))
+        archive_file.unlink()
+        if not self._executor.is_container:
+            check_requirements(self._tree.model / "code" / "requirements.txt")
+
+    def start(self) -> None:
+        """Start the process, and wait until it answers.
+
+        Raises:
+            JobFailed: The process ends before it answers, or does not answer in time. The reason quotes its log.
+        """
+        port_file = self._tree.code / model_server.PORT_FILE
+        port_file.unlink(missing_ok=True)
+        self._host = host = self._executor.start(self._plan_host())
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not port_file.exists():
+            if host.has_exited() or self._stopped.is_set() or time.monotonic() > deadline:
+                host.finish()
+                raise JobFailed(self._describe_failed_start())
+            time.sleep(POLL_S)
+        self.pool = ConnectionPool(int(port_file.read_text(encoding="utf-8")))
+
+    def has_ended(self) -> bool:
+        """Return whether the process has ended although nobody stopped it."""
+        return not self._stopped.is_set() and self._host is not None and self._host.has_exited()
+
+    def restart(self) -> None:
+        """Start the process again after its end. Raises the same as `start`."""
+        self.pool = None
+        if self._host is not None:
+            self._host.finish()
+        self.start()
+
+    def stop(self) -> None:
+        """End the process, and delete the folder tree. Idempotent."""
+        self._stopped.set()
+        pool, self.pool = self.pool, None
+        if self._host is not None:
+            self._end_process(self._host)
+        if pool is not None:
+            pool.close()
+        self._tree.delete()
+
+    def _end_process(self, host: RunningHost) -> None:
+        if not host.has_exited():
+            host.terminate()
+        deadline = time.monotonic() + STOP_GRACE_S
+        while not host.has_exited() and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+        host.finish()
+
+    def _describe_failed_start(self) -> str:
+        if self._stopped.is_set():
+            return "The instance was stopped before its model was loaded."
+        text = (
+            f"The primary container for production variant {self.variant.name} did not pass the ping health check. "
+            "The end of its log: "
+        )
+        return text + read_log_end(self._tree.log).strip()[-LOG_END_CHARS:]
+
+    def _plan_host(self) -> HostPlan:
+        tree, settings = self._tree, self._settings
+        base = Path(self._executor.get_path_in_job(tree.root))
+        size = parse_instance_type(self.variant.instance_type)
+        return HostPlan(
+            name=tree.root.parent.name,
+            host=tree.host,
+            addresses={tree.host: "127.0.0.1"},
+            root=tree.root,
+            command=[self._executor.get_interpreter(), str(base / "code" / model_server.PROGRAM_FILE)],
+            env=self._build_environment(str(base)),
+            cwd=tree.model,
+            log=tree.log,
+            process_file=tree.process_file,
+            image=str(self.variant.container.get("Image", "")),
+            cores=min(size.cores, settings.cores),
+            memory_mib=min(size.memory_mib, settings.memory_mib),
+        )
+
+    def _build_environment(self, base: str) -> dict[str, str]:
+        settings = self._settings
+        context = HostContext(
+            base=base,
+            host=self._tree.host,
+            hosts=[self._tree.host],
+            cores=settings.cores,
+            server_env=os.environ,
+            is_container=self._executor.is_container,
+            url=settings.url,
+            s3_url=settings.s3_url,
+        )
+        options = {
+            # Idle threads of OpenMP would otherwise spin and delay the next request.
+            "OMP_WAIT_POLICY": "passive",
+            "SAGEMAKER_BASE_DIR": base,
+            "SM_MODEL_DIR": f"{base}/model",
+            "SAGEMAKER_PROGRAM": "inference.py",
+        }
+        container_variables = self.variant.container.get("Environment", {})
+        return {**build_common_environment(self._region, context), **options, **container_variables}

@@ -1,0 +1,132 @@
+"""Invoke an endpoint: choose a variant and an instance, send the request, and return SageMaker's answer or error."""
+
+import http.client
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from drydock.endpoints.connection_pool import Answer
+from drydock.endpoints.faults import VariantFaults
+from drydock.endpoints.fleet import Fleet
+from drydock.endpoints.records import Variant
+from drydock.errors import DrydockError, truncate
+
+MAX_BODY_BYTES = 6 * 1024**2
+"""SageMaker's limit for the body of a request."""
+TIMEOUT_S = 60.0
+"""SageMaker's limit for the answer of a model."""
+# A request that broke off may have ended the process. It is sent again this often, and not for ever.
+MAX_BROKEN_REQUESTS = 3
+RETRY_PAUSE_S = 0.05
+MESSAGE_MAX_CHARS = 1024
+TIMEOUT_MESSAGE = (
+    "Your invocation timed out while waiting for a response from container primary. "
+    "Review the latency metrics for each container in Amazon CloudWatch, resolve the issue, and try again."
+)
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """A request to an endpoint.
+
+    Attributes:
+        body: The body, as the model gets it.
+        headers: The headers that the model gets.
+        target_variant: The variant that must answer; "" for one by weight.
+    """
+
+    body: bytes
+    headers: Mapping[str, str]
+    target_variant: str = ""
+
+
+class InvocationError(DrydockError):
+    """The invocation fails.
+
+    Args:
+        status: HTTP status.
+        code: SageMaker's error code.
+        message: The message.
+        members: More members of the error.
+    """
+
+    def __init__(self, status: int, code: str, message: str, members: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message, self.members = status, code, message, dict(members or {})
+
+
+@dataclass(frozen=True)
+class Invoked:
+    """The answer of a model, and the name of the variant that gave it."""
+
+    variant: str
+    answer: Answer
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def invoke(fleet: Fleet, faults: VariantFaults, request: Invocation, endpoint: str, account_id: str) -> Invoked:
+    """Send a request to an instance, and return the model's answer.
+
+    If the instance's process ends meanwhile, the request is sent to another instance, or to the process that replaces
+    it: a request does not fail because a process died.
+
+    Args:
+        fleet: The instances.
+        faults: The faults of the endpoint's variants.
+        request: The request.
+        endpoint: The endpoint's name, for messages.
+        account_id: Id of the endpoint's account, for messages.
+
+    Raises:
+        InvocationError: The variant is unknown, the model answers with an error, or does not answer in time.
+    """
+    variant = find_variant(fleet, request.target_variant, endpoint)
+    answer = faults.apply(variant.name, fleet.plan.config_name) or _send(fleet, variant, request)
+    if answer.status < 300:
+        return Invoked(variant.name, answer)
+    text = truncate(answer.body.decode(errors="replace"), MESSAGE_MAX_CHARS)
+    side = "client" if 400 <= answer.status < 500 else "server"
+    message = (
+        f'Received {side} error ({answer.status}) from primary with message "{text}". '
+        f"See the log of the endpoint {endpoint} in account {account_id} for more information."
+    )
+    members = {"OriginalStatusCode": answer.status, "OriginalMessage": text}
+    raise InvocationError(424, "ModelError", message, members)
+
+
+def find_variant(fleet: Fleet, name: str, endpoint: str) -> Variant:
+    """Return the variant that answers: the one of this name, or one by weight if the name is empty.
+
+    Raises:
+        InvocationError: There is no variant of this name. A retry cannot help.
+    """
+    if not name:
+        return fleet.choose_variant()
+    variants = {variant.name: variant for variant in fleet.plan.variants}
+    if name not in variants:
+        message = (
+            f"Variant {name} not found for Request. The variants of endpoint {endpoint} are {', '.join(variants)}."
+        )
+        raise InvocationError(400, "ValidationError", message)
+    return variants[name]
+
+
+def _send(fleet: Fleet, variant: Variant, request: Invocation) -> Answer:
+    """Return the answer of an instance; status 0 if there is none within SageMaker's limit."""
+    deadline, broken = time.monotonic() + TIMEOUT_S, 0
+    while broken < MAX_BROKEN_REQUESTS and (instance := fleet.wait_for_instance(variant, deadline)):
+        pool = instance.pool
+        if pool is None:
+            continue
+        try:
+            return pool.post(request.body, request.headers, max(deadline - time.monotonic(), RETRY_PAUSE_S))
+        except TimeoutError:
+            break
+        except (OSError, http.client.HTTPException) as error:
+            # A refused connection has not reached the model: the process has just ended.
+            broken += not isinstance(error, ConnectionRefusedError)
+            time.sleep(RETRY_PAUSE_S)
+    if broken == MAX_BROKEN_REQUESTS:
+        return Answer(500, b"The model's process ended while it answered the request.", "text/plain")
+    return Answer(0, TIMEOUT_MESSAGE.encode(), "text/plain")

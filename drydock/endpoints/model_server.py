@@ -1,0 +1,136 @@
+"""Load a model with its own inference.py, and answer GET /ping and POST /invocations.
+
+This is a stand-alone program: it is copied into an instance's folder tree, and needs only the standard library. It
+stands for the model server in SageMaker's containers. It listens on a free port of the loopback address, and writes the
+number to a file once the model is loaded. One request at a time reaches the model, as in a worker of SageMaker's model
+servers.
+"""
+
+# ruff: noqa: T201
+
+import gc
+import json
+import os
+import signal
+import sys
+import threading
+import traceback
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import FrameType
+
+from drydock.host.model_code import Predict, load_model
+
+PROGRAM_FILE = "serve.py"
+"""Name of this program in the instance's code folder."""
+PORT_FILE = "port"
+"""Name of the file with the port, in the same folder."""
+DEFAULT_TYPE = "application/json"
+
+
+class ModelServer(ThreadingHTTPServer):
+    """An HTTP server that answers requests with a model.
+
+    Args:
+        predict: Answers one request.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, predict: Predict) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.predict, self.model_lock = predict, threading.Lock()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers the requests of one connection, which stays open between requests."""
+
+    server: ModelServer
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = 1 << 16  # the head and the body of a response leave in one packet
+
+    def do_GET(self) -> None:
+        """Answer /ping: the model is loaded, since the server listens."""
+        self.answer(200 if self.path == "/ping" else 404, b"", "text/plain")
+
+    def do_POST(self) -> None:
+        """Answer /invocations."""
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.path != "/invocations":
+            return self.answer(404, b"", "text/plain")
+        content_type = self.headers.get("Content-Type") or DEFAULT_TYPE
+        accept = self.headers.get("Accept", "*/*")
+        accept = DEFAULT_TYPE if accept == "*/*" else accept
+        try:
+            with self.server.model_lock:
+                response, response_type = self.server.predict(
+                    body, content_type, DEFAULT_TYPE if accept == "*/*" else accept
+                )
+        except (Exception, SystemExit) as error:
+            return self.answer_error(error)
+        self.answer(200, response, response_type)
+
+    def answer_error(self, error: BaseException) -> None:
+        """Answer with the error of the model's code. Its `status_code` is the HTTP status; 500 without one."""
+        status = getattr(error, "status_code", 500)
+        is_status = isinstance(status, int) and 400 <= status < 600
+        if not is_status or status >= 500:
+            traceback.print_exception(error)
+        content = {"error": f"{type(error).__name__}: {error}" if not is_status or status >= 500 else str(error)}
+        self.answer(status if is_status else 500, json.dumps(content).encode(), "application/json")
+
+    def answer(self, status: int, body: bytes, content_type: str) -> None:
+        """Send a response."""
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Log nothing: the caller counts the requests."""
+
+
+def main(base: Path) -> int:
+    """Load the model, and serve it until SIGTERM. Return the exit code.
+
+    Args:
+        base: The instance's tree.
+    """
+    try:
+        predict = load_model(base / "model")
+    except (Exception, SystemExit) as error:
+        traceback.print_exc()
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    # The model's objects live as long as the process. Without them, a garbage collection does not delay a request.
+    gc.collect()
+    gc.freeze()
+    with ModelServer(predict) as server:
+        end_at_sigterm(server)
+        write_port(base / "code" / PORT_FILE, server.server_address[1])
+        print("serving the model")
+        server.serve_forever(0.1)
+        with server.model_lock:  # the request that the model answers ends first
+            return 0
+
+
+def end_at_sigterm(server: ModelServer) -> None:
+    """End `serve_forever` at SIGTERM. `shutdown` waits for it, so another thread calls it."""
+
+    def stop(_: int, __: FrameType | None) -> None:
+        threading.Thread(target=server.shutdown, daemon=True).start()
+
+    signal.signal(signal.SIGTERM, stop)
+
+
+def write_port(path: Path, port: int) -> None:
+    """Write the port to a file, which is complete when it exists."""
+    part = path.with_suffix(".part")
+    part.write_text(str(port), encoding="utf-8")
+    part.replace(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(os.environ["SAGEMAKER_BASE_DIR"])))

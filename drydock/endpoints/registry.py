@@ -1,0 +1,123 @@
+"""All endpoints of one server: create, recover, delete and close them."""
+
+import shutil
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+
+from drydock.endpoints.endpoint import Endpoint
+from drydock.endpoints.fleet import Fleet
+from drydock.endpoints.instance import Instance
+from drydock.endpoints.invocation import TIMEOUT_S
+from drydock.endpoints.records import EndpointRecord, EndpointStatus, Owner, Plan, Resources, Variant
+from drydock.host.executor import Executor
+from drydock.host.tree import HostTree
+from drydock.settings import Settings
+from drydock.store import Store
+from drydock.transfer.objects import ObjectStore
+
+FOLDER = "endpoints"
+"""Folder of the instances' trees, below the server's data folder: endpoints/ACCOUNT/REGION/ENDPOINT/INSTANCE."""
+
+FindAlarm = Callable[[Owner, Sequence[str]], str | None]
+
+
+class Endpoints:
+    """The endpoints of all accounts and regions. Safe for several threads.
+
+    Args:
+        store: The server's storage.
+        settings: The server's settings.
+        executor: Runs the instances.
+        find_alarm: Returns the first of several alarms that is in the state ALARM; None if none is.
+    """
+
+    def __init__(self, store: Store, settings: Settings, executor: Executor, find_alarm: FindAlarm) -> None:
+        self.store, self.executor = store, executor
+        self._settings, self._find_alarm = settings, find_alarm
+        self._resources = Resources(store, "endpoint")
+        self._by_owner: defaultdict[Owner, dict[str, Endpoint]] = defaultdict(dict)
+        self._lock = threading.Lock()
+        for owner, text in self._resources.iterate():
+            self._add(owner, EndpointRecord.load(text))
+
+    def get_endpoints(self, owner: Owner) -> dict[str, Endpoint]:
+        """Return the endpoints of an account and region by their names. The mapping changes with them."""
+        return self._by_owner[owner]
+
+    def iterate(self) -> Iterator[Endpoint]:
+        """Yield the endpoints of all accounts and regions."""
+        for endpoints in list(self._by_owner.values()):
+            yield from list(endpoints.values())
+
+    def count_by_status(self) -> dict[str, int]:
+        """Return how many endpoints have each status."""
+        counts = Counter({str(status): 0 for status in EndpointStatus})
+        counts.update(endpoint.status for endpoint in self.iterate())
+        return dict(counts)
+
+    def recover(self) -> None:
+        """Start the instances of the stored endpoints again. The server must answer already."""
+        for endpoint in self.iterate():
+            if endpoint.record.status is EndpointStatus.DELETING:
+                self._remove(endpoint)
+            else:
+                endpoint.recover()
+
+    def create(self, owner: Owner, record: EndpointRecord) -> bool:
+        """Store a new endpoint, and start it in the background. Return False if the name is in use."""
+        with self._lock:
+            if record.name in self._by_owner[owner]:
+                return False
+            endpoint = self._add(owner, record)
+            endpoint.save()
+        endpoint.create()
+        return True
+
+    def delete(self, endpoint: Endpoint) -> None:
+        """Delete an endpoint in the background, once the requests in progress have ended."""
+        endpoint.begin_deletion()
+        threading.Thread(target=self._drain_and_remove, args=(endpoint,), name=endpoint.name, daemon=True).start()
+
+    def close(self) -> None:
+        """Stop all instances. The next server starts them again."""
+        threads = [threading.Thread(target=endpoint.close, daemon=True) for endpoint in self.iterate()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def remove_all(self, owner: Owner) -> None:
+        """Delete all endpoints of an account and region now."""
+        for endpoint in list(self._by_owner[owner].values()):
+            self._remove(endpoint)
+
+    def _drain_and_remove(self, endpoint: Endpoint) -> None:
+        endpoint.drain(TIMEOUT_S)
+        self._remove(endpoint)
+
+    def _remove(self, endpoint: Endpoint) -> None:
+        endpoint.close()
+        self._resources.delete(endpoint.owner, endpoint.name)
+        self._by_owner[endpoint.owner].pop(endpoint.name, None)
+        folder = self._settings.data / FOLDER / endpoint.owner.account_id / endpoint.owner.region / endpoint.name
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _add(self, owner: Owner, record: EndpointRecord) -> Endpoint:
+        def make_fleet(plan: Plan, on_restart: Callable[[], None]) -> Fleet:
+            return Fleet(
+                plan, lambda variant, name: self._create_instance(owner, record.name, variant, name), on_restart
+            )
+
+        def find_alarm(names: Sequence[str]) -> str | None:
+            return self._find_alarm(owner, names)
+
+        endpoint = Endpoint(owner, record, self._resources, make_fleet, find_alarm)
+        self._by_owner[owner][record.name] = endpoint
+        return endpoint
+
+    def _create_instance(self, owner: Owner, endpoint: str, variant: Variant, name: str) -> Instance:
+        settings = self._settings
+        tree = HostTree(settings.data / FOLDER / owner.account_id / owner.region / endpoint / name)
+        objects = ObjectStore(settings.objects_url, owner.account_id, owner.region, settings.s3_retry_s)
+        return Instance(variant, tree, objects, owner.region, self.executor, settings)

@@ -1,0 +1,74 @@
+"""Rules for the requests of endpoints: SageMaker's rules beyond the request's shape, and drydock's own limits."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from drydock.jobs.rules import MAX_INSTANCES, refuse
+
+_UNSUPPORTED_MEMBERS = (
+    "AsyncInferenceConfig",
+    "ExplainerConfig",
+    "ShadowProductionVariants",
+    "EnableNetworkIsolation",
+    "MetricsConfig",
+)
+_UNSUPPORTED_VARIANT_MEMBERS = (
+    "ServerlessConfig",
+    "InstancePools",
+    "AcceleratorType",
+    "ManagedInstanceScaling",
+    "CapacityReservationConfig",
+    "CoreDumpConfig",
+)
+_REQUIRED_VARIANT_MEMBERS = ("ModelName", "InstanceType", "InitialInstanceCount")
+
+
+def check_config(request: Mapping[str, Any]) -> None:
+    """Check that drydock can run the endpoint that a configuration describes.
+
+    Args:
+        request: A CreateEndpointConfig request that has passed `api.validation`.
+
+    Raises:
+        AWSValidationException: drydock cannot run it. The message names the member. A retry cannot help.
+    """
+    _refuse_members(request, _UNSUPPORTED_MEMBERS)
+    if request.get("DataCaptureConfig", {}).get("EnableCapture"):
+        refuse("DataCaptureConfig is not supported by drydock.")
+    variants = request["ProductionVariants"]
+    for variant in variants:
+        _refuse_members(variant, _UNSUPPORTED_VARIANT_MEMBERS)
+        for member in _REQUIRED_VARIANT_MEMBERS:
+            if member not in variant:
+                refuse(f"Variant {variant['VariantName']} must have {member}.")
+    names = [variant["VariantName"] for variant in variants]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        refuse(f"The variant name {repeated[0]} is used more than once.")
+    check_weights([variant.get("InitialVariantWeight", 1.0) for variant in variants])
+    check_instance_count(sum(variant["InitialInstanceCount"] for variant in variants))
+
+
+def check_weights(weights: Sequence[float]) -> None:
+    """Check that some variant gets requests.
+
+    Raises:
+        AWSValidationException: The weights add up to 0. A retry cannot help.
+    """
+    if sum(weights) <= 0:
+        refuse("The sum of the weights of all variants must be greater than 0.")
+
+
+def check_instance_count(count: int) -> None:
+    """Check that the instances of an endpoint, each a process of this machine, are not too many.
+
+    Raises:
+        AWSValidationException: There are too many. A retry cannot help.
+    """
+    if count > MAX_INSTANCES:
+        refuse(f"An endpoint of drydock has at most {MAX_INSTANCES} instances, not {count}.")
+
+
+def _refuse_members(structure: Mapping[str, Any], members: Sequence[str]) -> None:
+    for member in members:
+        if structure.get(member):
+            refuse(f"{member} is not supported by drydock.")

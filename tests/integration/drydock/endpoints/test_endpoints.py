@@ -1,0 +1,186 @@
+"""Test endpoints: their states, invocations, and what survives the end of a process."""
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.tools.processes import is_alive
+
+OPTIONS = ("--stop-grace", "1", "--shutdown-grace", "1")
+
+
+def test_endpoint_serves_its_model_and_disappears(endpoints: Any, drydock: Any) -> None:
+    endpoints.create_config("life", main=1.0)
+    arn = endpoints.sagemaker.create_endpoint(EndpointName="life", EndpointConfigName="life")["EndpointArn"]
+    assert endpoints.describe("life")["EndpointStatus"] in ("Creating", "InService")
+    description = endpoints.wait_for_status("life", "InService")
+    (variant,) = description["ProductionVariants"]
+    assert (variant["CurrentInstanceCount"], variant["CurrentWeight"]) == (1, 1.0)
+    assert (description["EndpointArn"], description["EndpointConfigName"]) == (arn, "life")
+    answer = endpoints.invoke("life", "1,2")
+    assert (answer["model"], answer["text"], answer["type"], answer["variant"]) == (
+        "life-main",
+        "1,2",
+        "text/csv",
+        "main",
+    )
+    assert [item["EndpointName"] for item in endpoints.sagemaker.list_endpoints(NameContains="lif")["Endpoints"]] == [
+        "life"
+    ]
+    endpoints.sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "owner", "Value": "me"}])
+    assert endpoints.sagemaker.list_tags(ResourceArn=arn)["Tags"] == [{"Key": "owner", "Value": "me"}]
+    endpoints.sagemaker.delete_endpoint(EndpointName="life")
+    drydock.wait_until("the end of the process", lambda: not is_alive(answer["pid"]))
+    drydock.wait_until(
+        "the end of life", lambda: not endpoints.sagemaker.list_endpoints(NameContains="lif")["Endpoints"]
+    )
+    with pytest.raises(ClientError, match=r"ValidationError.* Endpoint life of account 123456789012 not found"):
+        endpoints.invoke("life")
+    with pytest.raises(ClientError, match="Could not find endpoint"):
+        endpoints.describe("life")
+    assert not list((drydock.data / "endpoints").rglob("*.process.json"))
+
+
+def test_variants_share_the_requests_by_weight(endpoints: Any) -> None:
+    endpoints.create_endpoint("shares", a=1.0, b=3.0)
+    answers = [endpoints.invoke("shares") for _ in range(80)]
+    assert all(answer["model"] == f"shares-{answer['variant']}" for answer in answers)
+    assert 40 <= sum(answer["variant"] == "b" for answer in answers) < 80
+    assert endpoints.invoke("shares", TargetVariant="a")["variant"] == "a"
+    with pytest.raises(ClientError, match=r"ValidationError.*Variant c not found.*endpoint shares are a, b"):
+        endpoints.invoke("shares", TargetVariant="c")
+    weights = [{"VariantName": "a", "DesiredWeight": 0.0}, {"VariantName": "b", "DesiredInstanceCount": 2}]
+    endpoints.sagemaker.update_endpoint_weights_and_capacities(
+        EndpointName="shares", DesiredWeightsAndCapacities=weights
+    )
+    description = endpoints.wait_for_status("shares", "InService")
+    assert [variant["CurrentInstanceCount"] for variant in description["ProductionVariants"]] == [1, 2]
+    answers = [endpoints.invoke("shares") for _ in range(20)]
+    assert {answer["variant"] for answer in answers} == {"b"}
+    assert len({answer["pid"] for answer in answers}) == 2
+    with pytest.raises(ClientError, match="sum of the weights"):
+        endpoints.scale("shares", {"VariantName": "b", "DesiredWeight": 0.0})
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "message"),
+    [("refuse", 422, "row 1, column x: 'a' is not a double"), ("bug", 500, "KeyError: 'x'")],
+)
+def test_error_of_the_model_has_its_status_and_text(endpoints: Any, text: str, status: int, message: str) -> None:
+    endpoints.ensure_endpoint("errors")
+    with pytest.raises(ClientError) as error:
+        endpoints.invoke("errors", text)
+    response = error.value.response
+    assert response["Error"]["Code"] == "ModelError"
+    assert response["ResponseMetadata"]["HTTPStatusCode"] == 424
+    assert (response["OriginalStatusCode"], message in response["OriginalMessage"]) == (status, True)
+    assert endpoints.invoke("errors")["text"] == "hello"
+
+
+def test_too_large_request_is_refused_and_the_endpoint_keeps_serving(endpoints: Any, drydock: Any) -> None:
+    endpoints.create_endpoint("large")
+    client = drydock.create_unchecked_client("sagemaker-runtime")
+    with pytest.raises(ClientError, match=r"ValidationError.*7340032 bytes is larger than the limit of 6291456"):
+        client.invoke_endpoint(EndpointName="large", Body=b"x" * (7 << 20), ContentType="text/csv")
+    assert len(endpoints.invoke("large", "x" * (6 << 20))["text"]) == 6 << 20
+
+
+def test_killed_process_of_a_model_is_replaced_and_no_request_fails(endpoints: Any) -> None:
+    endpoints.create_endpoint("killed")
+    before = endpoints.invoke("killed")["pid"]
+    slow: list[dict[str, Any]] = []
+    thread = threading.Thread(target=lambda: slow.append(endpoints.invoke("killed", "wait 0.5")))
+    thread.start()
+    os.kill(before, signal.SIGKILL)
+    after = endpoints.invoke("killed")["pid"]
+    thread.join()
+    assert after != before
+    assert slow[0]["pid"] == after
+    assert endpoints.describe("killed")["EndpointStatus"] == "InService"
+
+
+def test_request_that_ends_the_process_fails_and_the_endpoint_recovers(endpoints: Any) -> None:
+    endpoints.create_endpoint("crash")
+    with pytest.raises(ClientError, match=r"ModelError.*process ended while it answered"):
+        endpoints.invoke("crash", "crash")
+    assert endpoints.invoke("crash")["text"] == "hello"
+
+
+def test_model_that_does_not_load_fails_the_endpoint_with_its_last_log_lines(endpoints: Any, drydock: Any) -> None:
+    endpoints.create_model("broken", FAIL="no such feature: departures_hour")
+    endpoints.sagemaker.create_endpoint_config(
+        EndpointConfigName="broken", ProductionVariants=[endpoints.build_variant("broken")]
+    )
+    endpoints.sagemaker.create_endpoint(EndpointName="broken", EndpointConfigName="broken")
+    description = endpoints.wait_for_status("broken", "Failed")
+    assert "production variant main did not pass the ping health check" in description["FailureReason"]
+    assert description["FailureReason"].endswith("RuntimeError: no such feature: departures_hour")
+    assert not list((drydock.data / "endpoints" / "123456789012" / "us-east-1" / "broken").glob("*/"))
+    with pytest.raises(ClientError, match="its status is Failed, not InService"):
+        endpoints.sagemaker.update_endpoint(EndpointName="broken", EndpointConfigName="broken")
+    endpoints.sagemaker.delete_endpoint(EndpointName="broken")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"ModelName": "unknown"}, "Could not find model"),
+        ({"InitialVariantWeight": -1.0}, "greater than or equal to 0"),
+        ({"InitialVariantWeight": 0.0}, "sum of the weights of all variants must be greater than 0"),
+        ({"InitialInstanceCount": 21}, "at most 20 instances, not 21"),
+        ({"InstanceType": None}, "must have InstanceType"),
+        ({"ServerlessConfig": {"MemorySizeInMB": 1024, "MaxConcurrency": 1}}, "ServerlessConfig is not supported"),
+    ],
+)
+def test_wrong_configuration_is_refused(endpoints: Any, drydock: Any, fields: dict[str, Any], message: str) -> None:
+    endpoints.ensure_endpoint("errors")
+    variant = {
+        key: value for key, value in (endpoints.build_variant("errors-main") | fields).items() if value is not None
+    }
+    client = drydock.create_unchecked_client("sagemaker")
+    with pytest.raises(ClientError, match=message):
+        client.create_endpoint_config(EndpointConfigName="wrong", ProductionVariants=[variant])
+    with pytest.raises(ClientError, match="Could not find endpoint configuration"):
+        client.describe_endpoint_config(EndpointConfigName="wrong")
+
+
+def test_names_in_use_are_refused(endpoints: Any) -> None:
+    endpoints.create_endpoint("twice")
+    with pytest.raises(ClientError, match="Cannot create already existing endpoint "):
+        endpoints.sagemaker.create_endpoint(EndpointName="twice", EndpointConfigName="twice")
+    with pytest.raises(ClientError, match="Cannot create already existing endpoint configuration"):
+        endpoints.sagemaker.create_endpoint_config(
+            EndpointConfigName="twice", ProductionVariants=[endpoints.build_variant("twice-main")]
+        )
+    with pytest.raises(ClientError, match="Could not find endpoint configuration"):
+        endpoints.sagemaker.create_endpoint(EndpointName="other", EndpointConfigName="unknown")
+
+
+def test_killed_server_brings_every_endpoint_back(tmp_path: Path, run_drydock: Any, make_client: Any) -> None:
+    with run_drydock(tmp_path, *OPTIONS) as server:
+        client = make_client(server)
+        client.create_endpoint("back", a=1.0, b=1.0)
+        pids = {client.invoke("back", TargetVariant=variant)["pid"] for variant in "ab"}
+        client.create_config("next", main=1.0)
+        client.sagemaker.update_endpoint(EndpointName="back", EndpointConfigName="next")
+        server.process.kill()
+        server.process.wait(60)
+        (tmp_path / "port").unlink()
+    with run_drydock(tmp_path, *OPTIONS) as server:
+        client = make_client(server)
+        assert not any(is_alive(pid) for pid in pids)
+        assert client.invoke("back")["model"] in ("back-a", "back-b", "next-main"), (
+            "it answers while the update goes on"
+        )
+        server.wait_until("the update", lambda: client.describe("back")["EndpointConfigName"] == "next")
+        client.wait_for_status("back", "InService")
+        assert client.invoke("back")["model"] == "next-main"
+        assert client.sagemaker.describe_model(ModelName="back-a")["PrimaryContainer"]["Environment"] == {
+            "NAME": "back-a"
+        }
+        assert len(client.sagemaker.list_endpoint_configs()["EndpointConfigs"]) == 2
