@@ -5,9 +5,9 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Any
 
+from drydock.endpoints.description import EndpointDescription
 from drydock.endpoints.faults import VariantFaults
 from drydock.endpoints.fleet import Fleet
 from drydock.endpoints.invocation import TIMEOUT_S
@@ -29,7 +29,7 @@ class RolledBack(DrydockError):
     """An alarm ends an update. The message is the FailureReason."""
 
 
-class Endpoint:
+class Endpoint(EndpointDescription):
     """One endpoint. Safe for several threads.
 
     Args:
@@ -43,38 +43,13 @@ class Endpoint:
     def __init__(
         self, owner: Owner, record: EndpointRecord, resources: Resources, make_fleet: MakeFleet, find_alarm: FindAlarm
     ) -> None:
-        self.owner, self.record, self.faults = owner, record, VariantFaults()
+        super().__init__(record)
+        self.owner, self.faults = owner, VariantFaults()
         self._resources, self._make_fleet, self._find_alarm = resources, make_fleet, find_alarm
         self._lock = threading.RLock()
-        self._fleet: Fleet | None = None
         self._next_fleet: Fleet | None = None
         self._next_share = 0.0
         self._closed = threading.Event()
-
-    @property
-    def name(self) -> str:
-        """EndpointName."""
-        return self.record.name
-
-    @property
-    def status(self) -> str:
-        """EndpointStatus."""
-        return str(self.record.status)
-
-    @property
-    def created_at(self) -> datetime:
-        """When the endpoint was created."""
-        return self.record.created
-
-    @property
-    def modified_at(self) -> datetime:
-        """When the endpoint last changed."""
-        return self.record.modified
-
-    @property
-    def tags(self) -> list[dict[str, str]]:
-        """The tags, for moto's ListTags."""
-        return self.record.tags
 
     @property
     def fleet(self) -> Fleet | None:
@@ -91,45 +66,6 @@ class Endpoint:
         with self._lock:
             self.record.modified = get_now()
             self._resources.write(self.owner, self.record.name, self.record.dump())
-
-    def describe(self) -> dict[str, Any]:
-        """Return the response of DescribeEndpoint."""
-        record = self.record
-        response = {
-            "EndpointName": record.name,
-            "EndpointArn": record.arn,
-            "EndpointConfigName": record.plan.config_name,
-            "ProductionVariants": self._describe_variants() or None,
-            "EndpointStatus": str(record.status),
-            "FailureReason": record.reason,
-            "CreationTime": record.created,
-            "LastModifiedTime": record.modified,
-            "LastDeploymentConfig": record.deployment,
-            "PendingDeploymentSummary": record.next_plan and {"EndpointConfigName": record.next_plan.config_name},
-        }
-        return {key: value for key, value in response.items() if value is not None}
-
-    def summarize(self) -> dict[str, Any]:
-        """Return the entry in ListEndpoints."""
-        members = ("EndpointName", "EndpointArn", "CreationTime", "LastModifiedTime", "EndpointStatus")
-        description = self.describe()
-        return {member: description[member] for member in members}
-
-    def _describe_variants(self) -> list[dict[str, Any]]:
-        fleet = self._fleet
-        if fleet is None:
-            return []
-        return [
-            {
-                "VariantName": variant.name,
-                "DeployedImages": [{"SpecifiedImage": variant.container.get("Image", "")}],
-                "CurrentWeight": variant.weight,
-                "DesiredWeight": variant.weight,
-                "CurrentInstanceCount": fleet.count_ready(variant),
-                "DesiredInstanceCount": variant.count,
-            }
-            for variant in fleet.plan.variants
-        ]
 
     def create(self) -> None:
         """Start the instances of a new endpoint in the background: InService follows, or Failed."""

@@ -10,7 +10,6 @@ from botocore.exceptions import ClientError
 from drydock.api.operations import Answer, iter_operations
 
 ROLE = "arn:aws:iam::123456789012:role/drydock"
-VARIANT = {"VariantName": "v", "ModelName": "m", "InstanceType": "ml.m5.large", "InitialInstanceCount": 1}
 TUNING = {"Strategy": "Random", "ResourceLimits": {"MaxParallelTrainingJobs": 1}}
 DATA_SOURCE = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://bucket/x"}}
 # Without the optional ProblemType and CompletionCriteria.
@@ -23,13 +22,6 @@ AUTO_ML: list[dict[str, Any]] = [
 REFUSED = [
     name for name, group in iter_operations() if group.answer is Answer.REFUSED and not name.startswith("Invoke")
 ]
-
-
-def create_endpoint_config(server: Any) -> None:
-    """Create the model m and the endpoint configuration c."""
-    sagemaker = server.client("sagemaker")
-    sagemaker.create_model(ModelName="m", ExecutionRoleArn=ROLE, PrimaryContainer={"Image": "image"})
-    sagemaker.create_endpoint_config(EndpointConfigName="c", ProductionVariants=[VARIANT])
 
 
 def check_auto_ml(sagemaker: Any, name: str, config: dict[str, Any]) -> None:
@@ -63,9 +55,9 @@ def test_pipeline_is_stored_but_not_executed(drydock: Any) -> None:
 
 
 @pytest.mark.parametrize("content_type", ["text/csv", "application/json"])
-def test_invocation_of_an_endpoint_is_refused(drydock: Any, content_type: str) -> None:
+def test_unknown_endpoint_and_asynchronous_invocation_are_refused(drydock: Any, content_type: str) -> None:
     runtime = drydock.client("sagemaker-runtime")
-    with pytest.raises(ClientError, match=r"\(NotImplemented\).*: InvokeEndpoint is refused, since endpoints do not"):
+    with pytest.raises(ClientError, match=r"\(ValidationError\).*: Endpoint nope of account 123456789012 not found"):
         runtime.invoke_endpoint(EndpointName="nope", Body=b"1,2", ContentType=content_type)
     with pytest.raises(ClientError, match=r"\(NotImplemented\).*: InvokeEndpointAsync is refused"):
         runtime.invoke_endpoint_async(EndpointName="nope", InputLocation="s3://bucket/x", ContentType=content_type)
@@ -75,9 +67,8 @@ def test_invocation_of_an_endpoint_is_refused(drydock: Any, content_type: str) -
 def test_endpoint_of_cloudformation_is_refused(drydock: Any) -> None:
     cloudformation = drydock.client("cloudformation")
     endpoint = {"Type": "AWS::SageMaker::Endpoint", "Properties": {"EndpointName": "e", "EndpointConfigName": "c"}}
-    create_endpoint_config(drydock)
     template = json.dumps({"AWSTemplateFormatVersion": "2010-09-09", "Resources": {"Endpoint": endpoint}})
-    with pytest.raises(ClientError, match="endpoints do not run in drydock"):
+    with pytest.raises(ClientError, match="Endpoints of CloudFormation stacks do not run in drydock"):
         cloudformation.create_stack(StackName="stack", TemplateBody=template)
     (stack,) = cloudformation.list_stacks()["StackSummaries"]
     assert stack["StackStatus"] != "CREATE_COMPLETE"
@@ -109,11 +100,6 @@ def test_invented_answers_are_given_on_request(tmp_path: Path, run_drydock: Any)
         sagemaker = server.client("sagemaker")
         for number, config in enumerate(AUTO_ML):
             check_auto_ml(sagemaker, f"a-{number}", config)
-        create_endpoint_config(server)
-        sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="c")
-        assert sagemaker.describe_endpoint(EndpointName="e")["EndpointStatus"] == "InService"
-        response = server.client("sagemaker-runtime").invoke_endpoint(EndpointName="e", Body=b"1")
-        assert response["Body"].read() == b"body"
         sagemaker.create_hyper_parameter_tuning_job(
             HyperParameterTuningJobName="t", HyperParameterTuningJobConfig=TUNING
         )

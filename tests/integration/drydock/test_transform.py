@@ -447,7 +447,8 @@ def test_killed_server_keeps_ended_jobs_fails_running_jobs_and_runs_waiting_jobs
         assert read_outputs(server, "running") == {} and read_outputs(server, "waiting") == {"a.csv.out": b"6"}
         assert waiting_job["TransformJobStatus"] == "Completed"
         assert "loaded" in " ".join(server.read_full_log("ended", GROUP))
-        create_model(server, "ended")
+        with pytest.raises(ClientError, match="Cannot create already existing model"):
+            create_model(server, "ended")
         with pytest.raises(ClientError, match="already exists"):
             create_job(server, "ended")
     assert (tmp_path / "starts").read_text() == "started\n"

@@ -8,6 +8,7 @@ import pytest
 from werkzeug.test import Client
 
 from drydock.api.control import MAX_BODY_BYTES, ControlEndpoints
+from drydock.endpoints.registry import Endpoints
 from drydock.execution.queue import JobQueue
 from drydock.faults.outages import Outages
 from drydock.faults.spot_market import Policy, SpotMarket
@@ -28,7 +29,8 @@ def outages() -> Outages:
 @pytest.fixture
 def client(outages: Outages) -> Client:
     """Return a client of the endpoints, whose queue has only a spot market."""
-    return Client(ControlEndpoints(cast(JobQueue, SimpleNamespace(market=SpotMarket(Policy()))), outages))
+    queue, no_endpoints = SimpleNamespace(market=SpotMarket(Policy())), SimpleNamespace(iterate=lambda: iter(()))
+    return Client(ControlEndpoints(cast(JobQueue, queue), outages, cast(Endpoints, no_endpoints)))
 
 
 @pytest.mark.parametrize(
@@ -52,6 +54,7 @@ def client(outages: Outages) -> Client:
         ("POST", "capacity", '{"available": true, "instance_type": 5}', 400, "instance_type must be a string"),
         ("POST", "capacity", "{" + " " * MAX_BODY_BYTES + "}", 400, "the body is too long"),
         ("POST", "interrupt", '{"job": "unknown"}', 404, "no job of that name"),
+        ("POST", "variant", '{"endpoint": "unknown"}', 404, "no endpoint unknown"),
     ],
 )
 def test_invalid_request_is_refused(

@@ -1,0 +1,83 @@
+"""What the API shows of one endpoint."""
+
+from datetime import datetime
+from typing import Any
+
+from drydock.endpoints.fleet import Fleet
+from drydock.endpoints.records import EndpointRecord
+
+
+class EndpointDescription:
+    """An endpoint, as DescribeEndpoint and ListEndpoints show it.
+
+    Args:
+        record: Its record.
+    """
+
+    def __init__(self, record: EndpointRecord) -> None:
+        self.record = record
+        self._fleet: Fleet | None = None
+
+    @property
+    def name(self) -> str:
+        """EndpointName."""
+        return self.record.name
+
+    @property
+    def status(self) -> str:
+        """EndpointStatus."""
+        return str(self.record.status)
+
+    @property
+    def created_at(self) -> datetime:
+        """When the endpoint was created."""
+        return self.record.created
+
+    @property
+    def modified_at(self) -> datetime:
+        """When the endpoint last changed."""
+        return self.record.modified
+
+    @property
+    def tags(self) -> list[dict[str, str]]:
+        """The tags, for moto's ListTags."""
+        return self.record.tags
+
+    def describe(self) -> dict[str, Any]:
+        """Return the response of DescribeEndpoint."""
+        record = self.record
+        response = {
+            "EndpointName": record.name,
+            "EndpointArn": record.arn,
+            "EndpointConfigName": record.plan.config_name,
+            "ProductionVariants": self._describe_variants() or None,
+            "EndpointStatus": str(record.status),
+            "FailureReason": record.reason,
+            "CreationTime": record.created,
+            "LastModifiedTime": record.modified,
+            "LastDeploymentConfig": record.deployment,
+            "PendingDeploymentSummary": record.next_plan and {"EndpointConfigName": record.next_plan.config_name},
+        }
+        return {key: value for key, value in response.items() if value is not None}
+
+    def summarize(self) -> dict[str, Any]:
+        """Return the entry in ListEndpoints."""
+        members = ("EndpointName", "EndpointArn", "CreationTime", "LastModifiedTime", "EndpointStatus")
+        description = self.describe()
+        return {member: description[member] for member in members}
+
+    def _describe_variants(self) -> list[dict[str, Any]]:
+        fleet = self._fleet
+        if fleet is None:
+            return []
+        return [
+            {
+                "VariantName": variant.name,
+                "DeployedImages": [{"SpecifiedImage": variant.container.get("Image", "")}],
+                "CurrentWeight": variant.weight,
+                "DesiredWeight": variant.weight,
+                "CurrentInstanceCount": fleet.count_ready(variant),
+                "DesiredInstanceCount": variant.count,
+            }
+            for variant in fleet.plan.variants
+        ]
