@@ -18,14 +18,6 @@ from drydock.endpoints.traffic import build_traffic_plan
 from drydock.jobs.rules import check_owner, refuse
 
 
-def find_alarm(owner: Owner, names: Sequence[str]) -> str | None:
-    """Return the first of several CloudWatch alarms that is in the state ALARM; None if none is."""
-    if not names:
-        return None
-    alarms = cloudwatch_backends[owner.account_id][owner.region].alarms
-    return next((name for name in names if name in alarms and alarms[name].state_value == "ALARM"), None)
-
-
 class EndpointsBackend(ModelsBackend):
     """The SageMaker backend of one account and region, with endpoints that run.
 

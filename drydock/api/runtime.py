@@ -5,6 +5,7 @@ moto would take several milliseconds to dispatch each request.
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterable
 from http.client import responses as HTTP_PHRASES
 from typing import Any
@@ -12,7 +13,7 @@ from urllib.parse import unquote
 
 from moto.iam.models import get_account_id_from
 
-from drydock.endpoints.invocation import MAX_BODY_BYTES, Invocation, InvocationError, Invoked, invoke
+from drydock.endpoints.invocation import MAX_BODY_BYTES, Invocation, InvocationError, Invoked, check_answer, invoke
 from drydock.endpoints.records import Owner
 from drydock.endpoints.registry import Endpoints
 from drydock.wsgi import Refusal, WsgiApplication, answer_error, read_signed_region, read_signed_service
@@ -57,6 +58,7 @@ class Runtime:
         return _answer(start_response, invoked)
 
     def _invoke(self, environ: dict[str, Any], name: str) -> Invoked:
+        started_at = time.perf_counter()
         owner = Owner(_find_account_id(environ), read_signed_region(environ))
         body = _read_body(environ)
         endpoint = self._endpoints.get_endpoints(owner).get(name)
@@ -66,7 +68,17 @@ class Runtime:
         headers = {header: environ[key] for key, header in _HEADERS.items() if environ.get(key)}
         target_variant = environ.get("HTTP_X_AMZN_SAGEMAKER_TARGET_VARIANT", "")
         with fleet.hold_request():
-            return invoke(fleet, endpoint.faults, Invocation(body, headers, target_variant), name, owner.account_id)
+            invoked = invoke(fleet, endpoint.faults, Invocation(body, headers, target_variant), name)
+        self._endpoints.metrics.record(
+            owner,
+            name,
+            invoked.variant,
+            status=invoked.answer.status,
+            model_latency_s=invoked.model_latency_s,
+            overhead_s=time.perf_counter() - started_at - invoked.model_latency_s,
+        )
+        check_answer(invoked.answer, name, owner.account_id)
+        return invoked
 
 
 def _find_account_id(environ: dict[str, Any]) -> str:

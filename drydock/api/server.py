@@ -14,8 +14,8 @@ from typing import Any
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
 from drydock.api import sagemaker
+from drydock.api.alarms import AlarmEvaluator, find_alarm
 from drydock.api.control import CONTROL_PREFIX, ControlEndpoints
-from drydock.api.endpoints_backend import find_alarm
 from drydock.api.http.connections import LimitedServer
 from drydock.api.http.error_answers import ErrorAnswers
 from drydock.api.http.own_hosts import OwnHosts
@@ -138,10 +138,13 @@ def run_server(settings: Settings, executor: Executor, policy: Policy, listener:
     thread.start()
     queue.start()
     endpoints.recover()
+    alarms = AlarmEvaluator()
+    alarms.start()
     try:
         yield queue
     finally:
         # Jobs and endpoints are ended first, since they still use the server while they end.
+        alarms.close()
         queue.close()
         endpoints.close()
         kill_leftover_hosts(settings.data, executor)  # if a thread hangs in a transfer, its processes are still alive

@@ -37,7 +37,7 @@ class Endpoint(EndpointDescription):
         record: Its record, which is stored by `save`.
         resources: Storage of the record.
         make_fleet: Creates the instances of a plan, which are not started.
-        find_alarm: Returns the first of several alarms that is in the state ALARM; None if none is.
+        find_alarm: Returns why one of several alarms ends an update; None if none does.
     """
 
     def __init__(
@@ -195,8 +195,8 @@ class Endpoint(EndpointDescription):
         """
         deadline = time.monotonic() + wait_s
         while True:
-            if alarm := self._find_alarm(traffic.alarms):
-                raise RolledBack(f"The update was rolled back because the alarm {alarm} was in the state ALARM.")
+            if reason := self._find_alarm(traffic.alarms):
+                raise RolledBack(f"The update was rolled back because {reason}.")
             if time.monotonic() >= deadline:
                 return
             if self._closed.wait(min(CHECK_S, max(deadline - time.monotonic(), 0.0))):

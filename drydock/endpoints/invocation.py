@@ -3,7 +3,7 @@
 import http.client
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from drydock.endpoints.connection_pool import Answer
@@ -58,14 +58,14 @@ class InvocationError(DrydockError):
 
 @dataclass(frozen=True)
 class Invoked:
-    """The answer of a model, and the name of the variant that gave it."""
+    """The answer of a model, whatever its status; the variant that gave it; and the seconds until it was there."""
 
     variant: str
     answer: Answer
-    headers: Mapping[str, str] = field(default_factory=dict)
+    model_latency_s: float
 
 
-def invoke(fleet: Fleet, faults: VariantFaults, request: Invocation, endpoint: str, account_id: str) -> Invoked:
+def invoke(fleet: Fleet, faults: VariantFaults, request: Invocation, endpoint: str) -> Invoked:
     """Send a request to an instance, and return the model's answer.
 
     If the instance's process ends meanwhile, the request is sent to another instance, or to the process that replaces
@@ -76,15 +76,29 @@ def invoke(fleet: Fleet, faults: VariantFaults, request: Invocation, endpoint: s
         faults: The faults of the endpoint's variants.
         request: The request.
         endpoint: The endpoint's name, for messages.
-        account_id: Id of the endpoint's account, for messages.
 
     Raises:
-        InvocationError: The variant is unknown, the model answers with an error, or does not answer in time.
+        InvocationError: The variant is unknown. A retry cannot help.
     """
     variant = find_variant(fleet, request.target_variant, endpoint)
+    started_at = time.perf_counter()
     answer = faults.apply(variant.name, fleet.plan.config_name) or _send(fleet, variant, request)
-    if answer.status < 300:
-        return Invoked(variant.name, answer)
+    return Invoked(variant.name, answer, time.perf_counter() - started_at)
+
+
+def check_answer(answer: Answer, endpoint: str, account_id: str) -> None:
+    """Check that a model has answered a request.
+
+    Args:
+        answer: Its answer.
+        endpoint: The endpoint's name.
+        account_id: Id of the endpoint's account.
+
+    Raises:
+        InvocationError: The model answered with an error, or did not answer in time.
+    """
+    if 200 <= answer.status < 300:
+        return
     text = truncate(answer.body.decode(errors="replace"), MESSAGE_MAX_CHARS)
     side = "client" if 400 <= answer.status < 500 else "server"
     message = (

@@ -9,6 +9,7 @@ from drydock.endpoints.endpoint import Endpoint
 from drydock.endpoints.fleet import Fleet
 from drydock.endpoints.instance import Instance
 from drydock.endpoints.invocation import TIMEOUT_S
+from drydock.endpoints.metrics import InvocationMetrics
 from drydock.endpoints.records import EndpointRecord, EndpointStatus, Owner, Plan, Resources, Variant
 from drydock.host.executor import Executor
 from drydock.host.tree import HostTree
@@ -29,11 +30,11 @@ class Endpoints:
         store: The server's storage.
         settings: The server's settings.
         executor: Runs the instances.
-        find_alarm: Returns the first of several alarms that is in the state ALARM; None if none is.
+        find_alarm: Returns why one of several alarms ends an update; None if none does.
     """
 
     def __init__(self, store: Store, settings: Settings, executor: Executor, find_alarm: FindAlarm) -> None:
-        self.store, self.executor = store, executor
+        self.store, self.executor, self.metrics = store, executor, InvocationMetrics()
         self._settings, self._find_alarm = settings, find_alarm
         self._resources = Resources(store, "endpoint")
         self._by_owner: defaultdict[Owner, dict[str, Endpoint]] = defaultdict(dict)

@@ -1,5 +1,6 @@
 """Test updates of endpoints: traffic moves step by step, and a bad release is rolled back."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -7,8 +8,16 @@ from botocore.exceptions import ClientError
 
 from tests.tools.processes import is_alive
 
-ALARM = {"Namespace": "AWS/SageMaker", "MetricName": "Invocation5XXErrors", "EvaluationPeriods": 1, "Period": 60}
-ALARM |= {"Statistic": "Sum", "Threshold": 1.0, "ComparisonOperator": "GreaterThanOrEqualToThreshold"}
+ALARM: dict[str, Any] = {
+    "Namespace": "AWS/SageMaker",
+    "MetricName": "Invocation5XXErrors",
+    "Dimensions": [{"Name": "EndpointName", "Value": "canary"}, {"Name": "VariantName", "Value": "main"}],
+    "Statistic": "Sum",
+    "Period": 60,
+    "EvaluationPeriods": 1,
+    "Threshold": 5.0,
+    "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+}
 
 
 def build_deployment(kind: str = "ALL_AT_ONCE", *alarms: str, wait_s: int = 0, **size: Any) -> dict[str, Any]:
@@ -25,11 +34,6 @@ CANARY = {"CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 50}}
 def update(endpoints: Any, name: str, config: str, **deployment: Any) -> None:
     """Begin to update an endpoint."""
     endpoints.sagemaker.update_endpoint(EndpointName=name, EndpointConfigName=config, **deployment)
-
-
-def set_alarm(drydock: Any, name: str, state: str) -> None:
-    """Set the state of an alarm."""
-    drydock.client("cloudwatch").set_alarm_state(AlarmName=name, StateValue=state, StateReason="test")
 
 
 def test_update_replaces_the_instances_and_no_request_fails(endpoints: Any, drydock: Any) -> None:
@@ -60,34 +64,55 @@ def test_model_that_does_not_load_leaves_the_old_one_serving(endpoints: Any) -> 
     assert endpoints.invoke("keeps")["model"] == "keeps-main"
 
 
-def test_alarm_during_a_canary_rolls_the_update_back(endpoints: Any, drydock: Any) -> None:
-    drydock.client("cloudwatch").put_metric_alarm(AlarmName="errors", **ALARM)
+def read_sum(drydock: Any, metric: str) -> float:
+    """Return the sum of a metric of the endpoint `canary` in the last hour."""
+    now = datetime.now(UTC)
+    response = drydock.client("cloudwatch").get_metric_statistics(
+        Namespace="AWS/SageMaker",
+        MetricName=metric,
+        Dimensions=ALARM["Dimensions"],
+        StartTime=now - timedelta(hours=1),
+        EndTime=now + timedelta(minutes=1),
+        Period=3600,
+        Statistics=["Sum"],
+    )
+    return float(sum(point["Sum"] for point in response["Datapoints"]))
+
+
+def test_errors_of_a_canary_raise_the_alarm_that_rolls_it_back(endpoints: Any, drydock: Any) -> None:
+    cloudwatch = drydock.client("cloudwatch")
+    cloudwatch.put_metric_alarm(AlarmName="errors", **ALARM)
     endpoints.create_endpoint("canary")
     endpoints.create_config("bad", main=1.0)
-    update(endpoints, "canary", "bad", DeploymentConfig=build_deployment("CANARY", "errors", wait_s=600, **CANARY))
-
-    def find_both() -> bool:
-        return {endpoints.invoke("canary")["model"] for _ in range(20)} == {"canary-main", "bad-main"}
-
-    drydock.wait_until("answers of both models", find_both)
-    assert drydock.send_command("variant", endpoint="canary", config="bad", error_rate=1) == {
-        "endpoint": "canary",
-        "variant": "",
-        "config": "bad",
-    }
-    assert set(endpoints.invoke_often("canary", 40)) == {"canary-main", "ModelError"}, "only the new model is broken"
-    set_alarm(drydock, "errors", "ALARM")
-    drydock.wait_until("the rollback", lambda: "FailureReason" in endpoints.describe("canary"))
+    deployment = build_deployment("CANARY", "errors", wait_s=600, **CANARY)
+    update(endpoints, "canary", "bad", DeploymentConfig=deployment)
+    drydock.wait_until(
+        "answers of both models", lambda: set(endpoints.invoke_often("canary", 20)) == {"canary-main", "bad-main"}
+    )
+    assert endpoints.describe("canary")["PendingDeploymentSummary"] == {"EndpointConfigName": "bad"}
+    drydock.send_command("variant", endpoint="canary", config="bad", error_rate=1)
+    answers = []
+    while "FailureReason" not in endpoints.describe("canary"):
+        answers += endpoints.invoke_often("canary", 1)
+    assert set(answers) == {"canary-main", "ModelError"}, "only the new model is broken"
+    assert answers.count("ModelError") == read_sum(drydock, "Invocation5XXErrors") >= 5
     description = endpoints.wait_for_status("canary", "InService")
     assert "the alarm errors was in the state ALARM" in description["FailureReason"]
     assert description["EndpointConfigName"] == "canary"
-    assert {endpoints.invoke("canary")["model"] for _ in range(20)} == {"canary-main"}
-    set_alarm(drydock, "errors", "OK")
-    linear = {"LinearStepSize": {"Type": "CAPACITY_PERCENT", "Value": 50}}
+    assert set(endpoints.invoke_often("canary", 20)) == {"canary-main"}
+    (alarm,) = cloudwatch.describe_alarms(AlarmNames=["errors"])["MetricAlarms"]
+    assert alarm["StateValue"] == "ALARM" and "crossed the threshold" in alarm["StateReason"]
+
+
+def test_canary_without_errors_becomes_the_only_model(endpoints: Any, drydock: Any) -> None:
+    drydock.client("cloudwatch").put_metric_alarm(AlarmName="quiet", **{**ALARM, "Threshold": 1e6})
+    endpoints.create_endpoint("steps")
     endpoints.create_config("good", main=1.0)
-    update(endpoints, "canary", "good", DeploymentConfig=build_deployment("LINEAR", "errors", wait_s=1, **linear))
-    drydock.wait_until("the update", lambda: endpoints.describe("canary")["EndpointConfigName"] == "good")
-    assert endpoints.invoke("canary")["model"] == "good-main"
+    linear = {"LinearStepSize": {"Type": "CAPACITY_PERCENT", "Value": 50}}
+    update(endpoints, "steps", "good", DeploymentConfig=build_deployment("LINEAR", "quiet", wait_s=1, **linear))
+    drydock.wait_until("the update", lambda: endpoints.describe("steps")["EndpointConfigName"] == "good")
+    assert set(endpoints.invoke_often("steps", 20)) == {"good-main"}
+    assert "FailureReason" not in endpoints.wait_for_status("steps", "InService")
 
 
 @pytest.mark.parametrize(

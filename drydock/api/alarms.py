@@ -1,0 +1,133 @@
+"""Evaluate CloudWatch's alarms on one metric, which moto only stores."""
+
+import logging
+import threading
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from moto.cloudwatch.models import CloudWatchBackend, cloudwatch_backends
+from moto.core.utils import utcnow
+
+from drydock.endpoints.records import Owner
+
+log = logging.getLogger(__name__)
+
+EVALUATE_S = 0.5
+OK, ALARM, NO_DATA = "OK", "ALARM", "INSUFFICIENT_DATA"
+STATISTICS = ("Sum", "Average", "Minimum", "Maximum", "SampleCount")
+# A sum, a maximum or a number of samples only grows within a period: if it is too large now, it is so at its end.
+GROWING_STATISTICS = ("Sum", "Maximum", "SampleCount")
+COMPARISONS = {
+    "GreaterThanThreshold": lambda value, threshold: value > threshold,
+    "GreaterThanOrEqualToThreshold": lambda value, threshold: value >= threshold,
+    "LessThanThreshold": lambda value, threshold: value < threshold,
+    "LessThanOrEqualToThreshold": lambda value, threshold: value <= threshold,
+}
+
+
+class AlarmEvaluator:
+    """Evaluates the alarms of all accounts and regions in a thread of its own.
+
+    An alarm is evaluated over its last complete periods. If the current period already breaches the threshold and
+    cannot return below it, that period counts, too. As on AWS, a state that SetAlarmState has set lasts until the next
+    evaluation gives another result, or until the next period.
+    """
+
+    def __init__(self) -> None:
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
+        # The last result of each alarm, and the begin of the period in which it was computed.
+        self._results: dict[str, tuple[str, datetime]] = {}
+
+    def start(self) -> None:
+        """Begin to evaluate."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Evaluate nothing any more."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(EVALUATE_S):
+            for _, _, backend in list(cloudwatch_backends.iter_backends()):
+                for alarm in list(backend.alarms.values()):
+                    try:
+                        self._evaluate(backend, alarm)
+                    except Exception:  # the other alarms must be evaluated
+                        log.exception("alarm %s: internal error", alarm.name)
+
+    def _evaluate(self, backend: CloudWatchBackend, alarm: Any) -> None:
+        if alarm.rule or alarm.metric_data_queries or alarm.statistic not in STATISTICS:
+            return
+        now = utcnow()
+        state = compute_state(backend, alarm, now)
+        result = (state, _floor(now, int(alarm.period)))
+        if self._results.get(alarm.alarm_arn) != result:
+            self._results[alarm.alarm_arn] = result
+            if alarm.state_value != state:
+                alarm.update_state(_explain(alarm, state), "{}", state)
+
+
+def find_alarm(owner: Owner, names: Sequence[str]) -> str | None:
+    """Return why alarms end an update: one is in the state ALARM, or does not exist. None if none does."""
+    alarms = cloudwatch_backends[owner.account_id][owner.region].alarms if names else {}
+    for name in names:
+        if name not in alarms:
+            return f"the alarm {name} does not exist any more"
+        if alarms[name].state_value == ALARM:
+            return f"the alarm {name} was in the state ALARM"
+    return None
+
+
+def compute_state(backend: CloudWatchBackend, alarm: Any, now: datetime) -> str:
+    """Return the state of an alarm at a moment.
+
+    Args:
+        backend: Has the metric's data.
+        alarm: An alarm on one metric.
+        now: The moment.
+    """
+    period_s, count = int(alarm.period), int(alarm.evaluation_periods)
+    begin = _floor(now, period_s)
+    values = [_read_value(backend, alarm, begin - timedelta(seconds=period_s * n)) for n in range(count + 1)]
+    breaches = [None if value is None else _is_breaching(alarm, value) for value in values]
+    can_count = alarm.statistic in GROWING_STATISTICS and alarm.comparison_operator.startswith("Greater")
+    # The first one is of the current period.
+    breaches = breaches[:count] if breaches[0] and can_count else breaches[1:]
+    if alarm.treat_missing_data in ("breaching", "notBreaching"):
+        breaches = [alarm.treat_missing_data == "breaching" if item is None else item for item in breaches]
+    if sum(item is True for item in breaches) >= int(alarm.datapoints_to_alarm or count):
+        return ALARM
+    if all(item is None for item in breaches):
+        return str(alarm.state_value) if alarm.treat_missing_data == "ignore" else NO_DATA
+    return OK
+
+
+def _read_value(backend: CloudWatchBackend, alarm: Any, begin: datetime) -> float | None:
+    """Return the statistic of the alarm's metric in the period that begins at a moment; None without data."""
+    end = begin + timedelta(seconds=int(alarm.period))
+    dimensions = [{"Name": dimension.name, "Value": dimension.value} for dimension in alarm.dimensions]
+    statistics = backend.get_metric_statistics(
+        alarm.namespace, alarm.metric_name, begin, end, int(alarm.period), [alarm.statistic], dimensions, alarm.unit
+    )
+    value = statistics[0].get_statistics_for_type(alarm.statistic) if statistics else None
+    return None if value is None else float(value)
+
+
+def _is_breaching(alarm: Any, value: float) -> bool:
+    compare = COMPARISONS.get(alarm.comparison_operator)
+    return compare is not None and bool(compare(value, float(alarm.threshold)))
+
+
+def _floor(moment: datetime, period_s: int) -> datetime:
+    """Return the beginning of the period that a moment is in; periods are counted from midnight."""
+    midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight + timedelta(seconds=(moment - midnight).total_seconds() // period_s * period_s)
+
+
+def _explain(alarm: Any, state: str) -> str:
+    if state == NO_DATA:
+        return f"Insufficient Data: no data of {alarm.metric_name} in the last {alarm.evaluation_periods} periods."
+    comparison = "crossed" if state == ALARM else "did not cross"
+    return f"Threshold Crossed: {alarm.statistic} of {alarm.metric_name} {comparison} the threshold {alarm.threshold}."

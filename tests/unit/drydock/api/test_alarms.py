@@ -1,0 +1,56 @@
+"""Test the evaluation of alarms: which states a metric gives, and when the current period counts."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from moto.cloudwatch.models import CloudWatchBackend
+
+from drydock.api.alarms import compute_state
+
+NOW = datetime(2026, 11, 25, 10, 30, 20)
+ABOVE, BELOW = "GreaterThanOrEqualToThreshold", "LessThanThreshold"
+
+
+def compute(points: dict[int, float], **fields: Any) -> str:
+    """Return the state of an alarm after data so many minutes ago; 0 is the current minute."""
+    backend = CloudWatchBackend("us-east-1", "123456789012")
+    for minutes, value in points.items():
+        moment = NOW.replace(second=5) - timedelta(minutes=minutes)
+        data = [{"MetricName": "errors", "Value": value, "Timestamp": moment}]
+        backend.put_metric_data("mine", data)
+    backend.put_metric_data("mine", [{"MetricName": "others", "Value": 99.0, "Timestamp": NOW}])
+    values: dict[str, Any] = dict.fromkeys(
+        (
+            "metric_data_queries", "datapoints_to_alarm", "extended_statistic", "ok_actions", "treat_missing_data",
+            "insufficient_data_actions", "unit", "evaluate_low_sample_count_percentile", "threshold_metric_id", "rule",
+        )
+    )  # fmt: skip
+    values |= {"name": "a", "namespace": "mine", "metric_name": "errors", "comparison_operator": ABOVE, "period": 60}
+    values |= {"evaluation_periods": 1, "threshold": 5.0, "statistic": "Sum", "description": "", "dimensions": []}
+    values |= {"alarm_actions": [], "actions_enabled": True, "tags": []}
+    alarm = backend.put_metric_alarm(**{**values, **fields})
+    return compute_state(backend, alarm, NOW)
+
+
+@pytest.mark.parametrize(
+    ("points", "fields", "state"),
+    [
+        ({1: 5}, {}, "ALARM"),
+        ({1: 4}, {}, "OK"),
+        ({}, {}, "INSUFFICIENT_DATA"),
+        ({5: 9}, {}, "INSUFFICIENT_DATA"),
+        ({0: 5}, {}, "ALARM"),
+        ({0: 4, 1: 0}, {}, "OK"),
+        ({0: 1, 1: 9}, {"comparison_operator": BELOW}, "OK"),
+        ({0: 9, 1: 1}, {"comparison_operator": BELOW}, "ALARM"),
+        ({0: 9, 1: 1}, {"statistic": "Average"}, "OK"),
+        ({1: 9, 2: 9}, {"evaluation_periods": 3}, "OK"),
+        ({1: 9, 3: 9}, {"evaluation_periods": 3, "datapoints_to_alarm": 2}, "ALARM"),
+        ({1: 9}, {"evaluation_periods": 2, "treat_missing_data": "breaching"}, "ALARM"),
+        ({}, {"treat_missing_data": "notBreaching"}, "OK"),
+        ({}, {"treat_missing_data": "ignore"}, "OK"),
+    ],
+)
+def test_state_follows_the_last_periods(points: dict[int, float], fields: dict[str, Any], state: str) -> None:
+    assert compute(points, **fields) == state
