@@ -121,8 +121,6 @@ class EndpointsBackend(ModelsBackend):
         if request.get("RetainAllVariantProperties"):
             refuse("RetainAllVariantProperties is not supported by drydock.")
         plan = self._build_plan(request["EndpointConfigName"])
-        if plan.config_name == endpoint.record.plan.config_name:
-            refuse(f"The endpoint {endpoint.name} serves the configuration {plan.config_name} already.")
         deployment = request.get("DeploymentConfig")
         if request.get("RetainDeploymentConfig") and deployment is None:
             deployment = endpoint.record.deployment

@@ -1,5 +1,6 @@
 """Test transform jobs with real packages of models of several classes and of quantiles: rows in, scores out."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost as xgb
+from botocore.exceptions import ClientError
 
 from pipelines.container.inference import LINES
 from pipelines.datasets.flights import DATASET
@@ -62,6 +64,30 @@ def package_model(model: Model, rows: pd.DataFrame, task: Any, folder: Path) -> 
     return Path(mlflow.artifacts.download_artifacts(uri, dst_path=str(folder / "package")))
 
 
+def check_endpoint(drydock: Any, model: str, rows: pd.DataFrame, expected: pd.DataFrame) -> None:
+    """Check that an endpoint of the model gives the same scores, and refuses a row with an unknown column."""
+    client, runtime = drydock.client("sagemaker"), drydock.client("sagemaker-runtime")
+    variant = {"VariantName": "v", "ModelName": model, "InstanceType": "ml.m5.large", "InitialInstanceCount": 1}
+    client.create_endpoint_config(EndpointConfigName=model, ProductionVariants=[variant])
+    client.create_endpoint(EndpointName=model, EndpointConfigName=model)
+    client.get_waiter("endpoint_in_service").wait(EndpointName=model, WaiterConfig={"Delay": 1, "MaxAttempts": 120})
+
+    def invoke(content: list[dict[str, Any]]) -> list[dict[str, float]]:
+        body = json.dumps(content).encode()
+        response = runtime.invoke_endpoint(
+            EndpointName=model, Body=body, ContentType="application/json", Accept="application/json"
+        )
+        return list(json.loads(response["Body"].read())["scores"])
+
+    records = rows.astype(object).where(rows.notna(), None).to_dict("records")
+    scores = pd.DataFrame(invoke(records), columns=expected.columns)
+    assert np.array_equal(scores.to_numpy(), expected.to_numpy(dtype=float)), "to the last bit"
+    with pytest.raises(ClientError, match="row 1 has columns that are no features of the model: color") as error:
+        invoke([{**records[0], "color": "red"}])
+    assert error.value.response["OriginalStatusCode"] == 400
+    client.delete_endpoint(EndpointName=model)
+
+
 @pytest.mark.parametrize(
     ("task", "names"), [("multiclass", ["early", "late", "on"]), ("regression", ["0.1", "0.5", "0.9"])]
 )
@@ -108,6 +134,7 @@ def test_a_transform_job_returns_a_list_for_each_row(
     expected = model.score(rows)
     assert isinstance(expected, pd.DataFrame) and list(scores.columns) == list(expected.columns) == names
     assert np.array_equal(scores.to_numpy(), expected.to_numpy(dtype=float)), "to the last bit"
+    check_endpoint(drydock, job, rows, expected)
     # Negative control: the response belongs to these rows and no others.
     other = batch.Response(tmp_path / "out", request, features, names)
     other(rows.assign(distance=1.0))

@@ -18,9 +18,9 @@ from tests.tools import forking
 DAG = """
 import copy, json, pathlib
 from airflow.providers.amazon.aws.operators.sagemaker import (
-    SageMakerProcessingOperator, SageMakerTrainingOperator, SageMakerTransformOperator
+    SageMakerEndpointOperator, SageMakerProcessingOperator, SageMakerTrainingOperator, SageMakerTransformOperator
 )
-from airflow.providers.amazon.aws.sensors.sagemaker import SageMakerTrainingSensor
+from airflow.providers.amazon.aws.sensors.sagemaker import SageMakerEndpointSensor, SageMakerTrainingSensor
 from airflow.sdk import DAG, chain
 
 requests = json.loads(pathlib.Path(__file__).with_name("requests.json").read_text())
@@ -43,6 +43,14 @@ def transform(name, job, **options):
     config["Model"]["ModelName"] = config["Transform"]["ModelName"] = config["Transform"]["TransformJobName"] = job
     return SageMakerTransformOperator(task_id=job, config=config, check_interval=1, **options)
 
+def deploy(task_id, version, **options):
+    config = {"Endpoint": {"EndpointName": "deployed", "EndpointConfigName": version}}
+    variant = {"VariantName": "main", "ModelName": version, "InstanceType": "ml.m5.large", "InitialInstanceCount": "1"}
+    config["Model"] = {**copy.deepcopy(requests["transform"]["upper"]["Model"]), "ModelName": version}
+    config["EndpointConfig"] = {"EndpointConfigName": version, "ProductionVariants": [variant]}
+    arguments = {"check_interval": 1, "max_ingestion_time": 120, **options}
+    return SageMakerEndpointOperator(task_id=task_id, config=config, **arguments)
+
 def sense(task_id, job, **options):
     return SageMakerTrainingSensor(task_id=task_id, job_name=job, poke_interval=1, **options)
 
@@ -60,6 +68,11 @@ with DAG("stock", schedule=None, default_args={"trigger_rule": "all_done"}) as d
         sense("sensor_reads", "fine-waiting"),
         sense("sensor_broken", "broken-waiting", print_log=False),
         sense("sensor_unknown", "unknown", print_log=False),
+    ]
+    tasks += [
+        deploy("created", "version-1"),
+        deploy("updated", "version-2", operation="update", deferrable=True),
+        SageMakerEndpointSensor(task_id="endpoint_serves", endpoint_name="deployed", poke_interval=1),
     ]
     chain(*tasks)
 """
@@ -224,6 +237,14 @@ def test_sensor_succeeds_fails_and_reads_the_log(run: SimpleNamespace) -> None:
     assert run.states["sensor_polls"] == run.states["sensor_reads"] == "success"
     assert "loss=0.25;" in run.log and "Billable seconds:" in run.log
     assert run.states["sensor_broken"] == run.states["sensor_unknown"] == "failed"
+
+
+def test_endpoint_is_created_updated_and_serves(run: SimpleNamespace, drydock: Any) -> None:
+    assert [run.states[task] for task in ("created", "updated", "endpoint_serves")] == ["success"] * 3
+    endpoint = drydock.client("sagemaker").describe_endpoint(EndpointName="deployed")
+    assert (endpoint["EndpointStatus"], endpoint["EndpointConfigName"]) == ("InService", "version-2")
+    response = drydock.client("sagemaker-runtime").invoke_endpoint(EndpointName="deployed", Body=b"text")
+    assert response["Body"].read() == b"TEXT"
 
 
 HOOK = """

@@ -150,6 +150,24 @@ def test_errors_are_reported(cli: Any, create_job: Any, drydock: Any) -> None:
     )
 
 
+def test_endpoint_is_created_awaited_invoked_and_deleted(cli: Any, drydock: Any, tmp_path: Path) -> None:
+    code = "def model_fn(folder): pass\ndef transform_fn(model, body, content_type, accept): return body.upper()\n"
+    uri = drydock.put("models/cli.tar.gz", drydock.pack_archive({"code/inference.py": code}))
+    role = ("--execution-role-arn", "arn:aws:iam::123456789012:role/drydock")
+    cli("sagemaker", "create-model", "--model-name", "m", "--primary-container", f"Image=i,ModelDataUrl={uri}", *role)
+    variant = "VariantName=v,ModelName=m,InstanceType=ml.m5.large,InitialInstanceCount=1"
+    config = ("--endpoint-config-name", "c")
+    cli("sagemaker", "create-endpoint-config", *config, "--production-variants", variant)
+    cli("sagemaker", "create-endpoint", "--endpoint-name", "e", *config)
+    cli("sagemaker", "wait", "endpoint-in-service", "--endpoint-name", "e")
+    (tmp_path / "body").write_text("text")
+    words = ("--content-type", "text/csv", "--body", f"fileb://{tmp_path}/body", str(tmp_path / "answer"))
+    response = cli("sagemaker-runtime", "invoke-endpoint", "--endpoint-name", "e", *words)
+    assert response["InvokedProductionVariant"] == "v" and (tmp_path / "answer").read_text() == "TEXT"
+    cli("sagemaker", "delete-endpoint", "--endpoint-name", "e")
+    cli("sagemaker", "wait", "endpoint-deleted", "--endpoint-name", "e")
+
+
 def test_processing_jobs_are_created_and_awaited(
     cli: Any, drydock: Any, build_processing: Any, programs: dict[str, str], tmp_path: Path
 ) -> None:

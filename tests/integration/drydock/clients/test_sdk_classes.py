@@ -46,6 +46,15 @@ results["configs"] = {
 results["sampled"] = resources.EndpointConfig.get("captured").data_capture_config.initial_sampling_percentage
 configs["captured"].delete()
 
+# Endpoint
+endpoint = resources.Endpoint.create(endpoint_name="sdk-endpoint", endpoint_config_name="plain")
+endpoint.wait_for_status("InService", poll=1)
+answer = endpoint.invoke(body="a", content_type="text/csv")
+results["invoked"] = [answer.body.read().decode(), answer.invoked_production_variant]
+endpoint.delete()
+endpoint.wait_for_delete(poll=1)
+results["endpoints"] = [endpoint.endpoint_name for endpoint in resources.Endpoint.get_all()]
+
 # Jobs
 cluster = {"instance_type": "ml.m5.large", "instance_count": 1}
 training = resources.TrainingJob.create(
@@ -143,6 +152,10 @@ def results(drydock: Any, start_python: Callable[..., Any], tmp_path_factory: py
 def test_models_and_endpoint_configs_show_only_what_they_have(results: dict[str, Any]) -> None:
     assert results["models"] == {"plain": False, "private": True} and results["subnets"] == ["subnet-1"]
     assert results["configs"] == {"plain": False, "captured": True} and results["sampled"] == 7
+
+
+def test_endpoint_serves_and_is_deleted(results: dict[str, Any]) -> None:
+    assert results["invoked"] == ["A", "v"] and results["endpoints"] == []
 
 
 def test_jobs_run_and_show_their_ends(results: dict[str, Any], drydock: Any) -> None:
