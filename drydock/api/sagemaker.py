@@ -16,7 +16,7 @@ from drydock.endpoints.registry import Endpoints
 from drydock.execution.queue import JobQueue
 from drydock.execution.recovery import Heartbeat
 from drydock.jobs.job import Job
-from drydock.jobs.kinds import find_kind
+from drydock.jobs.kinds import KINDS, find_kind
 from drydock.jobs.record import SCHEMA, Record
 from drydock.jobs.states import Status
 from drydock.moto_registry import bind_arguments
@@ -61,6 +61,8 @@ def install(queue: JobQueue, store: Store, endpoints: Endpoints) -> None:
 
 
 def _find_job(kind: str, account: str, region: str, name: str) -> Job | None:
+    if kind not in {job_class.api_name.lower() for job_class in KINDS}:
+        return None  # an endpoint, whose instances write new logs after each start of the server
     backend = cast(HttpBackend, sagemaker_backends[account][region])
     return backend.find_job(find_kind(kind), name)
 

@@ -131,8 +131,9 @@ def run_server(settings: Settings, executor: Executor, policy: Policy, listener:
     """
     kill_leftover_hosts(settings.data, executor)
     store = _open_store(settings.data)
-    queue = JobQueue(settings, executor, SpotMarket(policy), Heartbeat(store), JobLogs(store))
-    endpoints = Endpoints(store, settings, executor, find_alarm)
+    logs = JobLogs(store)
+    queue = JobQueue(settings, executor, SpotMarket(policy), Heartbeat(store), logs)
+    endpoints = Endpoints(store, settings, executor, logs, find_alarm)
     server = LimitedServer(listener, _build_application(settings, store, queue, endpoints))
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="http", daemon=True)
     thread.start()
@@ -145,8 +146,8 @@ def run_server(settings: Settings, executor: Executor, policy: Policy, listener:
     finally:
         # Jobs and endpoints are ended first, since they still use the server while they end.
         alarms.close()
-        queue.close()
         endpoints.close()
+        queue.close()
         kill_leftover_hosts(settings.data, executor)  # if a thread hangs in a transfer, its processes are still alive
         server.shutdown()
         thread.join()

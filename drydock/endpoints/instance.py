@@ -3,13 +3,17 @@
 import os
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from drydock.endpoints import model_server
 from drydock.endpoints.connection_pool import ConnectionPool
-from drydock.endpoints.records import Variant
+from drydock.endpoints.logs import VariantLog
+from drydock.endpoints.records import Owner, Variant
 from drydock.errors import JobFailed
 from drydock.host.executor import Executor, HostPlan, RunningHost
+from drydock.host.log_source import ProcessLogs
 from drydock.host.machines import parse_instance_type
 from drydock.host.programs import copy_program
 from drydock.host.requirements import check_requirements
@@ -27,6 +31,8 @@ START_TIMEOUT_S = 600.0
 STOP_GRACE_S = 5.0
 POLL_S = 0.02
 LOG_END_CHARS = 700
+LOG_WAIT_S = 2.0
+"""Seconds for which the end of an instance waits for a long log."""
 
 
 class Instance:
@@ -36,9 +42,10 @@ class Instance:
         variant: The variant that it serves.
         tree: Its folder tree.
         objects: The S3 objects of the endpoint's account.
-        region: The endpoint's region.
+        owner: The endpoint's account and region.
         executor: Runs the process.
         settings: The server's settings.
+        logs: Moves the log to CloudWatch Logs.
     """
 
     def __init__(
@@ -46,13 +53,15 @@ class Instance:
         variant: Variant,
         tree: HostTree,
         objects: ObjectStore,
-        region: str,
+        owner: Owner,
         executor: Executor,
         settings: Settings,
+        logs: ProcessLogs,
     ) -> None:
         self.variant = variant
-        self._tree, self._objects, self._region = tree, objects, region
-        self._executor, self._settings = executor, settings
+        self._tree, self._objects, self._owner = tree, objects, owner
+        self._executor, self._settings, self._logs = executor, settings, logs
+        self._forwarders: Sequence[Any] = ()
         self._host: RunningHost | None = None
         self._stopped = threading.Event()
         self.pool: ConnectionPool | None = None
@@ -64,7 +73,7 @@ class Instance:
         return self._tree.host
 
     def prepare(self) -> None:
-        """Create the folder tree, and download the model into it.
+        """Create the folder tree, begin its log, and download the model into it.
 
         Raises:
             JobFailed: The model cannot be downloaded, or needs packages that this Python does not have.
@@ -72,6 +81,8 @@ class Instance:
         try:
             self._tree.create([self._tree.model, self._tree.output, self._tree.code])
             copy_program(model_server, self._tree.code, model_server.PROGRAM_FILE)
+            source = VariantLog(self._owner, self._tree.root.parent.name, self.variant.name)
+            self._forwarders = self._logs.open(source, [self._tree])
         except OSError as error:
             raise JobFailed(f"InternalServerError: folder of the instance: {error}") from error
         uri, archive_file = get_model_data_uri(self.variant.container), self._tree.root / "model.tar.gz"
@@ -118,6 +129,8 @@ class Instance:
             self._end_process(self._host)
         if pool is not None:
             pool.close()
+        self._logs.end(self._forwarders)
+        self._logs.wait(self._forwarders, LOG_WAIT_S)
         self._tree.delete()
 
     def _end_process(self, host: RunningHost) -> None:
@@ -176,4 +189,4 @@ class Instance:
             "SAGEMAKER_PROGRAM": "inference.py",
         }
         container_variables = self.variant.container.get("Environment", {})
-        return {**build_common_environment(self._region, context), **options, **container_variables}
+        return {**build_common_environment(self._owner.region, context), **options, **container_variables}

@@ -12,6 +12,7 @@ from drydock.endpoints.invocation import TIMEOUT_S
 from drydock.endpoints.metrics import InvocationMetrics
 from drydock.endpoints.records import EndpointRecord, EndpointStatus, Owner, Plan, Resources, Variant
 from drydock.host.executor import Executor
+from drydock.host.log_source import ProcessLogs
 from drydock.host.tree import HostTree
 from drydock.settings import Settings
 from drydock.store import Store
@@ -30,12 +31,15 @@ class Endpoints:
         store: The server's storage.
         settings: The server's settings.
         executor: Runs the instances.
+        logs: Moves the instances' logs to CloudWatch Logs.
         find_alarm: Returns why one of several alarms ends an update; None if none does.
     """
 
-    def __init__(self, store: Store, settings: Settings, executor: Executor, find_alarm: FindAlarm) -> None:
+    def __init__(
+        self, store: Store, settings: Settings, executor: Executor, logs: ProcessLogs, find_alarm: FindAlarm
+    ) -> None:
         self.store, self.executor, self.metrics = store, executor, InvocationMetrics()
-        self._settings, self._find_alarm = settings, find_alarm
+        self._settings, self._logs, self._find_alarm = settings, logs, find_alarm
         self._resources = Resources(store, "endpoint")
         self._by_owner: defaultdict[Owner, dict[str, Endpoint]] = defaultdict(dict)
         self._lock = threading.Lock()
@@ -121,4 +125,4 @@ class Endpoints:
         settings = self._settings
         tree = HostTree(settings.data / FOLDER / owner.account_id / owner.region / endpoint / name)
         objects = ObjectStore(settings.objects_url, owner.account_id, owner.region, settings.s3_retry_s)
-        return Instance(variant, tree, objects, owner.region, self.executor, settings)
+        return Instance(variant, tree, objects, owner, self.executor, settings, self._logs)

@@ -1,4 +1,4 @@
-"""The logs of all jobs: one thread moves their lines to CloudWatch Logs while the jobs run."""
+"""The logs of all jobs and endpoints: one thread moves their lines to CloudWatch Logs while the processes run."""
 
 import contextlib
 import json
@@ -12,6 +12,7 @@ from pathlib import Path
 from moto.logs.exceptions import ResourceNotFoundException
 
 from drydock.execution.log_forwarder import SCHEMA, LogForwarder, build_old_path
+from drydock.host.log_source import LogSource
 from drydock.host.tree import HostTree
 from drydock.jobs.job import Job
 from drydock.store import Store
@@ -53,11 +54,11 @@ class JobLogs:
         """Begin to move lines."""
         self._thread.start()
 
-    def open(self, job: Job, trees: Sequence[HostTree]) -> list[LogForwarder]:
+    def open(self, job: LogSource, trees: Sequence[HostTree]) -> list[LogForwarder]:
         """Begin to follow the log files of a job's new run, whose commands have not started.
 
         Args:
-            job: The job, whose new run begins.
+            job: The job, whose new run begins; or a variant of an endpoint.
             trees: The trees of the job's hosts.
 
         Returns:
@@ -95,7 +96,7 @@ class JobLogs:
                 forwarder.end([])
             self._forwarders.append(forwarder)
 
-    def find_forwarders(self, job: Job) -> list[LogForwarder]:
+    def find_forwarders(self, job: LogSource) -> list[LogForwarder]:
         """Return the forwarders of a job that are not done."""
         with self._condition:
             return [forwarder for forwarder in self._forwarders if forwarder.job is job and not forwarder.is_done]
@@ -144,7 +145,7 @@ class JobLogs:
         if self._thread.is_alive():
             self._thread.join()
 
-    def _insert(self, job: Job, tree: HostTree, stream: str) -> LogForwarder:
+    def _insert(self, job: LogSource, tree: HostTree, stream: str) -> LogForwarder:
         values = (job.kind, job.account_id, job.region, job.name, tree.host, stream)
         with self._store.transaction() as db:
             number = db.execute(_INSERT, values).lastrowid

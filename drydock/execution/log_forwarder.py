@@ -20,7 +20,7 @@ from typing import Any
 
 from moto.logs.models import logs_backends
 
-from drydock.jobs.job import Job
+from drydock.host.log_source import LogSource
 from drydock.store import Store
 from drydock.transfer.line_blocks import BLOCK_MAX_BYTES, LineBlock, build_blocks, find_piece_end, read_lines
 from drydock.transfer.stable_read import open_regular_file
@@ -42,7 +42,7 @@ class LogForwarder:
 
     Attributes:
         number: Id of the forwarder's row in the store.
-        job: The job that writes the log.
+        job: The job, or the variant of an endpoint, that writes the log.
         path: The log file. It need not exist.
         stream: Name of the log stream. It is created with its first line.
         store: Storage of the lines, and of the position.
@@ -52,7 +52,7 @@ class LogForwarder:
     """
 
     number: int
-    job: Job
+    job: LogSource
     path: Path
     stream: str
     store: Store

@@ -34,6 +34,8 @@ def test_endpoint_serves_its_model_and_disappears(endpoints: Any, drydock: Any) 
     ]
     endpoints.sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "owner", "Value": "me"}])
     assert endpoints.sagemaker.list_tags(ResourceArn=arn)["Tags"] == [{"Key": "owner", "Value": "me"}]
+    lines = ["loading life-main", "serving the model"]
+    drydock.wait_until("its log", lambda: drydock.read_full_log("main", "/aws/sagemaker/Endpoints/life") == lines)
     endpoints.sagemaker.delete_endpoint(EndpointName="life")
     drydock.wait_until("the end of the process", lambda: not is_alive(answer["pid"]))
     drydock.wait_until(
