@@ -32,6 +32,8 @@ while not pathlib.Path(os.environ["SAGEMAKER_BASE_DIR"], "go").exists():
 """
 IGNORES_SIGTERM = """
 import os, signal, subprocess, sys, time
+
+from tests.tools.processes import is_alive
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("pid", os.getpid(), flush=True)
 while True:
@@ -226,7 +228,7 @@ def test_script_that_ignores_a_stop_is_killed(drydock: Any) -> None:
     drydock.stop_job("ignored-stop")
     stopped_job = drydock.wait_for_end("ignored-stop")
     assert stopped_job["TrainingJobStatus"] == "Stopped" and "FailureReason" not in stopped_job
-    assert not drydock.is_alive(pid) and list_processes(drydock) == []
+    assert not is_alive(pid) and list_processes(drydock) == []
 
 
 def test_script_that_ignores_an_interruption_is_killed(drydock: Any) -> None:
@@ -236,7 +238,7 @@ def test_script_that_ignores_an_interruption_is_killed(drydock: Any) -> None:
     drydock.wait_until(
         "the interruption", lambda: drydock.describe_job("ignored-interruption")["SecondaryStatus"] == "Interrupted"
     )
-    assert not drydock.is_alive(pid) and list_processes(drydock) == []
+    assert not is_alive(pid) and list_processes(drydock) == []
     drydock.stop_job("ignored-interruption")  # the job is Interrupted and waits, so this ends it
     assert drydock.describe_job("ignored-interruption")["TrainingJobStatus"] == "Stopped"
 
