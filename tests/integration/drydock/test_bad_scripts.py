@@ -20,6 +20,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from drydock.execution import host_processes
+from tests.tools.processes import is_alive
 
 NO_MODEL = "No model artifact is saved under path /opt/ml/model."
 MAX_GROWTH_BYTES = 300_000_000
@@ -32,8 +33,6 @@ while not pathlib.Path(os.environ["SAGEMAKER_BASE_DIR"], "go").exists():
 """
 IGNORES_SIGTERM = """
 import os, signal, subprocess, sys, time
-
-from tests.tools.processes import is_alive
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("pid", os.getpid(), flush=True)
 while True:
