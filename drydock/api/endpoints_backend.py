@@ -45,7 +45,7 @@ class EndpointsBackend(ModelsBackend):
                 help.
         """
         rules.check_config(request)
-        for variant in request["ProductionVariants"]:
+        for variant in (*request["ProductionVariants"], *request.get("ShadowProductionVariants", ())):
             self.find_container(variant["ModelName"])
         check_owner(self.account_id, self.region_name)
         name = request["EndpointConfigName"]
@@ -145,7 +145,7 @@ class EndpointsBackend(ModelsBackend):
         counts = {
             name: changes.get(name, {}).get("DesiredInstanceCount", item.count) for name, item in variants.items()
         }
-        rules.check_weights(list(weights.values()))
+        rules.check_weights([weights[variant.name] for variant in endpoint.record.plan.production_variants])
         rules.check_instance_count(sum(counts.values()))
         if 0 in counts.values():
             refuse("A variant of an endpoint must have at least 1 instance.")
@@ -168,6 +168,7 @@ class EndpointsBackend(ModelsBackend):
             refuse(f"The CloudWatch alarm {missing_names[0]} does not exist.")
 
     def _build_plan(self, config_name: str) -> Plan:
+        request = self.find_config(config_name).request
         variants = [
             Variant(
                 name=variant["VariantName"],
@@ -175,10 +176,12 @@ class EndpointsBackend(ModelsBackend):
                 instance_type=variant["InstanceType"],
                 count=variant["InitialInstanceCount"],
                 weight=variant.get("InitialVariantWeight", 1.0),
+                is_shadow=member == "ShadowProductionVariants",
             )
-            for variant in self.find_config(config_name).request["ProductionVariants"]
+            for member in ("ProductionVariants", "ShadowProductionVariants")
+            for variant in request.get(member, ())
         ]
-        return Plan(config_name, variants)
+        return Plan(config_name, variants, request.get("DataCaptureConfig"))
 
     def _build_arn(self, name: str) -> str:
         return str(FakeEndpoint.arn_formatter(name, self.account_id, self.region_name))

@@ -13,7 +13,18 @@ from urllib.parse import unquote
 
 from moto.iam.models import get_account_id_from
 
-from drydock.endpoints.invocation import MAX_BODY_BYTES, Invocation, InvocationError, Invoked, check_answer, invoke
+from drydock.endpoints.endpoint import Endpoint
+from drydock.endpoints.fleet import Fleet
+from drydock.endpoints.invocation import (
+    MAX_BODY_BYTES,
+    Invocation,
+    InvocationError,
+    Invoked,
+    check_answer,
+    invoke,
+    invoke_shadow,
+    is_copied,
+)
 from drydock.endpoints.records import Owner
 from drydock.endpoints.registry import Endpoints
 from drydock.wsgi import Refusal, WsgiApplication, answer_error, read_signed_region, read_signed_service
@@ -67,18 +78,35 @@ class Runtime:
             raise InvocationError(400, "ValidationError", f"Endpoint {name} of account {owner.account_id} not found.")
         headers = {header: environ[key] for key, header in _HEADERS.items() if environ.get(key)}
         target_variant = environ.get("HTTP_X_AMZN_SAGEMAKER_TARGET_VARIANT", "")
+        request = Invocation(body, headers, target_variant)
         with fleet.hold_request():
-            invoked = invoke(fleet, endpoint.faults, Invocation(body, headers, target_variant), name)
+            invoked = invoke(fleet, endpoint.faults, request, name)
+        if is_copied(fleet):
+            self._endpoints.shadow.submit(lambda: self._invoke_shadow(endpoint, fleet, request))
+        self._record(endpoint, fleet, request, invoked, time.perf_counter() - started_at)
+        check_answer(invoked.answer, name, owner.account_id)
+        return invoked
+
+    def _invoke_shadow(self, endpoint: Endpoint, fleet: Fleet, request: Invocation) -> None:
+        with fleet.hold_request():
+            invoked = invoke_shadow(fleet, endpoint.faults, request)
+        if invoked:
+            self._record(endpoint, fleet, request, invoked, invoked.model_latency_s)
+
+    def _record(
+        self, endpoint: Endpoint, fleet: Fleet, request: Invocation, invoked: Invoked, duration_s: float
+    ) -> None:
+        """Count an invocation, and capture it if the endpoint's configuration says so."""
+        owner, name, variant = endpoint.owner, endpoint.name, invoked.variant
         self._endpoints.metrics.record(
             owner,
             name,
-            invoked.variant,
+            variant,
             status=invoked.answer.status,
             model_latency_s=invoked.model_latency_s,
-            overhead_s=time.perf_counter() - started_at - invoked.model_latency_s,
+            overhead_s=duration_s - invoked.model_latency_s,
         )
-        check_answer(invoked.answer, name, owner.account_id)
-        return invoked
+        self._endpoints.capture.record(owner, name, variant, fleet.plan.capture, request, invoked.answer)
 
 
 def _find_account_id(environ: dict[str, Any]) -> str:

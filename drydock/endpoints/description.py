@@ -1,5 +1,6 @@
 """What the API shows of one endpoint."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -50,7 +51,9 @@ class EndpointDescription:
             "EndpointName": record.name,
             "EndpointArn": record.arn,
             "EndpointConfigName": record.plan.config_name,
-            "ProductionVariants": self._describe_variants() or None,
+            "ProductionVariants": self._describe_variants(is_shadow=False) or None,
+            "ShadowProductionVariants": self._describe_variants(is_shadow=True) or None,
+            "DataCaptureConfig": _describe_capture(record.plan.capture),
             "EndpointStatus": str(record.status),
             "FailureReason": record.reason,
             "CreationTime": record.created,
@@ -66,7 +69,7 @@ class EndpointDescription:
         description = self.describe()
         return {member: description[member] for member in members}
 
-    def _describe_variants(self) -> list[dict[str, Any]]:
+    def _describe_variants(self, *, is_shadow: bool) -> list[dict[str, Any]]:
         fleet = self._fleet
         if fleet is None:
             return []
@@ -80,4 +83,19 @@ class EndpointDescription:
                 "DesiredInstanceCount": variant.count,
             }
             for variant in fleet.plan.variants
+            if variant.is_shadow is is_shadow
         ]
+
+
+def _describe_capture(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the summary of a DataCaptureConfig; None without one."""
+    if config is None:
+        return None
+    is_on = bool(config.get("EnableCapture"))
+    return {
+        "EnableCapture": is_on,
+        "CaptureStatus": "Started" if is_on else "Stopped",
+        "CurrentSamplingPercentage": config["InitialSamplingPercentage"],
+        "DestinationS3Uri": config["DestinationS3Uri"],
+        "KmsKeyId": config.get("KmsKeyId", ""),
+    }

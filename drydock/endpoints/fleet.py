@@ -80,8 +80,8 @@ class Fleet:
             return sum(instance.variant is variant and instance.pool is not None for instance in self._instances)
 
     def choose_variant(self) -> Variant:
-        """Return a variant at random, by weight."""
-        variants = self.plan.variants
+        """Return a production variant at random, by weight."""
+        variants = self.plan.production_variants
         return random.choices(variants, [variant.weight for variant in variants])[0]  # noqa: S311  no secret
 
     @contextlib.contextmanager

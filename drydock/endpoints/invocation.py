@@ -1,6 +1,7 @@
 """Invoke an endpoint: choose a variant and an instance, send the request, and return SageMaker's answer or error."""
 
 import http.client
+import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -65,6 +66,21 @@ class Invoked:
     model_latency_s: float
 
 
+def is_copied(fleet: Fleet) -> bool:
+    """Return whether the shadow variant gets a copy of a request: as many as its weight says, against the other's."""
+    shadow = fleet.plan.shadow
+    if shadow is None:
+        return False
+    (production,) = fleet.plan.production_variants
+    return random.random() * production.weight < shadow.weight  # noqa: S311  no secret
+
+
+def invoke_shadow(fleet: Fleet, faults: VariantFaults, request: Invocation) -> Invoked | None:
+    """Send a request to the shadow variant, and return its answer; None without a shadow variant."""
+    shadow = fleet.plan.shadow
+    return None if shadow is None else _invoke_variant(fleet, shadow, faults, request)
+
+
 def invoke(fleet: Fleet, faults: VariantFaults, request: Invocation, endpoint: str) -> Invoked:
     """Send a request to an instance, and return the model's answer.
 
@@ -80,7 +96,10 @@ def invoke(fleet: Fleet, faults: VariantFaults, request: Invocation, endpoint: s
     Raises:
         InvocationError: The variant is unknown. A retry cannot help.
     """
-    variant = find_variant(fleet, request.target_variant, endpoint)
+    return _invoke_variant(fleet, find_variant(fleet, request.target_variant, endpoint), faults, request)
+
+
+def _invoke_variant(fleet: Fleet, variant: Variant, faults: VariantFaults, request: Invocation) -> Invoked:
     started_at = time.perf_counter()
     answer = faults.apply(variant.name, fleet.plan.config_name) or _send(fleet, variant, request)
     return Invoked(variant.name, answer, time.perf_counter() - started_at)
@@ -117,7 +136,7 @@ def find_variant(fleet: Fleet, name: str, endpoint: str) -> Variant:
     """
     if not name:
         return fleet.choose_variant()
-    variants = {variant.name: variant for variant in fleet.plan.variants}
+    variants = {variant.name: variant for variant in fleet.plan.production_variants}
     if name not in variants:
         message = (
             f"Variant {name} not found for Request. The variants of endpoint {endpoint} are {', '.join(variants)}."

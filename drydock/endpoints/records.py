@@ -42,6 +42,7 @@ class Variant:
         instance_type: InstanceType.
         count: How many instances it should have.
         weight: Its share of the requests is this weight divided by the sum of all weights.
+        is_shadow: Whether it gets copies of the requests of the production variant, and nobody sees its answers.
     """
 
     name: str
@@ -49,19 +50,32 @@ class Variant:
     instance_type: str
     count: int
     weight: float
+    is_shadow: bool = False
 
 
 @dataclass
 class Plan:
-    """What an endpoint serves: the configuration's name, and its variants."""
+    """What an endpoint serves: the configuration's name, its variants, and its DataCaptureConfig."""
 
     config_name: str
     variants: list[Variant]
+    capture: dict[str, Any] | None = None
+
+    @property
+    def production_variants(self) -> list[Variant]:
+        """The variants whose answers clients get."""
+        return [variant for variant in self.variants if not variant.is_shadow]
+
+    @property
+    def shadow(self) -> Variant | None:
+        """The shadow variant; None without one."""
+        return next((variant for variant in self.variants if variant.is_shadow), None)
 
     @classmethod
     def load(cls, content: Mapping[str, Any]) -> "Plan":
         """Return the plan that `asdict` made a mapping of."""
-        return cls(content["config_name"], [Variant(**variant) for variant in content["variants"]])
+        variants = [Variant(**variant) for variant in content["variants"]]
+        return cls(content["config_name"], variants, content.get("capture"))
 
 
 @dataclass

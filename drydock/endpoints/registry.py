@@ -5,12 +5,14 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
+from drydock.endpoints.capture import DataCapture
 from drydock.endpoints.endpoint import Endpoint
 from drydock.endpoints.fleet import Fleet
 from drydock.endpoints.instance import Instance
 from drydock.endpoints.invocation import TIMEOUT_S
 from drydock.endpoints.metrics import InvocationMetrics
 from drydock.endpoints.records import EndpointRecord, EndpointStatus, Owner, Plan, Resources, Variant
+from drydock.endpoints.shadow import ShadowRequests
 from drydock.host.executor import Executor
 from drydock.host.log_source import ProcessLogs
 from drydock.host.tree import HostTree
@@ -39,6 +41,7 @@ class Endpoints:
         self, store: Store, settings: Settings, executor: Executor, logs: ProcessLogs, find_alarm: FindAlarm
     ) -> None:
         self.store, self.executor, self.metrics = store, executor, InvocationMetrics()
+        self.capture, self.shadow = DataCapture(settings), ShadowRequests()
         self._settings, self._logs, self._find_alarm = settings, logs, find_alarm
         self._resources = Resources(store, "endpoint")
         self._by_owner: defaultdict[Owner, dict[str, Endpoint]] = defaultdict(dict)
@@ -63,6 +66,7 @@ class Endpoints:
 
     def recover(self) -> None:
         """Start the instances of the stored endpoints again. The server must answer already."""
+        self.capture.start()
         for endpoint in self.iterate():
             if endpoint.record.status is EndpointStatus.DELETING:
                 self._remove(endpoint)
@@ -86,11 +90,13 @@ class Endpoints:
 
     def close(self) -> None:
         """Stop all instances. The next server starts them again."""
+        self.shadow.close()
         threads = [threading.Thread(target=endpoint.close, daemon=True) for endpoint in self.iterate()]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
+        self.capture.close()
 
     def remove_all(self, owner: Owner) -> None:
         """Delete all endpoints of an account and region now."""

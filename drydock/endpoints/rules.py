@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from drydock.jobs.rules import MAX_INSTANCES, refuse
+from drydock.jobs.rules import MAX_INSTANCES, check_s3_uri, refuse
 
 _UNSUPPORTED_MEMBERS = (
     "AsyncInferenceConfig",
     "ExplainerConfig",
-    "ShadowProductionVariants",
     "EnableNetworkIsolation",
     "MetricsConfig",
 )
@@ -33,9 +32,12 @@ def check_config(request: Mapping[str, Any]) -> None:
         AWSValidationException: drydock cannot run it. The message names the member. A retry cannot help.
     """
     _refuse_members(request, _UNSUPPORTED_MEMBERS)
-    if request.get("DataCaptureConfig", {}).get("EnableCapture"):
-        refuse("DataCaptureConfig is not supported by drydock.")
-    variants = request["ProductionVariants"]
+    if capture := request.get("DataCaptureConfig"):
+        check_s3_uri(capture["DestinationS3Uri"], "DataCaptureConfig.DestinationS3Uri")
+    production_variants, shadow_variants = request["ProductionVariants"], request.get("ShadowProductionVariants", [])
+    if shadow_variants and (len(production_variants), len(shadow_variants)) != (1, 1):
+        refuse("A configuration with ShadowProductionVariants must have one production variant and one shadow variant.")
+    variants = [*production_variants, *shadow_variants]
     for variant in variants:
         _refuse_members(variant, _UNSUPPORTED_VARIANT_MEMBERS)
         for member in _REQUIRED_VARIANT_MEMBERS:
@@ -44,7 +46,7 @@ def check_config(request: Mapping[str, Any]) -> None:
     names = [variant["VariantName"] for variant in variants]
     if repeated := [name for name in names if names.count(name) > 1]:
         refuse(f"The variant name {repeated[0]} is used more than once.")
-    check_weights([variant.get("InitialVariantWeight", 1.0) for variant in variants])
+    check_weights([variant.get("InitialVariantWeight", 1.0) for variant in production_variants])
     check_instance_count(sum(variant["InitialInstanceCount"] for variant in variants))
 
 

@@ -1,0 +1,158 @@
+"""Write captured requests and answers to S3, as SageMaker's DataCaptureConfig does: JSON lines by hour."""
+
+import base64
+import json
+import logging
+import random
+import tempfile
+import threading
+import uuid
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from drydock.endpoints.connection_pool import Answer
+from drydock.endpoints.invocation import Invocation
+from drydock.endpoints.records import Owner
+from drydock.jobs.work import TRANSFER_ERRORS
+from drydock.settings import Settings
+from drydock.transfer.objects import ObjectStore, join_uri
+
+log = logging.getLogger(__name__)
+
+FLUSH_S = 2.0
+"""Seconds for which captured lines wait in memory. A kill -9 loses these."""
+MAX_LINES = 10_000
+"""Most lines that wait in memory. While S3 does not answer, further ones are lost."""
+JSON_TYPES, CSV_TYPES = ("application/json",), ("text/csv",)
+
+
+class Target(NamedTuple):
+    """Where lines are written: below a URI, for a variant of an endpoint."""
+
+    owner: Owner
+    uri: str
+    endpoint: str
+    variant: str
+
+
+class DataCapture:
+    """Captures requests and answers. Safe for several threads.
+
+    Args:
+        settings: The server's settings.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lines: defaultdict[Target, list[str]] = defaultdict(list)
+        self._lock, self._stopped = threading.Lock(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="capture", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Write what was captured, and write no more."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def record(
+        self,
+        owner: Owner,
+        endpoint: str,
+        variant: str,
+        config: Mapping[str, Any] | None,
+        request: Invocation,
+        answer: Answer,
+    ) -> None:
+        """Capture an invocation, if its configuration says so.
+
+        Args:
+            owner: The endpoint's account and region.
+            endpoint: EndpointName.
+            variant: VariantName.
+            config: DataCaptureConfig; None without one.
+            request: The request.
+            answer: The model's answer.
+        """
+        if not config or not config.get("EnableCapture"):
+            return
+        if random.random() * 100 >= config["InitialSamplingPercentage"]:  # noqa: S311  no secret
+            return
+        line = json.dumps(build_event(config, request, answer, datetime.now(UTC)))
+        with self._lock:
+            if sum(map(len, self._lines.values())) < MAX_LINES:
+                self._lines[Target(owner, config["DestinationS3Uri"], endpoint, variant)].append(line)
+
+    def _run(self) -> None:
+        is_last = False
+        while not is_last:
+            is_last = self._stopped.wait(FLUSH_S)
+            with self._lock:
+                lines, self._lines = self._lines, defaultdict(list)
+            for target, target_lines in lines.items():
+                self._write(target, target_lines)
+
+    def _write(self, target: Target, lines: Sequence[str]) -> None:
+        settings, owner = self._settings, target.owner
+        objects = ObjectStore(settings.objects_url, owner.account_id, owner.region, settings.s3_retry_s)
+        moment = datetime.now(UTC)
+        name = f"{moment:%M-%S-%f}-{uuid.uuid4()}.jsonl"
+        uri = join_uri(target.uri, target.endpoint, target.variant, f"{moment:%Y/%m/%d/%H}", name)
+        try:
+            with tempfile.TemporaryFile() as file:
+                file.write(("\n".join(lines) + "\n").encode())
+                file.flush()  # `write` reads another descriptor
+                objects.copy_without_retries().write(file, uri)
+        except TRANSFER_ERRORS as error:
+            log.warning("captured requests of %s cannot be written to %s: %s", target.endpoint, uri, error)
+            with self._lock:
+                if not self._stopped.is_set():
+                    self._lines[target][:0] = lines[: max(0, MAX_LINES - sum(map(len, self._lines.values())))]
+
+
+def build_event(config: Mapping[str, Any], request: Invocation, answer: Answer, moment: datetime) -> dict[str, Any]:
+    """Return the line of an invocation, as SageMaker writes it.
+
+    Args:
+        config: DataCaptureConfig.
+        request: The request.
+        answer: The model's answer.
+        moment: When the request came.
+    """
+    modes = {option["CaptureMode"] for option in config["CaptureOptions"]}
+    captured: dict[str, Any] = {}
+    if modes & {"Input", "InputAndOutput"}:
+        content_type = request.headers.get("Content-Type", "")
+        captured["endpointInput"] = _build_part(config, "INPUT", content_type, request.body)
+    if modes & {"Output", "InputAndOutput"}:
+        captured["endpointOutput"] = _build_part(config, "OUTPUT", answer.content_type, answer.body)
+    metadata = {"eventId": str(uuid.uuid4()), "inferenceTime": f"{moment:%Y-%m-%dT%H:%M:%SZ}"}
+    if inference_id := request.headers.get("X-Amzn-SageMaker-Inference-Id"):
+        metadata["inferenceId"] = inference_id
+    if attributes := request.headers.get("X-Amzn-SageMaker-Custom-Attributes"):
+        return {
+            "captureData": captured,
+            "eventMetadata": {**metadata, "customAttributes": [attributes]},
+            "eventVersion": "0",
+        }
+    return {"captureData": captured, "eventMetadata": metadata, "eventVersion": "0"}
+
+
+def _build_part(config: Mapping[str, Any], mode: str, content_type: str, body: bytes) -> dict[str, str]:
+    header = config.get("CaptureContentTypeHeader", {})
+    media_type = content_type.partition(";")[0].strip()
+    encoding = "BASE64"
+    if media_type in (*JSON_TYPES, *header.get("JsonContentTypes", ())):
+        encoding = "JSON"
+    elif media_type in (*CSV_TYPES, *header.get("CsvContentTypes", ())):
+        encoding = "CSV"
+    try:
+        data = body.decode() if encoding != "BASE64" else base64.b64encode(body).decode()
+    except UnicodeDecodeError:
+        encoding, data = "BASE64", base64.b64encode(body).decode()
+    return {"observedContentType": content_type, "mode": mode, "data": data, "encoding": encoding}

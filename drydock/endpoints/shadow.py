@@ -1,0 +1,42 @@
+"""Send copies of requests to a shadow variant in the background: nobody waits for its answers."""
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+log = logging.getLogger(__name__)
+
+THREADS = 8
+# Copies that run or wait at a time. A slow shadow loses copies; it must not use up the memory, or delay requests.
+MAX_COPIES = 64
+
+
+class ShadowRequests:
+    """Runs copies of requests in threads of its own. Safe for several threads."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(THREADS, "shadow")
+        self._places = threading.BoundedSemaphore(MAX_COPIES)
+
+    def submit(self, send: Callable[[], None]) -> None:
+        """Send a copy in the background, unless too many copies run or wait already."""
+        if not self._places.acquire(blocking=False):
+            log.warning("a copy of a request is left out: the shadow variant is too slow")
+            return
+        try:
+            self._threads.submit(self._run, send)
+        except RuntimeError:  # the server ends
+            self._places.release()
+
+    def close(self) -> None:
+        """Send no more copies."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self, send: Callable[[], None]) -> None:
+        try:
+            send()
+        except Exception:  # a copy has no client that could get the error
+            log.exception("a copy of a request failed")
+        finally:
+            self._places.release()
