@@ -32,6 +32,7 @@ from benchmarks import (
     year,
 )
 from benchmarks.decisions import alarms, coverage, decide, drift, gates, losses, multiclass, regression, unlabelled
+from benchmarks.serving import release
 from benchmarks.serving import run as serving
 from benchmarks.spot import interruptions
 
@@ -65,6 +66,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "decide": decide.run,
     "profile": profile.run,
     "serving": serving.run,
+    "release": release.run,
 }
 
 

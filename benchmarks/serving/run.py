@@ -8,28 +8,23 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.serving.load import Load, send
-from pipelines.system.mlflow_server import is_reachable
+from benchmarks.serving.servers import build_environment, find_port, run_command, start_registry, start_server
 
-PROJECT = Path(__file__).parents[2]
 RATE, ROUNDS = 100, 2
 ROUND_S = float(os.environ.get("LEEWAY_BENCH_SECONDS", "15"))
 BOUND_MS = 25
 """Latency of 99 % of the requests up to which a server keeps up with a rate."""
 RATES = (50, 100, 150, 200, 225, 250, 300)
 RATE_S = 4
-START_S = 120
 COMMANDS = {
     "leeway": (["-m", "pipelines", "serve", "--model", "flights", "--version", "1"], "raw.json"),
     "mlflow": (["-m", "mlflow", "models", "serve", "-m", "models:/flights/1", "--env-manager", "local"], "ready.json"),
@@ -57,15 +52,15 @@ def run() -> dict[str, Any]:
         RuntimeError: a server did not start, or a request failed.
     """
     with tempfile.TemporaryDirectory() as name, ExitStack() as servers:
-        folder, environment = Path(name), _build_environment(Path(name))
-        servers.enter_context(_start_registry(folder, environment))
-        _run(["-m", "benchmarks.serving.registered_model"], environment, folder / "work")
+        folder, environment = Path(name), build_environment(Path(name))
+        servers.enter_context(start_registry(folder, environment))
+        run_command(["-m", "benchmarks.serving.registered_model"], environment, folder / "work")
         cases, seconds = {}, {}
         for label, (command, file) in COMMANDS.items():
-            bodies, port = json.loads((folder / "work" / file).read_text()), _find_port()
+            bodies, port = json.loads((folder / "work" / file).read_text()), find_port()
             begin = time.perf_counter()
             address = f"http://127.0.0.1:{port}/ping"
-            process = servers.enter_context(_start([*command, "--port", str(port)], environment, address))
+            process = servers.enter_context(start_server([*command, "--port", str(port)], environment, address))
             seconds[f"{label}: start until /ping answers"] = [time.perf_counter() - begin]
             cases[label] = Server(port, process.pid, bodies)
         return {"seconds": seconds, "facts": _measure(cases)}
@@ -113,73 +108,3 @@ def _describe(load: Load) -> dict[str, float]:
         "requests/s": round(len(load.latencies_s) / load.elapsed_s, 1),
         "load": round(os.getloadavg()[0], 2),
     }
-
-
-def _build_environment(folder: Path) -> dict[str, str]:
-    for name in ("home", "project", "work"):
-        (folder / name).mkdir()
-    prefixes = ("LEEWAY_", "MLFLOW_", "AWS_")
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
-    return {
-        **inherited,
-        "PYTHONPATH": f"{PROJECT}:{PROJECT / 'plugins'}",
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "LEEWAY_HOME": str(folder / "home"),
-        "LEEWAY_PROJECT": str(folder / "project"),
-        "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{_find_port()}",
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-        "OMP_WAIT_POLICY": "passive",  # as the stack sets it
-    }
-
-
-def _run(arguments: list[str], environment: dict[str, str], folder: Path) -> None:
-    command = [sys.executable, *arguments]
-    process = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
-    if process.returncode:
-        raise RuntimeError(process.stderr[-2000:])
-
-
-def _start_registry(folder: Path, environment: dict[str, str]) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    uri = environment["MLFLOW_TRACKING_URI"]
-    address = ["--host", "127.0.0.1", "--port", uri.rpartition(":")[2], "--workers", "1"]
-    store = ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", f"{folder}/files"]
-    return _start(["-m", "mlflow", "server", *address, *store], environment, f"{uri}/health")
-
-
-@contextmanager
-def _start(arguments: list[str], environment: dict[str, str], address: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a server, and wait until it answers at `address`; end it when the block ends."""
-    base, _, path = address.rpartition("/")
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            [sys.executable, *arguments], env=environment, cwd=PROJECT, stdout=log, stderr=log, start_new_session=True
-        )
-        try:
-            deadline = time.monotonic() + START_S
-            while not _answers(base, path):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    log.seek(0)
-                    raise RuntimeError(f"{' '.join(arguments)}: {log.read()[-2000:].decode()}")
-                time.sleep(0.05)
-            yield process
-        finally:
-            process.terminate()
-            process.wait()
-
-
-def _answers(base: str, path: str) -> bool:
-    if path == "health":
-        return is_reachable(base, 1.0)
-    import requests
-
-    try:
-        return requests.get(f"{base}/{path}", timeout=1).ok
-    except requests.RequestException:
-        return False
-
-
-def _find_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from drydock.endpoints.connection_pool import Answer
 
-FAILURE = b'{"error": "a fault that was requested from drydock"}'
+FAILURE = b'{"error": "drydock lets this variant fail, by its command `variant`"}'
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,8 @@ class VariantFaults:
             time.sleep(fault.latency_s)
             if random.random() < fault.error_rate:  # noqa: S311  no secret
                 return Answer(
-                    fault.status, b'{"error": "drydock was asked to let this variant fail"}', "application/json"
+                    fault.status,
+                    b'{"error": "drydock lets this variant fail, by its command `variant`"}',
+                    "application/json",
                 )
         return None

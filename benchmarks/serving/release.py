@@ -1,0 +1,211 @@
+"""Release models behind an endpoint of drydock while 100 requests a second arrive, and count those that fail.
+
+The model is that of flights, in its package for SageMaker. While the requests arrive, a canary of a good model becomes
+the only one, a model's process is killed, and a canary whose answers are errors is rolled back by an alarm. Only
+requests that the broken canary answered may fail. LEEWAY_BENCH_SECONDS sets the length.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tempfile
+import threading
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import boto3
+import psutil
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from benchmarks.serving.load import read_cpu_seconds
+from benchmarks.serving.servers import build_environment, find_port, run_command, start_registry, start_server
+
+RATE, CONNECTIONS = 100, 8
+DURATION_S = float(os.environ.get("LEEWAY_BENCH_SECONDS", "600"))
+ENDPOINT, INSTANCES, BUCKET = "flights", 2, "bucket"
+KEYS = {"aws_access_key_id": "bench", "aws_secret_access_key": "bench", "region_name": "us-east-1"}
+FAULT = "ModelError of the broken canary"
+
+
+class Traffic:
+    """Sends requests at a fixed rate, whether answers come or not, and counts the answers.
+
+    Args:
+        url: URL of drydock.
+        bodies: bodies of the requests, sent in turn.
+    """
+
+    def __init__(self, url: str, bodies: Sequence[str]) -> None:
+        self._url, self._bodies = url, bodies
+        self._numbers, self._begin = count(), time.perf_counter() + 0.1
+        self.answers: list[tuple[float, float, str]] = []
+        """Of each request: when it was due, the seconds until its answer, and the kind of the answer."""
+        self._threads = [threading.Thread(target=self._work) for _ in range(CONNECTIONS)]
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the first request."""
+        return time.perf_counter() - self._begin
+
+    def start(self) -> None:
+        """Begin to send."""
+        for thread in self._threads:
+            thread.start()
+
+    def join(self) -> None:
+        """Wait for the last answer."""
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self) -> None:
+        client = boto3.session.Session(**KEYS).client(
+            "sagemaker-runtime", endpoint_url=self._url, config=Config(retries={"total_max_attempts": 1}, proxies={})
+        )
+        for number in iter(lambda: next(self._numbers), None):
+            due_s = number / RATE
+            if due_s >= DURATION_S:
+                return
+            time.sleep(max(due_s - self.elapsed_s, 0))
+            kind = _invoke(client, self._bodies[number % len(self._bodies)])
+            self.answers.append((due_s, self.elapsed_s - due_s, kind))
+
+
+def run() -> dict[str, Any]:
+    """Return latencies and counts of answers as facts.
+
+    Raises:
+        RuntimeError: a server did not start, or the releases did not end as they must.
+    """
+    with tempfile.TemporaryDirectory() as name, ExitStack() as servers:
+        folder = Path(name)
+        environment = build_environment(folder)
+        servers.enter_context(start_registry(folder, environment))
+        for script in ("registered_model", "packaged_model"):
+            run_command(["-m", f"benchmarks.serving.{script}"], environment, folder / "work")
+        url = f"http://127.0.0.1:{find_port()}"
+        command = ["-m", "drydock", "--port", url.rpartition(":")[2], "--data", str(folder / "drydock")]
+        process = servers.enter_context(start_server(command, environment, f"{url}/drydock/health"))
+        facts = _measure(url, process.pid, folder / "work")
+    return {"seconds": {}, "facts": facts}
+
+
+def _measure(url: str, pid: int, folder: Path) -> dict[str, Any]:
+    sagemaker = boto3.client("sagemaker", endpoint_url=url, **KEYS)
+    _create_configs(sagemaker, url, folder / "model.tar.gz")
+    sagemaker.create_endpoint(EndpointName=ENDPOINT, EndpointConfigName="first")
+    _wait(lambda: _describe(sagemaker)["EndpointStatus"] == "InService")
+    traffic = Traffic(url, json.loads((folder / "features.json").read_text(encoding="utf-8")))
+    traffic.start()
+    _wait(lambda: traffic.elapsed_s > 0.05 * DURATION_S)  # the first requests warm up
+    cpu_s, begin_s = read_cpu_seconds(pid), traffic.elapsed_s
+    _wait(lambda: traffic.elapsed_s > 0.2 * DURATION_S)
+    quiet_cpu_s, quiet_s = read_cpu_seconds(pid) - cpu_s, traffic.elapsed_s - begin_s
+    _release(sagemaker, "second")
+    _wait(lambda: _describe(sagemaker)["EndpointConfigName"] == "second")
+    _wait(lambda: traffic.elapsed_s > 0.5 * DURATION_S)
+    _kill_model(pid)
+    _wait(lambda: traffic.elapsed_s > 0.6 * DURATION_S)
+    body = json.dumps({"endpoint": ENDPOINT, "config": "broken", "error_rate": 1}).encode()
+    urllib.request.urlopen(f"{url}/drydock/variant", body).close()
+    _release(sagemaker, "broken")
+    _wait(lambda: "FailureReason" in _describe(sagemaker))
+    reason = _describe(sagemaker)["FailureReason"]
+    traffic.join()
+    if _describe(sagemaker)["EndpointConfigName"] != "second":
+        raise RuntimeError(f"the broken release was not rolled back: {_describe(sagemaker)}")
+    quiet = [answer for answer in traffic.answers if begin_s <= answer[0] < begin_s + quiet_s]
+    return {
+        "cores": os.cpu_count(),
+        "requests": len(traffic.answers),
+        "answers": dict(Counter(kind for _, _, kind in traffic.answers)),
+        "rolled back because": reason,
+        "before the releases": {**_summarize(quiet), "cpu_ms": round(1e3 * quiet_cpu_s / (quiet_s * RATE), 2)},
+        "in all": _summarize(traffic.answers),
+    }
+
+
+def _create_configs(sagemaker: Any, url: str, archive: Path) -> None:
+    """Create the model, three configurations of it, and the alarm."""
+    s3 = boto3.client("s3", endpoint_url=url, **KEYS)
+    s3.create_bucket(Bucket=BUCKET)
+    s3.upload_file(str(archive), BUCKET, "model.tar.gz")
+    container = {"Image": "image", "ModelDataUrl": f"s3://{BUCKET}/model.tar.gz"}
+    role = "arn:aws:iam::123456789012:role/bench"
+    sagemaker.create_model(ModelName=ENDPOINT, PrimaryContainer=container, ExecutionRoleArn=role)
+    variant = {"VariantName": "main", "ModelName": ENDPOINT, "InstanceType": "ml.m5.large"}
+    for name in ("first", "second", "broken"):
+        variants = [{**variant, "InitialInstanceCount": INSTANCES}]
+        sagemaker.create_endpoint_config(EndpointConfigName=name, ProductionVariants=variants)
+    boto3.client("cloudwatch", endpoint_url=url, **KEYS).put_metric_alarm(
+        AlarmName="errors",
+        Namespace="AWS/SageMaker",
+        MetricName="Invocation5XXErrors",
+        Dimensions=[{"Name": "EndpointName", "Value": ENDPOINT}, {"Name": "VariantName", "Value": "main"}],
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=20,
+        ComparisonOperator="GreaterThanOrEqualToThreshold",
+    )
+
+
+def _release(sagemaker: Any, config: str) -> None:
+    """Begin a canary of 10 % with the alarm."""
+    routing = {
+        "Type": "CANARY",
+        "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 10},
+        "WaitIntervalInSeconds": max(int(0.1 * DURATION_S), 1),
+    }
+    deployment = {
+        "BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing},
+        "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "errors"}]},
+    }
+    sagemaker.update_endpoint(EndpointName=ENDPOINT, EndpointConfigName=config, DeploymentConfig=deployment)
+
+
+def _kill_model(pid: int) -> None:
+    """Kill the process of a model, as an operating system without memory does."""
+    models = [
+        process for process in psutil.Process(pid).children(recursive=True) if "serve.py" in process.cmdline()[-1]
+    ]
+    os.kill(models[-1].pid, signal.SIGKILL)
+
+
+def _invoke(client: Any, body: str) -> str:
+    """Send a request. Return the kind of its answer."""
+    try:
+        client.invoke_endpoint(
+            EndpointName=ENDPOINT, Body=body, ContentType="application/json", Accept="application/json"
+        )["Body"].read()
+    except ClientError as error:
+        return FAULT if "drydock lets this variant fail" in str(error) else str(error)
+    except Exception as error:  # no connection: the benchmark counts it
+        return f"{type(error).__name__}: {error}"
+    return "score"
+
+
+def _describe(sagemaker: Any) -> dict[str, Any]:
+    return dict(sagemaker.describe_endpoint(EndpointName=ENDPOINT))
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DURATION_S + 300
+    while not condition():
+        if time.monotonic() > deadline:
+            raise RuntimeError("the endpoint did not get into the expected state")
+        time.sleep(0.1)
+
+
+def _summarize(answers: Sequence[tuple[float, float, str]]) -> dict[str, float]:
+    """Return quantiles of the latency of the requests that were scored, milliseconds."""
+    latencies = sorted(1e3 * latency for _, latency, kind in answers if kind == "score")
+    return {f"p{share}_ms": round(latencies[int(len(latencies) * share / 100)], 1) for share in (50, 99)}

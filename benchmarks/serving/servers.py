@@ -1,0 +1,96 @@
+"""Start the servers of the benchmarks of serving, in folders of their own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from pipelines.system.mlflow_server import is_reachable
+
+PROJECT = Path(__file__).parents[2]
+START_S = 120
+
+
+def build_environment(folder: Path) -> dict[str, str]:
+    """Create a home, a project and a working folder, and return the environment variables that name them."""
+    for name in ("home", "project", "work"):
+        (folder / name).mkdir()
+    prefixes = ("LEEWAY_", "MLFLOW_", "AWS_")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
+    return {
+        **inherited,
+        "PYTHONPATH": f"{PROJECT}:{PROJECT / 'plugins'}",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "LEEWAY_HOME": str(folder / "home"),
+        "LEEWAY_PROJECT": str(folder / "project"),
+        "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{find_port()}",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "OMP_WAIT_POLICY": "passive",  # as the stack sets it
+    }
+
+
+def run_command(arguments: list[str], environment: dict[str, str], folder: Path) -> None:
+    """Run a Python command in a folder.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    command = [sys.executable, *arguments]
+    process = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise RuntimeError(process.stderr[-2000:])
+
+
+def start_registry(folder: Path, environment: dict[str, str]) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """Start MLflow's server at the environment's MLFLOW_TRACKING_URI; end it when the block ends."""
+    uri = environment["MLFLOW_TRACKING_URI"]
+    address = ["--host", "127.0.0.1", "--port", uri.rpartition(":")[2], "--workers", "1"]
+    store = ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", f"{folder}/files"]
+    return start_server(["-m", "mlflow", "server", *address, *store], environment, f"{uri}/health")
+
+
+@contextmanager
+def start_server(arguments: list[str], environment: dict[str, str], address: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a server, and wait until it answers at `address`; end it when the block ends."""
+    base, _, path = address.rpartition("/")
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            [sys.executable, *arguments], env=environment, cwd=PROJECT, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            deadline = time.monotonic() + START_S
+            while not _answers(base, path):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    log.seek(0)
+                    raise RuntimeError(f"{' '.join(arguments)}: {log.read()[-2000:].decode()}")
+                time.sleep(0.05)
+            yield process
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _answers(base: str, path: str) -> bool:
+    if path == "health":
+        return is_reachable(base, 1.0)
+    import requests
+
+    try:
+        return requests.get(f"{base}/{path}", timeout=1).ok
+    except requests.RequestException:
+        return False
+
+
+def find_port() -> int:
+    """Return a free port of the loopback address."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
