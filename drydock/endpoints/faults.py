@@ -49,9 +49,5 @@ class VariantFaults:
                 continue
             time.sleep(fault.latency_s)
             if random.random() < fault.error_rate:  # noqa: S311  no secret
-                return Answer(
-                    fault.status,
-                    b'{"error": "drydock lets this variant fail, by its command `variant`"}',
-                    "application/json",
-                )
+                return Answer(fault.status, FAILURE, "application/json")
         return None
