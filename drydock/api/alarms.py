@@ -2,11 +2,12 @@
 
 import logging
 import threading
+import weakref
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from moto.cloudwatch.models import CloudWatchBackend, cloudwatch_backends
+from moto.cloudwatch.models import CloudWatchBackend, Statistics, cloudwatch_backends
 from moto.core.utils import utcnow
 
 from drydock.endpoints.records import Owner
@@ -14,6 +15,7 @@ from drydock.endpoints.records import Owner
 log = logging.getLogger(__name__)
 
 EVALUATE_S = 0.5
+MAX_RANGE_S = 7 * 86_400
 OK, ALARM, NO_DATA = "OK", "ALARM", "INSUFFICIENT_DATA"
 STATISTICS = ("Sum", "Average", "Minimum", "Maximum", "SampleCount")
 # A sum, a maximum or a number of samples only grows within a period: if it is too large now, it is so at its end.
@@ -37,8 +39,9 @@ class AlarmEvaluator:
     def __init__(self) -> None:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
-        # The last result of each alarm, and the begin of the period in which it was computed.
-        self._results: dict[str, tuple[str, datetime]] = {}
+        # The last result of each alarm, and the begin of the period in which it was computed. An alarm that is put
+        # again is a new object.
+        self._results: weakref.WeakKeyDictionary[Any, tuple[str, datetime]] = weakref.WeakKeyDictionary()
 
     def start(self) -> None:
         """Begin to evaluate."""
@@ -53,18 +56,26 @@ class AlarmEvaluator:
             for _, _, backend in list(cloudwatch_backends.iter_backends()):
                 for alarm in list(backend.alarms.values()):
                     try:
-                        self._evaluate(backend, alarm)
+                        self.evaluate(backend, alarm)
                     except Exception:  # the other alarms must be evaluated
                         log.exception("alarm %s: internal error", alarm.name)
 
-    def _evaluate(self, backend: CloudWatchBackend, alarm: Any) -> None:
+    def evaluate(self, backend: CloudWatchBackend, alarm: Any) -> None:
+        """Set the state of an alarm, if it differs from the last evaluation or a new period has begun.
+
+        Args:
+            backend: Has the metric's data.
+            alarm: The alarm. One on several metrics, on other alarms or on a percentile is left as it is.
+        """
         if alarm.rule or alarm.metric_data_queries or alarm.statistic not in STATISTICS:
             return
+        if int(alarm.period or 0) < 1 or int(alarm.period) * int(alarm.evaluation_periods) > MAX_RANGE_S:
+            return  # AWS refuses such an alarm
         now = utcnow()
         state = compute_state(backend, alarm, now)
         result = (state, _floor(now, int(alarm.period)))
-        if self._results.get(alarm.alarm_arn) != result:
-            self._results[alarm.alarm_arn] = result
+        if self._results.get(alarm) != result:
+            self._results[alarm] = result
             if alarm.state_value != state:
                 alarm.update_state(_explain(alarm, state), "{}", state)
 
@@ -105,13 +116,21 @@ def compute_state(backend: CloudWatchBackend, alarm: Any, now: datetime) -> str:
 
 
 def _read_value(backend: CloudWatchBackend, alarm: Any, begin: datetime) -> float | None:
-    """Return the statistic of the alarm's metric in the period that begins at a moment; None without data."""
+    """Return the statistic of the alarm's metric in the period that begins at a moment; None without data.
+
+    The dimensions must be those of the data: all of them, and no others.
+    """
     end = begin + timedelta(seconds=int(alarm.period))
-    dimensions = [{"Name": dimension.name, "Value": dimension.value} for dimension in alarm.dimensions]
-    statistics = backend.get_metric_statistics(
-        alarm.namespace, alarm.metric_name, begin, end, int(alarm.period), [alarm.statistic], dimensions, alarm.unit
-    )
-    value = statistics[0].get_statistics_for_type(alarm.statistic) if statistics else None
+    statistics = Statistics([alarm.statistic], begin)
+    statistics.metric_data = [
+        datum
+        for datum in backend.metric_data
+        if (datum.namespace, datum.name) == (alarm.namespace, alarm.metric_name)
+        and begin <= datum.timestamp < end
+        and alarm.unit in (None, datum.unit)
+        and sorted(datum.dimensions) == sorted(alarm.dimensions)
+    ]
+    value = statistics.get_statistics_for_type(alarm.statistic) if statistics.metric_data else None
     return None if value is None else float(value)
 
 

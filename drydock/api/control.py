@@ -22,6 +22,7 @@ from drydock.jobs.job import Job
 
 CONTROL_PREFIX = "/drydock/"
 MAX_BODY_BYTES = 64 * 1024
+MAX_LATENCY_S = 3600.0
 
 Body = Mapping[str, Any]
 Endpoint = Callable[[Body], dict[str, Any]]
@@ -137,7 +138,7 @@ class ControlEndpoints:
             config_name=_get_text(body, "config", ""),
             error_rate=error_rate,
             status=int(status),
-            latency_s=_get_number(body, "latency_s", 0.0),
+            latency_s=min(_get_number(body, "latency_s", 0.0), MAX_LATENCY_S),
             ends_at=time.monotonic() + _get_number(body, "for_s", math.inf),
         )
         for endpoint in endpoints:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from moto.cloudwatch.models import cloudwatch_backends
 from moto.sagemaker.exceptions import AWSValidationException
@@ -126,7 +126,8 @@ class EndpointsBackend(ModelsBackend):
             deployment = endpoint.record.deployment
         traffic = build_traffic_plan(deployment, sum(variant.count for variant in plan.variants))
         self._check_alarms(traffic.alarms)
-        endpoint.update(plan, deployment)
+        if not endpoint.update(plan, deployment):
+            self._refuse_change(endpoint)
         return endpoint.record.arn
 
     def scale_endpoint(self, request: Mapping[str, Any]) -> str:
@@ -149,7 +150,8 @@ class EndpointsBackend(ModelsBackend):
         rules.check_instance_count(sum(counts.values()))
         if 0 in counts.values():
             refuse("A variant of an endpoint must have at least 1 instance.")
-        endpoint.scale(weights, counts)
+        if not endpoint.scale(weights, counts):
+            self._refuse_change(endpoint)
         return endpoint.record.arn
 
     def stop_endpoint(self, name: str) -> None:
@@ -159,8 +161,11 @@ class EndpointsBackend(ModelsBackend):
     def _find_endpoint_in_service(self, name: str) -> Endpoint:
         endpoint = self.find_endpoint(name)
         if endpoint.record.status is not EndpointStatus.IN_SERVICE:
-            refuse(f'Cannot update endpoint "{endpoint.record.arn}": its status is {endpoint.status}, not InService.')
+            self._refuse_change(endpoint)
         return endpoint
+
+    def _refuse_change(self, endpoint: Endpoint) -> NoReturn:
+        refuse(f'Cannot update endpoint "{endpoint.record.arn}": its status is {endpoint.status}, not InService.')
 
     def _check_alarms(self, names: Sequence[str]) -> None:
         alarms = cloudwatch_backends[self.account_id][self.region_name].alarms if names else {}

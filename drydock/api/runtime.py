@@ -9,12 +9,11 @@ import time
 from collections.abc import Callable, Iterable
 from http.client import responses as HTTP_PHRASES
 from typing import Any
-from urllib.parse import unquote
 
 from moto.iam.models import get_account_id_from
 
 from drydock.endpoints.endpoint import Endpoint
-from drydock.endpoints.fleet import Fleet
+from drydock.endpoints.fleet import Fleet, FleetStopped
 from drydock.endpoints.invocation import (
     MAX_BODY_BYTES,
     Invocation,
@@ -63,7 +62,7 @@ class Runtime:
             message = "InvokeEndpointAsync is refused, since asynchronous invocations do not run in drydock."
             return answer_error(environ, start_response, Refusal(501, "NotImplemented", message))
         try:
-            invoked = self._invoke(environ, unquote(match.group(1)))
+            invoked = self._invoke(environ, match.group(1))
         except InvocationError as error:
             return _answer_invocation_error(start_response, error)
         return _answer(start_response, invoked)
@@ -73,14 +72,20 @@ class Runtime:
         owner = Owner(_find_account_id(environ), read_signed_region(environ))
         body = _read_body(environ)
         endpoint = self._endpoints.get_endpoints(owner).get(name)
-        fleet = endpoint.fleet if endpoint else None
-        if endpoint is None or fleet is None:
-            raise InvocationError(400, "ValidationError", f"Endpoint {name} of account {owner.account_id} not found.")
         headers = {header: environ[key] for key, header in _HEADERS.items() if environ.get(key)}
         target_variant = environ.get("HTTP_X_AMZN_SAGEMAKER_TARGET_VARIANT", "")
         request = Invocation(body, headers, target_variant)
-        with fleet.hold_request():
-            invoked = invoke(fleet, endpoint.faults, request, name)
+        while endpoint is not None and (fleet := endpoint.fleet) is not None:
+            try:
+                with fleet.hold_request():
+                    invoked = invoke(fleet, endpoint.faults, request, name)
+                break
+            except FleetStopped:  # an update has just ended: other instances answer
+                if endpoint.fleet is fleet:
+                    message = "The endpoint's instances were stopped."
+                    raise InvocationError(503, "ServiceUnavailable", message) from None
+        else:
+            raise InvocationError(400, "ValidationError", f"Endpoint {name} of account {owner.account_id} not found.")
         if is_copied(fleet):
             self._endpoints.shadow.submit(lambda: self._invoke_shadow(endpoint, fleet, request))
         self._record(endpoint, fleet, request, invoked, time.perf_counter() - started_at)
@@ -88,8 +93,11 @@ class Runtime:
         return invoked
 
     def _invoke_shadow(self, endpoint: Endpoint, fleet: Fleet, request: Invocation) -> None:
-        with fleet.hold_request():
-            invoked = invoke_shadow(fleet, endpoint.faults, request)
+        try:
+            with fleet.hold_request():
+                invoked = invoke_shadow(fleet, endpoint.faults, request)
+        except FleetStopped:
+            return
         if invoked:
             self._record(endpoint, fleet, request, invoked, invoked.model_latency_s)
 
@@ -121,11 +129,19 @@ def _read_body(environ: dict[str, Any]) -> bytes:
     """Read the body of a request.
 
     Raises:
-        InvocationError: The body is larger than SageMaker allows. A retry cannot help.
+        InvocationError: The body is larger than SageMaker allows, or incomplete. A retry cannot help.
     """
     length, stream = int(environ.get("CONTENT_LENGTH") or 0), environ["wsgi.input"]
-    if length <= MAX_BODY_BYTES:
-        return bytes(stream.read(length))
+    if environ.get("wsgi.input_terminated"):  # a chunked body
+        body = bytes(stream.read(MAX_BODY_BYTES + 1))
+        if len(body) <= MAX_BODY_BYTES:
+            return body
+        length = len(body)
+    elif length <= MAX_BODY_BYTES:
+        body = bytes(stream.read(length))
+        if len(body) < length:
+            raise InvocationError(400, "ValidationError", "The request body is shorter than its Content-Length.")
+        return body
     remaining = min(length, _MAX_DISCARDED_BYTES)
     while remaining > 0 and (chunk := stream.read(min(remaining, _CHUNK_BYTES))):
         remaining -= len(chunk)

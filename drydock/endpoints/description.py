@@ -46,7 +46,7 @@ class EndpointDescription:
 
     def describe(self) -> dict[str, Any]:
         """Return the response of DescribeEndpoint."""
-        record = self.record
+        record, next_plan = self.record, self.record.next_plan
         response = {
             "EndpointName": record.name,
             "EndpointArn": record.arn,
@@ -59,7 +59,7 @@ class EndpointDescription:
             "CreationTime": record.created,
             "LastModifiedTime": record.modified,
             "LastDeploymentConfig": record.deployment,
-            "PendingDeploymentSummary": record.next_plan and {"EndpointConfigName": record.next_plan.config_name},
+            "PendingDeploymentSummary": next_plan and {"EndpointConfigName": next_plan.config_name},
         }
         return {key: value for key, value in response.items() if value is not None}
 

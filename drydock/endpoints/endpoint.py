@@ -11,7 +11,7 @@ from drydock.endpoints.description import EndpointDescription
 from drydock.endpoints.faults import VariantFaults
 from drydock.endpoints.fleet import Fleet
 from drydock.endpoints.invocation import TIMEOUT_S
-from drydock.endpoints.records import EndpointRecord, EndpointStatus, Owner, Plan, Resources, get_now
+from drydock.endpoints.records import EndpointRecord, EndpointStatus, Owner, Plan, Resources, Variant, get_now
 from drydock.endpoints.traffic import TrafficPlan, build_traffic_plan
 from drydock.errors import DrydockError, JobFailed
 
@@ -71,27 +71,54 @@ class Endpoint(EndpointDescription):
         """Start the instances of a new endpoint in the background: InService follows, or Failed."""
         self._run_in_background(self._create)
 
-    def update(self, plan: Plan, deployment: dict[str, Any] | None) -> None:
-        """Replace the instances by those of another plan in the background."""
+    def update(self, plan: Plan, deployment: dict[str, Any] | None) -> bool:
+        """Replace the instances by those of another plan in the background. Return False if it is not InService."""
         with self._lock:
+            if not self._is_in_service:
+                return False
             self.record.next_plan, self.record.deployment = plan, deployment
             self._set_status(EndpointStatus.UPDATING)
         self._run_in_background(self._update)
+        return True
 
-    def scale(self, weights: dict[str, float], counts: dict[str, int]) -> None:
-        """Change the weights and the numbers of instances of variants, by their names, in the background."""
+    def scale(self, weights: dict[str, float], counts: dict[str, int]) -> bool:
+        """Change the weights and the numbers of instances of variants, by their names, in the background.
+
+        The new values are stored at once, so they survive a kill of the server.
+
+        Returns:
+            False if the endpoint is not InService; then nothing changes.
+        """
         with self._lock:
+            if not self._is_in_service:
+                return False
+            variants = self.record.plan.variants
+            old_values = [(variant.weight, variant.count) for variant in variants]
+            _set_sizes(variants, [(weights[variant.name], counts[variant.name]) for variant in variants])
             self._set_status(EndpointStatus.UPDATING)
-        self._run_in_background(lambda: self._scale(weights, counts))
+        self._run_in_background(lambda: self._scale(old_values))
+        return True
 
-    def begin_deletion(self) -> None:
-        """Refuse new requests."""
-        self._set_status(EndpointStatus.DELETING)
+    def begin_deletion(self) -> bool:
+        """Refuse new requests. Return False if the endpoint is being deleted already."""
+        with self._lock:
+            if self._closed.is_set() or self.record.status is EndpointStatus.DELETING:
+                return False
+            self._set_status(EndpointStatus.DELETING)
+            return True
+
+    def abandon(self) -> None:
+        """Store nothing any more: the record is deleted. The caller closes the endpoint later."""
+        self._closed.set()
+        with self._lock:  # a change that is being stored ends first
+            pass
 
     def drain(self, timeout_s: float) -> None:
         """Wait until no request is in progress, at most `timeout_s` seconds."""
-        if fleet := self._fleet:
-            fleet.drain(timeout_s)
+        deadline = time.monotonic() + timeout_s
+        for fleet in (self._fleet, self._next_fleet):
+            if fleet:
+                fleet.drain(max(deadline - time.monotonic(), 0.0))
 
     def recover(self) -> None:
         """Go on after a restart of the server, which ended all instances. The server must answer already."""
@@ -99,8 +126,13 @@ class Endpoint(EndpointDescription):
         if status is EndpointStatus.CREATING:
             self.create()
         elif status is not EndpointStatus.FAILED:
-            self._fleet = self._make_fleet(self.record.plan, self._count_restart)
-            self._run_in_background(self._recover)
+            self._fleet = fleet = self._make_fleet(self.record.plan, self._count_restart)
+            # Read now: an InService endpoint can be updated while its instances start again.
+            begins_update_again = status is EndpointStatus.UPDATING and self.record.next_plan is not None
+            is_changing = status is not EndpointStatus.IN_SERVICE
+            self._run_in_background(
+                lambda: self._recover(fleet, begins_update_again=begins_update_again, is_changing=is_changing)
+            )
 
     def close(self) -> None:
         """Stop all instances, and end the deployment in progress. Idempotent."""
@@ -110,6 +142,10 @@ class Endpoint(EndpointDescription):
             self._fleet = self._next_fleet = None
         for fleet in fleets:
             fleet.stop()
+
+    @property
+    def _is_in_service(self) -> bool:
+        return not self._closed.is_set() and self.record.status is EndpointStatus.IN_SERVICE
 
     def _run_in_background(self, action: Callable[[], None]) -> None:
         threading.Thread(target=self._run, args=(action,), name=self.record.name, daemon=True).start()
@@ -125,9 +161,8 @@ class Endpoint(EndpointDescription):
 
     def _set_status(self, status: EndpointStatus, reason: str | None = None) -> None:
         with self._lock:
-            if (
-                self._closed.is_set()
-            ):  # the next server goes on from the stored status; a deleted endpoint has no record
+            # After `close`, the next server goes on from the stored status. A deletion is never taken back.
+            if self._closed.is_set() or self.record.status is EndpointStatus.DELETING:
                 return
             self.record.status, self.record.reason = status, reason
             self.save()
@@ -172,6 +207,9 @@ class Endpoint(EndpointDescription):
             self._watch_alarms(traffic, traffic.termination_wait_s)
         except (JobFailed, RolledBack) as error:
             return self._roll_back(new_fleet, error)
+        except Exception as error:
+            log.exception("endpoint %s: internal error during an update", self.record.name)
+            return self._roll_back(new_fleet, JobFailed(f"InternalServerError: {type(error).__name__}: {error}"))
         with self._lock:
             if self._closed.is_set():
                 return
@@ -213,38 +251,40 @@ class Endpoint(EndpointDescription):
                 self.record.next_plan = None
                 self._set_status(EndpointStatus.IN_SERVICE, str(error))
 
-    def _scale(self, weights: dict[str, float], counts: dict[str, int]) -> None:
-        fleet, plan = self._fleet, self.record.plan
+    def _scale(self, old_values: Sequence[tuple[float, int]]) -> None:
+        """Start and stop instances as the plan says; if one does not start, restore the old weights and numbers."""
+        fleet, reason = self._fleet, None
         if fleet is None:
             return
-        old_counts = {variant.name: variant.count for variant in plan.variants}
-        for variant in plan.variants:
-            variant.count = counts.get(variant.name, variant.count)
         try:
             fleet.scale()
         except JobFailed as error:
-            for variant in plan.variants:
-                variant.count = old_counts[variant.name]
-            return self._set_status(EndpointStatus.IN_SERVICE, error.reason)
-        for variant in plan.variants:
-            variant.weight = weights.get(variant.name, variant.weight)
-        self._set_status(EndpointStatus.IN_SERVICE)
+            reason = error.reason
+        with self._lock:
+            if reason is not None:
+                _set_sizes(self.record.plan.variants, old_values)
+            self._set_status(EndpointStatus.IN_SERVICE, reason)
 
-    def _recover(self) -> None:
-        """Start the stored plan's instances, until they answer. Then go on with the update that was in progress."""
-        fleet = self._fleet
-        while fleet is not None and not self._closed.is_set():
+    def _recover(self, fleet: Fleet, *, begins_update_again: bool, is_changing: bool) -> None:
+        """Start the stored plan's instances, until they answer. Then begin the update that was in progress again."""
+        while fleet is self._fleet and not self._closed.is_set():
             try:
                 fleet.scale()
                 break
             except JobFailed as error:
                 log.warning("endpoint %s: cannot start its instances: %s", self.record.name, error.reason)
                 self._closed.wait(RECOVERY_PAUSE_S)
-        if self.record.status is EndpointStatus.UPDATING and self.record.next_plan is not None:
+        if begins_update_again:
             self._update()
-        elif self.record.status is not EndpointStatus.IN_SERVICE:
+        elif is_changing:
             self.record.next_plan = None
             self._set_status(EndpointStatus.IN_SERVICE, self.record.reason)
+
+
+def _set_sizes(variants: Sequence[Variant], values: Sequence[tuple[float, int]]) -> None:
+    """Set the weight and the number of instances of each variant."""
+    for variant, (weight, count) in zip(variants, values, strict=True):
+        variant.weight, variant.count = weight, count
 
 
 def _end_fleet(fleet: Fleet) -> None:

@@ -7,12 +7,12 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from drydock.endpoints.instance import Instance
 from drydock.endpoints.records import Plan, Variant
-from drydock.errors import JobFailed
+from drydock.errors import DrydockError, JobFailed
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +23,10 @@ HEALTHY_AFTER_S = 60.0
 CHECK_S = 0.1
 
 CreateInstance = Callable[[Variant, str], Instance]
+
+
+class FleetStopped(DrydockError):
+    """The instances were stopped, so they answer no request any more."""
 
 
 class Fleet:
@@ -38,11 +42,12 @@ class Fleet:
         self.plan = plan
         self._create_instance, self._on_restart = create_instance, on_restart
         self._condition = threading.Condition()
+        self._scale_lock = threading.Lock()
         self._instances: list[Instance] = []
+        self._starting: list[Instance] = []
         self._turn = itertools.count()
         self._requests = 0
         self._stopped = threading.Event()
-        self._watchers: list[threading.Thread] = []
 
     def start(self) -> None:
         """Start all instances, and wait until each answers.
@@ -63,16 +68,16 @@ class Fleet:
         Raises:
             JobFailed: An instance did not start. Those that answered before are not changed.
         """
-        surplus, missing = [], []
-        for variant in self.plan.variants:
-            instances = [instance for instance in self._instances if instance.variant is variant]
-            surplus += instances[variant.count :]
-            missing += [variant] * (variant.count - len(instances))
-        self._start_instances(missing)
-        with self._condition:
-            self._instances = [instance for instance in self._instances if instance not in surplus]
-        for instance in surplus:
-            instance.stop()
+        with self._scale_lock:
+            surplus, missing = [], []
+            for variant in self.plan.variants:
+                instances = [instance for instance in self._instances if instance.variant is variant]
+                surplus += instances[variant.count :]
+                missing += [variant] * (variant.count - len(instances))
+            self._start_instances(missing)
+            with self._condition:
+                self._instances = [instance for instance in self._instances if instance not in surplus]
+            _stop_all(surplus)
 
     def count_ready(self, variant: Variant) -> int:
         """Return how many instances of a variant answer requests now."""
@@ -85,9 +90,15 @@ class Fleet:
         return random.choices(variants, [variant.weight for variant in variants])[0]  # noqa: S311  no secret
 
     @contextlib.contextmanager
-    def hold_request(self):  # type: ignore[no-untyped-def]
-        """Count a request during a block: `drain` waits for its end."""
+    def hold_request(self) -> Iterator[None]:
+        """Count a request during a block: `drain` waits for its end.
+
+        Raises:
+            FleetStopped: The instances were stopped already. Another fleet of the endpoint may answer.
+        """
         with self._condition:
+            if self._stopped.is_set():
+                raise FleetStopped("the instances were stopped")
             self._requests += 1
         try:
             yield
@@ -102,6 +113,9 @@ class Fleet:
         Args:
             variant: The variant.
             deadline: When to give up, as `time.monotonic` counts.
+
+        Raises:
+            FleetStopped: The instances were stopped.
         """
         with self._condition:
             while not self._stopped.is_set():
@@ -112,7 +126,7 @@ class Fleet:
                 if wait_s <= 0:
                     return None
                 self._condition.wait(min(wait_s, CHECK_S))
-        return None
+        raise FleetStopped("the instances were stopped")
 
     def drain(self, timeout_s: float) -> None:
         """Wait until no request is in progress, at most `timeout_s` seconds."""
@@ -120,28 +134,34 @@ class Fleet:
             self._condition.wait_for(lambda: self._requests == 0, timeout_s)
 
     def stop(self) -> None:
-        """Stop all instances. Idempotent."""
-        self._stopped.set()
+        """Stop all instances, also those that are starting. Idempotent."""
         with self._condition:
-            instances, self._instances = self._instances, []
+            self._stopped.set()
+            instances = self._instances + self._starting
+            self._instances, self._starting = [], []
             self._condition.notify_all()
-        for instance in instances:
-            instance.stop()
+        _stop_all(instances)
 
     def _start_instances(self, variants: Sequence[Variant]) -> None:
         if not variants:
             return
         instances = [self._create_instance(variant, f"i-{secrets.token_hex(4)}") for variant in variants]
+        with self._condition:
+            if self._stopped.is_set():
+                raise JobFailed("The deployment was stopped.")
+            self._starting = self._starting + instances
         with ThreadPoolExecutor(len(instances)) as threads:
             futures = [threads.submit(_prepare_and_start, instance) for instance in instances]
         errors = [error for future in futures if (error := future.exception())]
-        if errors or self._stopped.is_set():
-            for instance in instances:
-                instance.stop()
-            raise errors[0] if errors else JobFailed("The deployment was stopped.")
         with self._condition:
-            self._instances += instances
-            self._condition.notify_all()
+            self._starting = [instance for instance in self._starting if instance not in instances]
+            is_stopped = self._stopped.is_set()
+            if not errors and not is_stopped:
+                self._instances = self._instances + instances
+                self._condition.notify_all()
+        if errors or is_stopped:
+            _stop_all(instances)
+            raise errors[0] if errors else JobFailed("The deployment was stopped.")
         for instance in instances:
             threading.Thread(target=self._watch, args=(instance,), name=instance.name, daemon=True).start()
 
@@ -163,6 +183,15 @@ class Fleet:
                 instance.restart()
             with self._condition:
                 self._condition.notify_all()
+
+
+def _stop_all(instances: Sequence[Instance]) -> None:
+    """Stop instances at the same time: one that does not end takes seconds."""
+    threads = [threading.Thread(target=instance.stop, daemon=True) for instance in instances]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def _prepare_and_start(instance: Instance) -> None:

@@ -100,6 +100,8 @@ class Instance:
             JobFailed: The process ends before it answers, or does not answer in time. The reason quotes its log.
         """
         port_file = self._tree.code / model_server.PORT_FILE
+        if self._stopped.is_set():
+            raise JobFailed(self._describe_failed_start())
         port_file.unlink(missing_ok=True)
         self._host = host = self._executor.start(self._plan_host())
         deadline = time.monotonic() + START_TIMEOUT_S

@@ -67,17 +67,19 @@ class Handler(BaseHTTPRequestHandler):
                 response, response_type = self.server.predict(
                     body, content_type, DEFAULT_TYPE if accept == "*/*" else accept
                 )
-        except (Exception, SystemExit) as error:
+            response_type.encode("latin-1")  # otherwise it could not be a header
+        except BaseException as error:  # the process goes on, whatever the model's code raises
             return self.answer_error(error)
-        self.answer(200, response, response_type)
+        self.answer(200, response, " ".join(response_type.split()))
 
     def answer_error(self, error: BaseException) -> None:
         """Answer with the error of the model's code. Its `status_code` is the HTTP status; 500 without one."""
         status = getattr(error, "status_code", 500)
         is_status = isinstance(status, int) and 400 <= status < 600
+        text = _format_error(error)
         if not is_status or status >= 500:
-            traceback.print_exception(error)
-        content = {"error": f"{type(error).__name__}: {error}" if not is_status or status >= 500 else str(error)}
+            print("".join(traceback.format_tb(error.__traceback__)), text, sep="", file=sys.stderr, flush=True)
+        content = {"error": text if not is_status or status >= 500 else text.partition(": ")[2]}
         self.answer(status if is_status else 500, json.dumps(content).encode(), "application/json")
 
     def answer(self, status: int, body: bytes, content_type: str) -> None:
@@ -90,6 +92,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """Log nothing: the caller counts the requests."""
+
+
+def _format_error(error: BaseException) -> str:
+    """Return the type and the text of an exception. Its text may raise an exception, too."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return f"{type(error).__name__}: its text cannot be read"
 
 
 def main(base: Path) -> int:

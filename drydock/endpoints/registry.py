@@ -1,6 +1,5 @@
 """All endpoints of one server: create, recover, delete and close them."""
 
-import shutil
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -48,6 +47,7 @@ class Endpoints:
         self._lock = threading.Lock()
         for owner, text in self._resources.iterate():
             self._add(owner, EndpointRecord.load(text))
+        self._stored_endpoints = list(self.iterate())
 
     def get_endpoints(self, owner: Owner) -> dict[str, Endpoint]:
         """Return the endpoints of an account and region by their names. The mapping changes with them."""
@@ -67,7 +67,7 @@ class Endpoints:
     def recover(self) -> None:
         """Start the instances of the stored endpoints again. The server must answer already."""
         self.capture.start()
-        for endpoint in self.iterate():
+        for endpoint in self._stored_endpoints:
             if endpoint.record.status is EndpointStatus.DELETING:
                 self._remove(endpoint)
             else:
@@ -85,8 +85,8 @@ class Endpoints:
 
     def delete(self, endpoint: Endpoint) -> None:
         """Delete an endpoint in the background, once the requests in progress have ended."""
-        endpoint.begin_deletion()
-        threading.Thread(target=self._drain_and_remove, args=(endpoint,), name=endpoint.name, daemon=True).start()
+        if endpoint.begin_deletion():
+            threading.Thread(target=self._drain_and_remove, args=(endpoint,), name=endpoint.name, daemon=True).start()
 
     def close(self) -> None:
         """Stop all instances. The next server starts them again."""
@@ -99,9 +99,14 @@ class Endpoints:
         self.capture.close()
 
     def remove_all(self, owner: Owner) -> None:
-        """Delete all endpoints of an account and region now."""
+        """Delete all endpoints of an account and region now. Their instances are stopped in the background.
+
+        moto's reset holds a lock that the thread of the logs may wait for, so it must not wait for the logs' end.
+        """
         for endpoint in list(self._by_owner[owner].values()):
-            self._remove(endpoint)
+            endpoint.abandon()
+            self._forget(endpoint)
+            threading.Thread(target=endpoint.close, name=endpoint.name, daemon=True).start()
 
     def _drain_and_remove(self, endpoint: Endpoint) -> None:
         endpoint.drain(TIMEOUT_S)
@@ -109,10 +114,15 @@ class Endpoints:
 
     def _remove(self, endpoint: Endpoint) -> None:
         endpoint.close()
-        self._resources.delete(endpoint.owner, endpoint.name)
-        self._by_owner[endpoint.owner].pop(endpoint.name, None)
-        folder = self._settings.data / FOLDER / endpoint.owner.account_id / endpoint.owner.region / endpoint.name
-        shutil.rmtree(folder, ignore_errors=True)
+        self._forget(endpoint)
+
+    def _forget(self, endpoint: Endpoint) -> None:
+        """Delete the record, and free the name, unless another endpoint has the name already."""
+        with self._lock:
+            endpoints = self._by_owner[endpoint.owner]
+            if endpoints.get(endpoint.name) is endpoint:
+                self._resources.delete(endpoint.owner, endpoint.name)
+                del endpoints[endpoint.name]
 
     def _add(self, owner: Owner, record: EndpointRecord) -> Endpoint:
         def make_fleet(plan: Plan, on_restart: Callable[[], None]) -> Fleet:

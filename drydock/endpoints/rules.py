@@ -5,6 +5,8 @@ from typing import Any
 
 from drydock.jobs.rules import MAX_INSTANCES, check_s3_uri, refuse
 
+MAX_WEIGHT = 1e30
+"""Largest weight of a variant: the API's numbers are single floats."""
 _UNSUPPORTED_MEMBERS = (
     "AsyncInferenceConfig",
     "ExplainerConfig",
@@ -47,6 +49,7 @@ def check_config(request: Mapping[str, Any]) -> None:
     if repeated := [name for name in names if names.count(name) > 1]:
         refuse(f"The variant name {repeated[0]} is used more than once.")
     check_weights([variant.get("InitialVariantWeight", 1.0) for variant in production_variants])
+    check_weights([1.0, *(variant.get("InitialVariantWeight", 1.0) for variant in shadow_variants)])
     check_instance_count(sum(variant["InitialInstanceCount"] for variant in variants))
 
 
@@ -54,8 +57,10 @@ def check_weights(weights: Sequence[float]) -> None:
     """Check that some variant gets requests.
 
     Raises:
-        AWSValidationException: The weights add up to 0. A retry cannot help.
+        AWSValidationException: The weights add up to 0, or one is not a finite number. A retry cannot help.
     """
+    if not all(weight <= MAX_WEIGHT for weight in weights):  # NaN is not less than anything
+        refuse(f"The weight of a variant must be a number up to {MAX_WEIGHT:g}.")
     if sum(weights) <= 0:
         refuse("The sum of the weights of all variants must be greater than 0.")
 

@@ -44,7 +44,11 @@ def load_model(model_dir: Path) -> Predict:
         data = body.decode() if content_type in TEXT_TYPES else body
         result = transform(model, data, content_type, accept)
         response, response_type = result[:2] if isinstance(result, tuple) else (result, accept)
-        return response.encode() if isinstance(response, str) else bytes(response), str(response_type)
+        if isinstance(response, str):
+            response = response.encode()
+        if not isinstance(response, bytes | bytearray | memoryview):
+            raise TypeError(f"the response is of the type {type(response).__name__}, not text or bytes")
+        return bytes(response), str(response_type)
 
     return predict
 

@@ -16,6 +16,8 @@ class Refused(ValueError):
 
 def model_fn(model_dir):
     print("loading", os.environ["NAME"], flush=True)
+    if "LOAD_S" in os.environ:
+        time.sleep(float(os.environ["LOAD_S"]))
     if "FAIL" in os.environ:
         raise RuntimeError(os.environ["FAIL"])
     return os.environ["NAME"]
@@ -52,11 +54,11 @@ class EndpointClient:
         container = {"Image": "image", "ModelDataUrl": uri, "Environment": {"NAME": name, **environment}}
         self.sagemaker.create_model(ModelName=name, PrimaryContainer=container, ExecutionRoleArn=ROLE)
 
-    def create_config(self, name: str, **weights: float) -> None:
+    def create_config(self, name: str, environment: dict[str, str] | None = None, **weights: float) -> None:
         """Create a model for each variant, and a configuration of these variants with their weights."""
         variants = [self.build_variant(f"{name}-{variant}", variant, weight) for variant, weight in weights.items()]
         for variant in variants:
-            self.create_model(variant["ModelName"])
+            self.create_model(variant["ModelName"], **(environment or {}))
         self.sagemaker.create_endpoint_config(EndpointConfigName=name, ProductionVariants=variants)
 
     def build_variant(self, model: str, name: str = "main", weight: float = 1.0, **fields: Any) -> dict[str, Any]:

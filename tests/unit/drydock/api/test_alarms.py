@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from moto.cloudwatch.models import CloudWatchBackend
 
-from drydock.api.alarms import compute_state
+from drydock.api.alarms import AlarmEvaluator, compute_state
 
 NOW = datetime(2026, 11, 25, 10, 30, 20)
 ABOVE, BELOW = "GreaterThanOrEqualToThreshold", "LessThanThreshold"
 
 
-def compute(points: dict[int, float], **fields: Any) -> str:
-    """Return the state of an alarm after data so many minutes ago; 0 is the current minute."""
+def build(points: dict[int, float], **fields: Any) -> tuple[CloudWatchBackend, Any]:
+    """Return a CloudWatch with data so many minutes ago (0 is the current minute), and its alarm."""
     backend = CloudWatchBackend("us-east-1", "123456789012")
     for minutes, value in points.items():
         moment = NOW.replace(second=5) - timedelta(minutes=minutes)
@@ -29,8 +29,7 @@ def compute(points: dict[int, float], **fields: Any) -> str:
     values |= {"name": "a", "namespace": "mine", "metric_name": "errors", "comparison_operator": ABOVE, "period": 60}
     values |= {"evaluation_periods": 1, "threshold": 5.0, "statistic": "Sum", "description": "", "dimensions": []}
     values |= {"alarm_actions": [], "actions_enabled": True, "tags": []}
-    alarm = backend.put_metric_alarm(**{**values, **fields})
-    return compute_state(backend, alarm, NOW)
+    return backend, backend.put_metric_alarm(**{**values, **fields})
 
 
 @pytest.mark.parametrize(
@@ -53,4 +52,25 @@ def compute(points: dict[int, float], **fields: Any) -> str:
     ],
 )
 def test_state_follows_the_last_periods(points: dict[int, float], fields: dict[str, Any], state: str) -> None:
-    assert compute(points, **fields) == state
+    backend, alarm = build(points, **fields)
+    assert compute_state(backend, alarm, NOW) == state
+
+
+def test_alarm_that_is_put_again_is_evaluated_again() -> None:
+    evaluator = AlarmEvaluator()
+    fields = {"treat_missing_data": "breaching"}
+    for _ in range(2):  # the second one has the same ARN
+        backend, alarm = build({}, **fields)
+        evaluator.evaluate(backend, alarm)
+        assert alarm.state_value == "ALARM"
+
+
+def test_alarm_on_other_dimensions_has_no_data() -> None:
+    backend, alarm = build({1: 9}, dimensions=[{"Name": "EndpointName", "Value": "e"}])
+    assert compute_state(backend, alarm, NOW) == "INSUFFICIENT_DATA"
+
+
+def test_alarm_over_more_than_a_week_is_not_evaluated() -> None:
+    backend, alarm = build({1: 9}, evaluation_periods=3_000_000, treat_missing_data="breaching")
+    AlarmEvaluator().evaluate(backend, alarm)
+    assert alarm.state_value == "OK"
