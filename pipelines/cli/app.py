@@ -42,7 +42,7 @@ PR_SET_PDEATHSIG = 1
 BUG_EXIT_CODE = LeewayError.exit_code
 GROUPS = ("backtest", "code", "costs", "docs", "expectations", "lake", "lineage", "loop", "quarantine", "registry")
 """Groups of commands for people, each in the module cli/NAME.py."""
-COMMANDS = ("check", "new")
+COMMANDS = ("check", "new", "serve")
 """Single commands for people, each the function `run_command` of the module cli/NAME.py."""
 POSITIONAL = "positional"
 """Name of the parameter that takes, by its position, the field that `Spec.argument` names."""

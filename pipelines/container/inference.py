@@ -70,16 +70,29 @@ def input_fn(body: bytes | str, content_type: str) -> list[list[Any]] | Table:
     """
     if content_type == LINES:
         return [json.loads(line) for line in body.splitlines()]
-    parsers = {JSON: _parse_json, CSV: _parse_csv, PARQUET: _parse_parquet, ARROW: _parse_arrow}
+    return parse_table(body, content_type, (LINES, *_PARSERS))
+
+
+def parse_table(body: bytes | str, content_type: str, supported: Sequence[str] = ()) -> Table:
+    """Parse rows by column name.
+
+    Args:
+        body: body of the request.
+        content_type: its content type.
+        supported: content types that an error names; empty: those of this function.
+
+    Raises:
+        BadRequest: the content type is not supported, or the body is not of that type or too large.
+    """
     media_type = content_type.partition(";")[0].strip().lower()
-    if media_type not in parsers:
-        supported = ", ".join([LINES, *parsers])
-        raise BadRequest(f"content type {content_type} is not supported: send one of {supported}", 415)
+    if media_type not in _PARSERS:
+        names = ", ".join(supported or _PARSERS)
+        raise BadRequest(f"content type {content_type or 'none'} is not supported: send one of {names}", 415)
     data = body.encode() if isinstance(body, str) else body
     if len(data) > MAX_BYTES:
         raise BadRequest(f"the body has {len(data)} bytes: send at most {MAX_BYTES}", 413)
     try:
-        table = parsers[media_type](data)
+        table = _PARSERS[media_type](data)
     except BadRequest:
         raise
     except (ValueError, OSError, NotImplementedError, RecursionError, csv.Error) as error:
@@ -148,6 +161,14 @@ def _list_rows(batches: Iterable[Any]) -> Table:
         _check_row_count(len(rows) + batch.num_rows)
         rows += batch.to_pylist()
     return Table(rows)
+
+
+_PARSERS: dict[str, Callable[[bytes], Table]] = {
+    JSON: _parse_json,
+    CSV: _parse_csv,
+    PARQUET: _parse_parquet,
+    ARROW: _parse_arrow,
+}
 
 
 def _check_row_count(count: int) -> None:
@@ -246,7 +267,7 @@ def output_fn(scores: Iterable[float] | pd.DataFrame, accept: str) -> str:
         BadRequest: the request accepts neither `LINES` nor `JSON`.
     """
     if accept == JSON:
-        return json.dumps({"scores": _list_scores(scores)})
+        return json.dumps({"scores": list_scores(scores)})
     if accept != LINES:
         raise BadRequest(f"content type {accept} is not supported: accept {LINES} or {JSON}", 406)
     if isinstance(scores, pd.DataFrame):
@@ -254,7 +275,8 @@ def output_fn(scores: Iterable[float] | pd.DataFrame, accept: str) -> str:
     return "\n".join(json.dumps(float(score)) for score in scores)
 
 
-def _list_scores(scores: Iterable[float] | pd.DataFrame) -> list[Any]:
+def list_scores(scores: Iterable[float] | pd.DataFrame) -> list[Any]:
+    """Return the scores as JSON values: a list of numbers, or of objects by class or quantile."""
     if isinstance(scores, pd.DataFrame):
         names = [str(name) for name in scores.columns]
         return [dict(zip(names, map(float, row), strict=True)) for row in scores.to_numpy()]

@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 
 import ibis
-import ibis.expr.operations as ops
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -64,26 +63,6 @@ def build_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
     columns = [features[name] for name in dataset.key]
     columns += [_cast(features[name], kind) for name, kind in dataset.features.items() if name not in dataset.key]
     return features.select(*columns, features[HIDDEN_LABEL].name(dataset.label))
-
-
-def find_source_columns(dataset: Dataset, row_schema: pa.Schema) -> dict[str, frozenset[str]]:
-    """Return, for each feature, the names of the columns that it is computed from.
-
-    Args:
-        dataset: dataset whose features are built.
-        row_schema: schema of the rows that the features are computed from.
-    """
-    features = build_features(dataset, ibis.table(ibis.Schema.from_pyarrow(row_schema), name="rows"))
-    return {name: frozenset(_find_columns(features[name].op())) for name in dataset.features}
-
-
-def _find_columns(value: ops.Value) -> Iterator[str]:
-    """Yield the names of the table's own columns that an expression uses."""
-    for column in value.find(ops.Field, filter=ops.Value):
-        if isinstance(column.rel, ops.UnboundTable):
-            yield column.name
-        else:
-            yield from _find_columns(column.rel.values[column.name])
 
 
 def _cast(column: ibis.Column, kind: str) -> ibis.Column:

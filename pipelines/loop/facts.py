@@ -11,7 +11,7 @@ from typing import Any
 from pipelines import params
 from pipelines.costs.budgets import PlannedTraining, check_budget
 from pipelines.dataset import Dataset
-from pipelines.features.building import find_source_columns
+from pipelines.features.dependencies import find_source_columns
 from pipelines.features.pinned_window import WindowSpec
 from pipelines.lake import PARTITION, Lake
 from pipelines.loop.guards import find_last_training

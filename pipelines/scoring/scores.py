@@ -146,13 +146,20 @@ def _build_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
         raise DataError(f"the features of {dataset.name} cannot be built from its rows: {error}.") from None
 
 
-def _select_features(dataset: Dataset, rows: pa.RecordBatch) -> pd.DataFrame:
+def _select_features(dataset: Dataset, rows: pa.RecordBatch | pa.Table) -> pd.DataFrame:
     features: pd.DataFrame = rows.select(list(dataset.features)).to_pandas()
     return features
 
 
-def _append_score(dataset: Dataset, rows: pa.RecordBatch, scorer: Scorer) -> pa.RecordBatch:
-    """Append the score of each row. The model sees only the features."""
+def score_features(dataset: Dataset, rows: pa.RecordBatch | pa.Table, scorer: Scorer) -> Any:
+    """Score rows of features. The model sees only the features.
+
+    Returns:
+        What the scorer returned.
+
+    Raises:
+        DataError: the model needs other features, or a score is not a finite number. A retry cannot help.
+    """
     with report_missing_features(dataset):
         scores = scorer(_select_features(dataset, rows))
     values = np.asarray(scores, dtype=float)
@@ -160,6 +167,12 @@ def _append_score(dataset: Dataset, rows: pa.RecordBatch, scorer: Scorer) -> pa.
         raise DataError(
             f"the model's score is not a number for {invalid_rows} of {len(values)} rows.", "Nothing was written."
         )
+    return scores
+
+
+def _append_score(dataset: Dataset, rows: pa.RecordBatch, scorer: Scorer) -> pa.RecordBatch:
+    """Append the score of each row."""
+    scores = score_features(dataset, rows, scorer)
     try:
         scored_rows = append_scores(dataset, rows.select([dataset.label]).to_pandas(), scores)
     except ValueError as error:

@@ -16,7 +16,7 @@ from pipelines.datasets.flights import features as flights_features
 from pipelines.datasets.flights.source import COLUMNS
 from pipelines.errors import DataError
 from pipelines.feature_files import FILE_NAME
-from pipelines.features import building
+from pipelines.features import building, dependencies
 
 KNOWN_BEFORE = {
     "date", "carrier", "flight", "origin", "dest", "tailnum", "scheduled_at", "sched_dep_time", "sched_arr_time",
@@ -189,7 +189,7 @@ def test_refuses_a_key_that_is_repeated_or_null(
 @pytest.mark.parametrize("column", sorted(KNOWN_BEFORE - set(DATASET.key)))
 def test_a_feature_changes_only_with_its_source_columns(column: str, rows: pa.Table) -> None:
     sources, features, changed_features = (
-        building.find_source_columns(DATASET, rows.schema),
+        dependencies.find_source_columns(DATASET, rows.schema),
         build_features(rows),
         build_features(permute(rows, column)),
     )
@@ -199,7 +199,7 @@ def test_a_feature_changes_only_with_its_source_columns(column: str, rows: pa.Ta
 
 
 def test_source_columns_include_those_that_group_rows(rows: pa.Table) -> None:
-    sources = building.find_source_columns(DATASET, rows.schema)
+    sources = dependencies.find_source_columns(DATASET, rows.schema)
     assert sources["departures_hour"] == {"date", "origin", "sched_dep_time"}
     assert sources["plane_age"] == {"date", "plane_year"}
     assert sources["carrier"] == {"carrier"}

@@ -1,0 +1,54 @@
+"""`python -m pipelines serve --model NAME`: score raw rows over HTTP with a registered version."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack, redirect_stdout
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipelines.cli.options import DatasetOption, find_dataset_of_model
+from pipelines.cli.terminal import write_line
+from pipelines.settings import create_home
+
+if TYPE_CHECKING:
+    from pipelines.serving.served_model import ServedModel
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
+"""Variables of the models' libraries, unless they are set: more threads only delay requests with few rows."""
+
+
+def run_command(
+    model: Annotated[str, typer.Option("--model", metavar="NAME", help="Registered model.")],
+    version: Annotated[str, typer.Option(metavar="N", help="Version or alias to serve.")] = "champion",
+    host: Annotated[str, typer.Option(help="Address to listen on. The server has no authentication.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: a free one.")] = 8080,
+    dataset: DatasetOption = "",
+) -> None:
+    """Serve a registered version: GET /ping, and POST /invocations with raw rows of its dataset.
+
+    Features and scores are computed as for `score`. SIGTERM ends the server after the requests in work. Exit code 75:
+    the port is in use, or MLflow does not answer.
+    """
+    for name, value in ONE_THREAD.items():
+        os.environ.setdefault(name, value)
+    from pipelines.serving.served_model import open_model
+    from pipelines.serving.server import bind, serve
+
+    create_home()
+    chosen_dataset = find_dataset_of_model(model, dataset)
+    with bind(host, port) as listener, ExitStack() as loaded:
+        with redirect_stdout(sys.stderr):  # MLflow prints to stdout
+            served_model = loaded.enter_context(open_model(model, version, chosen_dataset))
+        serve(served_model, listener, lambda: _report_start(served_model, host, listener.getsockname()[1]))
+
+
+def _report_start(model: ServedModel, host: str, port: int) -> None:
+    address = f"[{host}]" if ":" in host else host
+    write_line(f"{model.name} version {model.version} answers at http://{address}:{port}/invocations")
+    if model.batch_features:
+        names = ", ".join(model.batch_features)
+        write_line(f"computed from the rows of a request alone, so different for a part of a day: {names}")
+    sys.stdout.flush()

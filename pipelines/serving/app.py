@@ -1,0 +1,142 @@
+"""Answer HTTP requests with the scores of a model: GET /ping and POST /invocations, as SageMaker's containers do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pipelines.container.inference import JSON, MAX_BYTES, BadRequest
+from pipelines.errors import LeewayError
+from pipelines.escaping import escape
+from pipelines.serving.served_model import ServedModel
+from pipelines.system.log import log
+
+BODY_S = 60.0
+"""Longest time in which the body of a request must arrive, seconds."""
+MAX_PENDING = 64
+"""Most requests that are read or scored at a time. With their bodies they take at most 384 MiB."""
+ID_HEADERS = ("x-amzn-sagemaker-inference-id", "x-request-id")
+"""Headers that may name the request, the first one first."""
+VALID_ID = re.compile(r"[!-~]{1,64}")
+"""SageMaker's inference ids have at most 64 characters; spaces and control characters would break log lines."""
+Headers = dict[str, str]
+
+
+def build_app(model: ServedModel) -> Starlette:
+    """Build the app that answers with the scores of a loaded model."""
+    endpoint = Endpoint(model)
+    routes = [
+        Route("/ping", endpoint.ping, methods=["GET"]),
+        Route("/invocations", endpoint.invoke, methods=["POST"]),
+    ]
+    return Starlette(routes=routes, exception_handlers={HTTPException: _answer_http_exception})
+
+
+class Endpoint:
+    """The two calls of the app."""
+
+    def __init__(self, model: ServedModel) -> None:
+        self._model, self._pending = model, 0
+        # One thread: a model need not be thread-safe, and DuckDB's connection is not. The event loop reads and answers
+        # other requests meanwhile.
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="score")
+
+    async def ping(self, _: Request) -> Response:
+        """Answer which version is loaded."""
+        model = self._model
+        features = {"features_of_the_requests_rows_alone": list(model.batch_features)}
+        return _answer({"model": model.name, "version": model.version, **features})
+
+    async def invoke(self, request: Request) -> Response:
+        """Answer the scores of the rows, or one line that says what is wrong."""
+        request_id = _find_id(request)
+        headers = {"x-request-id": request_id}
+        if self._pending >= MAX_PENDING:
+            message = f"the server has {MAX_PENDING} requests in work: try again"
+            return _answer_error(message, 503, {**headers, "retry-after": "1"})
+        self._pending += 1
+        try:
+            return await self._score(request, request_id, headers)
+        except Exception as error:  # a model can raise anything; the server goes on
+            return _answer_error(*_describe_failure(error, request_id), headers)
+        finally:
+            self._pending -= 1
+
+    async def _score(self, request: Request, request_id: str, headers: Headers) -> Response:
+        _check_accept(request.headers.get("accept", ""))
+        body, content_type = await _read_body(request), request.headers.get("content-type", "")
+        loop = asyncio.get_running_loop()
+        scores = await loop.run_in_executor(self._worker, self._model.score, body, content_type)
+        content = {"model": self._model.name, "version": self._model.version, "request_id": request_id}
+        return _answer({**content, "scores": scores}, headers=headers)
+
+
+def _describe_failure(error: Exception, request_id: str) -> tuple[str, int]:
+    """Return what an answer says about an error, and its status. What is not the client's fault is logged, too."""
+    if isinstance(error, BadRequest):
+        return str(error), error.status_code
+    if isinstance(error, TimeoutError):
+        return f"the body did not arrive within {BODY_S:.0f} s", 408
+    if isinstance(error, ClientDisconnect):
+        return "the client closed the connection", 400
+    if isinstance(error, LeewayError):
+        log.error("request %s: %s", request_id, error)
+        return error.message, 500
+    log.error("request %s failed", request_id, exc_info=error)
+    return f"the model failed: {type(error).__name__}", 500
+
+
+def _find_id(request: Request) -> str:
+    """Return the id that a header gives the request, if it is a valid one; otherwise a new one."""
+    values = (request.headers.get(name, "") for name in ID_HEADERS)
+    return next((value for value in values if VALID_ID.fullmatch(value)), "") or str(uuid.uuid4())
+
+
+def _check_accept(accept: str) -> None:
+    media_types = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
+    if accept and not {JSON, "application/*", "*/*"} & set(media_types):
+        raise BadRequest(f"content type {accept[:100]} is not supported: accept {JSON}", 406)
+
+
+async def _read_body(request: Request) -> bytes:
+    """Read the body. Not more than `MAX_BYTES` of it are kept.
+
+    Raises:
+        BadRequest: the body is larger.
+        TimeoutError: it did not arrive in time.
+    """
+    announced_bytes = request.headers.get("content-length", "")
+    if announced_bytes.isdecimal() and int(announced_bytes[:20]) > MAX_BYTES:
+        raise BadRequest(f"the body has {announced_bytes[:20]} bytes: send at most {MAX_BYTES}", 413)
+    body = bytearray()
+    async with asyncio.timeout(BODY_S):
+        async for chunk in request.stream():
+            if len(body) + len(chunk) > MAX_BYTES:
+                raise BadRequest(f"the body has more than {MAX_BYTES} bytes: send fewer rows", 413)
+            body += chunk
+    return bytes(body)
+
+
+async def _answer_http_exception(_: Request, error: Exception) -> Response:
+    """Answer an unknown path or method in the form of the other errors."""
+    assert isinstance(error, HTTPException)
+    message = f"{error.detail}: the server has GET /ping and POST /invocations"
+    return _answer_error(message, error.status_code, dict(error.headers or {}))
+
+
+def _answer_error(message: str, status_code: int, headers: Headers) -> Response:
+    return _answer({"error": escape(" ".join(message.split()))}, status_code, headers)
+
+
+def _answer(content: dict[str, Any], status_code: int = 200, headers: Headers | None = None) -> Response:
+    return Response(json.dumps(content), status_code, headers, media_type=JSON)

@@ -1,0 +1,175 @@
+"""Check the rows of a request against the columns of the dataset's rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from pipelines.container.inference import BadRequest, Table
+from pipelines.dataset import Dataset
+
+MAX_VALUE_CHARS = 50
+"""Characters of a wrong value that an answer shows."""
+
+
+class Kind(NamedTuple):
+    """What a column accepts."""
+
+    name: str
+    """Name for people."""
+    check: Callable[[Any], Any]
+    """Returns the value, converted; raises a ValueError for another type."""
+    parse: Callable[[str], Any]
+    """Parses a text, such as a value of a CSV, for `check`."""
+
+
+class RawRows:
+    """The columns that a request may have, and those that it must have.
+
+    Args:
+        dataset: dataset of the rows.
+        row_schema: schema of the published rows.
+        required: columns that the features are computed from.
+    """
+
+    def __init__(self, dataset: Dataset, row_schema: pa.Schema, required: Sequence[str]) -> None:
+        self.required = tuple(required)
+        self._later = frozenset({dataset.label, *dataset.later_known})
+        self._kinds = {field.name: _find_kind(field.type) for field in row_schema if field.name not in self._later}
+        self._key = frozenset(dataset.key)
+
+    def convert(self, table: Table) -> Mapping[str, Sequence[Any]]:
+        """Return the values of each required column.
+
+        Raises:
+            BadRequest: a row lacks a required column, has an unknown one, or a value of another type. The message names
+                row and column.
+        """
+        columns: dict[str, list[Any]] = {name: [] for name in self.required}
+        for number, row in enumerate(table.rows, 1):
+            self._check_names(row, number)
+            for name, value in row.items():
+                checked_value = self._convert_value(name, value, number, table.is_text)
+                if name in columns:
+                    columns[name].append(checked_value)
+        return columns
+
+    def _check_names(self, row: Collection[str], number: int) -> None:
+        if missing := [name for name in self.required if name not in row]:
+            raise BadRequest(f"row {number} lacks the columns {', '.join(missing)}: null is a missing value")
+        if unknown := [name for name in row if name not in self._kinds]:
+            known_later = [name for name in unknown if name in self._later]
+            what = "columns that are not known before the prediction" if known_later else "unknown columns"
+            names = ", ".join(name[:MAX_VALUE_CHARS] for name in (known_later or unknown)[:5])
+            raise BadRequest(f"row {number} has {what}: {names}. The columns of a row are {', '.join(self._kinds)}")
+
+    def _convert_value(self, name: str, value: Any, number: int, is_text: bool) -> Any:
+        if value is None or (is_text and value == ""):
+            if name in self._key:
+                raise BadRequest(f"row {number}, column {name}: a column of the key must not be missing")
+            return None
+        kind = self._kinds[name]
+        try:
+            return kind.check(kind.parse(value) if is_text else value)
+        except (ValueError, OverflowError, ArithmeticError):
+            shown = str(value)[:MAX_VALUE_CHARS]
+            raise BadRequest(f"row {number}, column {name}: {shown!r} is not {kind.name}") from None
+
+
+def _find_kind(kind: pa.DataType) -> Kind:
+    """Return what a column of an Arrow type accepts. A type without a rule of its own accepts what Arrow accepts."""
+    rules: Sequence[tuple[Callable[[pa.DataType], bool], Callable[[], Kind]]] = (
+        (pa.types.is_integer, lambda: _describe_integer(kind)),
+        (pa.types.is_floating, lambda: Kind("a finite number", _check_float, _parse_number(float))),
+        (pa.types.is_boolean, lambda: Kind("true or false", lambda value: _check_type(value, bool), _parse_boolean)),
+        (pa.types.is_string, lambda: Kind("a text", _check_text, str)),
+        (pa.types.is_large_string, lambda: Kind("a text", _check_text, str)),
+        (pa.types.is_date, lambda: Kind("a date (YYYY-MM-DD)", _check_date, str)),
+        (pa.types.is_timestamp, lambda: _describe_time(kind)),
+        (pa.types.is_decimal, lambda: Kind(f"a {kind}", lambda value: _to_decimal(value, kind), str)),
+    )
+    other = Kind(f"a {kind}", lambda value: pa.scalar(value, kind).as_py(), str)
+    return next((describe() for is_kind, describe in rules if is_kind(kind)), other)
+
+
+def _describe_integer(kind: pa.DataType) -> Kind:
+    low, high = _find_range(kind)
+    return Kind(f"a whole number ({kind})", lambda value: _check_integer(value, low, high), _parse_number(int))
+
+
+def _describe_time(kind: pa.DataType) -> Kind:
+    has_zone = kind.tz is not None
+    offset = "with" if has_zone else "without"
+    return Kind(f"a time {offset} an offset (ISO 8601)", lambda value: _check_time(value, has_zone), str)
+
+
+def _find_range(kind: pa.DataType) -> tuple[int, int]:
+    bits = kind.bit_width
+    is_signed = pa.types.is_signed_integer(kind)
+    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if is_signed else (0, 2**bits - 1)
+
+
+def _check_integer(value: Any, low: int, high: int) -> int:
+    """Return a whole number in the range. JSON has only one type of numbers: 5.0 is the whole number 5."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ValueError("no whole number in the range")
+    return value
+
+
+def _check_float(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError("no finite number")
+    return float(value)
+
+
+def _to_decimal(value: Any, kind: pa.DataType) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        raise ValueError("no number")
+    return pa.scalar(Decimal(str(value)), kind).as_py()
+
+
+def _check_type(value: Any, expected: type) -> Any:
+    if not isinstance(value, expected):
+        raise ValueError("another type")
+    return value
+
+
+def _check_text(value: Any) -> str:
+    text: str = _check_type(value, str)
+    text.encode()  # a lone surrogate, which JSON can express, is no text: it raises a ValueError
+    return text
+
+
+def _check_date(value: Any) -> dt.date:
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return value
+    return dt.date.fromisoformat(_check_type(value, str))
+
+
+def _check_time(value: Any, has_zone: bool) -> dt.datetime:
+    if hasattr(value, "to_pydatetime"):  # Arrow returns nanoseconds as a type of pandas
+        value = value.to_pydatetime(warn=False)
+    time = value if isinstance(value, dt.datetime) else dt.datetime.fromisoformat(_check_type(value, str))
+    if (time.utcoffset() is not None) != has_zone:
+        raise ValueError("with or without an offset")
+    return time
+
+
+def _parse_number(convert: Callable[[str], Any]) -> Callable[[str], Any]:
+    def parse(text: str) -> Any:
+        if "_" in text:  # Python accepts 1_000
+            raise ValueError("no number")
+        return convert(text)
+
+    return parse
+
+
+def _parse_boolean(text: str) -> bool | str:
+    return {"true": True, "false": False}.get(text.lower(), text)
