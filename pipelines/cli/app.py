@@ -43,7 +43,7 @@ BUG_EXIT_CODE = LeewayError.exit_code
 GROUPS = ("backtest", "code", "costs", "docs", "expectations", "lake", "lineage", "loop", "quarantine", "registry")
 """Groups of commands for people, each in the module cli/NAME.py."""
 COMMANDS = ("check", "new", "serve")
-"""Single commands for people, each the function `run_command` of the module cli/NAME.py."""
+"""Single commands for people, each the function `run_command` of the module cli/commands/NAME.py."""
 POSITIONAL = "positional"
 """Name of the parameter that takes, by its position, the field that `Spec.argument` names."""
 COMMON_OPTIONS = {
@@ -87,7 +87,7 @@ def build_app(command: str = "") -> typer.Typer:
         if name in STEPS:
             app.command(name, help=read_summary(name))(_build_command(name))
         elif name in COMMANDS:
-            app.command(name)(import_module(f"pipelines.cli.{name}").run_command)
+            app.command(name)(import_module(f"pipelines.cli.commands.{name}").run_command)
         else:
             app.add_typer(import_module(f"pipelines.cli.{name}").app, name=name)
     return app

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipelines.cli import new
+from pipelines.cli.commands import new
 from pipelines.errors import SpecError
 
 

@@ -1,0 +1,1 @@
+"""Single commands for people: each module has one, the function `run_command`."""
