@@ -49,7 +49,7 @@ def test_a_category_with_the_text_of_a_missing_value_is_a_category(
 def test_few_rows_are_scored_by_one_thread(model: Model, rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     """Waiting threads use the CPU, which other processes then lack. The control: many rows may have more threads."""
     threads: list[tuple[str, str]] = []
-    matrix_class, predict = xgb.DMatrix, xgb.Booster.predict
+    matrix_class, predict, inplace_predict = xgb.DMatrix, xgb.Booster.predict, xgb.Booster.inplace_predict
 
     def record_matrix(*args: Any, **options: Any) -> xgb.DMatrix:
         threads.append(("matrix", str(options.get("nthread"))))
@@ -59,10 +59,27 @@ def test_few_rows_are_scored_by_one_thread(model: Model, rows: pd.DataFrame, mon
         threads.append(("booster", json.loads(booster.save_config())["learner"]["generic_param"]["nthread"]))
         return predict(booster, *args)
 
+    def record_serial_booster(booster: xgb.Booster, *args: Any) -> Any:
+        threads.append(("in place", json.loads(booster.save_config())["learner"]["generic_param"]["nthread"]))
+        return inplace_predict(booster, *args)
+
     monkeypatch.setattr(xgb, "DMatrix", record_matrix)
     monkeypatch.setattr(xgb.Booster, "predict", record_booster)
+    monkeypatch.setattr(xgb.Booster, "inplace_predict", record_serial_booster)
     model.score(rows.head(SERIAL_ROWS))
-    assert threads == [("matrix", "1"), ("booster", "1")]
+    assert threads == [("in place", "1")]
     threads.clear()
     model.score(rows.head(SERIAL_ROWS + 1))
     assert threads == [("matrix", "1"), ("booster", "0")]
+
+
+@pytest.mark.parametrize("count", [1, SERIAL_ROWS + 1])
+@pytest.mark.parametrize("number", [np.inf, 1e300])
+def test_a_number_that_is_infinite_for_the_trees_is_refused(
+    model: Model, rows: pd.DataFrame, count: int, number: float
+) -> None:
+    few_rows = rows.head(count).assign(distance=3e38)
+    assert len(model.score(few_rows)) == count
+    few_rows.loc[0, "distance"] = number
+    with pytest.raises((ValueError, xgb.core.XGBoostError), match="(infinite|inf).*too large"):
+        model.score(few_rows)
