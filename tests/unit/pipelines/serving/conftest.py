@@ -1,0 +1,114 @@
+"""Provide a small real model of flights, and the app that serves it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pytest
+import xgboost as xgb
+from starlette.applications import Starlette
+
+from pipelines.datasets.flights import DATASET
+from pipelines.defaults.model import Model, Schema
+from pipelines.serving.app import build_app
+from pipelines.serving.feature_query import FeatureQuery
+from pipelines.serving.raw_rows import RawRows
+from pipelines.serving.served_model import ServedModel
+
+HIDDEN = {DATASET.label, *DATASET.later_known}
+
+
+@pytest.fixture
+def day(day_rows: Callable[[str], pa.Table]) -> pa.Table:
+    """Return the real flights of a day."""
+    return day_rows("2013-02-01")
+
+
+@pytest.fixture
+def query(home: Any, day: pa.Table) -> Iterator[FeatureQuery]:
+    """Return the compiled features of flights."""
+    from pipelines.system.duckdb_session import connect
+
+    with connect() as connection:
+        yield FeatureQuery(DATASET, day.schema, connection)
+
+
+@pytest.fixture(scope="session")
+def tiny_model() -> Callable[[pa.Table, pa.Table], Model]:
+    """Return the function that trains a small model of features and rows; it trains once."""
+    models: list[Model] = []
+
+    def train(features: pa.Table, rows: pa.Table) -> Model:
+        if not models:
+            frame = features.to_pandas().assign(late=rows["arr_delay"].to_pandas().fillna(0) > 15)
+            schema = Schema.fit(frame, {"features": dict(DATASET.features), "label": "late"})
+            options = {"objective": "binary:logistic", "max_depth": 4, "nthread": 1}
+            models.append(Model(xgb.train(options, schema.to_matrix(frame), 10), schema))
+        return models[0]
+
+    return train
+
+
+@pytest.fixture
+def served_model(query: FeatureQuery, day: pa.Table, tiny_model: Any) -> ServedModel:
+    """Return the served model."""
+    features = query.compute({name: day[name].to_pylist() for name in query.columns}, day.num_rows)
+    model, rows = tiny_model(features, day), RawRows(DATASET, day.schema, query.columns)
+    return ServedModel("flights", "7", DATASET, rows, query, model.score, ["departures_hour"])
+
+
+class Client:
+    """Sends requests to an app, without a server."""
+
+    def __init__(self, app: Starlette) -> None:
+        self._app = app
+
+    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """Send a request, and return the response."""
+
+        async def send() -> httpx.Response:
+            transport = httpx.ASGITransport(self._app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+                return await client.request(method, path, **options)
+
+        return asyncio.run(send())
+
+    def invoke(self, content: Any, content_type: str = "application/json", **headers: str) -> httpx.Response:
+        """Send rows to be scored; bytes and iterators are sent unchanged, other values as JSON."""
+        if isinstance(content, dict | list):
+            content = json.dumps(content).encode()
+        headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.request("POST", "/invocations", content=content, headers={"content-type": content_type, **headers})
+
+
+@pytest.fixture
+def make_client(served_model: ServedModel) -> Callable[..., Client]:
+    """Return the function that makes a client of the app, with another scorer if one is given."""
+    return lambda scorer=None: Client(build_app(replace(served_model, scorer=scorer or served_model.scorer)))
+
+
+@pytest.fixture
+def client(make_client: Callable[..., Client]) -> Client:
+    """Return a client of the app."""
+    return make_client()
+
+
+@pytest.fixture
+def rows(day: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows of the day as JSON values, with all columns that are known before the prediction."""
+    names = [name for name in day.column_names if name not in HIDDEN]
+    return json.loads(json.dumps(day.select(names).to_pylist(), default=lambda value: value.isoformat()))  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def scores_of_day(served_model: ServedModel, day: pa.Table, query: FeatureQuery) -> np.ndarray[Any, Any]:
+    """Return the scores of the day, which no request was needed for."""
+    features = query.compute({name: day[name].to_pylist() for name in query.columns}, day.num_rows)
+    return np.asarray(served_model.scorer(features.to_pandas()))

@@ -1,0 +1,98 @@
+"""The features of a request are those that training computes from the same rows, in the order of the request."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import ibis
+import pyarrow as pa
+import pytest
+
+from pipelines.datasets.flights import DATASET
+from pipelines.datasets.flights import features as flights_features
+from pipelines.errors import DataError
+from pipelines.features import building
+from pipelines.features.dependencies import list_features_of_other_rows
+from pipelines.serving.feature_query import FeatureQuery
+from pipelines.system.duckdb_session import connect
+
+NEIGHBOURS = "departures_hour"
+
+
+def compute(query: FeatureQuery, rows: pa.Table) -> pa.Table:
+    return query.compute({name: rows[name].to_pylist() for name in query.columns}, rows.num_rows)
+
+
+def test_a_whole_day_has_the_features_of_training_in_the_order_of_the_request(
+    query: FeatureQuery, day: pa.Table
+) -> None:
+    expected = building.build_sorted_features(DATASET, ibis.memtable(day)).to_pyarrow()
+    order = list(range(day.num_rows))
+    random.Random(3).shuffle(order)
+    keys = expected.select(DATASET.key).to_pylist()
+    positions = {tuple(key.values()): position for position, key in enumerate(keys)}
+    shuffled = day.take(order)
+    expected = expected.take([positions[tuple(key.values())] for key in shuffled.select(DATASET.key).to_pylist()])
+    features = compute(query, shuffled)
+    assert features.column_names == list(DATASET.features)
+    for name in DATASET.features:
+        assert features[name].equals(expected[name].cast(features[name].type)), name
+
+
+def test_one_row_has_the_same_bits_but_for_its_neighbours(query: FeatureQuery, day: pa.Table) -> None:
+    """The prepared statement and the query of many rows agree on each row. The control is the count of neighbours."""
+    together = compute(query, day)
+    alone = pa.concat_tables([compute(query, day.slice(number, 1)) for number in range(day.num_rows)])
+    different = [name for name in DATASET.features if not alone[name].equals(together[name])]
+    assert different == [NEIGHBOURS]
+    assert set(alone[NEIGHBOURS].to_pylist()) == {1.0}
+
+
+@pytest.mark.parametrize("text", ["O'Hare", "a\0b", "'); DROP TABLE x; --", "Île", ""])
+def test_a_text_is_a_value_and_no_sql(query: FeatureQuery, day: pa.Table, text: str) -> None:
+    values = {name: day.slice(0, 1)[name].to_pylist() for name in query.columns} | {"dest": [text]}
+    assert query.compute(values, 1)["dest"].to_pylist() == [text]
+
+
+def test_missing_values_stay_missing(query: FeatureQuery) -> None:
+    features = query.compute({name: [None] for name in query.columns}, 1).to_pylist()[0]
+    assert features == dict.fromkeys(DATASET.features) | {NEIGHBOURS: 1.0}
+
+
+def test_names_the_features_that_depend_on_other_rows(day: pa.Table) -> None:
+    assert list_features_of_other_rows(DATASET, day.schema) == [NEIGHBOURS]
+
+
+@pytest.mark.parametrize(
+    ("build", "expected"),
+    [
+        (lambda rows: rows.mutate(x=rows.distance + 1), []),
+        (lambda rows: rows.mutate(y=rows.count().over(ibis.window(group_by=rows.date))).mutate(x=ibis._.y * 2), ["x"]),
+        (lambda rows: rows.mutate(x=rows.distance - rows.distance.mean()), ["x"]),
+        (lambda rows: rows.left_join(rows.group_by("carrier").agg(x=rows.count()), "carrier"), ["x"]),
+    ],
+)
+def test_finds_each_form_of_other_rows(
+    day: pa.Table, monkeypatch: pytest.MonkeyPatch, build: Any, expected: list[str]
+) -> None:
+    monkeypatch.setattr(flights_features, "features", build)
+    dataset = replace(DATASET, features={"x": "number", "distance": "number"})
+    assert list_features_of_other_rows(dataset, day.schema) == expected
+
+
+def test_features_that_drop_rows_are_refused(home: Any, day: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flights_features, "features", lambda rows: rows.filter(rows.distance > 500))
+    dataset = replace(DATASET, features={"distance": "number"})
+    with connect() as connection:
+        query = FeatureQuery(dataset, day.schema, connection)
+        assert query.compute({"distance": [501]}, 1).to_pylist() == [{"distance": 501.0}]
+        for distances in ([100], [501, 100]):
+            with pytest.raises(DataError, match=rf"features of flights have {len(distances) - 1} rows for"):
+                query.compute({"distance": distances}, len(distances))
+
+
+def test_a_missing_column_of_the_rows_is_an_error(home: Any, day: pa.Table) -> None:
+    with connect() as connection, pytest.raises(AttributeError, match="sched_dep_time"):
+        FeatureQuery(DATASET, day.drop_columns(["sched_dep_time"]).schema, connection)
