@@ -81,5 +81,5 @@ def test_a_number_that_is_infinite_for_the_trees_is_refused(
     few_rows = rows.head(count).assign(distance=3e38)
     assert len(model.score(few_rows)) == count
     few_rows.loc[0, "distance"] = number
-    with pytest.raises((ValueError, xgb.core.XGBoostError), match="(infinite|inf).*too large"):
+    with pytest.raises((ValueError, xgb.core.XGBoostError), match=r"inf.*too large"):
         model.score(few_rows)

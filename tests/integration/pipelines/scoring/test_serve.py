@@ -1,0 +1,145 @@
+"""Serve the champion as a process: the scores of a request are the bits of the predictions of `score`."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import re
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pipelines.dataset import load_dataset
+from pipelines.lake import Lake
+from pipelines.steps import score
+from tests.integration.pipelines.scoring.conftest import DAY, Publish
+
+FLIGHTS = load_dataset("flights")
+HIDDEN = {FLIGHTS.label, *FLIGHTS.later_known}
+
+
+class Server:
+    """A running server."""
+
+    def __init__(self, child: Any) -> None:
+        self.child = child
+        self.line = child.stdout.readline()
+        match = re.search(r"http://127\.0\.0\.1:(\d+)/invocations", self.line)
+        assert match, self.line + child.stderr.read()
+        self.port = int(match[1])
+
+    def invoke(self, content: Any) -> tuple[int, dict[str, Any]]:
+        """Send rows as JSON; return status and answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        body = content if isinstance(content, bytes) else json.dumps(content, default=lambda value: value.isoformat())
+        connection.request("POST", "/invocations", body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        answer = json.loads(response.read())
+        connection.close()
+        return response.status, answer
+
+
+@pytest.fixture
+def start_server(commands: Any, champion: str, with_mlflow: str) -> Callable[..., Server]:
+    """Return the function that starts a server of the champion."""
+    variables = {"MLFLOW_TRACKING_URI": with_mlflow}
+
+    def start() -> Server:
+        arguments = ("serve", "--model", "scored", "--dataset", "flights", "--port", "0")
+        return Server(commands.start(sys.executable, "-m", "pipelines", *arguments, env=variables))
+
+    return start
+
+
+@pytest.fixture
+def serve(commands: Any, with_mlflow: str) -> Callable[..., SimpleNamespace]:
+    """Return the function that runs `serve` to its end, which must be an error."""
+
+    def run(*arguments: str, uri: str = with_mlflow) -> SimpleNamespace:
+        return commands.run_step("serve", "--dataset", "flights", *arguments, env={"MLFLOW_TRACKING_URI": uri})  # type: ignore[no-any-return]
+
+    return run
+
+
+def is_refused(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=60).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def read_scores(table: pa.Table) -> dict[tuple[Any, ...], float]:
+    names = [*FLIGHTS.key, "score"]
+    return {tuple(values[:-1]): values[-1] for values in zip(*(table[name].to_pylist() for name in names), strict=True)}
+
+
+def test_a_day_in_one_request_has_the_bits_of_its_predictions(
+    publish: Publish, champion: str, start_server: Callable[..., Server], until: Any
+) -> None:
+    day = publish()
+    score.run(score.ScoreSpec(dataset="flights", model="scored", partition=DAY))
+    predictions = read_scores(Lake.open().read_partition("flights_predictions", DAY))
+    rows = day.select([name for name in day.column_names if name not in HIDDEN]).to_pylist()
+    random.Random(1).shuffle(rows)
+    server = start_server()
+    assert server.line.startswith(f"scored version {champion} answers at ")
+    assert server.child.stdout.readline().endswith("different for a part of a day: departures_hour\n")
+
+    status, answer = server.invoke(rows)
+    assert (status, answer["model"], answer["version"]) == (200, "scored", champion)
+    keys = [tuple(row[name] for name in FLIGHTS.key) for row in rows]
+    assert dict(zip(keys, answer["scores"], strict=True)) == predictions
+    assert len(predictions) == len(rows) > 500
+
+    # The control: without the other rows of its hour, a flight has another score.
+    alone = [server.invoke(row)[1]["scores"][0] for row in rows[:20]]
+    assert alone != [predictions[key] for key in keys[:20]]
+
+    # A wrong request leaves the server serving.
+    status, answer = server.invoke([{**rows[0], "distance": "far"}])
+    assert (status, answer) == (400, {"error": "row 1, column distance: 'far' is not a whole number (int32)"})
+    assert server.invoke(b"{")[0] == 400
+    assert server.invoke(rows[0])[1]["scores"] == alone[:1]
+
+    # SIGTERM: a request whose body is still arriving is answered, and then the server ends.
+    body = json.dumps(rows[0], default=lambda value: value.isoformat()).encode()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+        head = f"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+        client.sendall(f"{head}\r\n\r\n".encode() + body[:10])
+        server.invoke(rows[0])  # the server has seen the head of the first request by then
+        server.child.send_signal(signal.SIGTERM)
+        until(lambda: is_refused(server.port))
+        client.sendall(body[10:])
+        response = http.client.HTTPResponse(client)
+        response.begin()
+        assert json.loads(response.read())["scores"] == alone[:1]
+    _, stderr = server.child.communicate(timeout=60)
+    assert (server.child.returncode, [line for line in stderr.splitlines() if "rror" in line]) == (0, [])
+
+
+def test_what_cannot_be_served_is_one_line(champion: str, serve: Callable[..., SimpleNamespace]) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = str(listener.getsockname()[1])
+        cases = [
+            (serve("--model", "nothing", "--port", "0"), 2, "the registry has no nothing@champion"),
+            (serve("--model", "scored", "--version", "999", "--port", "0"), 2, "no scored version 999"),
+            (serve("--model", "scored", "--version", "a b", "--port", "0"), 2, "the registry has no scored@a b"),
+            (serve("--model", "scored", "--port", "0"), 2, "the lake has no table flights"),
+            (serve("--model", "scored", "--port", port), 75, f"port {port} of 127.0.0.1 is in use. Stop the other"),
+            (serve("--model", "scored", "--port", "70000"), 2, "less than or equal to 65535"),
+            (serve("--model", "scored", "--host", "no.such.host.invalid"), 2, "--host 'no.such.host.invalid' is no"),
+            (serve("--model", "scored", "--port", "0", uri="http://127.0.0.1:9"), 75, "does not answer"),
+        ]
+    for result, code, message in cases:
+        assert (result.code, result.out) == (code, ""), result
+        assert message in result.err and result.err.count("error: ") == 1, result.err
