@@ -1,7 +1,7 @@
 """Serve a registered model in a SageMaker container. SageMaker's script mode calls these functions.
 
 This file is code/inference.py in a model.tar.gz whose other files are MLflow's package of the version. So it imports
-only the standard library and the requirements of that package.
+only the standard library, the requirements of that package and arrow_sizes.py.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_ROWS = 100_000
 MAX_EXPANDED_BYTES = 64 * 1024**2
 """Largest size of the rows of a Parquet or Arrow body in memory."""
 BATCH_ROWS = 64
-"""Rows of a Parquet body that are read at once. A value can be as long as the body."""
+"""Rows of a Parquet or Arrow body that are read at once. A value can be as long as the body."""
 
 
 class BadRequest(ValueError):
@@ -70,24 +70,19 @@ def input_fn(body: bytes | str, content_type: str) -> list[list[Any]] | Table:
     """
     if content_type == LINES:
         return [json.loads(line) for line in body.splitlines()]
-    return parse_table(body, content_type, (LINES, *_PARSERS))
+    return parse_table(body, content_type, LINES)
 
 
-def parse_table(body: bytes | str, content_type: str, supported: Sequence[str] = ()) -> Table:
-    """Parse rows by column name.
-
-    Args:
-        body: body of the request.
-        content_type: its content type.
-        supported: content types that an error names; empty: those of this function.
+def parse_table(body: bytes | str, content_type: str, *other_types: str) -> Table:
+    """Parse rows by column name. An error names the supported types, and `other_types` that the caller supports.
 
     Raises:
         BadRequest: the content type is not supported, or the body is not of that type or too large.
     """
     media_type = content_type.partition(";")[0].strip().lower()
     if media_type not in _PARSERS:
-        names = ", ".join(supported or _PARSERS)
-        raise BadRequest(f"content type {content_type or 'none'} is not supported: send one of {names}", 415)
+        supported = ", ".join((*other_types, *_PARSERS))
+        raise BadRequest(f"content type {content_type or 'none'} is not supported: send one of {supported}", 415)
     data = body.encode() if isinstance(body, str) else body
     if len(data) > MAX_BYTES:
         raise BadRequest(f"the body has {len(data)} bytes: send at most {MAX_BYTES}", 413)
@@ -95,7 +90,7 @@ def parse_table(body: bytes | str, content_type: str, supported: Sequence[str] =
         table = _PARSERS[media_type](data)
     except BadRequest:
         raise
-    except (ValueError, OSError, NotImplementedError, RecursionError, csv.Error) as error:
+    except (ValueError, OSError, LookupError, NotImplementedError, RecursionError, csv.Error) as error:
         raise BadRequest(f"the body is not {media_type}: {' '.join(str(error).split())}") from error
     if not table.rows:
         raise BadRequest("the request has no rows")
@@ -106,9 +101,8 @@ def parse_table(body: bytes | str, content_type: str, supported: Sequence[str] =
 def _parse_json(data: bytes) -> Table:
     rows = json.loads(data, parse_constant=_reject_constant, object_pairs_hook=_build_object)
     rows = rows if isinstance(rows, list) else [rows]
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, dict):
-            raise BadRequest(f"row {number} is not an object by column name")
+    if number := next((number for number, row in enumerate(rows, 1) if not isinstance(row, dict)), 0):
+        raise BadRequest(f"row {number} is not an object by column name")
     return Table(rows)
 
 
@@ -137,16 +131,23 @@ def _parse_parquet(data: bytes) -> Table:
     import pyarrow.parquet as pq  # not needed for other content types
 
     file = pq.ParquetFile(io.BytesIO(data))
-    _check_row_count(file.metadata.num_rows)
-    _check_names(file.schema_arrow.names)
+    metadata = file.metadata
+    _check_size(sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)))
+    _check_row_count(metadata.num_rows)
+    _check_schema(file.schema_arrow)
     return _list_rows(file.iter_batches(BATCH_ROWS))
 
 
 def _parse_arrow(data: bytes) -> Table:
     import pyarrow as pa  # not needed for other content types
 
+    try:
+        from pipelines.container.arrow_sizes import sum_expanded_bytes
+    except ImportError:  # in a container, both files are in the folder code
+        from arrow_sizes import sum_expanded_bytes  # type: ignore[import-not-found, no-redef]
+    _check_size(sum_expanded_bytes(data))
     with pa.ipc.open_stream(data) as stream:
-        _check_names(stream.schema.names)
+        _check_schema(stream.schema)
         return _list_rows(stream)
 
 
@@ -155,20 +156,36 @@ def _list_rows(batches: Iterable[Any]) -> Table:
     rows: list[dict[str, Any]] = []
     size_bytes = 0
     for batch in batches:
-        size_bytes += batch.nbytes
-        if size_bytes > MAX_EXPANDED_BYTES:
-            raise BadRequest(f"the rows take more than {MAX_EXPANDED_BYTES} bytes: send fewer", 413)
+        batch.validate(full=True)  # its offsets may point anywhere
         _check_row_count(len(rows) + batch.num_rows)
-        rows += batch.to_pylist()
+        for start in range(0, batch.num_rows, BATCH_ROWS):
+            part = batch.slice(start, BATCH_ROWS)
+            for name, column in zip(part.schema.names, part.columns, strict=True):
+                if hasattr(column, "dictionary_decode"):  # many rows share a value, which may be long
+                    part = part.set_column(part.schema.get_field_index(name), name, column.dictionary_decode())
+            size_bytes += part.nbytes
+            _check_size(size_bytes)
+            rows += part.to_pylist()
     return Table(rows)
 
 
-_PARSERS: dict[str, Callable[[bytes], Table]] = {
-    JSON: _parse_json,
-    CSV: _parse_csv,
-    PARQUET: _parse_parquet,
-    ARROW: _parse_arrow,
-}
+def _check_schema(schema: Any) -> None:
+    from pyarrow import types
+
+    _check_names(schema.names)
+    is_flat = (types.is_primitive, types.is_decimal, types.is_string, types.is_large_string, types.is_null)
+    for field in schema:
+        kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+        if not any(check(kind) for check in is_flat):
+            raise BadRequest(f"column {field.name} has the type {field.type}: send numbers, texts, dates or times")
+
+
+def _check_size(size_bytes: int) -> None:
+    if size_bytes > MAX_EXPANDED_BYTES:
+        raise BadRequest(f"the rows take more than {MAX_EXPANDED_BYTES} bytes: send fewer", 413)
+
+
+_PARSERS = {JSON: _parse_json, CSV: _parse_csv, PARQUET: _parse_parquet, ARROW: _parse_arrow}
 
 
 def _check_row_count(count: int) -> None:

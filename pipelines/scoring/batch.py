@@ -16,7 +16,7 @@ import mlflow
 import numpy as np
 import pandas as pd
 
-from pipelines.container import inference
+from pipelines.container import arrow_sizes, inference
 from pipelines.errors import ConflictError, DataError
 from pipelines.score_columns import SCORE
 
@@ -42,7 +42,7 @@ def list_score_classes(package: Path) -> list[str]:
 def pack_model(folder: Path, archive: Path) -> None:
     """Write the model.tar.gz of a package, in the form that a SageMaker container expects.
 
-    Equal packages give byte-identical archives. The file code/inference.py is added to the folder.
+    Equal packages give byte-identical archives. code/inference.py and code/arrow_sizes.py are added to the folder.
 
     Args:
         folder: folder of the checked package; see `pipelines.registry.artifacts.open_package`.
@@ -50,6 +50,7 @@ def pack_model(folder: Path, archive: Path) -> None:
     """
     (folder / "code").mkdir(exist_ok=True)
     shutil.copyfile(inference.__file__, folder / "code" / "inference.py")
+    shutil.copyfile(arrow_sizes.__file__, folder / "code" / "arrow_sizes.py")
     shutil.copyfile(folder / "requirements.txt", folder / "code" / "requirements.txt")
     files = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     with (

@@ -15,6 +15,7 @@ import pytest
 import xgboost as xgb
 
 from pipelines.container import inference
+from pipelines.container.arrow_sizes import sum_expanded_bytes
 from pipelines.container.inference import ARROW, CSV, JSON, LINES, PARQUET, BadRequest
 from pipelines.datasets.flights import DATASET
 from pipelines.defaults.model import Model, Schema
@@ -174,3 +175,65 @@ def test_small_body_with_large_rows_is_refused(content_type: str) -> None:
 def test_other_response_type_is_refused() -> None:
     with pytest.raises(BadRequest, match="accept application/jsonlines or application/json"):
         inference.output_fn([0.5], CSV)
+
+
+def write_stream(batch: pa.RecordBatch, compression: str | None = None) -> bytes:
+    sink = io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
+def test_the_expanded_size_of_a_stream_is_read_without_expanding_it(compression: str | None) -> None:
+    texts, small = ["A" * 1000, None, "B"], pa.array(["x", "y", "x"]).dictionary_encode()
+    for repeats in (1, 1000):
+        batch = pa.record_batch({"text": texts * repeats, "number": [1.5, None, 2.0] * repeats})
+        expanded_bytes = sum_expanded_bytes(write_stream(batch, compression))
+        assert batch.nbytes <= expanded_bytes < batch.nbytes + 500
+    assert sum_expanded_bytes(write_stream(pa.record_batch({"text": small}), compression)) >= small.nbytes
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+def test_one_large_batch_is_refused_before_it_is_expanded(compression: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = write_stream(pa.record_batch({"text": ["A" * (inference.MAX_EXPANDED_BYTES + 1)]}), compression)
+    assert len(body) < inference.MAX_BYTES
+    before = pa.total_allocated_bytes()
+    monkeypatch.setattr(inference, "_list_rows", lambda batches: pytest.fail("it was expanded"))
+    with pytest.raises(BadRequest, match="the rows take more than") as error:
+        inference.input_fn(body, ARROW)
+    assert error.value.status_code == 413 and pa.total_allocated_bytes() - before < 1024**2
+
+
+def test_a_long_value_that_many_rows_share_is_refused() -> None:
+    """The control is a short one."""
+    for length, is_refused in ((10, False), (100_000, True)):
+        values = pa.DictionaryArray.from_arrays(pa.array([0] * 1000, pa.int8()), ["A" * length])
+        body = write_stream(pa.record_batch({"text": values}))
+        if is_refused:
+            with pytest.raises(BadRequest, match="the rows take more than"):
+                inference.input_fn(body, ARROW)
+        else:
+            assert inference.input_fn(body, ARROW) == inference.Table([{"text": "A" * length}] * 1000)
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.int8()), pa.string_view(), pa.struct([("a", pa.int8())]), pa.binary()])
+def test_a_column_of_another_kind_is_refused(kind: pa.DataType) -> None:
+    with pytest.raises(BadRequest, match=r"column a has the type .*: send numbers, texts, dates or times"):
+        inference.input_fn(write_stream(pa.record_batch({"a": pa.nulls(1, kind)})), ARROW)
+
+
+def test_a_damaged_stream_is_a_bad_request() -> None:
+    random, outcomes = np.random.default_rng(4), set[int]()
+    body = write_stream(pa.record_batch({"text": ["x", None, "yz"], "number": [1.5, None, 2.0]}), "zstd")
+    for _ in range(300):
+        damaged = bytearray(body)
+        for position in random.integers(0, len(body), 3):
+            damaged[position] = random.integers(0, 256)
+        try:
+            inference.input_fn(bytes(damaged), ARROW)
+            outcomes.add(200)
+        except BadRequest as error:
+            outcomes.add(error.status_code)
+    assert {200, 400} <= outcomes <= {200, 400, 413}

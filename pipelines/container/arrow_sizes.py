@@ -1,0 +1,73 @@
+"""Compute how large the batches of an Arrow stream become, before they are decompressed.
+
+A stream of some kilobytes can expand to gigabytes. pyarrow decompresses a whole batch at once, so the sizes are read
+from Arrow's metadata, which are flatbuffers (Arrow's format/Message.fbs). This file is also packed beside inference.py.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pyarrow as pa
+
+DICTIONARY_BATCH, RECORD_BATCH = 2, 3
+"""Types of messages with rows, or with the values of a dictionary."""
+TYPE, HEADER = 1, 2
+"""Fields of a message."""
+DICTIONARY_DATA = 1
+"""Field of a dictionary batch with its record batch."""
+BUFFERS, COMPRESSION = 2, 3
+"""Fields of a record batch."""
+
+
+def sum_expanded_bytes(stream: bytes) -> int:
+    """Return the bytes of all buffers of an Arrow stream after decompression.
+
+    Raises:
+        ValueError: the stream is not one of Arrow.
+    """
+    try:
+        messages = iter(pa.ipc.MessageReader.open_stream(stream))
+        return sum(_sum_of_message(message.metadata, message.body) for message in messages)
+    except struct.error as error:
+        raise ValueError(f"its metadata is damaged: {error}") from None
+
+
+def _sum_of_message(metadata: Any, body: Any) -> int:
+    message = _follow(metadata, 0)
+    kind = bytes(metadata)[_find_field(metadata, message, TYPE)]
+    if body is None or kind not in (DICTIONARY_BATCH, RECORD_BATCH):
+        return 0
+    batch = _follow(metadata, _find_field(metadata, message, HEADER))
+    if kind == DICTIONARY_BATCH:
+        batch = _follow(metadata, _find_field(metadata, batch, DICTIONARY_DATA))
+    if not _find_field(metadata, batch, COMPRESSION):
+        return int(body.size)
+    buffers = _follow(metadata, _find_field(metadata, batch, BUFFERS))
+    (count,) = struct.unpack_from("<I", metadata, buffers)
+    places = struct.iter_unpack("<qq", bytes(metadata)[buffers + 4 : buffers + 4 + 16 * count])
+    return sum(_read_expanded_bytes(body, offset, length) for offset, length in places)
+
+
+def _read_expanded_bytes(body: Any, offset: int, length: int) -> int:
+    """Return the size of a buffer after decompression. The buffer begins with it; -1 if that is not compressed."""
+    if length == 0:
+        return 0
+    if offset < 0:
+        raise ValueError("a buffer is outside of its message")
+    return max(int(struct.unpack_from("<q", body, offset)[0]), length)
+
+
+def _find_field(metadata: Any, table: int, number: int) -> int:
+    """Return the position of a field of a flatbuffer's table; 0 if the table lacks it."""
+    layout = table - int(struct.unpack_from("<i", metadata, table)[0])
+    if layout < 0 or struct.unpack_from("<H", metadata, layout)[0] <= 4 + 2 * number:
+        return 0
+    (offset,) = struct.unpack_from("<H", metadata, layout + 4 + 2 * number)
+    return table + int(offset) if offset else 0
+
+
+def _follow(metadata: Any, position: int) -> int:
+    """Return the position to which a relative offset at `position` points."""
+    return position + int(struct.unpack_from("<I", metadata, position)[0])
