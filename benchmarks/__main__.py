@@ -32,6 +32,7 @@ from benchmarks import (
     year,
 )
 from benchmarks.decisions import alarms, coverage, decide, drift, gates, losses, multiclass, regression, unlabelled
+from benchmarks.serving import run as serving
 from benchmarks.spot import interruptions
 
 RESULTS = Path(__file__).parent / "results"
@@ -63,6 +64,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "alarms": alarms.run,
     "decide": decide.run,
     "profile": profile.run,
+    "serving": serving.run,
 }
 
 

@@ -1,0 +1,1 @@
+"""Measure the model server beside `mlflow models serve`."""

@@ -1,0 +1,87 @@
+"""Send requests at a fixed rate, and measure latency and CPU time."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+
+import psutil
+
+CONNECTIONS = 8
+
+
+@dataclass(frozen=True)
+class Load:
+    """The result of a run at one rate."""
+
+    latencies_s: Sequence[float]
+    """Time from the moment when a request was due to its answer, so that waiting for a free connection counts."""
+    cpu_s: float
+    """CPU seconds of the server's processes."""
+    elapsed_s: float
+    failures: int
+
+    @property
+    def p50_ms(self) -> float:
+        """Median of the latency, milliseconds."""
+        return self.quantile_ms(0.5)
+
+    @property
+    def p99_ms(self) -> float:
+        """99 % of the requests are answered within this time, milliseconds."""
+        return self.quantile_ms(0.99)
+
+    @property
+    def cpu_ms(self) -> float:
+        """CPU milliseconds of a request."""
+        return 1e3 * self.cpu_s / len(self.latencies_s)
+
+    def quantile_ms(self, share: float) -> float:
+        """Return a quantile of the latency, milliseconds."""
+        return 1e3 * sorted(self.latencies_s)[min(int(share * len(self.latencies_s)), len(self.latencies_s) - 1)]
+
+
+def send(port: int, pid: int, bodies: Sequence[str], rate: float, duration_s: float) -> Load:
+    """Send the bodies in turn over some kept connections, at `rate` a second, whether answers come or not."""
+    numbers, latencies, failures = count(), list[float](), list[int]()
+    begin, total = time.perf_counter() + 0.1, int(rate * duration_s)
+
+    def work() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.connect()
+        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for number in iter(lambda: next(numbers), None):
+            if number >= total:
+                break
+            due = begin + number / rate
+            time.sleep(max(due - time.perf_counter(), 0))
+            body = bodies[number % len(bodies)]
+            connection.request("POST", "/invocations", body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            response.read()
+            latencies.append(time.perf_counter() - due)
+            if response.status != 200:
+                failures.append(number)
+        connection.close()
+
+    cpu_before = read_cpu_seconds(pid)
+    threads = [threading.Thread(target=work) for _ in range(CONNECTIONS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    elapsed_s = time.perf_counter() - begin
+    failures += [-1] * (total - len(latencies))
+    return Load(latencies, read_cpu_seconds(pid) - cpu_before, elapsed_s, len(failures))
+
+
+def read_cpu_seconds(pid: int) -> float:
+    """Return the CPU seconds of a process and of its children that run."""
+    root = psutil.Process(pid)
+    times = [process.cpu_times() for process in (root, *root.children(recursive=True))]
+    return sum(value.user + value.system for value in times)
