@@ -27,8 +27,8 @@ RATE, ROUNDS = 100, 2
 ROUND_S = float(os.environ.get("LEEWAY_BENCH_SECONDS", "15"))
 BOUND_MS = 25
 """Latency of 99 % of the requests up to which a server keeps up with a rate."""
-RATES = (25, 50, 75, 100, 125, 150, 175, 200, 250, 300, 400)
-RATE_S = 5
+RATES = (50, 100, 150, 200, 225, 250, 300)
+RATE_S = 4
 START_S = 120
 COMMANDS = {
     "leeway": (["-m", "pipelines", "serve", "--model", "flights", "--version", "1"], "raw.json"),
@@ -87,14 +87,18 @@ def _measure(cases: dict[str, Server]) -> dict[str, Any]:
 
 
 def _find_highest_rate(server: Server) -> tuple[int, Load | None]:
-    """Raise the rate until the latency exceeds the bound in two tries; return the last rate that kept it."""
+    """Return the highest rate that keeps the latency bound in one of three tries, and that try.
+
+    Other work on the machine can spoil a try, so the search ends after two rates without a good one.
+    """
     best: tuple[int, Load | None] = (0, None)
+    misses = 0
     for rate in RATES:
-        loads = (server.send(rate, RATE_S) for _ in range(2))
-        load = next((load for load in loads if load.p99_ms <= BOUND_MS), None)
-        if load is None:
+        tries = (server.send(rate, RATE_S) for _ in range(3))
+        load = next((load for load in tries if load.p99_ms <= BOUND_MS), None)
+        best, misses = ((rate, load), 0) if load else (best, misses + 1)
+        if misses == 2:
             break
-        best = (rate, load)
     return best
 
 

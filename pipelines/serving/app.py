@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pipelines.container.inference import JSON, MAX_BYTES, BadRequest
-from pipelines.errors import LeewayError
+from pipelines.errors import MAX_CHARS, LeewayError
 from pipelines.escaping import escape
 from pipelines.serving.served_model import ServedModel
 from pipelines.system.log import log
@@ -135,7 +135,9 @@ async def _answer_http_exception(_: Request, error: Exception) -> Response:
 
 
 def _answer_error(message: str, status_code: int, headers: Headers) -> Response:
-    return _answer({"error": escape(" ".join(message.split()))}, status_code, headers)
+    """Answer an error as one line. It can contain a name of the request, which can be as long as the request."""
+    line = escape(" ".join(message[: 2 * MAX_CHARS].split()))
+    return _answer({"error": line[:MAX_CHARS]}, status_code, headers)
 
 
 def _answer(content: dict[str, Any], status_code: int = 200, headers: Headers | None = None) -> Response:

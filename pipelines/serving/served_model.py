@@ -7,9 +7,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+import duckdb
 import ibis
 
-from pipelines.container.inference import list_scores, parse_table
+from pipelines.container.inference import BadRequest, list_scores, parse_table
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError, SpecError
 from pipelines.features.dependencies import list_features_of_other_rows
@@ -50,7 +51,10 @@ class ServedModel:
             DataError: the model cannot score these rows; a retry cannot help.
         """
         table = parse_table(body, content_type)
-        features = self.query.compute(self.rows.convert(table), len(table.rows))
+        try:
+            features = self.query.compute(self.rows.convert(table), len(table.rows))
+        except duckdb.DataError as error:  # for example, a difference of years that is no whole number of 32 bits
+            raise BadRequest(f"the features cannot be computed from these rows: {error}") from None
         return list_scores(score_features(self.dataset, features, self.scorer))
 
 

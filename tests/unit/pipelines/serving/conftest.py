@@ -90,8 +90,8 @@ class Client:
 
 @pytest.fixture
 def make_client(served_model: ServedModel) -> Callable[..., Client]:
-    """Return the function that makes a client of the app, with another scorer if one is given."""
-    return lambda scorer=None: Client(build_app(replace(served_model, scorer=scorer or served_model.scorer)))
+    """Return the function that makes a client of the app, with changes of the model."""
+    return lambda **changes: Client(build_app(replace(served_model, **changes)))
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import json
 import re
 import uuid
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.container.inference import ARROW, CSV, JSON, LINES, MAX_BYTES, PARQUET
+from pipelines.datasets.flights import DATASET
+from pipelines.datasets.flights import features as flights_features
 from pipelines.serving import app as app_module
+from pipelines.serving.feature_query import FeatureQuery
+from pipelines.serving.raw_rows import RawRows
+from pipelines.system.duckdb_session import connect
 
 
 def encode(rows: list[dict[str, Any]], day: pa.Table, content_type: str) -> bytes:
@@ -65,7 +71,7 @@ def test_columns_that_no_feature_reads_may_be_left_out(client: Any, rows: Any) -
 
 def test_classes_and_quantiles_are_objects(make_client: Any, rows: Any) -> None:
     scorer = lambda frame: pd.DataFrame({"early": [0.25] * len(frame), "late": [0.75] * len(frame)})  # noqa: E731
-    assert make_client(scorer).invoke(rows[:2]).json()["scores"] == [{"early": 0.25, "late": 0.75}] * 2
+    assert make_client(scorer=scorer).invoke(rows[:2]).json()["scores"] == [{"early": 0.25, "late": 0.75}] * 2
 
 
 @pytest.mark.parametrize(
@@ -94,6 +100,30 @@ def test_a_wrong_value_names_row_and_column(client: Any, rows: Any, change: dict
     assert re.search(message, response.json()["error"]), response.text
     assert "\n" not in response.json()["error"] and list(response.json()) == ["error"]
     assert client.invoke(rows[:2]).status_code == 200
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_value_from_which_no_feature_can_be_computed_is_a_bad_request(
+    make_client: Any, day: pa.Table, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    large_product = lambda rows: rows.mutate(x=rows.distance.cast("int64") * 2**40)  # noqa: E731
+    monkeypatch.setattr(flights_features, "features", large_product)
+    dataset = replace(DATASET, features={"x": "number"})
+    with connect() as connection:
+        query = FeatureQuery(dataset, day.schema, connection)
+        rows = RawRows(dataset, day.schema, query.columns)
+        client = make_client(dataset=dataset, query=query, rows=rows, scorer=lambda frame: frame["x"])
+        response = client.invoke([{"distance": 1}] * (count - 1) + [{"distance": 2**30}])
+        assert (response.status_code, list(response.json())) == (400, ["error"])
+        assert response.json()["error"].startswith("the features cannot be computed from these rows: Out of Range")
+        assert client.invoke([{"distance": 1}] * count).json()["scores"] == [2.0**40] * count
+
+
+def test_an_answer_does_not_repeat_a_long_name(client: Any) -> None:
+    name = "x" * 1_000_000
+    response = client.invoke(f'{{"{name}": 1, "{name}": 2}}'.encode())
+    assert response.status_code == 400 and response.json()["error"].startswith("column xxx")
+    assert len(response.content) < 2000
 
 
 def test_a_column_that_a_feature_reads_is_required(client: Any, rows: Any) -> None:
@@ -216,7 +246,7 @@ def test_another_path_or_method_is_an_error_of_the_same_form(client: Any, method
     ],
 )
 def test_a_model_that_fails_is_an_internal_error(make_client: Any, rows: Any, scorer: Any, message: str) -> None:
-    response = make_client(scorer).invoke(rows[0])
+    response = make_client(scorer=scorer).invoke(rows[0])
     assert response.status_code == 500 and message in response.json()["error"]
 
 
