@@ -157,6 +157,20 @@ FIGURES = [
             ("and {46} s with up to five", ("seconds", "a DAG run, interrupted at most 5 times", "median")),
         )
     ),
+    *(
+        Figure("docs/how-to/serving.md", text, "serving", ("facts", *path))
+        for text, *path in (
+            ("a second took {4.4} ms", "leeway: 100 requests/s for 15 s, round 1", "p50 ms"),
+            ("and {6.7} ms at 99 %", "leeway: 100 requests/s for 15 s, round 1", "p99 ms"),
+            ("and {4.1} ms of CPU", "leeway: 100 requests/s for 15 s, round 1", "CPU ms a request"),
+            ("features, took {4.9} and 48 ms", "mlflow: 100 requests/s for 15 s, round 1", "p50 ms"),
+            ("features, took 4.9 and {48} ms", "mlflow: 100 requests/s for 15 s, round 1", "p99 ms"),
+            ("kept up with {225} requests", "leeway: highest rate with p99 up to 25 ms"),
+            ("MLflow's server with {100}", "mlflow: highest rate with p99 up to 25 ms"),
+        )
+    ),
+    Figure("docs/how-to/serving.md", "`serve` answered {3.1} s after", "serving",
+           ("seconds", "leeway: start until /ping answers", "median")),
     Figure(ADR_10, "it takes {6.2} s", "preprocess", ("seconds", "preprocess on DuckDB, 10 M rows", "median")),
     Figure(ADR_10, "pandas takes {22.8} s", "preprocess", ("seconds", "pandas, 10 M rows (peer)", "median")),
     Figure(ADR_10, "it takes {1.5} s", "preprocess", ("seconds", "preprocess on DuckDB, 1 M rows", "median")),
