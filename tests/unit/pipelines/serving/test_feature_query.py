@@ -10,6 +10,7 @@ import ibis
 import pyarrow as pa
 import pytest
 
+from pipelines.dataset import load_dataset
 from pipelines.datasets.flights import DATASET
 from pipelines.datasets.flights import features as flights_features
 from pipelines.errors import DataError
@@ -39,6 +40,20 @@ def test_a_whole_day_has_the_features_of_training_in_the_order_of_the_request(
     assert features.column_names == list(DATASET.features)
     for name in DATASET.features:
         assert features[name].equals(expected[name].cast(features[name].type)), name
+
+
+@pytest.mark.parametrize("name", ["flight_delay", "flight_status"])
+def test_datasets_that_share_rows_or_compute_their_label_are_served(home: Any, day: pa.Table, name: str) -> None:
+    dataset = load_dataset(name)
+    expected = building.build_sorted_features(dataset, ibis.memtable(day)).to_pyarrow()
+    ordered = day.sort_by([(column, "ascending") for column in dataset.key])
+    with connect() as connection:
+        query = FeatureQuery(dataset, day.schema, connection)
+        assert not set(query.columns) & {dataset.label, *dataset.later_known}
+        together, first = compute(query, ordered), compute(query, ordered.slice(0, 1))
+    for column in dataset.features:
+        assert together[column].equals(expected[column].cast(together[column].type)), column
+    assert first.drop_columns([NEIGHBOURS]).equals(together.slice(0, 1).drop_columns([NEIGHBOURS]))
 
 
 def test_one_row_has_the_same_bits_but_for_its_neighbours(query: FeatureQuery, day: pa.Table) -> None:
