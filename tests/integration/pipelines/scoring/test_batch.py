@@ -28,8 +28,13 @@ Publish = Callable[..., pa.Table]
 PREDICT = """
 import sys
 sys.path.insert(0, sys.argv[1] + "/code")
-import inference, pipelines, pathlib
+import inference, pipelines, pathlib, pyarrow
 assert pathlib.Path(pipelines.__file__).is_relative_to(sys.argv[1]), pipelines.__file__
+stream = pyarrow.BufferOutputStream()
+table = pyarrow.table({"carrier": ["UA"]})
+with pyarrow.ipc.new_stream(stream, table.schema) as writer:
+    writer.write_table(table)
+assert inference.input_fn(stream.getvalue().to_pybytes(), inference.ARROW).rows == [{"carrier": "UA"}]
 model = inference.model_fn(sys.argv[1])
 for path in sorted(pathlib.Path(sys.argv[2]).iterdir()):
     rows = inference.input_fn(path.read_bytes(), inference.LINES)

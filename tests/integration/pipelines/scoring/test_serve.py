@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -103,7 +104,15 @@ def test_a_day_in_one_request_has_the_bits_of_its_predictions(
     alone = [server.invoke(row)[1]["scores"][0] for row in rows[:20]]
     assert alone != [predictions[key] for key in keys[:20]]
 
-    # A wrong request leaves the server serving.
+    # Requests at the same time get their own scores.
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(server.invoke, rows[:20] * 3))
+    assert [answer["scores"][0] for _, answer in answers] == alone * 3
+    assert len({answer["request_id"] for _, answer in answers}) == 60
+
+    # A wrong request, or a client that goes away, leaves the server serving.
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+        client.sendall(b"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
     status, answer = server.invoke([{**rows[0], "distance": "far"}])
     assert (status, answer) == (400, {"error": "row 1, column distance: 'far' is not a whole number (int32)"})
     assert server.invoke(b"{")[0] == 400

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -60,7 +61,9 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     model.save(folder / "model")
     dataset = replace(DATASET, task=request.param, features=FEATURES)
     save_package(dataset, folder / "model", ROWS, folder / "package")
-    return model, inference.model_fn(str(folder / "package"))
+    with pytest.MonkeyPatch.context() as patch:  # MLflow adds the package's code to Python's path, for all later tests
+        patch.setattr(sys, "path", list(sys.path))
+        return model, inference.model_fn(str(folder / "package"))
 
 
 @pytest.fixture
