@@ -13,7 +13,7 @@ from typing import Any
 from moto.iam.models import get_account_id_from
 
 from drydock.endpoints.endpoint import Endpoint
-from drydock.endpoints.fleet import Fleet, FleetStopped
+from drydock.endpoints.instances.fleet import Fleet, FleetStopped
 from drydock.endpoints.invocation import (
     MAX_BODY_BYTES,
     Invocation,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from drydock.endpoints.connection_pool import Answer
+from drydock.endpoints.instances.connection_pool import Answer
 from drydock.endpoints.invocation import Invocation
 from drydock.endpoints.records import Owner
 from drydock.jobs.work import TRANSFER_ERRORS

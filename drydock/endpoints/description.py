@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from drydock.endpoints.fleet import Fleet
+from drydock.endpoints.instances.fleet import Fleet
 from drydock.endpoints.records import EndpointRecord
 
 

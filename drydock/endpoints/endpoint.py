@@ -9,7 +9,7 @@ from typing import Any
 
 from drydock.endpoints.description import EndpointDescription
 from drydock.endpoints.faults import VariantFaults
-from drydock.endpoints.fleet import Fleet
+from drydock.endpoints.instances.fleet import Fleet
 from drydock.endpoints.invocation import TIMEOUT_S
 from drydock.endpoints.records import EndpointRecord, EndpointStatus, Owner, Plan, Resources, Variant, get_now
 from drydock.endpoints.traffic import TrafficPlan, build_traffic_plan

@@ -4,7 +4,7 @@ import random
 import time
 from dataclasses import dataclass
 
-from drydock.endpoints.connection_pool import Answer
+from drydock.endpoints.instances.connection_pool import Answer
 
 FAILURE = b'{"error": "drydock lets this variant fail, by its command `variant`"}'
 

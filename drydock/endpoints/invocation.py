@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from drydock.endpoints.connection_pool import Answer
 from drydock.endpoints.faults import VariantFaults
-from drydock.endpoints.fleet import Fleet
+from drydock.endpoints.instances.connection_pool import Answer
+from drydock.endpoints.instances.fleet import Fleet
 from drydock.endpoints.records import Variant
 from drydock.errors import DrydockError, truncate
 

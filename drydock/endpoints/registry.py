@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from drydock.endpoints.capture import DataCapture
 from drydock.endpoints.endpoint import Endpoint
-from drydock.endpoints.fleet import Fleet
-from drydock.endpoints.instance import Instance
+from drydock.endpoints.instances.fleet import Fleet
+from drydock.endpoints.instances.instance import Instance
 from drydock.endpoints.invocation import TIMEOUT_S
 from drydock.endpoints.metrics import InvocationMetrics
 from drydock.endpoints.records import EndpointRecord, EndpointStatus, Owner, Plan, Resources, Variant

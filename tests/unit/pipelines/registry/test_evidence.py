@@ -16,7 +16,9 @@ def make_version(**tags: str) -> ModelVersion:
 
 
 def test_a_champion_of_another_task_is_refused() -> None:
-    with pytest.raises(DataError, match="version 3, is a model of the task binary, and the candidate of the task"):
+    with pytest.raises(
+        DataError, match="is a model of the task binary, but the candidate is a model of the task regression"
+    ):
         check_task(make_version(task="binary"), "regression")
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from drydock.endpoints import model_server
-from drydock.endpoints.connection_pool import ConnectionPool
-from drydock.endpoints.logs import VariantLog
+from drydock.endpoints.instances import model_server
+from drydock.endpoints.instances.connection_pool import ConnectionPool
+from drydock.endpoints.instances.logs import VariantLog
 from drydock.endpoints.records import Owner, Variant
 from drydock.errors import JobFailed
 from drydock.host.executor import Executor, HostPlan, RunningHost

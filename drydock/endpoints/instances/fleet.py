@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from drydock.endpoints.instance import Instance
+from drydock.endpoints.instances.instance import Instance
 from drydock.endpoints.records import Plan, Variant
 from drydock.errors import DrydockError, JobFailed
 
