@@ -16,28 +16,34 @@ from moto.core.utils import get_service_model
 WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 # The credential scope of Signature Version 4 (key, date, region, service), from a header or a presigned URL.
-_CREDENTIAL_SCOPE = re.compile(r"Credential=[^/]+/\d+/([^/]*)/([^/]+)/aws4_request")
+_CREDENTIAL_SCOPE = re.compile(r"Credential=([^/]+)/\d+/([^/]*)/([^/]+)/aws4_request")
 
 
 class Refusal(NamedTuple):
-    """An error response: its HTTP status, AWS's error code, the message, and more XML elements of an S3 error."""
+    """An error response: its HTTP status, AWS's error code, the message, and more elements of the error."""
 
     status: int
     code: str
     message: str
-    details: tuple[tuple[str, str], ...] = ()
+    details: tuple[tuple[str, Any], ...] = ()
 
 
 def read_signed_service(environ: dict[str, Any]) -> str:
     """Return the service that a request is signed for, such as s3; "" for an unsigned request."""
     scope = _find_scope(environ)
-    return scope.group(2) if scope else ""
+    return scope.group(3) if scope else ""
+
+
+def read_access_key(environ: dict[str, Any]) -> str:
+    """Return the access key that a request is signed with; "" for an unsigned request."""
+    scope = _find_scope(environ)
+    return scope.group(1) if scope else ""
 
 
 def read_signed_region(environ: dict[str, Any]) -> str:
     """Return the region that a request is signed for; "" for an unsigned request."""
     scope = _find_scope(environ)
-    return scope.group(1) if scope else ""
+    return scope.group(2) if scope else ""
 
 
 def _find_scope(environ: dict[str, Any]) -> re.Match[str] | None:
@@ -84,11 +90,15 @@ def _serialize(environ: dict[str, Any], refusal: Refusal, service: str) -> tuple
         "json" in model.metadata["protocol"] if model else "HTTP_X_AMZ_TARGET" in environ or "json" in content_type
     )
     if is_json:
-        return "application/x-amz-json-1.1", json.dumps({"__type": refusal.code, "message": refusal.message}).encode()
+        return "application/x-amz-json-1.1", _serialize_json(refusal)
     elements = (("Code", refusal.code), ("Message", refusal.message), *refusal.details)
-    details = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in elements)
+    details = "".join(f"<{name}>{escape(str(text))}</{name}>" for name, text in elements)
     is_s3 = service == "s3" or not (service or content_type.startswith("application/x-www-form-urlencoded"))
     xml = f"<Error>{details}</Error>"
     if not is_s3:
         xml = f"<ErrorResponse><Error><Type>Sender</Type>{details}</Error></ErrorResponse>"
     return "application/xml", f'<?xml version="1.0" encoding="UTF-8"?>\n{xml}'.encode()
+
+
+def _serialize_json(refusal: Refusal) -> bytes:
+    return json.dumps({"__type": refusal.code, "message": refusal.message, **dict(refusal.details)}).encode()

@@ -10,7 +10,7 @@ from typing import Any
 from moto.cloudwatch.models import CloudWatchBackend, Statistics, cloudwatch_backends
 from moto.core.utils import utcnow
 
-from drydock.endpoints.records import Owner
+from drydock.resources import Owner
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ from moto.sagemaker.models import FakeProcessingJob, FakeTrainingJob, FakeTransf
 from drydock.api.endpoints_backend import EndpointsBackend
 from drydock.endpoints.config import EndpointConfig
 from drydock.endpoints.endpoint import Endpoint
-from drydock.endpoints.records import Owner
 from drydock.endpoints.registry import Endpoints
 from drydock.execution.queue import JobQueue
 from drydock.jobs.job import Job
@@ -54,14 +53,12 @@ class DrydockBackend(EndpointsBackend):
 
     def reset(self) -> None:
         """Stop and delete all jobs and endpoints, for moto's /moto-api/reset."""
-        self._registry.remove_all(Owner(self.account_id, self.region_name))
         for job in self.list_jobs():
             job.discard()
             self.queue.stop(job)
         with self.store.transaction() as db:
-            for table in ("jobs", "endpoint_resources"):
-                condition = "account = ? AND region = ?"
-                db.execute(f"DELETE FROM {table} WHERE {condition}", (self.account_id, self.region_name))  # noqa: S608
+            db.execute("DELETE FROM jobs WHERE account = ? AND region = ?", (self.account_id, self.region_name))
+        self.delete_stored_resources()
         arguments = (self.queue, self.store, self._registry, self.region_name, self.account_id)
         self.__dict__.clear()
         DrydockBackend.__init__(self, *arguments)
@@ -106,6 +103,7 @@ class DrydockBackend(EndpointsBackend):
             record: The job's record.
         """
         job_class = find_kind(kind)
+        assert job_class is not None, f"the store has a job of the unknown kind {kind}"
         job: Job = job_class(self.store, self.account_id, self.region_name, record)
         self.jobs[job_class][job.name] = job
         return job

@@ -75,6 +75,7 @@ class ControlEndpoints:
         counts = {
             "jobs": sagemaker.count_jobs_by_status(),
             "endpoints": self._sagemaker_endpoints.count_by_status(),
+            "instance_restarts": self._sagemaker_endpoints.count_restarts(),
         }
         return {**status, **counts, **self._queue.describe_load()}
 

@@ -12,10 +12,12 @@ from drydock.api.models import ModelsBackend
 from drydock.endpoints import rules
 from drydock.endpoints.config import EndpointConfig
 from drydock.endpoints.endpoint import Endpoint
-from drydock.endpoints.records import EndpointRecord, EndpointStatus, Owner, Plan, Resources, Variant, get_now
+from drydock.endpoints.records import EndpointRecord, EndpointStatus, Plan, Variant
 from drydock.endpoints.registry import Endpoints
 from drydock.endpoints.traffic import build_traffic_plan
+from drydock.jobs.record import get_now
 from drydock.jobs.rules import check_owner, refuse
+from drydock.resources import Resources
 
 
 class EndpointsBackend(ModelsBackend):
@@ -29,13 +31,19 @@ class EndpointsBackend(ModelsBackend):
 
     def __init__(self, endpoints: Endpoints, region_name: str, account_id: str) -> None:
         super().__init__(endpoints.store, region_name, account_id)
-        self._registry, self._owner = endpoints, Owner(account_id, region_name)
+        self._registry = endpoints
         self._configs = Resources(endpoints.store, "endpoint-config")
         self._config_lock = threading.Lock()
         configs = [EndpointConfig.load(text) for text in self._configs.list_texts(self._owner)]
         # moto's tagging reads these two attributes.
         self.endpoint_configs: dict[str, Any] = {config.name: config for config in configs}
         self.endpoints: dict[str, Any] = endpoints.get_endpoints(self._owner)
+
+    def delete_stored_resources(self) -> None:
+        """Delete all endpoints, their configurations, and the models behind them."""
+        self._registry.remove_all(self._owner)
+        self._configs.delete_all(self._owner)
+        self._models_store.delete_all(self._owner)
 
     def create_config(self, request: Mapping[str, Any]) -> EndpointConfig:
         """Store an endpoint configuration.

@@ -10,8 +10,8 @@ from moto.sagemaker.exceptions import AWSValidationException
 from moto.sagemaker.models import Model
 
 from drydock.api.refusing_backend import RefusingBackend
-from drydock.endpoints.records import Owner, Resources
 from drydock.jobs.transform import rules
+from drydock.resources import Owner, Resources
 from drydock.store import Store
 
 
@@ -26,9 +26,9 @@ class ModelsBackend(RefusingBackend):
 
     def __init__(self, store: Store, region_name: str, account_id: str) -> None:
         super().__init__(region_name, account_id)
-        self._model_lock, self._model_owner = threading.Lock(), Owner(account_id, region_name)
-        self._model_resources = Resources(store, "model")
-        for text in self._model_resources.list_texts(self._model_owner):
+        self._model_lock, self._owner = threading.Lock(), Owner(account_id, region_name)
+        self._models_store = Resources(store, "model")
+        for text in self._models_store.list_texts(self._owner):
             content = json.loads(text)
             model = super().create_model(**content["arguments"])
             model.creation_time = datetime.fromisoformat(content["created"])
@@ -53,7 +53,7 @@ class ModelsBackend(RefusingBackend):
             MissingModel: It does not exist. A retry cannot help.
         """
         super().delete_model(model_name)
-        self._model_resources.delete(self._model_owner, model_name)
+        self._models_store.delete(self._owner, model_name)
 
     def save_model(self, model: Model) -> None:
         """Store a model and its tags."""
@@ -66,7 +66,7 @@ class ModelsBackend(RefusingBackend):
             "tags": model.tags,
         }
         text = json.dumps({"arguments": arguments, "created": model.creation_time.isoformat()})
-        self._model_resources.write(self._model_owner, model.model_name, text)
+        self._models_store.write(self._owner, model.model_name, text)
 
     def find_container(self, name: str) -> Mapping[str, Any]:
         """Return the container of a model.

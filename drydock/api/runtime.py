@@ -3,11 +3,9 @@
 moto would take several milliseconds to dispatch each request.
 """
 
-import json
 import re
 import time
 from collections.abc import Callable, Iterable
-from http.client import responses as HTTP_PHRASES
 from typing import Any
 
 from moto.iam.models import get_account_id_from
@@ -23,13 +21,26 @@ from drydock.endpoints.invocation import (
     invoke,
     invoke_shadow,
     is_copied,
+    refuse_invocation,
 )
-from drydock.endpoints.records import Owner
 from drydock.endpoints.registry import Endpoints
-from drydock.wsgi import Refusal, WsgiApplication, answer_error, read_signed_region, read_signed_service
+from drydock.resources import Owner
+from drydock.wsgi import (
+    Refusal,
+    WsgiApplication,
+    answer_error,
+    read_access_key,
+    read_signed_region,
+    read_signed_service,
+)
 
+UNSIGNED = Refusal(
+    403,
+    "MissingAuthenticationToken",
+    "The request is not signed: sign it for the service sagemaker, with any credentials, as in "
+    "curl --aws-sigv4 aws:amz:us-east-1:sagemaker --user test:test",
+)
 _PATH = re.compile(r"/endpoints/([^/]+)/(async-)?invocations")
-_ACCESS_KEY = re.compile(r"Credential=([^/]+)/")
 # The headers of a request that the model gets, by their names in the WSGI environment.
 _HEADERS = {
     "CONTENT_TYPE": "Content-Type",
@@ -56,15 +67,18 @@ class Runtime:
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
         match = _PATH.fullmatch(environ.get("PATH_INFO", ""))
-        if not match or environ.get("REQUEST_METHOD") != "POST" or read_signed_service(environ) != "sagemaker":
+        if not match or environ.get("REQUEST_METHOD") != "POST":
             return self._application(environ, start_response)
-        if match.group(2):
-            message = "InvokeEndpointAsync is refused, since asynchronous invocations do not run in drydock."
-            return answer_error(environ, start_response, Refusal(501, "NotImplemented", message))
+        service = read_signed_service(environ)
+        # moto would fail at an unsigned invocation. A POST to an object of S3, which may be unsigned, has a query.
+        if not service and not environ.get("QUERY_STRING"):
+            return answer_error(environ, start_response, UNSIGNED, "sagemaker")
+        if match.group(2) or service != "sagemaker":
+            return self._application(environ, start_response)
         try:
             invoked = self._invoke(environ, match.group(1))
         except InvocationError as error:
-            return _answer_invocation_error(start_response, error)
+            return answer_error(environ, start_response, error.refusal, "sagemaker")
         return _answer(start_response, invoked)
 
     def _invoke(self, environ: dict[str, Any], name: str) -> Invoked:
@@ -82,10 +96,9 @@ class Runtime:
                 break
             except FleetStopped:  # an update has just ended: other instances answer
                 if endpoint.fleet is fleet:
-                    message = "The endpoint's instances were stopped."
-                    raise InvocationError(503, "ServiceUnavailable", message) from None
+                    refuse_invocation("The endpoint's instances were stopped.", 503, "ServiceUnavailable")
         else:
-            raise InvocationError(400, "ValidationError", f"Endpoint {name} of account {owner.account_id} not found.")
+            refuse_invocation(f"Endpoint {name} of account {owner.account_id} not found.")
         if is_copied(fleet):
             self._endpoints.shadow.submit(lambda: self._invoke_shadow(endpoint, fleet, request))
         self._record(endpoint, fleet, request, invoked, time.perf_counter() - started_at)
@@ -121,8 +134,7 @@ def _find_account_id(environ: dict[str, Any]) -> str:
     """Return the account that a request belongs to, as moto finds it."""
     if account_id := environ.get("HTTP_X_MOTO_ACCOUNT_ID"):
         return str(account_id)
-    match = _ACCESS_KEY.search(environ.get("HTTP_AUTHORIZATION", ""))
-    return str(get_account_id_from(match.group(1) if match else ""))
+    return str(get_account_id_from(read_access_key(environ)))
 
 
 def _read_body(environ: dict[str, Any]) -> bytes:
@@ -140,13 +152,12 @@ def _read_body(environ: dict[str, Any]) -> bytes:
     elif length <= MAX_BODY_BYTES:
         body = bytes(stream.read(length))
         if len(body) < length:
-            raise InvocationError(400, "ValidationError", "The request body is shorter than its Content-Length.")
+            refuse_invocation("The request body is shorter than its Content-Length.")
         return body
     remaining = min(length, _MAX_DISCARDED_BYTES)
     while remaining > 0 and (chunk := stream.read(min(remaining, _CHUNK_BYTES))):
         remaining -= len(chunk)
-    message = f"Request body of {length} bytes is larger than the limit of {MAX_BODY_BYTES} bytes."
-    raise InvocationError(413, "ValidationError", message)
+    refuse_invocation(f"Request body of {length} bytes is larger than the limit of {MAX_BODY_BYTES} bytes.", 413)
 
 
 def _answer(start_response: Callable[..., Any], invoked: Invoked) -> Iterable[bytes]:
@@ -160,14 +171,3 @@ def _answer(start_response: Callable[..., Any], invoked: Invoked) -> Iterable[by
         headers.append(("X-Amzn-SageMaker-Custom-Attributes", answer.custom_attributes))
     start_response("200 OK", headers)
     return [answer.body]
-
-
-def _answer_invocation_error(start_response: Callable[..., Any], error: InvocationError) -> Iterable[bytes]:
-    body = json.dumps({"Message": error.message, **error.members}).encode()
-    headers = [
-        ("Content-Type", "application/json"),
-        ("Content-Length", str(len(body))),
-        ("x-amzn-ErrorType", error.code),
-    ]
-    start_response(f"{error.status} {HTTP_PHRASES.get(error.status, 'Error')}", headers)
-    return [body]

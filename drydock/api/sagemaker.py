@@ -9,14 +9,16 @@ from typing import Any, cast
 
 from moto.sagemaker import urls
 from moto.sagemaker.models import sagemaker_backends
+from moto.sagemakerruntime.models import sagemakerruntime_backends
 
 from drydock.api.backend import DrydockBackend
+from drydock.api.refusing_backend import RefusingRuntime
 from drydock.api.responses import DrydockResponse, InventingResponse
 from drydock.endpoints.registry import Endpoints
 from drydock.execution.queue import JobQueue
 from drydock.execution.recovery import Heartbeat
 from drydock.jobs.job import Job
-from drydock.jobs.kinds import KINDS, find_kind
+from drydock.jobs.kinds import find_kind
 from drydock.jobs.record import SCHEMA, Record
 from drydock.jobs.states import Status
 from drydock.moto_registry import bind_arguments
@@ -47,6 +49,9 @@ def install(queue: JobQueue, store: Store, endpoints: Endpoints) -> None:
     """
     sagemaker_backends.clear()
     sagemaker_backends.backend = bind_arguments(HttpBackend, queue, store, endpoints)
+    if not queue.settings.gives_invented_answers:
+        sagemakerruntime_backends.clear()
+        sagemakerruntime_backends.backend = RefusingRuntime
     store.create_tables(SCHEMA)
     last_alive_at = Heartbeat(store).read_last()
     rows = store.query("SELECT kind, account, region, record FROM jobs ORDER BY created, name")
@@ -61,10 +66,10 @@ def install(queue: JobQueue, store: Store, endpoints: Endpoints) -> None:
 
 
 def _find_job(kind: str, account: str, region: str, name: str) -> Job | None:
-    if kind not in {job_class.api_name.lower() for job_class in KINDS}:
-        return None  # an endpoint, whose instances write new logs after each start of the server
-    backend = cast(HttpBackend, sagemaker_backends[account][region])
-    return backend.find_job(find_kind(kind), name)
+    job_class = find_kind(kind)
+    if job_class is None:
+        return None
+    return cast(HttpBackend, sagemaker_backends[account][region]).find_job(job_class, name)
 
 
 def iter_jobs() -> Iterator[Job]:

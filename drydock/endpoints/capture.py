@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from drydock.endpoints.instances.connection_pool import Answer
 from drydock.endpoints.invocation import Invocation
-from drydock.endpoints.records import Owner
 from drydock.jobs.work import TRANSFER_ERRORS
+from drydock.resources import Owner
 from drydock.settings import Settings
 from drydock.transfer.objects import ObjectStore, join_uri
 
@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 
 FLUSH_S = 2.0
 """Seconds for which captured lines wait in memory. A kill -9 loses these."""
-MAX_LINES = 10_000
-"""Most lines that wait in memory. While S3 does not answer, further ones are lost."""
+MAX_WAITING_CHARS = 64 << 20
+"""Most characters that wait in memory. While S3 does not answer, or is too slow, further lines are lost."""
 JSON_TYPES, CSV_TYPES = ("application/json",), ("text/csv",)
 
 
@@ -47,6 +47,7 @@ class DataCapture:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._lines: defaultdict[Target, list[str]] = defaultdict(list)
+        self._waiting_chars = 0
         self._lock, self._stopped = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="capture", daemon=True)
 
@@ -84,16 +85,22 @@ class DataCapture:
         if random.random() * 100 >= config["InitialSamplingPercentage"]:  # noqa: S311  no secret
             return
         line = json.dumps(build_event(config, request, answer, datetime.now(UTC)))
+        self._add(Target(owner, config["DestinationS3Uri"], endpoint, variant), [line])
+
+    def _add(self, target: Target, lines: Sequence[str]) -> None:
+        """Let lines wait for the next write, as far as there is room."""
         with self._lock:
-            if sum(map(len, self._lines.values())) < MAX_LINES:
-                self._lines[Target(owner, config["DestinationS3Uri"], endpoint, variant)].append(line)
+            for line in lines:
+                if self._waiting_chars + len(line) <= MAX_WAITING_CHARS:
+                    self._waiting_chars += len(line)
+                    self._lines[target].append(line)
 
     def _run(self) -> None:
         is_last = False
         while not is_last:
             is_last = self._stopped.wait(FLUSH_S)
             with self._lock:
-                lines, self._lines = self._lines, defaultdict(list)
+                lines, self._lines, self._waiting_chars = self._lines, defaultdict(list), 0
             for target, target_lines in lines.items():
                 self._write(target, target_lines)
 
@@ -110,9 +117,7 @@ class DataCapture:
                 objects.copy_without_retries().write(file, uri)
         except TRANSFER_ERRORS as error:
             log.warning("captured requests of %s cannot be written to %s: %s", target.endpoint, uri, error)
-            with self._lock:
-                if not self._stopped.is_set():
-                    self._lines[target][:0] = lines[: max(0, MAX_LINES - sum(map(len, self._lines.values())))]
+            self._add(target, lines)
 
 
 def build_event(config: Mapping[str, Any], request: Invocation, answer: Answer, moment: datetime) -> dict[str, Any]:
@@ -131,15 +136,11 @@ def build_event(config: Mapping[str, Any], request: Invocation, answer: Answer, 
         captured["endpointInput"] = _build_part(config, "INPUT", content_type, request.body)
     if modes & {"Output", "InputAndOutput"}:
         captured["endpointOutput"] = _build_part(config, "OUTPUT", answer.content_type, answer.body)
-    metadata = {"eventId": str(uuid.uuid4()), "inferenceTime": f"{moment:%Y-%m-%dT%H:%M:%SZ}"}
+    metadata: dict[str, Any] = {"eventId": str(uuid.uuid4()), "inferenceTime": f"{moment:%Y-%m-%dT%H:%M:%SZ}"}
     if inference_id := request.headers.get("X-Amzn-SageMaker-Inference-Id"):
         metadata["inferenceId"] = inference_id
     if attributes := request.headers.get("X-Amzn-SageMaker-Custom-Attributes"):
-        return {
-            "captureData": captured,
-            "eventMetadata": {**metadata, "customAttributes": [attributes]},
-            "eventVersion": "0",
-        }
+        metadata["customAttributes"] = [attributes]
     return {"captureData": captured, "eventMetadata": metadata, "eventVersion": "0"}
 
 

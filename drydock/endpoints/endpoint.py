@@ -11,9 +11,11 @@ from drydock.endpoints.description import EndpointDescription
 from drydock.endpoints.faults import VariantFaults
 from drydock.endpoints.instances.fleet import Fleet
 from drydock.endpoints.invocation import TIMEOUT_S
-from drydock.endpoints.records import EndpointRecord, EndpointStatus, Owner, Plan, Resources, Variant, get_now
+from drydock.endpoints.records import EndpointRecord, EndpointStatus, Plan, Variant
 from drydock.endpoints.traffic import TrafficPlan, build_traffic_plan
 from drydock.errors import DrydockError, JobFailed
+from drydock.jobs.record import get_now
+from drydock.resources import Owner, Resources
 
 log = logging.getLogger(__name__)
 
@@ -174,11 +176,9 @@ class Endpoint(EndpointDescription):
                 self.save()
 
     def _create(self) -> None:
-        fleet = self._make_fleet(self.record.plan, self._count_restart)
-        if not self._adopt("_next_fleet", fleet):
-            return
+        fleet = self._begin_fleet(self.record.plan)
         try:
-            fleet.start()
+            fleet.scale()
         except JobFailed as error:
             self._next_fleet = None
             return self._set_status(EndpointStatus.FAILED, error.reason)
@@ -186,23 +186,23 @@ class Endpoint(EndpointDescription):
             self._fleet, self._next_fleet = fleet, None
             self._set_status(EndpointStatus.IN_SERVICE)
 
-    def _adopt(self, attribute: str, fleet: Fleet) -> bool:
-        """Set an attribute to instances that `close` must stop. Return False if the endpoint is closed already."""
+    def _begin_fleet(self, plan: Plan) -> Fleet:
+        """Return the next instances, which are not started. If the endpoint is closed, they cannot start any more."""
+        fleet = self._make_fleet(plan, self._count_restart)
         with self._lock:
-            if not self._closed.is_set():
-                setattr(self, attribute, fleet)
-            return not self._closed.is_set()
+            self._next_fleet = fleet
+            if self._closed.is_set():
+                fleet.stop()
+        return fleet
 
     def _update(self) -> None:
         plan = self.record.next_plan
         if plan is None or self._fleet is None:
             return
-        new_fleet, old_fleet = self._make_fleet(plan, self._count_restart), self._fleet
+        new_fleet, old_fleet = self._begin_fleet(plan), self._fleet
         traffic = build_traffic_plan(self.record.deployment, sum(variant.count for variant in plan.variants))
-        if not self._adopt("_next_fleet", new_fleet):
-            return
         try:
-            new_fleet.start()
+            new_fleet.scale()
             self._move_traffic(traffic)
             self._watch_alarms(traffic, traffic.termination_wait_s)
         except (JobFailed, RolledBack) as error:

@@ -5,13 +5,14 @@ import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import NoReturn
 
 from drydock.endpoints.faults import VariantFaults
 from drydock.endpoints.instances.connection_pool import Answer
 from drydock.endpoints.instances.fleet import Fleet
 from drydock.endpoints.records import Variant
 from drydock.errors import DrydockError, truncate
+from drydock.wsgi import Refusal
 
 MAX_BODY_BYTES = 6 * 1024**2
 """SageMaker's limit for the body of a request."""
@@ -46,15 +47,21 @@ class InvocationError(DrydockError):
     """The invocation fails.
 
     Args:
-        status: HTTP status.
-        code: SageMaker's error code.
-        message: The message.
-        members: More members of the error.
+        refusal: The error response.
     """
 
-    def __init__(self, status: int, code: str, message: str, members: Mapping[str, Any] | None = None) -> None:
-        super().__init__(message)
-        self.status, self.code, self.message, self.members = status, code, message, dict(members or {})
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+def refuse_invocation(message: str, status: int = 400, code: str = "ValidationError") -> NoReturn:
+    """Refuse an invocation.
+
+    Raises:
+        InvocationError: Always.
+    """
+    raise InvocationError(Refusal(status, code, message))
 
 
 @dataclass(frozen=True)
@@ -124,8 +131,8 @@ def check_answer(answer: Answer, endpoint: str, account_id: str) -> None:
         f'Received {side} error ({answer.status}) from primary with message "{text}". '
         f"See the log of the endpoint {endpoint} in account {account_id} for more information."
     )
-    members = {"OriginalStatusCode": answer.status, "OriginalMessage": text}
-    raise InvocationError(424, "ModelError", message, members)
+    details = (("OriginalStatusCode", answer.status), ("OriginalMessage", text))
+    raise InvocationError(Refusal(424, "ModelError", message, details))
 
 
 def find_variant(fleet: Fleet, name: str, endpoint: str) -> Variant:
@@ -138,10 +145,9 @@ def find_variant(fleet: Fleet, name: str, endpoint: str) -> Variant:
         return fleet.choose_variant()
     variants = {variant.name: variant for variant in fleet.plan.production_variants}
     if name not in variants:
-        message = (
+        refuse_invocation(
             f"Variant {name} not found for Request. The variants of endpoint {endpoint} are {', '.join(variants)}."
         )
-        raise InvocationError(400, "ValidationError", message)
     return variants[name]
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from moto.cloudwatch.models import MetricAggregatedDatum, cloudwatch_backends
 from moto.core.utils import utcnow
 
-from drydock.endpoints.records import Owner
+from drydock.resources import Owner
 
 NAMESPACE = "AWS/SageMaker"
 # From the beginning of the name of an endpoint's metric to its unit.

@@ -1,24 +1,11 @@
-"""Define what is stored of endpoints, of their configurations, and of the models behind them."""
+"""Define the record of an endpoint that is stored."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
-
-from drydock.store import Store
-
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS endpoint_resources (
-    kind TEXT, account TEXT, region TEXT, name TEXT, record TEXT, PRIMARY KEY (kind, account, region, name)
-);
-"""
-
-
-def get_now() -> datetime:
-    """Return the current time, in UTC."""
-    return datetime.now(UTC)
 
 
 class EndpointStatus(StrEnum):
@@ -122,47 +109,3 @@ class EndpointRecord:
         for name in ("created", "modified"):
             content[name] = datetime.fromisoformat(content[name])
         return cls(**content)
-
-
-@dataclass(frozen=True)
-class Owner:
-    """The account and the region that a resource belongs to."""
-
-    account_id: str
-    region: str
-
-
-class Resources:
-    """The stored resources of one kind: a JSON text for each name.
-
-    Args:
-        store: The server's storage.
-        kind: Name of the kind, such as endpoint.
-    """
-
-    def __init__(self, store: Store, kind: str) -> None:
-        self._store, self._kind = store, kind
-        store.create_tables(SCHEMA)
-
-    def write(self, owner: Owner, name: str, text: str) -> None:
-        """Store the text of a resource, in place of an earlier one."""
-        with self._store.transaction() as db:
-            values = (self._kind, owner.account_id, owner.region, name, text)
-            db.execute("INSERT OR REPLACE INTO endpoint_resources VALUES (?, ?, ?, ?, ?)", values)
-
-    def delete(self, owner: Owner, name: str) -> None:
-        """Delete a resource. Idempotent."""
-        with self._store.transaction() as db:
-            condition = "kind = ? AND account = ? AND region = ? AND name = ?"
-            values = (self._kind, owner.account_id, owner.region, name)
-            db.execute(f"DELETE FROM endpoint_resources WHERE {condition}", values)  # noqa: S608  a constant
-
-    def list_texts(self, owner: Owner) -> list[str]:
-        """Return the texts of an owner's resources, in the order of their creation."""
-        return [text for resource_owner, text in self.iterate() if resource_owner == owner]
-
-    def iterate(self) -> Iterator[tuple[Owner, str]]:
-        """Yield the owner and the text of each resource, in the order of their creation."""
-        statement = "SELECT account, region, record FROM endpoint_resources WHERE kind = ? ORDER BY rowid"
-        for account, region, text in self._store.query(statement, (self._kind,)):
-            yield Owner(account, region), text

@@ -10,11 +10,12 @@ from drydock.endpoints.instances.fleet import Fleet
 from drydock.endpoints.instances.instance import Instance
 from drydock.endpoints.invocation import TIMEOUT_S
 from drydock.endpoints.metrics import InvocationMetrics
-from drydock.endpoints.records import EndpointRecord, EndpointStatus, Owner, Plan, Resources, Variant
+from drydock.endpoints.records import EndpointRecord, EndpointStatus, Plan, Variant
 from drydock.endpoints.shadow import ShadowRequests
 from drydock.host.executor import Executor
 from drydock.host.log_source import ProcessLogs
 from drydock.host.tree import HostTree
+from drydock.resources import Owner, Resources
 from drydock.settings import Settings
 from drydock.store import Store
 from drydock.transfer.objects import ObjectStore
@@ -63,6 +64,10 @@ class Endpoints:
         counts = Counter({str(status): 0 for status in EndpointStatus})
         counts.update(endpoint.status for endpoint in self.iterate())
         return dict(counts)
+
+    def count_restarts(self) -> int:
+        """Return how often instances of the present endpoints were started again because their process had ended."""
+        return sum(endpoint.record.restarts for endpoint in self.iterate())
 
     def recover(self) -> None:
         """Start the instances of the stored endpoints again. The server must answer already."""

@@ -48,8 +48,8 @@ def check_config(request: Mapping[str, Any]) -> None:
     names = [variant["VariantName"] for variant in variants]
     if repeated := [name for name in names if names.count(name) > 1]:
         refuse(f"The variant name {repeated[0]} is used more than once.")
+    _check_finite([variant.get("InitialVariantWeight", 1.0) for variant in shadow_variants])
     check_weights([variant.get("InitialVariantWeight", 1.0) for variant in production_variants])
-    check_weights([1.0, *(variant.get("InitialVariantWeight", 1.0) for variant in shadow_variants)])
     check_instance_count(sum(variant["InitialInstanceCount"] for variant in variants))
 
 
@@ -59,10 +59,14 @@ def check_weights(weights: Sequence[float]) -> None:
     Raises:
         AWSValidationException: The weights add up to 0, or one is not a finite number. A retry cannot help.
     """
-    if not all(weight <= MAX_WEIGHT for weight in weights):  # NaN is not less than anything
-        refuse(f"The weight of a variant must be a number up to {MAX_WEIGHT:g}.")
+    _check_finite(weights)
     if sum(weights) <= 0:
         refuse("The sum of the weights of all variants must be greater than 0.")
+
+
+def _check_finite(weights: Sequence[float]) -> None:
+    if not all(weight <= MAX_WEIGHT for weight in weights):  # NaN is not less than anything
+        refuse(f"The weight of a variant must be a number up to {MAX_WEIGHT:g}.")
 
 
 def check_instance_count(count: int) -> None:

@@ -21,9 +21,12 @@ KINDS = tuple(_WORK_CLASSES)
 """The class of every kind of job."""
 
 
-def find_kind(name: str) -> type[Any]:
-    """Return the job class of a kind, such as TrainingJob for `training`, the kind's name in the store."""
-    return next(kind for kind in KINDS if kind.api_name.lower() == name)
+def find_kind(name: str) -> type[Any] | None:
+    """Return the job class of a kind, such as TrainingJob for `training`, the kind's name in the store.
+
+    None for a kind that is no job: the logs of endpoints are stored, too.
+    """
+    return next((kind for kind in KINDS if kind.api_name.lower() == name), None)
 
 
 def get_work_class(job: Job) -> Callable[..., Work]:

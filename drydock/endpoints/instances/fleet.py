@@ -49,19 +49,6 @@ class Fleet:
         self._requests = 0
         self._stopped = threading.Event()
 
-    def start(self) -> None:
-        """Start all instances, and wait until each answers.
-
-        Raises:
-            JobFailed: An instance did not start. All are stopped then.
-        """
-        variants = [variant for variant in self.plan.variants for _ in range(variant.count)]
-        try:
-            self._start_instances(variants)
-        except JobFailed:
-            self.stop()
-            raise
-
     def scale(self) -> None:
         """Start and stop instances until each variant has the number that the plan says.
 

@@ -10,7 +10,7 @@ from typing import Any
 from drydock.endpoints.instances import model_server
 from drydock.endpoints.instances.connection_pool import ConnectionPool
 from drydock.endpoints.instances.logs import VariantLog
-from drydock.endpoints.records import Owner, Variant
+from drydock.endpoints.records import Variant
 from drydock.errors import JobFailed
 from drydock.host.executor import Executor, HostPlan, RunningHost
 from drydock.host.log_source import ProcessLogs
@@ -22,6 +22,7 @@ from drydock.jobs.environment import HostContext, build_common_environment
 from drydock.jobs.failure import read_log_end
 from drydock.jobs.transform.job import get_model_data_uri
 from drydock.jobs.work import run_transfer
+from drydock.resources import Owner
 from drydock.settings import Settings
 from drydock.transfer import archive
 from drydock.transfer.objects import ObjectStore

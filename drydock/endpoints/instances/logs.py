@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from drydock.endpoints.records import Owner
+from drydock.resources import Owner
 
 
 @dataclass(frozen=True)

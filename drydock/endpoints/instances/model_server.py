@@ -61,7 +61,6 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(404, b"", "text/plain")
         content_type = self.headers.get("Content-Type") or DEFAULT_TYPE
         accept = self.headers.get("Accept", "*/*")
-        accept = DEFAULT_TYPE if accept == "*/*" else accept
         try:
             with self.server.model_lock:
                 response, response_type = self.server.predict(

@@ -45,15 +45,15 @@ def _make_error_of_wait(event: WaitEvent) -> AirflowException:
 def _make_error_of_no_capacity(job: Mapping[str, Any]) -> AirflowException:
     max_wait_s = job["StoppingCondition"].get("MaxWaitTimeInSeconds")
     machine = f"training job {job['TrainingJobName']} got no machine ({get_machine_label(job)})"
-    kept = "Its checkpoints are kept: after a clear, the next job resumes from them."
+    advice = "Its checkpoints are kept: after a clear, the next job resumes from them."
     if max_wait_s is None:
         return AirflowFailException(
             f"{machine}: SageMaker has no capacity for it on demand, and the task has no further machine to try. Run "
-            f"it later, or give another instance type. {kept}"
+            f"it later, or give another instance type. {advice}"
         )
     return AirflowFailException(
         f"{machine} within {max_wait_s} s, and the task has no further machine to try: give a longer max_wait_s, more "
-        f"instance_types with on_no_capacity='next_instance_type', or on_no_capacity='on_demand'. {kept}"
+        f"instance_types with on_no_capacity='next_instance_type', or on_no_capacity='on_demand'. {advice}"
     )
 
 

@@ -94,6 +94,7 @@ def test_too_large_request_is_refused_and_the_endpoint_keeps_serving(endpoints: 
 
 def test_killed_process_of_a_model_is_replaced_and_no_request_fails(endpoints: Any) -> None:
     endpoints.create_endpoint("killed")
+    restarts = endpoints.server.get_health()["instance_restarts"]
     before = endpoints.invoke("killed")["pid"]
     slow: list[dict[str, Any]] = []
     thread = threading.Thread(target=lambda: slow.append(endpoints.invoke("killed", "wait 0.5")))
@@ -104,6 +105,7 @@ def test_killed_process_of_a_model_is_replaced_and_no_request_fails(endpoints: A
     assert after != before
     assert slow[0]["pid"] == after
     assert endpoints.describe("killed")["EndpointStatus"] == "InService"
+    assert endpoints.server.get_health()["instance_restarts"] == restarts + 1
 
 
 def test_request_that_ends_the_process_fails_and_the_endpoint_recovers(endpoints: Any) -> None:

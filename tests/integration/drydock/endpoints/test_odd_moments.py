@@ -3,6 +3,8 @@
 import json
 import socket
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +137,16 @@ def test_body_arrives_whole_or_is_refused(endpoints: Any, drydock: Any, head: st
         while part := connection.recv(4096):
             response += part
     assert answer in response
+
+
+def test_unsigned_invocation_says_how_to_sign_it(endpoints: Any, drydock: Any) -> None:
+    endpoints.ensure_endpoint("bodies")
+    request = urllib.request.Request(f"{drydock.url}/endpoints/bodies/invocations", data=b"1")
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(request)
+    content = json.load(error.value)
+    assert (error.value.code, content["__type"]) == (403, "MissingAuthenticationToken")
+    assert "curl --aws-sigv4" in content["message"]
 
 
 @pytest.mark.parametrize("weight", ["NaN", "Infinity", "1" + "0" * 400])

@@ -1,0 +1,63 @@
+"""Store resources that are not jobs: models, endpoint configurations and endpoints, each a JSON text with a name."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from drydock.store import Store
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS resources (
+    kind TEXT, account TEXT, region TEXT, name TEXT, record TEXT, PRIMARY KEY (kind, account, region, name)
+);
+"""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The account and the region that a resource belongs to."""
+
+    account_id: str
+    region: str
+
+
+class Resources:
+    """The stored resources of one kind.
+
+    Args:
+        store: The server's storage.
+        kind: Name of the kind, such as endpoint.
+    """
+
+    def __init__(self, store: Store, kind: str) -> None:
+        self._store, self._kind = store, kind
+        store.create_tables(SCHEMA)
+
+    def write(self, owner: Owner, name: str, text: str) -> None:
+        """Store the text of a resource, in place of an earlier one."""
+        values = (self._kind, owner.account_id, owner.region, name, text)
+        # Not REPLACE: the row keeps its place, which is the order of creation.
+        statement = "INSERT INTO resources VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET record = excluded.record"
+        with self._store.transaction() as db:
+            db.execute(statement, values)
+
+    def delete(self, owner: Owner, name: str) -> None:
+        """Delete a resource. Idempotent."""
+        statement = "DELETE FROM resources WHERE kind = ? AND account = ? AND region = ? AND name = ?"
+        with self._store.transaction() as db:
+            db.execute(statement, (self._kind, owner.account_id, owner.region, name))
+
+    def delete_all(self, owner: Owner) -> None:
+        """Delete all resources of an owner."""
+        statement = "DELETE FROM resources WHERE kind = ? AND account = ? AND region = ?"
+        with self._store.transaction() as db:
+            db.execute(statement, (self._kind, owner.account_id, owner.region))
+
+    def list_texts(self, owner: Owner) -> list[str]:
+        """Return the texts of an owner's resources, in the order of their creation."""
+        return [text for resource_owner, text in self.iterate() if resource_owner == owner]
+
+    def iterate(self) -> Iterator[tuple[Owner, str]]:
+        """Yield the owner and the text of each resource, in the order of their creation."""
+        statement = "SELECT account, region, record FROM resources WHERE kind = ? ORDER BY rowid"
+        for account, region, text in self._store.query(statement, (self._kind,)):
+            yield Owner(account, region), text
