@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 CHECK_S = 0.1
 # Seconds until instances that did not start after the server's own start are started again.
 RECOVERY_PAUSE_S = 5.0
+NOT_SERVING = (EndpointStatus.CREATING, EndpointStatus.FAILED, EndpointStatus.DELETING)
 
 MakeFleet = Callable[[Plan, Callable[[], None]], Fleet]
 FindAlarm = Callable[[Sequence[str]], str | None]
@@ -52,11 +53,13 @@ class Endpoint(EndpointDescription):
         self._next_fleet: Fleet | None = None
         self._next_share = 0.0
         self._closed = threading.Event()
+        if record.status not in NOT_SERVING:  # stored by an earlier server: requests wait until its instances start
+            self._fleet = make_fleet(record.plan, self._count_restart)
 
     @property
     def fleet(self) -> Fleet | None:
         """The instances that answer the next request; None if the endpoint does not serve."""
-        if self.record.status in (EndpointStatus.CREATING, EndpointStatus.FAILED, EndpointStatus.DELETING):
+        if self.record.status in NOT_SERVING:
             return None
         next_fleet = self._next_fleet
         if next_fleet is not None and random.random() < self._next_share:  # noqa: S311  no secret
@@ -127,8 +130,7 @@ class Endpoint(EndpointDescription):
         status = self.record.status
         if status is EndpointStatus.CREATING:
             self.create()
-        elif status is not EndpointStatus.FAILED:
-            self._fleet = fleet = self._make_fleet(self.record.plan, self._count_restart)
+        elif fleet := self._fleet:
             # Read now: an InService endpoint can be updated while its instances start again.
             begins_update_again = status is EndpointStatus.UPDATING and self.record.next_plan is not None
             is_changing = status is not EndpointStatus.IN_SERVICE
