@@ -39,7 +39,7 @@ class AlarmEvaluator:
     def __init__(self) -> None:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
-        # The last result of each alarm, and the begin of the period in which it was computed. An alarm that is put
+        # The last result of each alarm, and the beginning of the period in which it was computed. An alarm that is put
         # again is a new object.
         self._results: weakref.WeakKeyDictionary[Any, tuple[str, datetime]] = weakref.WeakKeyDictionary()
 

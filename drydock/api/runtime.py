@@ -16,7 +16,7 @@ from drydock.endpoints.invocation import (
     MAX_BODY_BYTES,
     Invocation,
     InvocationError,
-    Invoked,
+    InvocationResult,
     check_answer,
     invoke,
     invoke_shadow,
@@ -76,12 +76,12 @@ class Runtime:
         if match.group(2) or service != "sagemaker":
             return self._application(environ, start_response)
         try:
-            invoked = self._invoke(environ, match.group(1))
+            result = self._invoke(environ, match.group(1))
         except InvocationError as error:
             return answer_error(environ, start_response, error.refusal, "sagemaker")
-        return _answer(start_response, invoked)
+        return _answer(start_response, result)
 
-    def _invoke(self, environ: dict[str, Any], name: str) -> Invoked:
+    def _invoke(self, environ: dict[str, Any], name: str) -> InvocationResult:
         started_at = time.perf_counter()
         owner = Owner(_find_account_id(environ), read_signed_region(environ))
         body = _read_body(environ)
@@ -91,8 +91,8 @@ class Runtime:
         request = Invocation(body, headers, target_variant)
         while endpoint is not None and (fleet := endpoint.fleet) is not None:
             try:
-                with fleet.hold_request():
-                    invoked = invoke(fleet, endpoint.faults, request, name)
+                with fleet.count_request():
+                    result = invoke(fleet, endpoint.faults, request, name)
                 break
             except FleetStopped:  # an update has just ended: other instances answer
                 if endpoint.fleet is fleet:
@@ -101,33 +101,33 @@ class Runtime:
             refuse_invocation(f"Endpoint {name} of account {owner.account_id} not found.")
         if is_copied(fleet):
             self._endpoints.shadow.submit(lambda: self._invoke_shadow(endpoint, fleet, request))
-        self._record(endpoint, fleet, request, invoked, time.perf_counter() - started_at)
-        check_answer(invoked.answer, name, owner.account_id)
-        return invoked
+        self._record(endpoint, fleet, request, result, time.perf_counter() - started_at)
+        check_answer(result.answer, name, owner.account_id)
+        return result
 
     def _invoke_shadow(self, endpoint: Endpoint, fleet: Fleet, request: Invocation) -> None:
         try:
-            with fleet.hold_request():
-                invoked = invoke_shadow(fleet, endpoint.faults, request)
+            with fleet.count_request():
+                result = invoke_shadow(fleet, endpoint.faults, request)
         except FleetStopped:
             return
-        if invoked:
-            self._record(endpoint, fleet, request, invoked, invoked.model_latency_s)
+        if result:
+            self._record(endpoint, fleet, request, result, result.model_latency_s)
 
     def _record(
-        self, endpoint: Endpoint, fleet: Fleet, request: Invocation, invoked: Invoked, duration_s: float
+        self, endpoint: Endpoint, fleet: Fleet, request: Invocation, result: InvocationResult, duration_s: float
     ) -> None:
         """Count an invocation, and capture it if the endpoint's configuration says so."""
-        owner, name, variant = endpoint.owner, endpoint.name, invoked.variant
+        owner, name, variant = endpoint.owner, endpoint.name, result.variant
         self._endpoints.metrics.record(
             owner,
             name,
             variant,
-            status=invoked.answer.status,
-            model_latency_s=invoked.model_latency_s,
-            overhead_s=duration_s - invoked.model_latency_s,
+            status=result.answer.status,
+            model_latency_s=result.model_latency_s,
+            overhead_s=duration_s - result.model_latency_s,
         )
-        self._endpoints.capture.record(owner, name, variant, fleet.plan.capture, request, invoked.answer)
+        self._endpoints.capture.record(owner, name, variant, fleet.plan.capture, request, result.answer)
 
 
 def _find_account_id(environ: dict[str, Any]) -> str:
@@ -160,12 +160,12 @@ def _read_body(environ: dict[str, Any]) -> bytes:
     refuse_invocation(f"Request body of {length} bytes is larger than the limit of {MAX_BODY_BYTES} bytes.", 413)
 
 
-def _answer(start_response: Callable[..., Any], invoked: Invoked) -> Iterable[bytes]:
-    answer = invoked.answer
+def _answer(start_response: Callable[..., Any], result: InvocationResult) -> Iterable[bytes]:
+    answer = result.answer
     headers = [
         ("Content-Type", answer.content_type or "application/octet-stream"),
         ("Content-Length", str(len(answer.body))),
-        ("x-Amzn-Invoked-Production-Variant", invoked.variant),
+        ("x-Amzn-Invoked-Production-Variant", result.variant),
     ]
     if answer.custom_attributes:
         headers.append(("X-Amzn-SageMaker-Custom-Attributes", answer.custom_attributes))

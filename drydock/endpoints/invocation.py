@@ -65,7 +65,7 @@ def refuse_invocation(message: str, status: int = 400, code: str = "ValidationEr
 
 
 @dataclass(frozen=True)
-class Invoked:
+class InvocationResult:
     """The answer of a model, whatever its status; the variant that gave it; and the seconds until it was there."""
 
     variant: str
@@ -82,13 +82,13 @@ def is_copied(fleet: Fleet) -> bool:
     return random.random() * production.weight < shadow.weight  # noqa: S311  no secret
 
 
-def invoke_shadow(fleet: Fleet, faults: VariantFaults, request: Invocation) -> Invoked | None:
+def invoke_shadow(fleet: Fleet, faults: VariantFaults, request: Invocation) -> InvocationResult | None:
     """Send a request to the shadow variant, and return its answer; None without a shadow variant."""
     shadow = fleet.plan.shadow
     return None if shadow is None else _invoke_variant(fleet, shadow, faults, request)
 
 
-def invoke(fleet: Fleet, faults: VariantFaults, request: Invocation, endpoint: str) -> Invoked:
+def invoke(fleet: Fleet, faults: VariantFaults, request: Invocation, endpoint: str) -> InvocationResult:
     """Send a request to an instance, and return the model's answer.
 
     If the instance's process ends meanwhile, the request is sent to another instance, or to the process that replaces
@@ -106,10 +106,10 @@ def invoke(fleet: Fleet, faults: VariantFaults, request: Invocation, endpoint: s
     return _invoke_variant(fleet, find_variant(fleet, request.target_variant, endpoint), faults, request)
 
 
-def _invoke_variant(fleet: Fleet, variant: Variant, faults: VariantFaults, request: Invocation) -> Invoked:
+def _invoke_variant(fleet: Fleet, variant: Variant, faults: VariantFaults, request: Invocation) -> InvocationResult:
     started_at = time.perf_counter()
     answer = faults.apply(variant.name, fleet.plan.config_name) or _send(fleet, variant, request)
-    return Invoked(variant.name, answer, time.perf_counter() - started_at)
+    return InvocationResult(variant.name, answer, time.perf_counter() - started_at)
 
 
 def check_answer(answer: Answer, endpoint: str, account_id: str) -> None:

@@ -54,7 +54,7 @@ class Endpoint:
     async def ping(self, _: Request) -> Response:
         """Answer which version is loaded."""
         model = self._model
-        features = {"features_of_the_requests_rows_alone": list(model.batch_features)}
+        features = {"features_of_other_rows": list(model.features_of_other_rows)}
         return _answer({"model": model.name, "version": model.version, **features})
 
     async def invoke(self, request: Request) -> Response:
@@ -62,7 +62,7 @@ class Endpoint:
         request_id = _find_id(request)
         headers = {"x-request-id": request_id}
         if self._pending >= MAX_PENDING:
-            message = f"the server has {MAX_PENDING} requests in work: try again"
+            message = f"the server has {MAX_PENDING} requests in progress: try again"
             return _answer_error(message, 503, {**headers, "retry-after": "1"})
         self._pending += 1
         try:

@@ -40,7 +40,7 @@ class ServedModel:
     """Computes their features."""
     scorer: Scorer
     """Scores the features."""
-    batch_features: Sequence[str]
+    features_of_other_rows: Sequence[str]
     """Features that depend on other rows: the server knows no other rows than those of the request."""
 
     def score(self, body: bytes, content_type: str) -> list[Any]:

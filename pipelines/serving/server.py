@@ -49,7 +49,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def serve(model: ServedModel, listener: socket.socket, report_start: Callable[[], None]) -> None:
-    """Answer requests until SIGTERM or SIGINT. Then requests in work are finished, and no new ones are accepted.
+    """Answer requests until SIGTERM or SIGINT. Then requests in progress are finished, and no new ones are accepted.
 
     Args:
         model: the loaded model.

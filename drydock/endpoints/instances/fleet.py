@@ -77,7 +77,7 @@ class Fleet:
         return random.choices(variants, [variant.weight for variant in variants])[0]  # noqa: S311  no secret
 
     @contextlib.contextmanager
-    def hold_request(self) -> Iterator[None]:
+    def count_request(self) -> Iterator[None]:
         """Count a request during a block: `drain` waits for its end.
 
         Raises:

@@ -29,8 +29,8 @@ def run_command(
 ) -> None:
     """Serve a registered version: GET /ping, and POST /invocations with raw rows of its dataset.
 
-    Features and scores are computed as for `score`. SIGTERM ends the server after the requests in work. Exit code 75:
-    the port is in use, or MLflow does not answer.
+    Features and scores are computed as for `score`. SIGTERM ends the server after the requests in progress. Exit
+    code 75: the port is in use, or MLflow does not answer.
     """
     for name, value in ONE_THREAD.items():
         os.environ.setdefault(name, value)
@@ -48,7 +48,7 @@ def run_command(
 def _report_start(model: ServedModel, host: str, port: int) -> None:
     address = f"[{host}]" if ":" in host else host
     write_line(f"{model.name} version {model.version} answers at http://{address}:{port}/invocations")
-    if model.batch_features:
-        names = ", ".join(model.batch_features)
-        write_line(f"computed from the rows of a request alone, so different for a part of a day: {names}")
+    if model.features_of_other_rows:
+        names = ", ".join(model.features_of_other_rows)
+        write_line(f"computed from the rows of a request alone, so a part of a day gives other values: {names}")
     sys.stdout.flush()

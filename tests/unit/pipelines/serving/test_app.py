@@ -227,7 +227,7 @@ def test_a_request_without_a_valid_id_gets_a_new_one(client: Any, rows: Any, val
 
 def test_ping_names_the_version_and_what_a_request_does_not_have(client: Any) -> None:
     response = client.request("GET", "/ping")
-    features = {"features_of_the_requests_rows_alone": ["departures_hour"]}
+    features = {"features_of_other_rows": ["departures_hour"]}
     assert (response.status_code, response.json()) == (200, {"model": "flights", "version": "7", **features})
 
 
