@@ -50,6 +50,8 @@ TYPE_NAMES = {
 SIZES = ("train_days", "holdout_days", "min_train_days", "max_missing_days", "validation_days")
 MODELS_LINE = re.compile(r"^(\s*- models: \[)([^\]]*)\]", re.M)
 """The line of dvc.yaml that lists the models."""
+EXAMPLES_LINE = re.compile(r"^(\s*)- \.\./\.\./pipelines/datasets\n(?!\s*- \.\./\.\./datasets\n)", re.M)
+"""A dependency of a stage on the example datasets, which no dependency on `datasets/` follows."""
 
 
 def list_project_values(plan: Plan, sizes: Sizes, folder: Path) -> dict[str, Any]:
@@ -72,6 +74,8 @@ def render_model(values: Mapping[str, Any]) -> dict[str, str]:
 def add_model(dvc_yaml: str, name: str) -> str:
     """Return the text of dvc.yaml with one more model in its list.
 
+    In a checkout, a stage that depends on the example datasets depends on the project's own ones, too.
+
     Raises:
         SpecError: dvc.yaml has no list of models. A retry cannot help.
     """
@@ -81,7 +85,8 @@ def add_model(dvc_yaml: str, name: str) -> str:
             "dvc.yaml has no line `- models: [...]` to which a model can be added.", "Add one below `vars`."
         )
     names = [part.strip() for part in match[2].split(",") if part.strip()]
-    return MODELS_LINE.sub(lambda found: f"{found[1]}{', '.join([*names, name])}]", dvc_yaml, count=1)
+    text = MODELS_LINE.sub(lambda found: f"{found[1]}{', '.join([*names, name])}]", dvc_yaml, count=1)
+    return EXAMPLES_LINE.sub(lambda found: f"{found[0]}{found[1]}- ../../datasets\n", text)
 
 
 def build_dataset(plan: Plan, sizes: Sizes) -> Dataset:

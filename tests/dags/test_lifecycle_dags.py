@@ -71,6 +71,13 @@ def test_two_models_of_a_dataset_share_the_dag_of_its_days(load_dags: Callable[.
         assert bag.dags[f"{model}_score"].schedule.asset_condition.name == "trains"
 
 
+def test_two_models_of_one_name_in_a_file_are_refused(load_dags: Callable[..., DagBag]) -> None:
+    """Airflow would keep the DAGs of the last call, and say nothing."""
+    call = 'lifecycle_dags(model="late", start=start, max_run_s={})'
+    (error,) = load_dags(call.format(60), call.format(99)).import_errors.values()
+    assert "this file creates the DAGs of the model late more than once" in error
+
+
 def test_a_scheduled_run_ingests_the_day_before_and_a_backfill_the_days_of_its_range(
     load_dags: Callable[..., DagBag],
 ) -> None:

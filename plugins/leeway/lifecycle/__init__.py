@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from airflow.sdk import DAG
+from airflow.sdk.definitions._internal.contextmanager import DagContext
 
 from leeway.lifecycle.ingestion_dag import Unit, create_ingestion_dag, require_unit
 from leeway.lifecycle.monitoring_dag import create_monitoring_dag
@@ -56,9 +57,11 @@ def lifecycle_dags(
         The DAGs. Airflow finds them even if they are not assigned to a variable.
 
     Raises:
-        SpecError: the model has no parameters, they name no dataset, or `partition` is unknown. A retry cannot help.
+        SpecError: the model has no parameters, they name no dataset, `partition` is unknown, or the file has another
+            call for this model. A retry cannot help.
     """
     require_unit(partition)
+    _check_first_call(model)
     names = {"model": model, "dataset": dataset or _read_dataset(model)}
     return [
         *_create_daily_dags(**names, start=start, end=end, schedule=schedule, partition=partition, days_of=days_of),
@@ -85,6 +88,13 @@ def _create_daily_dags(
     if partition != "month":
         daily_schedule = schedule if partition == "day" else SCHEDULES["day"]
         yield create_monitoring_dag(model=model, dataset=dataset, start=start, end=end, schedule=daily_schedule)
+
+
+def _check_first_call(model: str) -> None:
+    """Refuse a second call for a model in a file. Of two DAGs with one id, Airflow keeps the last without a word."""
+    if f"{model}_train" in {dag.dag_id for dag, _ in DagContext.autoregistered_dags}:
+        message = f"this file creates the DAGs of the model {model} more than once."
+        raise SpecError(message, "Give the other model another name, or remove the call.")
 
 
 def _read_dataset(model: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import runpy
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -23,6 +24,7 @@ from pipelines.scaffold.request import Request, refuse_to_ask
 from tests.tools import orders_file
 
 LABEL = {"label": "returned"}
+CHECKOUT = Path(__file__).parents[4]
 
 
 def list_files(folder: Path) -> set[str]:
@@ -50,6 +52,44 @@ def test_a_project_and_two_models_are_made_and_pass_the_style_check(
     for path in (project / "models").glob("*/params.yaml"):
         for step, section in yaml.safe_load(path.read_text()).items():
             params.load_spec_class(step).check(section, str(path))
+
+
+def test_stages_depend_on_all_datasets_so_that_models_may_share_one(
+    make: Callable[..., Creation], project: Path, orders: pd.DataFrame
+) -> None:
+    make(orders)
+    stages = yaml.safe_load((project / "dvc.yaml").read_text())["stages"]
+    for name in ("snapshot", "preprocess", "train", "evaluate", "gate"):
+        assert "../../datasets" in stages[name]["deps"], name
+        assert not any("datasets/${" in dep for dep in stages[name]["deps"]), name
+
+
+def test_a_model_in_a_checkout_is_a_dependency_of_its_stages_and_passes_the_style_check(
+    make: Callable[..., Creation], project: Path, orders: pd.DataFrame
+) -> None:
+    """In the checkout, the stages depend on the folders of Leeway's code."""
+    for name in ("dvc.yaml", "params.yaml", "pyproject.toml"):
+        shutil.copyfile(CHECKOUT / name, project / name)
+    (project / "pipelines").symlink_to(CHECKOUT / "pipelines")
+    for model in ("orders", "parcels"):
+        make(orders, model)
+    document = yaml.safe_load((project / "dvc.yaml").read_text())
+    assert document["vars"][0]["models"][-2:] == ["orders", "parcels"]
+    stages = {name: stage["deps"] for name, stage in document["stages"].items()}
+    assert {name for name, deps in stages.items() if "../../pipelines/datasets" in deps} >= {
+        "preprocess",
+        "train",
+        "gate",
+    }
+    for name, deps in stages.items():
+        assert deps.count("../../datasets") == deps.count("../../pipelines/datasets"), name
+    style = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "datasets", "dags", "tests"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+    )
+    assert style.returncode == 0, style.stdout
 
 
 @pytest.mark.parametrize(
