@@ -78,11 +78,12 @@ compose-demo: $(STAMP) ## run the demo on the team's stack: ingest two months an
 compose-down: ## stop the team's stack; its volumes keep the data
 	docker compose --profile '*' down
 
-check: $(STAMP) ## check style, types and the layers of imports
+check: $(STAMP) ## check style, types, the layers of imports and the sizes of modules and functions
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	$(RUN)/mypy
 	$(RUN)/lint-imports
+	$(RUN)/pytest -q tests/unit/test_sizes.py
 
 # Three workers on two cores: while a test of one waits for a server, two others run. tests/README.md says what runs where.
 test: $(STAMP) ## run the whole test suite (STORE=1 stores the durations, which balance the workers)

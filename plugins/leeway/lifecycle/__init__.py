@@ -41,24 +41,22 @@ def lifecycle_dags(
 ) -> list[DAG]:
     """Create the DAGs of a model: DATASET_ingest, MODEL_train, MODEL_score, MODEL_monitor and MODEL_rollback.
 
+    Airflow finds them even if they are not assigned to a variable.
+
     Args:
         model: registered model. Its parameters are those of models/MODEL/params.yaml.
         start: first day of the data.
         end: last day of the data; None: without end.
         schedule: cron expression, in UTC, of the time at which the hour, day or month before is complete and is
-            ingested; by default when it ends. Drift is decided at the same time, and for hours at midnight.
+            ingested; by default when it ends. Drift is decided then, too, and for hours at midnight.
         train_schedule: cron expression, in UTC, of the trainings that the calendar starts.
-        dataset: dataset of the model; by default the one in its parameters, read whenever Airflow parses the DAGs.
+        dataset: dataset of the model; by default the one in its parameters.
         days_of: other dataset whose days the model uses. Another call creates its DATASET_ingest.
         partition: unit of the dataset's partitions. With months there is no MODEL_monitor, since they have no drift.
         training: arguments of SpotTrainingOperator, such as instance_type, max_run_s, max_wait_s and entry_point.
 
-    Returns:
-        The DAGs. Airflow finds them even if they are not assigned to a variable.
-
     Raises:
-        SpecError: the model has no parameters, they name no dataset, `partition` is unknown, or the file has another
-            call for this model. A retry cannot help.
+        SpecError: the model has no parameters or dataset, or the file has another call for it. A retry cannot help.
     """
     require_unit(partition)
     _check_first_call(model)

@@ -10,6 +10,8 @@ import pytest
 from pipelines.dataset_checks import page
 from pipelines.datasets.flights import DATASET
 
+ROOT = Path(__file__).parents[4]
+
 
 @pytest.mark.parametrize(
     ("metric", "outcome"), [("mae", "yes"), ("pinball/0.1", "yes"), ("mea", "no"), ("auc", "no"), ("recall/x", "no")]
@@ -24,7 +26,11 @@ def test_a_metric_that_the_task_does_not_have_is_a_no(metric: str, outcome: str)
         assert "They have rmse, mae, median_ae, r2, bias" in answer.text
 
 
-def test_the_dag_files_of_a_model_are_found() -> None:
+def test_the_dag_files_of_a_model_are_found(
+    monkeypatch: pytest.MonkeyPatch, fresh_settings: Callable[[], None]
+) -> None:
+    monkeypatch.setenv("LEEWAY_PROJECT", str(ROOT))
+    fresh_settings()
     subject = page.Subject("flights", DATASET, Path(), {})
     answer = page._answer("?", page._check_dag_files, subject)
     assert (answer.outcome, answer.text) == ("yes", 'dags/flights.py has the word "airflow"')
