@@ -30,8 +30,8 @@ from benchmarks.decisions.simulation import (
 )
 from pipelines.evaluation.gates.holdout import Holdout
 
-INTERVALS, CHECKS, VERDICTS = 1_000, 1_500, 300
-"""Simulations of a case, for intervals, checks and verdicts."""
+INTERVALS, CHECKS, GAINS, VERDICTS = 1_000, 1_500, 400, 300
+"""Simulations of a case, for intervals, checks that should not pass, checks of a better candidate, and verdicts."""
 MEAN, SIGNAL, WEATHER, NOISE = 10.0, 12.0, 5.0, 8.0
 """Mean of the labels, and the standard deviations of its parts: by features, of a day, and of a row; minutes."""
 LABEL_VARIANCE = SIGNAL**2 + WEATHER**2 + NOISE**2
@@ -70,8 +70,10 @@ def run() -> dict[str, Any]:
     return simulation.run(build_simulation())
 
 
-def build_simulation(intervals: int = INTERVALS, checks: int = CHECKS, verdicts: int = VERDICTS) -> Simulation:
-    """Build the simulation of these numbers of intervals, checks and verdicts."""
+def build_simulation(
+    intervals: int = INTERVALS, checks: int = CHECKS, gains: int = GAINS, verdicts: int = VERDICTS
+) -> Simulation:
+    """Build the simulation, with these numbers of simulations of a case."""
     worse, better = change_r2(-find_margin("regression")), change_r2(GAIN)
     truths, truths_at_bound = compute_truths(CHAMPION), compute_truths(worse)
     losses = {name: truths_at_bound[name] - truths[name] for name in ("rmse", "mae", "median_ae", "pinball")}
@@ -90,6 +92,7 @@ def build_simulation(intervals: int = INTERVALS, checks: int = CHECKS, verdicts:
         },
         intervals=intervals,
         checks=checks,
+        gains=gains,
         verdicts=verdicts,
     )
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,7 +70,9 @@ class Simulation:
     intervals: int
     """Simulations of each interval."""
     checks: int
-    """Simulations of each check."""
+    """Simulations of each check of a candidate that should not pass."""
+    gains: int
+    """Simulations of each check of the better candidate."""
     verdicts: int
     """Simulations of each verdict."""
 
@@ -99,28 +104,33 @@ def run(simulation: Simulation) -> dict[str, Any]:
     totals = {
         "interval": (simulation.intervals, 0.95),
         "check": (simulation.checks, 0.05),
+        "check of a better candidate": (simulation.gains, 0.5),
         "verdict": (simulation.verdicts, 0.05),
     }
-    result = measure_cases(DAYS, totals, lambda kind, days: measure(simulation, days, KINDS[kind]))
+    result = measure_cases(DAYS, totals, partial(measure, simulation))
     losses = {f"tolerated loss of {name}": f"{loss:.4g}" for name, loss in simulation.losses.items()}
     return {**result, "facts": losses | result["facts"]}
 
 
-def measure(simulation: Simulation, days: int, correlation: float) -> dict[str, str]:
+def measure(simulation: Simulation, kind: str, days: int) -> dict[str, str]:
     """Simulate intervals, the checks against the champion and the trivial models, and verdicts."""
-    facts = measure_intervals(simulation, days, correlation)
     equal, worse, better = (
         "equal models",
         "candidate worse by exactly the tolerated loss",
         f"candidate {simulation.gain}",
     )
-    for title, choose in {worse: simulation.worse, better: simulation.better}.items():
-        passes = measure_champion_checks(simulation, choose, days, correlation)
-        facts |= {f"{title}: {name}: passed": format_share(count, simulation.checks) for name, count in passes.items()}
+    correlation = KINDS[kind]
+    facts = measure_intervals(simulation, days, correlation)
+    for title, choose, total in (
+        (worse, simulation.worse, simulation.checks),
+        (better, simulation.better, simulation.gains),
+    ):
+        passes = measure_champion_checks(simulation, choose, days, correlation, total)
+        facts |= {f"{title}: {name}: passed": format_share(count, total) for name, count in passes.items()}
     for trivial_model, choose in simulation.trivial_candidates.items():
         count = measure_baseline_check(simulation, choose, trivial_model, days, correlation)
         facts[f"candidate as bad as {trivial_model}: passed"] = format_share(count, simulation.checks)
-    for title, choose in {equal: simulation.equal, worse: simulation.worse}.items():
+    for title, choose in ((equal, simulation.equal), (worse, simulation.worse)):
         outcomes = measure_verdicts(simulation, choose, days, correlation)
         facts[f"{title}: verdicts"] = ", ".join(
             f"{outcome} {format_share(count, simulation.verdicts)}" for outcome, count in sorted(outcomes.items())
@@ -138,19 +148,24 @@ def measure_intervals(simulation: Simulation, days: int, correlation: float) -> 
     return misses.describe(simulation.truths, simulation.intervals)
 
 
-def measure_champion_checks(simulation: Simulation, choose: Choose, days: int, correlation: float) -> Counter[str]:
-    """Count how often a candidate passes the comparison with the champion in each metric."""
+def measure_champion_checks(
+    simulation: Simulation, choose: Choose, days: int, correlation: float, total: int
+) -> Counter[str]:
+    """Count how often, of `total` simulations, a candidate passes the comparison with the champion in each metric."""
     others = [Comparison(metric=name, margin=loss) for name, loss in simulation.losses.items()]
     policy = simulation.policy.model_copy(update={"champion": [*simulation.policy.champion, *others]})
-    return _count_passes(simulation, choose, days, correlation, lambda holdout: check_against_champion(holdout, policy))
+    return _count_passes(
+        simulation, choose, days, correlation, total, lambda holdout: check_against_champion(holdout, policy)
+    )
 
 
 def measure_baseline_check(
     simulation: Simulation, choose: Choose, trivial_model: str, days: int, correlation: float
 ) -> int:
     """Count how often a candidate passes the comparison with a trivial model: the ending of the name of the check."""
+    policy, total = simulation.policy, simulation.checks
     passes = _count_passes(
-        simulation, choose, days, correlation, lambda holdout: check_against_baselines(holdout, simulation.policy)
+        simulation, choose, days, correlation, total, lambda holdout: check_against_baselines(holdout, policy)
     )
     (count,) = (count for name, count in passes.items() if name.endswith(trivial_model))
     return count
@@ -166,10 +181,15 @@ def measure_verdicts(simulation: Simulation, choose: Choose, days: int, correlat
 
 
 def _count_passes(
-    simulation: Simulation, choose: Choose, days: int, correlation: float, check: Callable[[Holdout], list[Check]]
+    simulation: Simulation,
+    choose: Choose,
+    days: int,
+    correlation: float,
+    total: int,
+    check: Callable[[Holdout], list[Check]],
 ) -> Counter[str]:
     passes: Counter[str] = Counter()
-    for number in range(simulation.checks):
+    for number in range(total):
         holdout = simulation.simulate(choose, days, correlation, np.random.default_rng([days, number, 2]))
         for result in check(holdout):
             passes[result.name] += result.outcome == "passed"
@@ -184,7 +204,11 @@ def build_policy(holdout: Holdout) -> Policy:
 
 def choose_always(model: Any) -> Choose:
     """Return a function that chooses this model."""
-    return lambda _: model
+    return partial(_choose, model)
+
+
+def _choose(model: Any, _: Any) -> Any:
+    return model
 
 
 def find_margin(task: Task) -> float:
@@ -198,10 +222,12 @@ def measure_cases(
 ) -> dict[str, Any]:
     """Measure each number of days with both kinds of weather, and return the facts and the seconds of each case.
 
+    As many cases run at a time as there are cores.
+
     Args:
         day_counts: numbers of days.
         totals: for the facts: number of simulations of an interval, a check or a verdict, and the expected share.
-        measure: returns the facts of a case, from a key of `KINDS` and a number of days.
+        measure: returns the facts of a case, from a key of `KINDS` and a number of days. It is sent to processes.
     """
     facts = {
         f"simulations of {'an' if name[0] in 'aeiou' else 'a'} {name}": (
@@ -209,13 +235,20 @@ def measure_cases(
         )
         for name, (total, share) in totals.items()
     }
+    cases = list(itertools.product(KINDS, day_counts))
     seconds: dict[str, list[float]] = {}
-    for kind, days in itertools.product(KINDS, day_counts):
-        start_s, case = time.perf_counter(), f"{kind}, {days} days"
-        facts |= {f"{case}: {name}": value for name, value in measure(kind, days).items()}
-        seconds[case] = [time.perf_counter() - start_s]
-        print(f"{case}: {seconds[case][0]:.0f} s", file=sys.stderr, flush=True)
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for (kind, days), (measured, case_s) in zip(cases, pool.map(partial(_time_case, measure), cases), strict=True):
+            case = f"{kind}, {days} days"
+            facts |= {f"{case}: {name}": value for name, value in measured.items()}
+            seconds[case] = [case_s]
+            print(f"{case}: {case_s:.0f} s", file=sys.stderr, flush=True)
     return {"facts": facts, "seconds": seconds}
+
+
+def _time_case(measure: Callable[[str, int], dict[str, str]], case: tuple[str, int]) -> tuple[dict[str, str], float]:
+    start_s = time.perf_counter()
+    return measure(*case), time.perf_counter() - start_s
 
 
 def number_days(days: int, rows: int) -> tuple[Array, Array]:

@@ -18,7 +18,7 @@ LAST_WEEK_MEAN = "the label's mean in the last week of training"
 
 @pytest.fixture(scope="module")
 def regressions() -> Simulation:
-    return regression.build_simulation(intervals=40, checks=60, verdicts=4)
+    return regression.build_simulation(intervals=40, checks=60, gains=60, verdicts=4)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def multiclass_models() -> Iterator[Simulation]:
         patch.setattr(multiclass, "TRUTH_DAYS", 1_000)
         for function in (*cached, multiclass._compute_losses):
             function.cache_clear()
-        yield multiclass.build_simulation(intervals=20, checks=30, verdicts=4)
+        yield multiclass.build_simulation(intervals=20, checks=30, gains=30, verdicts=4)
     for function in (*cached, multiclass._compute_losses):
         function.cache_clear()
 
@@ -96,23 +96,23 @@ def test_a_useless_multiclass_model_has_the_log_loss_of_the_shares(multiclass_mo
 
 
 def test_a_candidate_at_the_bound_rarely_passes(regressions: Simulation) -> None:
-    passes = simulation.measure_champion_checks(regressions, regressions.worse, 28, 0.0)
+    passes = simulation.measure_champion_checks(regressions, regressions.worse, 28, 0.0, regressions.checks)
     assert set(passes) == {f"{name} against the champion's" for name in ("r2", *regressions.losses)}
     assert max(passes.values()) <= 0.15 * regressions.checks
     # The negative control: a gate that takes rows as independent passes it often.
     policy = regressions.policy.model_copy(update={"group_by": "", "draws": 100})
     careless_gate = replace(regressions, policy=policy, losses={})
-    passes = simulation.measure_champion_checks(careless_gate, regressions.worse, 28, 0.0)
+    passes = simulation.measure_champion_checks(careless_gate, regressions.worse, 28, 0.0, regressions.checks)
     assert passes["r2 against the champion's"] >= 0.25 * regressions.checks
 
 
 def test_a_better_candidate_passes_more_often(regressions: Simulation, multiclass_models: Simulation) -> None:
     for task, least in ((regressions, 0.3), (multiclass_models, 0.8)):
-        worse = simulation.measure_champion_checks(task, task.worse, 28, 0.0)
-        better = simulation.measure_champion_checks(task, task.better, 28, 0.0)
+        worse = simulation.measure_champion_checks(task, task.worse, 28, 0.0, task.checks)
+        better = simulation.measure_champion_checks(task, task.better, 28, 0.0, task.gains)
         name = f"{task.policy.champion[0].metric} against the champion's"
         assert worse[name] <= 0.2 * task.checks
-        assert better[name] >= least * task.checks
+        assert better[name] >= least * task.gains
 
 
 def test_a_useless_model_rarely_passes(regressions: Simulation, multiclass_models: Simulation) -> None:
@@ -153,10 +153,14 @@ def test_misses_have_a_side() -> None:
     assert text == "25.0 % (truth below 25.0 %, above 50.0 %)"
 
 
+def describe_case(kind: str, days: int) -> dict[str, str]:
+    return {"kind": f"{kind} {days}"}
+
+
 def test_verdicts_and_precision_are_reported(regressions: Simulation) -> None:
     outcomes = simulation.measure_verdicts(regressions, regressions.equal, 14, 0.5)
     assert sum(outcomes.values()) == regressions.verdicts
-    result = simulation.measure_cases([14], {"check": (400, 0.05)}, lambda kind, days: {"kind": f"{kind} {days}"})
+    result = simulation.measure_cases([14], {"check": (400, 0.05)}, describe_case)
     assert result["facts"]["simulations of a check"] == "400; standard error of 5 %: 1.1 points"
     assert result["facts"]["lasting weather, 14 days: kind"] == "lasting weather 14"
 
