@@ -42,6 +42,7 @@ def list_cell_figures(text: str, label: str) -> list[Figure]:
 
 GATES, DRIFT = "docs/explanation/gates.md", "docs/explanation/drift.md"
 ADR_10, INGESTION = "docs/explanation/adr/0010-features-by-parts-of-days.md", "docs/how-to/ingestion.md"
+ADR_12 = "docs/explanation/adr/0012-gates-draw-days.md"
 ADR_17 = "docs/explanation/adr/0017-a-day-that-may-be-cut-is-refused.md"
 CUT_DAYS = "days cut at 90% of their rows refused"
 PARTITIONS = "docs/how-to/partitions.md"
@@ -87,6 +88,19 @@ FIGURES = [
              "independent days, 14 days: candidate 0.02 macro AUC below the champion: verdicts", "2"),
             ("{33} to 97 % pass", "lasting weather, 14 days: equal models: verdicts", "2"),
             ("33 to {97} % pass", "independent days, 60 days: equal models: verdicts", "1"),
+        )
+    ),
+    *(
+        Figure(ADR_12, text, "lasting", ("facts", fact, "1"))
+        for text, fact in (
+            ("passes in {4.9} to 5.2 %", "28 days, correlated by 0.0, 4 coefficients"),
+            ("passes in 4.9 to {5.2} %", "14 days, correlated by 0.0, 2 coefficients"),
+            ("it passes in {6.9} % at 10 days", "10 days, correlated by 0.5, 2 coefficients"),
+            ("{6.2} % at 14 and 28", "28 days, correlated by 0.5, 4 coefficients"),
+            ("and {5.8} % at 60", "60 days, correlated by 0.5, 6 coefficients"),
+            ("in {10.3} % at 10", "10 days, correlated by 0.7, 2 coefficients"),
+            ("and {8.9} % at 28", "28 days, correlated by 0.7, 4 coefficients"),
+            ("6.2 to {5.8} %", "28 days, correlated by 0.5, 3 coefficients"),
         )
     ),
     Figure(GATES, "{39} and 5 minutes", "gates",
