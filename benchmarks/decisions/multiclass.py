@@ -30,7 +30,7 @@ from benchmarks.decisions.simulation import (
 )
 from pipelines.evaluation.gates.holdout import Holdout
 
-INTERVALS, CHECKS, GAINS, VERDICTS = 400, 800, 200, 100
+INTERVALS, CHECKS, GAINS, VERDICTS = 300, 500, 100, 60
 """Simulations of a case, for intervals, checks that should not pass, checks of a better candidate, and verdicts."""
 TRUTH_DAYS, TRUTH_ROWS = 10_000, 50
 """Days from which true values are computed, and the rows of each."""
@@ -42,7 +42,8 @@ OFFSETS = np.array([0.0, 0.4, 1.2])
 """Log odds of the classes: 15 to 55 % of the rows."""
 WEAK_WEIGHT = 0.2
 """Weight that a useless model gives to the signal. Its noise takes away what it gains."""
-MAX_NOISE = 3.0
+NOISE_RANGE = (0.2, 1.2)
+"""Noise of the models that are looked for, log odds."""
 GAIN = 0.01
 """Macro AUC that a better candidate has above the champion's."""
 ECE_BINS = 10
@@ -131,9 +132,8 @@ def _predict(model: Model, day: Array, signal: Array, correlation: float, random
 def compute_truths(model: Model) -> dict[str, float]:
     """Compute the true values of all metrics of a model."""
     label, score = _simulate_truth(model)
-    predicted, numbers = score.argmax(axis=1), range(len(CLASSES))
+    predicted, aucs = score.argmax(axis=1), _compute_aucs(label, score)
     recalls = metrics.recall_score(label, predicted, average=None)
-    aucs = [metrics.roc_auc_score(label == number, score[:, number]) for number in numbers]
     return {
         "log_loss": metrics.log_loss(label, score),
         "macro_auc": float(np.mean(aucs)),
@@ -142,8 +142,13 @@ def compute_truths(model: Model) -> dict[str, float]:
         "macro_f1": metrics.f1_score(label, predicted, average="macro"),
         "ece": _compute_ece(label == predicted, score.max(axis=1)),
         **{f"recall/{name}": float(recalls[number]) for number, name in enumerate(CLASSES)},
-        **{f"auc/{name}": float(aucs[number]) for number, name in enumerate(CLASSES)},
+        **{f"auc/{name}": aucs[number] for number, name in enumerate(CLASSES)},
     }
+
+
+def _compute_aucs(label: Array, score: Array) -> list[float]:
+    """Compute the AUC of each class against all others."""
+    return [float(metrics.roc_auc_score(label == number, score[:, number])) for number in range(len(CLASSES))]
 
 
 def _compute_ece(is_right: Array, confidence: Array) -> float:
@@ -172,7 +177,9 @@ def compute_shares() -> Array:
 def change_macro_auc(gain: float) -> Model:
     """Find a model whose true macro AUC is that of `CHAMPION` plus `gain`."""
     target = compute_truths(CHAMPION)["macro_auc"] + gain
-    noise = brentq(lambda value: compute_truths(Model(value))["macro_auc"] - target, 0.0, MAX_NOISE, xtol=1e-4)
+    noise = brentq(
+        lambda value: np.mean(_compute_aucs(*_simulate_truth(Model(value)))) - target, *NOISE_RANGE, xtol=1e-3
+    )
     return Model(float(noise))
 
 
@@ -185,6 +192,6 @@ def match_shares(shares: Array) -> Model:
 @functools.cache
 def _compute_losses() -> tuple[Array, Array]:
     """Compute the true log losses of useless models, by the squares of their noise."""
-    squares = np.linspace(0.0, 1.0, 21)
+    squares = np.linspace(0.4, 0.8, 5)
     losses = [metrics.log_loss(*_simulate_truth(Model(float(np.sqrt(square)), WEAK_WEIGHT))) for square in squares]
     return squares, np.array(losses)

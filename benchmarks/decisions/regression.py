@@ -30,7 +30,7 @@ from benchmarks.decisions.simulation import (
 )
 from pipelines.evaluation.gates.holdout import Holdout
 
-INTERVALS, CHECKS, GAINS, VERDICTS = 700, 1_000, 300, 200
+INTERVALS, CHECKS, GAINS, VERDICTS = 500, 800, 200, 100
 """Simulations of a case, for intervals, checks that should not pass, checks of a better candidate, and verdicts."""
 MEAN, SIGNAL, WEATHER, NOISE = 10.0, 12.0, 5.0, 8.0
 """Mean of the labels, and the standard deviations of its parts: by features, of a day, and of a row; minutes."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import sys
 import time
 from collections import Counter
@@ -39,6 +38,8 @@ KINDS = {"independent days": 0.0, "lasting weather": 0.5}
 DAYS = (14, 28, 60)
 ROWS = 120
 """Rows of a simulated day."""
+PROCESSES = 3
+"""Number of cases that run at a time."""
 LAST_WEEK = 7
 """Days before the holdout from which a trivial model takes its mean: the last week of the training."""
 Choose = Callable[[Any], Any]
@@ -222,7 +223,7 @@ def measure_cases(
 ) -> dict[str, Any]:
     """Measure each number of days with both kinds of weather, and return the facts and the seconds of each case.
 
-    As many cases run at a time as there are cores.
+    `PROCESSES` cases run at a time.
 
     Args:
         day_counts: numbers of days.
@@ -237,7 +238,7 @@ def measure_cases(
     }
     cases = list(itertools.product(KINDS, day_counts))
     seconds: dict[str, list[float]] = {}
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    with ProcessPoolExecutor(PROCESSES) as pool:
         for (kind, days), (measured, case_s) in zip(cases, pool.map(partial(_time_case, measure), cases), strict=True):
             case = f"{kind}, {days} days"
             facts |= {f"{case}: {name}": value for name, value in measured.items()}

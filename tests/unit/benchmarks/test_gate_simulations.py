@@ -86,11 +86,11 @@ def test_the_true_values_of_several_classes_are_those_of_the_metrics_on_the_same
     assert multiclass_models.truths == pytest.approx(measured, abs=1e-6)
     worse = multiclass.compute_truths(multiclass_models.worse(None))
     margin = multiclass_models.policy.champion[0].margin
-    assert multiclass_models.truths["macro_auc"] - worse["macro_auc"] == pytest.approx(margin, abs=1e-4)
+    assert multiclass_models.truths["macro_auc"] - worse["macro_auc"] == pytest.approx(margin, abs=2e-4)
 
 
 def test_a_useless_multiclass_model_has_the_log_loss_of_the_shares(multiclass_models: Simulation) -> None:
-    shares = np.array([0.25, 0.35, 0.4])
+    shares = np.array([0.23, 0.31, 0.46])
     log_loss = multiclass.compute_truths(multiclass.match_shares(shares))["log_loss"]
     assert log_loss == pytest.approx(-multiclass.compute_shares() @ np.log(shares), abs=1e-3)
 
