@@ -1,7 +1,7 @@
 """Simulate how often the intervals of a multiclass model's metrics miss the truth, and how often the gate is wrong.
 
 The weather of a day moves the shares of the classes. `simulation` says how days are related. True values are computed
-by scikit-learn from 500,000 rows of 10,000 independent days.
+by scikit-learn from 250,000 rows of 5,000 independent days.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pipelines.evaluation.gates.holdout import Holdout
 
 INTERVALS, CHECKS, GAINS, VERDICTS = 300, 500, 100, 60
 """Simulations of a case, for intervals, checks that should not pass, checks of a better candidate, and verdicts."""
-TRUTH_DAYS, TRUTH_ROWS = 10_000, 50
+TRUTH_DAYS, TRUTH_ROWS = 5_000, 50
 """Days from which true values are computed, and the rows of each."""
 CLASSES = ("a", "b", "c")
 SIGNAL, WEATHER, QUALITY = 1.5, 0.35, 0.15

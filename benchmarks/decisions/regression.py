@@ -76,7 +76,7 @@ def build_simulation(
     """Build the simulation, with these numbers of simulations of a case."""
     worse, better = change_r2(-find_margin("regression")), change_r2(GAIN)
     truths, truths_at_bound = compute_truths(CHAMPION), compute_truths(worse)
-    losses = {name: truths_at_bound[name] - truths[name] for name in ("rmse", "mae", "median_ae", "pinball")}
+    losses = {name: truths_at_bound[name] - truths[name] for name in ("rmse", "mae", "pinball")}
     return Simulation(
         simulate=simulate,
         policy=build_policy(simulate(choose_always(CHAMPION), 14, 0.0, np.random.default_rng(1))),
@@ -98,7 +98,10 @@ def build_simulation(
 
 
 def simulate(choose: Choose, days: int, correlation: float, random: np.random.Generator, rows: int = ROWS) -> Holdout:
-    """Simulate the labels of days, with the scores and quantiles of a candidate and of `CHAMPION`."""
+    """Simulate the labels of days, with the scores and quantiles of a candidate and of `CHAMPION`.
+
+    A useless candidate has no quantiles.
+    """
     day, is_holdout = number_days(days, rows)
     signal = random.normal(0.0, SIGNAL, size=len(day))
     weather = WEATHER * draw_day_values(int(day[-1]) + 1, correlation, random)
@@ -110,7 +113,8 @@ def simulate(choose: Choose, days: int, correlation: float, random: np.random.Ge
     for model in (choose(last_week_mean), CHAMPION):
         quality = QUALITY * draw_day_values(int(day[-1]) + 1, correlation, random)
         scores.append(MEAN + model.weight * signal + quality[day] + random.normal(0.0, model.error, size=len(day)))
-        quantiles.append({name: scores[-1] + offset for name, offset in compute_offsets(model).items()})
+        offsets = {} if model.weight == WEAK_WEIGHT else compute_offsets(model)
+        quantiles.append({name: scores[-1] + offset for name, offset in offsets.items()})
     return Holdout(
         label,
         scores[0],
