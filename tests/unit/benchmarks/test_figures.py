@@ -44,6 +44,7 @@ GATES, DRIFT = "docs/explanation/gates.md", "docs/explanation/drift.md"
 ADR_10, INGESTION = "docs/explanation/adr/0010-features-by-parts-of-days.md", "docs/how-to/ingestion.md"
 ADR_12 = "docs/explanation/adr/0012-gates-draw-days.md"
 ADR_17 = "docs/explanation/adr/0017-a-day-that-may-be-cut-is-refused.md"
+FEW_DAYS = "independent days, 14 days"
 CUT_DAYS = "days cut at 90% of their rows refused"
 PARTITIONS = "docs/how-to/partitions.md"
 FIGURES = [
@@ -61,7 +62,7 @@ FIGURES = [
     Figure(GATES, "lasting weather, {12.0} % of the intervals", "regression",
            ("facts", "lasting weather, 28 days: coverage/0.1-0.9: 95 % interval contains the truth", "2")),
     Figure(GATES, "passes in {37}, 57, 89 %", "regression",
-           ("facts", "independent days, 14 days: candidate 0.05 R2 above the champion: r2 against the champion's: passed")),
+           ("facts", f"{FEW_DAYS}: candidate 0.05 R2 above the champion: r2 against the champion's: passed")),
     *(
         Figure(DRIFT, text, "unlabelled", ("facts", f"{measure}: p-values up to 0.05"))
         for text, measure in (
