@@ -31,7 +31,7 @@ from benchmarks import (
     validation,
     year,
 )
-from benchmarks.decisions import alarms, coverage, decide, drift, gates, losses, multiclass, regression, unlabelled
+from benchmarks.decisions import ab, alarms, coverage, decide, drift, gates, losses, multiclass, regression, unlabelled
 from benchmarks.serving import release
 from benchmarks.serving import run as serving
 from benchmarks.spot import interruptions
@@ -63,6 +63,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "losses": losses.run,
     "unlabelled": unlabelled.run,
     "alarms": alarms.run,
+    "ab": ab.run,
     "decide": decide.run,
     "profile": profile.run,
     "serving": serving.run,
