@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import duckdb
 import numpy as np
 
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError, SpecError
 from pipelines.evaluation.statistics.sequential import DailySums
+from pipelines.features.label_column import write_label_query
 from pipelines.lake import Lake, connect
 from pipelines.system.duckdb_session import quote_identifier
 
@@ -42,6 +45,10 @@ METRICS: Mapping[str, Mapping[str, Metric]] = {
 _VALUES_SQL = """
 SELECT model_version AS version, {key}, CAST(date AS DATE) AS day, ({expression})::DOUBLE AS value
 FROM outcomes WHERE model_name = ? AND list_contains(?, model_version)
+"""
+_ONLINE_SQL = """
+CREATE TEMP VIEW outcomes AS
+SELECT requests.*, labels.label FROM requests JOIN ({labels}) AS labels USING ({key}) WHERE labels.label IS NOT NULL
 """
 _SUMS_SQL = "SELECT version, day, count(*), sum(value), sum(value * value) FROM rows GROUP BY ALL"
 _REPEATED_SQL = "SELECT count(*) - count(DISTINCT ({key})) FROM rows"
@@ -80,8 +87,41 @@ def find_metric(dataset: Dataset, name: str) -> tuple[str, Metric]:
     return name, metrics[name]
 
 
+@contextmanager
+def create_outcomes_view(
+    connection: duckdb.DuckDBPyConnection, lake: Lake, dataset: Dataset, days: tuple[dt.date, dt.date], is_online: bool
+) -> Iterator[None]:
+    """Create the view `outcomes` of scores with their labels; drop it when the block ends.
+
+    Args:
+        connection: connection to create it in.
+        lake: lake with the tables.
+        dataset: dataset of the rows.
+        days: first and last day, both included.
+        is_online: whether the scores are those that endpoints answered (table DATASET_requests), or those of `score`.
+    """
+    if not is_online:
+        with lake.create_view(connection, "outcomes", dataset.outcomes, *days):
+            yield
+        return
+    with (
+        lake.create_view(connection, "requests", dataset.requests, *days),
+        lake.create_view(connection, "published", dataset.published, *days),
+    ):
+        labels = write_label_query(dataset, connection, "published")
+        connection.execute(_ONLINE_SQL.format(labels=labels, key=", ".join(map(quote_identifier, dataset.key))))
+        yield
+        connection.execute("DROP VIEW outcomes")
+
+
 def sum_outcomes(
-    lake: Lake, dataset: Dataset, model: str, versions: Sequence[str], days: tuple[dt.date, dt.date], metric: Metric
+    lake: Lake,
+    dataset: Dataset,
+    model: str,
+    versions: Sequence[str],
+    days: tuple[dt.date, dt.date],
+    metric: Metric,
+    is_online: bool = False,
 ) -> OutcomeSums:
     """Sum the values of the metric by day.
 
@@ -95,12 +135,13 @@ def sum_outcomes(
         versions: numbers of one or two versions.
         days: first and last day, both included.
         metric: metric of the dataset's task.
+        is_online: as for `create_outcomes_view`.
 
     Raises:
         DataError: there are no outcomes of a version. A retry can help when labels are known.
     """
     key = ", ".join(map(quote_identifier, dataset.key))
-    with connect() as connection, lake.create_view(connection, "outcomes", dataset.outcomes, *days):
+    with connect() as connection, create_outcomes_view(connection, lake, dataset, days, is_online):
         values_sql = _VALUES_SQL.format(key=key, expression=metric.expression)
         connection.execute(f"CREATE TEMP TABLE rows AS {values_sql}", [model, list(versions)])
         sums = connection.sql(_SUMS_SQL).fetchall()

@@ -70,6 +70,9 @@ def report_test(
         int, typer.Option(min=1, help="Rows for which the interval is made, from `ab plan`. Do not change it later.")
     ] = 10_000,
     alpha: AlphaOption = 0.05,
+    online: Annotated[
+        bool, typer.Option(help="Read the scores that endpoints answered, from the step `collect`.")
+    ] = False,
     png: Annotated[str, typer.Option(metavar="FILE", help="Also draw the difference by day.")] = "",
     dataset: DatasetOption = "",
     as_json: JsonOption = False,
@@ -83,7 +86,7 @@ def report_test(
     data = find_dataset_of_model(model, dataset)
     name, chosen_metric = find_metric(data, metric)
     pair = _find_versions(model, versions)
-    sums = sum_outcomes(Lake.open(), data, model, pair, (begin, end), chosen_metric)
+    sums = sum_outcomes(Lake.open(), data, model, pair, (begin, end), chosen_metric, online)
     report = reporting.build_report(model, pair, name, chosen_metric, sums, alpha, planned_rows)
     if as_json:
         write_json(_build_record(report))
