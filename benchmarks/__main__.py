@@ -32,6 +32,7 @@ from benchmarks import (
     year,
 )
 from benchmarks.decisions import (
+    ab,
     alarms,
     coverage,
     decide,
@@ -75,6 +76,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "losses": losses.run,
     "unlabelled": unlabelled.run,
     "alarms": alarms.run,
+    "ab": ab.run,
     "decide": decide.run,
     "profile": profile.run,
     "serving": serving.run,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from pipelines.code_files import CODE, locate_bundle
 from pipelines.errors import DataError, SpecError
-from pipelines.score_columns import is_score_column
+from pipelines.score_columns import PREDICTION_COLUMNS, is_score_column
 
 if TYPE_CHECKING:
     import ibis
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pipelines.source import ChangingSource, Source
     from pipelines.window import Unit
 
-PREDICTION_COLUMNS = frozenset({"label", "model_name", "model_version", "scored_at"})
-"""Columns that the tables of predictions and outcomes have in addition to the key. A key may not use these names."""
 Task = Literal["binary", "multiclass", "regression"]
 """What a model predicts: whether the label is true, which of several values it has, or a number."""
 UNITS = ("hour", "day", "month")
@@ -65,8 +63,7 @@ class Dataset:
     """Feature name to its kind: 'number' or 'category'."""
 
     event_time: str = ""
-    """Timestamp column with the time of a row's event; empty if there is none. `validate` uses it to refuse a day whose
-    last hours lack rows."""
+    """Column with the time of a row's event, or empty. With it, `validate` refuses a day whose last hours lack rows."""
     timezone: str = ""
     """Time zone in which the days of the source begin and end; empty if it is not known."""
     series: Sequence[str] = ()
@@ -126,6 +123,11 @@ class Dataset:
     def outcomes(self) -> str:
         """Name of the table of the scores whose label is known, together with the label."""
         return f"{self.name}_outcomes"
+
+    @property
+    def requests(self) -> str:
+        """Name of the table of the scores that an endpoint answered."""
+        return f"{self.name}_requests"
 
     @property
     def package(self) -> Path:

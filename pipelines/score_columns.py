@@ -20,6 +20,12 @@ PREDICTED = "predicted"
 IS_RIGHT = "is_right"
 """Column that says whether the predicted class is the label; null if the label is not known."""
 
+PREDICTION_COLUMNS = frozenset({"label", "model_name", "model_version", "scored_at"}) | frozenset(
+    {"endpoint", "variant", "event_id", "inference_id", "requested_at"}
+)
+"""Columns that the tables of predictions, outcomes and requests have in addition to the key. A key may not use these
+names."""
+
 
 def is_score_column(name: str, *, has_frame: bool) -> bool:
     """Return whether the files and tables of scores use this name, so that no key, feature or label may have it.

@@ -40,7 +40,19 @@ from pipelines.system.log import log_to_stderr
 
 PR_SET_PDEATHSIG = 1
 BUG_EXIT_CODE = LeewayError.exit_code
-GROUPS = ("backtest", "code", "costs", "docs", "expectations", "lake", "lineage", "loop", "quarantine", "registry")
+GROUPS = (
+    "ab",
+    "backtest",
+    "code",
+    "costs",
+    "docs",
+    "expectations",
+    "lake",
+    "lineage",
+    "loop",
+    "quarantine",
+    "registry",
+)
 """Groups of commands for people, each in the module cli/NAME.py."""
 COMMANDS = ("check", "new", "serve")
 """Single commands for people, each the function `run_command` of the module cli/commands/NAME.py."""

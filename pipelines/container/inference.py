@@ -17,17 +17,16 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 LINES = "application/jsonlines"
-"""Content type of requests and responses.
-
-Each line of a request is a JSON list with the features of a row, in the order of the model's signature; a missing value
-is null. Each line of a response is a score, or a JSON list with the probability of each class.
-"""
+"""Content type of requests: each line is a JSON list with the features of a row, in the order of the model's signature;
+a missing value is null. Each line of a response is a score, or a JSON list with the probability of each class."""
 JSON = "application/json"
 """Content type of a request with a row as an object by column name, or a list of them; also of responses."""
 CSV = "text/csv"
 """Content type of a request with a header and a row on each line. An empty value is a missing one."""
 PARQUET = "application/vnd.apache.parquet"
 ARROW = "application/vnd.apache.arrow.stream"
+KEY = "key"
+"""Entry of the package's metadata with the columns that name a row. A row by column name may have them, too."""
 MAX_BYTES = 6 * 1024**2
 """Largest body of a request by column name."""
 MAX_ROWS = 100_000
@@ -208,20 +207,21 @@ def predict_fn(rows: Sequence[Sequence[Any]] | Table, model: Any) -> Any:
     """
     features = model.metadata.get_input_schema().inputs
     if isinstance(rows, Table):
-        rows = _list_values(rows, {feature.name: feature.type.name for feature in features})
+        types = {feature.name: feature.type.name for feature in features}
+        rows = _list_values(rows, types, (model.metadata.metadata or {}).get(KEY, ()))
     columns = zip(features, zip(*rows, strict=True), strict=True)
     return model.predict(
         pd.DataFrame({feature.name: pd.Series(values, dtype=feature.type.to_pandas()) for feature, values in columns})
     )
 
 
-def _list_values(table: Table, types: Mapping[str, str]) -> list[list[Any]]:
-    """Return the checked values of each row in the order of the features."""
+def _list_values(table: Table, types: Mapping[str, str], key: Sequence[str]) -> list[list[Any]]:
+    """Return the checked values of each row in the order of the features. Other columns of the key are not read."""
     values = []
     for number, row in enumerate(table.rows, 1):
         if missing := [name for name in types if name not in row]:
             raise BadRequest(f"row {number} lacks the columns {', '.join(missing)}: send every feature of the model")
-        if unknown := [name for name in row if name not in types]:
+        if unknown := [name for name in row if name not in types and name not in key]:
             raise BadRequest(f"row {number} has columns that are no features of the model: {', '.join(unknown)}")
         values.append([_convert(row[name], types[name], name, number, table.is_text) for name in types])
     return values

@@ -14,6 +14,7 @@ from typing import Any
 import mlflow
 import pandas as pd
 
+from pipelines.container.inference import KEY
 from pipelines.dataset import Dataset
 from pipelines.registry.candidate import Candidate
 
@@ -54,6 +55,7 @@ def _list_arguments(dataset: Dataset, folder: Path, example: pd.DataFrame) -> It
             "model_config": {"module": dataset.import_module("model").__name__},
             "artifacts": {"model": str(folder)},
             "code_paths": [str(_copy_code(dataset, Path(code)))],
+            "metadata": {KEY: list(dataset.key)},
             "signature": mlflow.models.infer_signature(example, scores),
             "input_example": example,
             "pip_requirements": [f"{package}=={installed_version(package)}" for package in PACKAGES],

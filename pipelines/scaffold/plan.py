@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from pipelines.dataset import PREDICTION_COLUMNS, Task
+from pipelines.dataset import Task
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import PARTITION
 from pipelines.scaffold import labels
@@ -19,7 +19,7 @@ from pipelines.scaffold.columns import Column, infer_columns
 from pipelines.scaffold.labels import Label
 from pipelines.scaffold.request import Ask, Request
 from pipelines.scaffold.sampling.sample import Sample
-from pipelines.score_columns import is_score_column
+from pipelines.score_columns import PREDICTION_COLUMNS, is_score_column
 
 TIME_NAMES = ("time", "date", "day", "timestamp", "created", "at", "when", "ts")
 MAX_KEY_COLUMNS = 4

@@ -69,7 +69,9 @@ def score_day(lake: Lake, dataset: Dataset, day: Partition, scorer: Scorer) -> I
             finite number. A retry cannot help.
     """
     with read_rows(lake, dataset, day) as (schema, batches), make_temporary_folder() as folder:
-        scored_batches = (_append_score(dataset, batch, scorer) for batch in batches)
+        scored_batches = (
+            append_scores_to_batch(dataset, batch, score_features(dataset, batch, scorer)) for batch in batches
+        )
         scored_schema = pa.schema([*schema, *list_score_fields(dataset)], schema.metadata)
         building.write_features(scored_batches, scored_schema, folder)
         yield folder / FILE_NAME
@@ -170,9 +172,17 @@ def score_features(dataset: Dataset, rows: pa.RecordBatch | pa.Table, scorer: Sc
     return scores
 
 
-def _append_score(dataset: Dataset, rows: pa.RecordBatch, scorer: Scorer) -> pa.RecordBatch:
-    """Append the score of each row."""
-    scores = score_features(dataset, rows, scorer)
+def append_scores_to_batch(dataset: Dataset, rows: pa.RecordBatch, scores: Any) -> pa.RecordBatch:
+    """Append the columns of scores to a batch of rows.
+
+    Args:
+        dataset: dataset of the rows.
+        rows: rows with the label, which is null if it is not known.
+        scores: scores of the rows, as a model returns them.
+
+    Raises:
+        DataError: the scores have no valid classes or quantiles. A retry cannot help.
+    """
     try:
         scored_rows = append_scores(dataset, rows.select([dataset.label]).to_pandas(), scores)
     except ValueError as error:

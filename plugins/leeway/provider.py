@@ -9,7 +9,19 @@ from leeway import __version__
 
 INTEGRATION = "Leeway"
 OPERATORS = (
-    *("approval", "backfill", "batch_score", "check_lake", "drift", "dvc_repro", "evaluate", "gate", "guard", "ingest"),
+    *(
+        "approval",
+        "backfill",
+        "batch_score",
+        "check_lake",
+        "collect",
+        "drift",
+        "dvc_repro",
+        "evaluate",
+        "gate",
+        "guard",
+        "ingest",
+    ),
     *("mirror", "outcomes", "profile", "promote", "record_outcome", "rollback", "score", "spark_preprocess"),
     *("spot_training", "step", "sync", "validate"),
 )

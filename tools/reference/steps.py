@@ -104,7 +104,8 @@ def _format_fields(schema: dict[str, Any], types: dict[str, Any], *, is_input: b
 
 def _describe_type(schema_part: dict[str, Any]) -> str:
     """Return the type and the limits of a field in words, such as `list of string` or `integer, at least 1`."""
-    limits = [f"{words} {schema_part[key]}" for key, words in LIMITS.items() if key in schema_part]
+    values = {key: schema_part[key] for key in LIMITS if key in schema_part}
+    limits = [f"{LIMITS[key]} {format_code(value) if key == 'pattern' else value}" for key, value in values.items()]
     return ", ".join([_describe_bare_type(schema_part), *limits])
 
 

@@ -1,5 +1,6 @@
 """Test transform jobs with real packages of models of several classes and of quantiles: rows in, scores out."""
 
+import datetime as dt
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from pipelines.defaults.model import Model, Schema
 from pipelines.registry.candidate import Candidate
 from pipelines.registry.packaging import log_package
 from pipelines.scoring import batch
+from pipelines.serving.captured_requests import Capture, read_requests
+from pipelines.window import Days
 
 FEATURES = {"distance": "number", "origin": "category"}
 ROLE = "arn:aws:iam::123456789012:role/drydock"
@@ -68,7 +71,13 @@ def check_endpoint(drydock: Any, model: str, rows: pd.DataFrame, expected: pd.Da
     """Check that an endpoint of the model gives the same scores, and refuses a row with an unknown column."""
     client, runtime = drydock.client("sagemaker"), drydock.client("sagemaker-runtime")
     variant = {"VariantName": "v", "ModelName": model, "InstanceType": "ml.m5.large", "InitialInstanceCount": 1}
-    client.create_endpoint_config(EndpointConfigName=model, ProductionVariants=[variant])
+    capture = {
+        "EnableCapture": True,
+        "InitialSamplingPercentage": 100,
+        "DestinationS3Uri": f"s3://bucket/captured/{model}",
+        "CaptureOptions": [{"CaptureMode": "Input"}, {"CaptureMode": "Output"}],
+    }
+    client.create_endpoint_config(EndpointConfigName=model, ProductionVariants=[variant], DataCaptureConfig=capture)
     client.create_endpoint(EndpointName=model, EndpointConfigName=model)
     client.get_waiter("endpoint_in_service").wait(EndpointName=model, WaiterConfig={"Delay": 1, "MaxAttempts": 120})
 
@@ -85,6 +94,15 @@ def check_endpoint(drydock: Any, model: str, rows: pd.DataFrame, expected: pd.Da
     with pytest.raises(ClientError, match="row 1 has columns that are no features of the model: color") as error:
         invoke([{**records[0], "color": "red"}])
     assert error.value.response["OriginalStatusCode"] == 400
+    today = dt.datetime.now(dt.UTC).date()
+    where = Capture(capture["DestinationS3Uri"], model, "v")
+    days = Days(today - dt.timedelta(1), today + dt.timedelta(1))  # the test may run at midnight
+    variables = {"AWS_ENDPOINT_URL": drydock.url, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**variables, "AWS_DEFAULT_REGION": "us-east-1"}.items():
+            patch.setenv(name, value)
+        requests = drydock.wait_until("the captured request", lambda: list(read_requests(where, days)))
+    assert requests[0].rows.rows == records and pd.DataFrame(requests[0].scores).equals(scores)
     client.delete_endpoint(EndpointName=model)
 
 

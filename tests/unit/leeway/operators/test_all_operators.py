@@ -14,6 +14,7 @@ from leeway import lifecycle, operators
 from leeway.operators.backfill import BackfillOperator
 from leeway.operators.batch_score import BatchScoreOperator
 from leeway.operators.check_lake import CheckLakeOperator
+from leeway.operators.collect import CollectOperator
 from leeway.operators.drift import DriftSensor
 from leeway.operators.dvc_repro import DvcReproOperator
 from leeway.operators.evaluate import EvaluateOperator
@@ -72,6 +73,13 @@ ARGUMENTS = {
     ScoreOperator: {"dataset": "flights", "model": "flights", "partition": "2013-01-01"},
     ProfileOperator: {"model": "flights", "version": "1", "rows": "/w/day.parquet", "partition": "2013-01-01"},
     DriftSensor: {"dataset": "flights", "model": "flights", "partition": "2013-04-07", "backfill": "True"},
+    CollectOperator: {
+        "dataset": "flights",
+        "model": "flights",
+        "endpoint": "flights",
+        "captured": "s3://bucket/captured",
+        "partition": "2013-01-01",
+    },
     OutcomesOperator: {"dataset": "flights", "model": "flights", "partition": "2013-01-01"},
 }
 NOT_ARGUMENTS = {

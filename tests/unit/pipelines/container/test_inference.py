@@ -110,6 +110,12 @@ def test_order_of_columns_does_not_matter_and_one_object_is_a_row(model: Any) ->
     assert answer(model, json.dumps(dict(reversed(GOOD.items()))), JSON) == answer(model, '[0.1, 1, "AA"]', LINES)
 
 
+def test_columns_of_the_key_are_accepted_and_not_read(model: Any) -> None:
+    # the dataset's key is date, carrier, flight and origin; carrier is a feature, too
+    row = {**GOOD, "date": "2013-02-01", "flight": "any", "origin": None}
+    assert answer(model, json.dumps(row), JSON) == answer(model, json.dumps(GOOD), JSON)
+
+
 def test_classes_are_named() -> None:
     scores = pd.DataFrame({"late": [0.25], "on time": [0.75]})
     assert json.loads(inference.output_fn(scores, JSON)) == {"scores": [{"late": 0.25, "on time": 0.75}]}

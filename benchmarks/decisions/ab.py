@@ -1,0 +1,114 @@
+"""Simulate A/B tests that somebody looks at every day: wrong decisions, and true differences that are found.
+
+The values of rows have a long tail, as a log loss has: a gamma distribution of shape 0.5 and mean 0.4. The peer is
+Wald's interval of 95 % with the same standard error, which is made for one look.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipelines.ab_test.report import MIN_DAYS
+from pipelines.evaluation.statistics.sequential import (
+    PLANNED_ROWS,
+    DailySums,
+    estimate_difference,
+    estimate_rows,
+)
+
+Array = np.ndarray[Any, Any]
+TESTS, DAYS, ROWS, ALPHA = 1000, 90, 200, 0.05
+"""Simulated tests of each case; days of a test; rows of a day, of both versions; probability of a wrong decision."""
+SHAPE, MEAN = 0.5, 0.4
+"""Shape and mean of the values' gamma distribution."""
+WALD = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class Case:
+    """How rows are divided, and how the difference of the versions changes from day to day."""
+
+    share: float = 0.5
+    """Share of the second version."""
+    day_change: float = 0.0
+    """Standard deviation between days of the difference, as a share of the mean."""
+    correlation: float = 0.0
+    """Correlation of the difference of consecutive days."""
+
+
+CASES = {
+    "equal shares": Case(),
+    "10 % get the second version": Case(share=0.1),
+    "the difference changes by day (sd 15 %)": Case(day_change=0.15),
+    "the same, correlated by 0.5 with the day before": Case(day_change=0.15, correlation=0.5),
+}
+EFFECTS = (0.0, 0.1, 0.2)
+"""Differences of the means, as shares of the mean."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the looks of a test found: the first day with a decision, or 0."""
+
+    sequential: int
+    wald: int
+
+
+def run() -> dict[str, Any]:
+    """Return the share of tests that decide, by case and true difference."""
+    facts = {"tests of a case": f"{TESTS}; standard error of 5 %: {math.sqrt(0.05 * 0.95 / TESTS):.1%}"}
+    seconds: dict[str, list[float]] = {}
+    for name, case in CASES.items():
+        for effect in EFFECTS:
+            begin = time.perf_counter()
+            looks = [look_daily(np.random.default_rng([5, number]), case, effect) for number in range(TESTS)]
+            label = f"{name}, " + (f"true difference {effect:.0%}" if effect else "no difference")
+            facts[f"{label}: decided within {DAYS} days"] = _describe([look.sequential for look in looks])
+            facts[f"{label}: decided by Wald's interval at some look"] = _describe([look.wald for look in looks])
+            seconds[label] = [time.perf_counter() - begin]
+    rows = estimate_rows(MEAN**2 / SHAPE, 0.1 * MEAN, ALPHA, 0.8)
+    facts["equal shares: rows that a difference of 10 % needs, power 0.8"] = f"{rows:,}, {rows / ROWS:.0f} days"
+    return {"facts": facts, "seconds": seconds}
+
+
+def look_daily(random: np.random.Generator, case: Case, effect: float, days: int = DAYS) -> Look:
+    """Simulate one test, and look at it after each day from day `MIN_DAYS` on.
+
+    Args:
+        random: source of randomness.
+        case: how rows and days differ.
+        effect: true difference, as a share of the mean.
+        days: length of the test.
+    """
+    changes = _draw_changes(random, case, days)
+    second_rows = round(ROWS * case.share)
+    first = random.gamma(SHAPE, MEAN / SHAPE, (days, ROWS - second_rows))
+    second = random.gamma(SHAPE, MEAN / SHAPE, (days, second_rows)) + MEAN * (effect + changes)[:, None]
+    samples = [DailySums(np.full(days, float(v.shape[1])), v.sum(axis=1), (v**2).sum(axis=1)) for v in (first, second)]
+    sequential = wald = 0
+    for day in range(MIN_DAYS, days + 1):
+        difference = estimate_difference([item.select_first(day) for item in samples], ALPHA, PLANNED_ROWS)
+        sequential = sequential or day * (not difference.low <= 0 <= difference.high)
+        wald = wald or day * (abs(difference.value) > WALD * difference.se)
+    return Look(sequential, wald)
+
+
+def _draw_changes(random: np.random.Generator, case: Case, days: int) -> Array:
+    """Draw the change of the difference on each day, with mean 0."""
+    noise = random.normal(0, case.day_change, days)
+    changes = np.empty(days)
+    changes[0] = noise[0]
+    for day in range(1, days):
+        changes[day] = case.correlation * changes[day - 1] + math.sqrt(1 - case.correlation**2) * noise[day]
+    return changes
+
+
+def _describe(days: list[int]) -> str:
+    decided = [day for day in days if day]
+    share = f"{len(decided) / len(days):.1%}"
+    return f"{share}, median day {int(np.median(decided))}" if decided else share

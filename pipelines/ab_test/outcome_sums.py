@@ -1,0 +1,167 @@
+"""Read the outcomes of two versions, and sum a metric's values by day."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import duckdb
+import numpy as np
+
+from pipelines.dataset import Dataset
+from pipelines.errors import DataError, SpecError
+from pipelines.evaluation.statistics.sequential import DailySums
+from pipelines.features.label_column import write_label_query
+from pipelines.lake import Lake, connect
+from pipelines.system.duckdb_session import quote_identifier
+
+EPS = "2.220446049250313e-16"
+"""Smallest probability in a logarithm, as in the log loss of the evaluation."""
+
+
+class Metric(NamedTuple):
+    """A metric that is a mean over rows."""
+
+    expression: str
+    """SQL for the value of a row of the outcomes."""
+    is_greater_better: bool = False
+
+
+METRICS: Mapping[str, Mapping[str, Metric]] = {
+    "binary": {
+        "log_loss": Metric(f"-ln(greatest(CASE WHEN label::INT = 1 THEN score ELSE 1 - score END, {EPS}))"),
+        "brier": Metric("(score - label::INT) ** 2"),
+    },
+    "multiclass": {
+        "log_loss": Metric(f"-ln(greatest(coalesce(scores[label::VARCHAR], 0), {EPS}))"),
+        "accuracy": Metric("(predicted = label::VARCHAR)::INT", is_greater_better=True),
+    },
+    "regression": {"mae": Metric("abs(score - label)"), "mse": Metric("(score - label) ** 2")},
+}
+"""Metrics by task. The first one is the default."""
+
+_VALUES_SQL = """
+SELECT model_version AS version, {key}, CAST(date AS DATE) AS day, ({expression})::DOUBLE AS value
+FROM outcomes WHERE model_name = ? AND list_contains(?, model_version)
+"""
+_ONLINE_SQL = """
+CREATE TEMP VIEW outcomes AS
+SELECT requests.*, labels.label FROM requests JOIN ({labels}) AS labels USING ({key}) WHERE labels.label IS NOT NULL
+"""
+_SUMS_SQL = "SELECT version, day, count(*), sum(value), sum(value * value) FROM rows GROUP BY ALL"
+_REPEATED_SQL = "SELECT count(*) - count(DISTINCT ({key})) FROM rows"
+_PAIRED_SUMS_SQL = """
+SELECT '', day, count(*), sum(b.value - a.value), sum((b.value - a.value) ** 2)
+FROM (SELECT * FROM rows WHERE version = ?) AS a
+JOIN (SELECT * FROM rows WHERE version = ?) AS b USING ({key}, day) GROUP BY ALL
+"""
+
+
+class OutcomeSums(NamedTuple):
+    """Sums of a metric's values by day."""
+
+    days: Sequence[dt.date]
+    samples: Sequence[DailySums]
+    """A sample for each version; or one sample, of paired differences (second version minus first)."""
+    rows: Sequence[int]
+    """Rows of each version."""
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether two versions are compared on the same rows."""
+        return len(self.samples) < len(self.rows)
+
+
+def find_metric(dataset: Dataset, name: str) -> tuple[str, Metric]:
+    """Return the name and the metric; the task's first one if the name is empty.
+
+    Raises:
+        SpecError: the task has no such metric of single rows. A retry cannot help.
+    """
+    metrics = METRICS[dataset.task]
+    name = name or next(iter(metrics))
+    if name not in metrics:
+        raise SpecError(f"{name!r} is no mean over rows of a {dataset.task} model.", f"Choose {' or '.join(metrics)}.")
+    return name, metrics[name]
+
+
+@contextmanager
+def create_outcomes_view(
+    connection: duckdb.DuckDBPyConnection, lake: Lake, dataset: Dataset, days: tuple[dt.date, dt.date], is_online: bool
+) -> Iterator[None]:
+    """Create the view `outcomes` of scores with their labels; drop it when the block ends.
+
+    Args:
+        connection: connection to create it in.
+        lake: lake with the tables.
+        dataset: dataset of the rows.
+        days: first and last day, both included.
+        is_online: whether the scores are those that endpoints answered (table DATASET_requests), or those of `score`.
+    """
+    if not is_online:
+        with lake.create_view(connection, "outcomes", dataset.outcomes, *days):
+            yield
+        return
+    with (
+        lake.create_view(connection, "requests", dataset.requests, *days),
+        lake.create_view(connection, "published", dataset.published, *days),
+    ):
+        labels = write_label_query(dataset, connection, "published")
+        connection.execute(_ONLINE_SQL.format(labels=labels, key=", ".join(map(quote_identifier, dataset.key))))
+        yield
+        connection.execute("DROP VIEW outcomes")
+
+
+def sum_outcomes(
+    lake: Lake,
+    dataset: Dataset,
+    model: str,
+    versions: Sequence[str],
+    days: tuple[dt.date, dt.date],
+    metric: Metric,
+    is_online: bool = False,
+) -> OutcomeSums:
+    """Sum the values of the metric by day.
+
+    If two versions scored the same rows, the rows that both scored are compared in pairs. If each row was scored by one
+    of them, the versions are two samples.
+
+    Args:
+        lake: lake with the outcomes.
+        dataset: dataset of the model.
+        model: registered model.
+        versions: numbers of one or two versions.
+        days: first and last day, both included.
+        metric: metric of the dataset's task.
+        is_online: as for `create_outcomes_view`.
+
+    Raises:
+        DataError: there are no outcomes of a version. A retry can help when labels are known.
+    """
+    key = ", ".join(map(quote_identifier, dataset.key))
+    with connect() as connection, create_outcomes_view(connection, lake, dataset, days, is_online):
+        values_sql = _VALUES_SQL.format(key=key, expression=metric.expression)
+        connection.execute(f"CREATE TEMP TABLE rows AS {values_sql}", [model, list(versions)])
+        sums = connection.sql(_SUMS_SQL).fetchall()
+        rows = [sum(row[2] for row in sums if row[0] == version) for version in versions]
+        _check_rows(model, versions, rows)
+        names = versions
+        if connection.sql(_REPEATED_SQL.format(key=key)).fetchall()[0][0]:
+            sums = connection.execute(_PAIRED_SUMS_SQL.format(key=key), list(versions)).fetchall()
+            names = [""]
+    all_days = sorted({row[1] for row in sums})
+    return OutcomeSums(all_days, [_build_sample(sums, name, all_days) for name in names], rows)
+
+
+def _check_rows(model: str, versions: Sequence[str], rows: Sequence[int]) -> None:
+    for version, count in zip(versions, rows, strict=True):
+        if not count:
+            message = f"{model} version {version} has no outcomes on these days."
+            raise DataError(message, "Score the days with it, then run `outcomes`.")
+
+
+def _build_sample(sums: Sequence[tuple[Any, ...]], name: str, days: Sequence[dt.date]) -> DailySums:
+    by_day = {day: values for version, day, *values in sums if version == name}
+    return DailySums(*np.array([by_day.get(day, (0, 0.0, 0.0)) for day in days], dtype=float).T)

@@ -1,0 +1,138 @@
+"""Report which of two versions is better, at any time of an A/B test."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.ab_test.outcome_sums import Metric, OutcomeSums
+from pipelines.evaluation.statistics.sequential import Difference, estimate_difference
+from pipelines.pages.drawing import CANDIDATE_COLOR, REFERENCE_COLOR, plt, save_figure
+
+MIN_DAYS, MIN_ROWS = 14, 100
+"""Least days of a test, and rows of each version, before it can be decided. The intervals are asymptotic, and fewer
+days do not say how days differ."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """State of a test."""
+
+    model: str
+    versions: tuple[str, str]
+    metric: str
+    is_greater_better: bool
+    alpha: float
+    """Probability of a wrong decision, however often one looks."""
+    planned_rows: int
+    """Rows of both versions for which the intervals are made."""
+    sums: OutcomeSums
+    history: Sequence[Difference | None]
+    """The difference after each day; None before there are rows of both versions."""
+
+    @property
+    def difference(self) -> Difference:
+        """The second version's mean minus the first one's, over all days."""
+        last = self.history[-1]
+        assert last is not None
+        return last
+
+    @property
+    def outcome(self) -> str:
+        """better, worse or undecided: what the test says of the second version."""
+        low, high = self.difference.low, self.difference.high
+        if self.missing or low <= 0 <= high:
+            return "undecided"
+        return "better" if (low > 0) == self.is_greater_better else "worse"
+
+    @property
+    def missing(self) -> str:
+        """What is missing for a decision; empty if nothing is."""
+        if len(self.sums.days) < MIN_DAYS:
+            return f"at least {MIN_DAYS} days are needed, and there are {len(self.sums.days)}"
+        if min(self.sums.rows) < MIN_ROWS:
+            return f"at least {MIN_ROWS} rows of each version are needed"
+        return ""
+
+
+def build_report(
+    model: str,
+    versions: tuple[str, str],
+    metric_name: str,
+    metric: Metric,
+    sums: OutcomeSums,
+    alpha: float,
+    planned_rows: int,
+) -> Report:
+    """Estimate the difference of two versions after each day.
+
+    Args:
+        model: registered model.
+        versions: numbers of the two versions.
+        metric_name: name of the metric.
+        metric: the metric of the sums.
+        sums: sums by day, from `sum_outcomes`.
+        alpha: probability that the true difference is outside the interval at any look.
+        planned_rows: number of rows, of both versions, at which the interval is to be narrowest.
+    """
+    parts = ([sample.select_first(count) for sample in sums.samples] for count in range(1, len(sums.days) + 1))
+    history = [
+        estimate_difference(samples, alpha, planned_rows) if all(sample.count for sample in samples) else None
+        for samples in parts
+    ]
+    return Report(model, versions, metric_name, metric.is_greater_better, alpha, planned_rows, sums, history)
+
+
+def format_lines(report: Report) -> list[str]:
+    """Format the report for a terminal."""
+    first, second = report.versions
+    days, difference = report.sums.days, report.difference
+    interval = f"between {difference.low:+.5f} and {difference.high:+.5f} at {1 - report.alpha:.0%}"
+    how = "the same rows, in pairs" if report.sums.is_paired else "different rows"
+    counts = "{:,} and {:,} rows".format(*report.sums.rows)
+    lines = [
+        f"{report.model}, version {second} against {first}, {days[0]} to {days[-1]}: {counts} ({how}).",
+        f"{report.metric}: difference {difference.value:+.5f}, {interval}, however often one looks.",
+        _describe_outcome(report),
+    ]
+    return [*lines, _describe_progress(report)] if report.outcome == "undecided" else lines
+
+
+def draw_chart(path: Path, report: Report) -> Path:
+    """Draw the difference after each day, with its interval, to a PNG file; return the path."""
+    points = [(day, item) for day, item in zip(report.sums.days, report.history, strict=True) if item]
+    days = [day for day, _ in points]
+    figure, axis = plt.subplots(figsize=(8, 4.2), layout="constrained")
+    axis.fill_between(
+        days, [item.low for _, item in points], [item.high for _, item in points], color=CANDIDATE_COLOR, alpha=0.18
+    )
+    axis.plot(days, [item.value for _, item in points], color=CANDIDATE_COLOR, marker="o", markersize=3)
+    axis.axhline(0, color=REFERENCE_COLOR, linewidth=1)
+    # The first days have intervals so wide that nothing else could be seen.
+    limit = 3 * max(abs(value) for value in (report.difference.low, report.difference.high))
+    axis.set_ylim(-limit, limit)
+    first, second = report.versions
+    axis.set_title(
+        f"{report.model}: {report.metric} of version {second} minus version {first}", loc="left", fontsize=11
+    )
+    axis.set_ylabel(f"difference ({'above' if report.is_greater_better else 'below'} 0: version {second} is better)")
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.tick_params(axis="x", rotation=30)
+    return save_figure(path, figure, dpi=120)
+
+
+def _describe_outcome(report: Report) -> str:
+    if report.outcome != "undecided":
+        return f"Version {report.versions[1]} is {report.outcome}."
+    return f"Undecided: {report.missing or 'the interval contains 0'}."
+
+
+def _describe_progress(report: Report) -> str:
+    rows, days = sum(sample.count for sample in report.sums.samples), len(report.sums.days)
+    line = f"{rows:,} of {report.planned_rows:,} planned rows"
+    if rows >= report.planned_rows:
+        return f"{line}."
+    missing_days = math.ceil((report.planned_rows - rows) * days / rows)
+    return f"{line}: about {missing_days:,} days more, at {rows / days:,.0f} rows a day."

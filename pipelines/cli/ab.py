@@ -1,0 +1,129 @@
+"""`python -m pipelines ab`: plan an A/B test of two versions of a model, and report which one is better."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipelines.cli.options import DatasetOption, FirstOption, JsonOption, LastOption, find_dataset_of_model, parse_range
+from pipelines.cli.terminal import write_json, write_line
+from pipelines.errors import SpecError
+from pipelines.system.log import log
+
+app = typer.Typer(no_args_is_help=True, help="Plan an A/B test of two versions of a model, and report it.")
+
+ModelOption = Annotated[str, typer.Option(help="Registered model.")]
+MetricOption = Annotated[
+    str, typer.Option(help="binary: log_loss, brier; multiclass: log_loss, accuracy; regression: mae, mse.")
+]
+AlphaOption = Annotated[float, typer.Option(help="Probability of a wrong decision, however often one looks.")]
+
+
+@app.command("plan")
+def plan_test(
+    model: ModelOption,
+    effect: Annotated[float, typer.Option(help="Smallest difference of the metric that the test is to find.")],
+    first: FirstOption,
+    last: LastOption,
+    version: Annotated[str, typer.Option(help="Version whose outcomes tell how much rows vary.")] = "champion",
+    share: Annotated[float, typer.Option(help="Share of the rows that the other version gets, 0 to 1.")] = 0.5,
+    metric: MetricOption = "",
+    alpha: AlphaOption = 0.05,
+    power: Annotated[float, typer.Option(help="Probability to find the effect.")] = 0.8,
+    dataset: DatasetOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Say how many rows a test needs, from the outcomes of a version that has served on past days."""
+    begin, end = parse_range(first, last)
+    from pipelines.ab_test.outcome_sums import find_metric, sum_outcomes
+    from pipelines.evaluation.statistics.sequential import estimate_rows
+    from pipelines.lake import Lake
+    from pipelines.registry.versions import Registry
+
+    data = find_dataset_of_model(model, dataset)
+    name, chosen_metric = find_metric(data, metric)
+    number = str(Registry.open().find_version(model, version).version)
+    (sample,) = sum_outcomes(Lake.open(), data, model, (number,), (begin, end), chosen_metric).samples
+    rows = estimate_rows(sample.variance, effect, alpha, power, share)
+    rows_per_day = sample.count / len(sample.rows)
+    facts = {"metric": name, "rows": rows, "rows_per_day": rows_per_day, "days": rows / rows_per_day}
+    if as_json:
+        write_json(facts)
+        return
+    write_line(f"{rows:,} rows of both versions find a difference of {effect:g} in {name} with probability {power:g}.")
+    write_line(f"These are about {facts['days']:,.1f} days at {rows_per_day:,.0f} rows a day.")
+    write_line(f"Give the report --planned-rows {rows}.")
+
+
+@app.command("report")
+def report_test(
+    model: ModelOption,
+    versions: Annotated[str, typer.Option(metavar="A,B", help="The two versions, by number or alias.")],
+    first: FirstOption,
+    last: LastOption,
+    metric: MetricOption = "",
+    planned_rows: Annotated[
+        int, typer.Option(min=1, help="Rows for which the interval is made, from `ab plan`. Do not change it later.")
+    ] = 10_000,
+    alpha: AlphaOption = 0.05,
+    online: Annotated[
+        bool, typer.Option(help="Read the scores that endpoints answered, from the step `collect`.")
+    ] = False,
+    png: Annotated[str, typer.Option(metavar="FILE", help="Also draw the difference by day.")] = "",
+    dataset: DatasetOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Report which version is better, with an interval that stays valid however often one looks."""
+    begin, end = parse_range(first, last)
+    from pipelines.ab_test import report as reporting
+    from pipelines.ab_test.outcome_sums import find_metric, sum_outcomes
+    from pipelines.lake import Lake
+
+    data = find_dataset_of_model(model, dataset)
+    name, chosen_metric = find_metric(data, metric)
+    pair = _find_versions(model, versions)
+    sums = sum_outcomes(Lake.open(), data, model, pair, (begin, end), chosen_metric, online)
+    report = reporting.build_report(model, pair, name, chosen_metric, sums, alpha, planned_rows)
+    if as_json:
+        write_json(_build_record(report))
+    else:
+        for line in reporting.format_lines(report):
+            write_line(line)
+    if png:
+        log.info("chart written to %s", reporting.draw_chart(Path(png), report))
+
+
+def _find_versions(model: str, versions: str) -> tuple[str, str]:
+    from pipelines.registry.versions import Registry
+
+    selectors = [part.strip() for part in versions.split(",")]
+    if len(selectors) != 2 or not all(selectors):
+        raise SpecError(f"--versions {versions!r} are not two versions.", "Give two numbers or aliases, such as 3,4.")
+    registry = Registry.open()
+    first, second = (str(registry.find_version(model, selector).version) for selector in selectors)
+    if first == second:
+        raise SpecError(f"--versions {versions!r} are the same version, {first}.", "Give two different ones.")
+    return first, second
+
+
+def _build_record(report: object) -> dict[str, object]:
+    from pipelines.ab_test.report import Report
+
+    assert isinstance(report, Report)
+    days: list[dt.date] = list(report.sums.days)
+    return {
+        "model": report.model,
+        "versions": report.versions,
+        "metric": report.metric,
+        "outcome": report.outcome,
+        "missing": report.missing,
+        "difference": asdict(report.difference),
+        "paired": report.sums.is_paired,
+        "rows": report.sums.rows,
+        "first": days[0],
+        "last": days[-1],
+    }

@@ -1,0 +1,118 @@
+"""Read the requests and answers that an endpoint captured to S3, as SageMaker's DataCaptureConfig writes them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from pipelines.container.inference import BadRequest, Table, parse_table
+from pipelines.errors import DataError
+from pipelines.window import Days
+
+MAX_LINE_BYTES = 64 << 20
+"""Largest line of a file: a request of 6 MB and its answer, each as base64, with room."""
+
+
+class Capture(NamedTuple):
+    """Where an endpoint captures the requests of a variant."""
+
+    location: str
+    """DestinationS3Uri of the endpoint's DataCaptureConfig, or a folder with a copy of it."""
+    endpoint: str
+    """EndpointName."""
+    variant: str
+    """VariantName."""
+
+
+class CapturedRequest(NamedTuple):
+    """One request with the endpoint's answer."""
+
+    event_id: str
+    requested_at: dt.datetime
+    """In UTC, whole seconds."""
+    inference_id: str
+    """Id that the client gave the request; empty without one."""
+    rows: Table
+    """Rows of the request, by column name."""
+    scores: list[Any]
+    """Scores of the rows, as in the answer: numbers, or objects by class or quantile."""
+
+
+def read_requests(capture: Capture, days: Days) -> Iterator[CapturedRequest | None]:
+    """Read what was captured on the days (UTC), day by day.
+
+    Yields:
+        Each request; None for a line that has no rows by column name with a score for each.
+
+    Raises:
+        DataError: the location is no s3:// URI and no folder. A retry cannot help.
+    """
+    list_lines = _list_s3_lines if capture.location.startswith("s3://") else _list_folder_lines
+    for day in days:
+        folder = f"{capture.endpoint}/{capture.variant}/{day:%Y/%m/%d}/"
+        for line in list_lines(capture.location.rstrip("/"), folder):
+            yield parse_line(line)
+
+
+def parse_line(line: bytes) -> CapturedRequest | None:
+    """Parse a line of a capture file; return None if it has no rows by column name with a score for each."""
+    try:
+        event = json.loads(line)
+        metadata, data = event["eventMetadata"], event["captureData"]
+        body, content_type = _read_part(data["endpointInput"])
+        rows = parse_table(body, content_type)
+        scores = _parse_scores(*_read_part(data["endpointOutput"]))
+        requested_at = dt.datetime.fromisoformat(metadata["inferenceTime"]).astimezone(dt.UTC)
+        event_id, inference_id = str(metadata["eventId"]), str(metadata.get("inferenceId", ""))
+    except (BadRequest, ValueError, KeyError, TypeError, RecursionError):  # anybody can send a request
+        return None
+    has_scores = len(scores) == len(rows.rows) and all(isinstance(score, int | float | dict) for score in scores)
+    return CapturedRequest(event_id, requested_at, inference_id, rows, scores) if has_scores else None
+
+
+def _read_part(part: Mapping[str, Any]) -> tuple[bytes, str]:
+    """Return the body and the content type of a request or an answer."""
+    data = str(part["data"])
+    try:
+        body = base64.b64decode(data, validate=True) if part["encoding"] == "BASE64" else data.encode()
+    except binascii.Error as error:
+        raise ValueError("not base64") from error
+    return body, str(part["observedContentType"])
+
+
+def _parse_scores(body: bytes, content_type: str) -> list[Any]:
+    """Return the scores of an answer: JSON with `scores`, or a score on each line."""
+    if content_type.partition(";")[0].strip() == "application/json":
+        return list(json.loads(body)["scores"])
+    return [json.loads(line) for line in body.splitlines()]
+
+
+def _list_folder_lines(location: str, folder: str) -> Iterator[bytes]:
+    if not Path(location).is_dir():
+        raise DataError(f"{location} is no s3:// URI and no folder.", "Give the endpoint's DestinationS3Uri.")
+    for path in sorted(Path(location, folder).rglob("*.jsonl")):
+        with path.open("rb") as file:
+            yield from _limit_lines(file)
+
+
+def _list_s3_lines(location: str, folder: str) -> Iterator[bytes]:
+    import boto3
+
+    client, parts = boto3.client("s3"), urlsplit(location)
+    prefix = f"{parts.path.strip('/')}/{folder}".lstrip("/")
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket=parts.netloc, Prefix=prefix):
+        for item in page.get("Contents", ()):
+            body = client.get_object(Bucket=parts.netloc, Key=item["Key"])["Body"]
+            yield from _limit_lines(body.iter_lines(chunk_size=1 << 20))
+
+
+def _limit_lines(lines: Any) -> Iterator[bytes]:
+    for line in lines:
+        if line.strip() and len(line) <= MAX_LINE_BYTES:
+            yield line

@@ -1,0 +1,222 @@
+"""Make rows of online scores, with the columns of scored rows, from captured requests."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.container.inference import BadRequest, Table
+from pipelines.dataset import Dataset
+from pipelines.errors import SpecError
+from pipelines.features.building import build_feature_schema
+from pipelines.features.label_column import write_label_query
+from pipelines.lake import Commit, Lake, connect
+from pipelines.partitions import Hour, Partition, check_partition, get_date, get_last_day
+from pipelines.scored_rows import list_score_fields, list_stored_scores
+from pipelines.scoring.scores import append_scores_to_batch
+from pipelines.serving.captured_requests import CapturedRequest
+from pipelines.serving.raw_rows import RawRows
+from pipelines.settings import settings
+from pipelines.system.duckdb_session import quote_identifier, quote_text
+from pipelines.window import DAY, Days
+
+EVENT_FIELDS = (
+    pa.field("event_id", pa.string()),
+    pa.field("inference_id", pa.string()),
+    pa.field("requested_at", pa.timestamp("us", tz="UTC")),
+)
+"""Columns that say which request a score belongs to."""
+ANSWER = "leeway.answer"
+"""Column with the score of a row as JSON, until it is parsed."""
+BATCH_ROWS = 10_000
+
+_NEWEST_SQL = """
+SELECT newest.*, labels.label AS {label} FROM (
+    SELECT * FROM read_parquet({path})
+    QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY requested_at DESC, event_id DESC) = 1
+) AS newest LEFT JOIN ({labels}) AS labels USING ({key}) ORDER BY {key}
+"""
+
+
+@dataclass
+class Counts:
+    """How many captured rows were used, and why others were not."""
+
+    requests: int = 0
+    """Requests that could be read."""
+    rows: int = 0
+    """Rows of the partition in them."""
+    unreadable: int = 0
+    """Captured lines without rows by column name, or without a score for each row."""
+    invalid: int = 0
+    """Rows that lack a column of the key or a feature, or have a value of another type."""
+    other_days: int = 0
+    """Rows of other partitions."""
+
+
+class OnlineRows:
+    """The rows of one partition in captured requests.
+
+    Args:
+        lake: lake whose published rows give the types of the key, and the labels.
+        dataset: dataset of the model.
+        day: partition of the rows.
+
+    Raises:
+        DataError: no row of the dataset is published. A retry can help.
+    """
+
+    def __init__(self, lake: Lake, dataset: Dataset, day: Partition) -> None:
+        self._lake, self._dataset, self._day = lake, dataset, day
+        self._schema = build_feature_schema(dataset, lake.read_schema(dataset.published))
+        self._inputs = [field for field in self._schema if field.name != dataset.label]
+        names = [field.name for field in self._inputs]
+        self._checker = RawRows(dataset, pa.schema(self._inputs), names)
+        self._day_values: Mapping[str, Any] = {"date": get_date(day)}
+        if isinstance(day, Hour):
+            self._day_values = {"date": day.day, "hour": day.hour}
+
+    def write_answers(self, requests: Iterable[CapturedRequest | None], path: Path) -> Counts:
+        """Write key, features and answer of each row to a Parquet file. A key may be there several times.
+
+        Args:
+            requests: what `read_requests` yields.
+            path: file to write.
+        """
+        counts = Counts()
+        schema = pa.schema([*self._inputs, *EVENT_FIELDS, pa.field(ANSWER, pa.string())])
+        rows: list[dict[str, Any]] = []
+        with pq.ParquetWriter(path, schema) as writer:
+            for request in requests:
+                rows += self._list_rows(request, counts)
+                if len(rows) >= BATCH_ROWS:
+                    writer.write_table(pa.Table.from_pylist(rows, schema))
+                    rows = []
+            writer.write_table(pa.Table.from_pylist(rows, schema))
+        return counts
+
+    def write_scored_rows(self, answers: Path, target: Path) -> None:
+        """Write the newest row of each key, with its scores, and with its label if it is known, sorted by key.
+
+        Args:
+            answers: file that `write_answers` wrote.
+            target: file to write. It has the columns of the step `score`'s file of scored rows, and `EVENT_FIELDS`.
+
+        Raises:
+            DataError: an answer does not have the classes or quantiles that the task needs. A retry cannot help.
+        """
+        fields = [*self._schema, *list_score_fields(self._dataset), *EVENT_FIELDS]
+        schema = pa.schema(fields, self._schema.metadata)
+        with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+            for batch in self._read_newest(answers):
+                scored_batch = append_scores_to_batch(
+                    self._dataset, batch.select(self._schema.names), _parse_answers(batch[ANSWER].to_pylist())
+                )
+                for field in EVENT_FIELDS:
+                    scored_batch = scored_batch.append_column(field, batch[field.name])
+                writer.write_batch(scored_batch.cast(schema))
+
+    def _list_rows(self, request: CapturedRequest | None, counts: Counts) -> Iterator[dict[str, Any]]:
+        """Yield the valid rows of a request that belong to the partition, and count all rows."""
+        if request is None:
+            counts.unreadable += 1
+            return
+        counts.requests += 1
+        event = {name: getattr(request, name) for name in ("event_id", "inference_id", "requested_at")}
+        for row, score in zip(request.rows.rows, request.scores, strict=True):
+            try:
+                columns = self._checker.convert(Table([row], request.rows.is_text))
+            except BadRequest:
+                counts.invalid += 1
+                continue
+            values = {name: column[0] for name, column in columns.items()}
+            if all(values[name] == value for name, value in self._day_values.items()):
+                counts.rows += 1
+                yield {**values, **event, ANSWER: json.dumps(score)}
+            else:
+                counts.other_days += 1
+
+    def _read_newest(self, answers: Path) -> Iterator[pa.RecordBatch]:
+        dataset = self._dataset
+        with (
+            connect() as connection,
+            self._lake.create_view(connection, "published", dataset.published, self._day, self._day),
+        ):
+            sql = _NEWEST_SQL.format(
+                key=", ".join(map(quote_identifier, dataset.key)),
+                label=quote_identifier(dataset.label),
+                path=quote_text(str(answers)),
+                labels=write_label_query(dataset, connection, "published"),
+            )
+            with connection.sql(sql).to_arrow_reader(BATCH_ROWS) as batches:
+                yield from batches
+
+
+def _parse_answers(answers: Sequence[str]) -> Any:
+    """Return scores as a model does: shape (rows,), or a frame with a column for each class or quantile."""
+    scores = [json.loads(answer) for answer in answers]
+    return pd.DataFrame(scores) if scores and isinstance(scores[0], dict) else scores
+
+
+def require_days(dataset: Dataset, day: Partition, first: dt.date | None, last: dt.date | None) -> Days:
+    """Return the days of the requests: by default the partition's, and the day before it.
+
+    Raises:
+        SpecError: the dataset has no label, or its partitions have another unit than `day`, or the first day is after
+            the last. A retry cannot help.
+    """
+    if not dataset.label:
+        raise SpecError(f"the dataset {dataset.name} has no label: there is nothing to predict.")
+    check_partition(dataset, day)
+    days = Days(first or get_date(day) - DAY, last or get_last_day(day))
+    if not len(days):
+        raise SpecError(f"first_day {days.first} is after last_day {days.last}.", "Swap the two days.")
+    return days
+
+
+def store_online_scores(
+    lake: Lake, dataset: Dataset, day: Partition, file: Path, part: Mapping[str, str]
+) -> tuple[Commit, Path]:
+    """Replace the partition's online scores of a version, endpoint and variant by those in the file. Idempotent.
+
+    The file is moved to LEEWAY_HOME/online/DATASET/MODEL/VERSION/ENDPOINT/VARIANT.
+
+    Args:
+        lake: lake to write to.
+        dataset: dataset of the rows.
+        day: partition of the rows.
+        file: file that `OnlineRows.write_scored_rows` wrote.
+        part: model_name, model_version, endpoint and variant of all rows.
+
+    Returns:
+        The commit, and the new path of the file.
+    """
+    with pq.ParquetFile(file) as parquet:
+        names = [*dataset.key, *list_stored_scores(dataset), *(field.name for field in EVENT_FIELDS)]
+        fields = [
+            *(parquet.schema_arrow.field(name) for name in names),
+            *(pa.field(name, pa.string()) for name in part),
+        ]
+        schema = pa.schema(fields)
+        batches = (_append_part(batch, part, schema) for batch in parquet.iter_batches(columns=names))
+        rows = pa.RecordBatchReader.from_batches(schema, batches)
+        commit = lake.write_partition(dataset.requests, day, rows, dataset.key, part=part)
+    path = settings().home.joinpath("online", dataset.name, *part.values()) / f"{day}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(file, path)
+    return commit, path
+
+
+def _append_part(batch: pa.RecordBatch, part: Mapping[str, str], schema: pa.Schema) -> pa.RecordBatch:
+    for name, value in part.items():
+        batch = batch.append_column(name, pa.repeat(pa.scalar(value, pa.string()), batch.num_rows))
+    return batch.select(schema.names).cast(schema)

@@ -1,0 +1,128 @@
+"""Collect the scores of one partition from the requests that an endpoint captured.
+
+The newest request of each key counts. Idempotent: the step replaces the partition's rows of the same version, endpoint
+and variant in the table DATASET_requests, and the file of scored rows.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from pipelines.contract import Result, Spec
+from pipelines.dataset import Dataset, load_dataset
+from pipelines.partitions import PartitionKey
+from pipelines.system.log import log
+
+if TYPE_CHECKING:
+    from pipelines.lake import Commit, Lake
+
+NAME_PATTERN = r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"
+"""SageMaker's form of the names of endpoints and variants."""
+
+
+class CollectSpec(Spec):
+    """Captured requests, and the partition whose rows are collected."""
+
+    dataset: str
+    """Dataset of the model. The key and the labels come from its published table."""
+    model: str
+    """Registered model."""
+    version: str
+    """Number or alias of the version that the variant served on these days."""
+    endpoint: str = Field(pattern=NAME_PATTERN)
+    """EndpointName."""
+    variant: str = Field(default="AllTraffic", pattern=NAME_PATTERN)
+    """VariantName."""
+    captured: str
+    """DestinationS3Uri of the endpoint's DataCaptureConfig, or a folder with a copy of what is there."""
+    partition: PartitionKey
+    """Partition of the rows: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), as the dataset has."""
+    first_day: dt.date | None = None
+    """First day (UTC) of the requests; by default the day before the partition, for rows scored a day ahead."""
+    last_day: dt.date | None = None
+    """Last day (UTC) of the requests, included; by default the day of the partition."""
+
+
+class CollectResult(Result):
+    """The rows of a partition that an endpoint scored."""
+
+    table: str
+    """Table of the online scores."""
+    partition: PartitionKey
+    """Partition of the rows."""
+    model_name: str
+    """Registered model."""
+    version: str
+    """Number of the version."""
+    scored: int = 0
+    """Rows of the partition, each key once."""
+    changed: bool = False
+    """False if the same rows were stored before."""
+    rows: Path | None = None
+    """Parquet file of the rows: key, features, label (null if it is not known), score. `profile` reads it."""
+    requests: int = 0
+    """Captured requests of all partitions that could be read."""
+    unreadable: int = 0
+    """Captured requests without rows by column name, or without a score for each row."""
+    invalid: int = 0
+    """Captured rows that lack a column of the key or a feature, or have a value of another type."""
+    other_days: int = 0
+    """Captured rows of other partitions."""
+    reason: str = ""
+    """Why there are no rows, in one line."""
+
+
+def run(spec: CollectSpec) -> CollectResult:
+    """Replace the partition's online scores by those in the captured requests.
+
+    Raises:
+        SpecError: the dataset has no label, or partitions of another unit, or the days are swapped. A retry cannot
+            help.
+        DataError: there is no such version, or no published row of the dataset. A retry can help after it is published.
+        ServiceError: MLflow or S3 does not answer. A retry can help.
+    """
+    from dataclasses import asdict
+
+    from pipelines.lake import Lake
+    from pipelines.registry.versions import Registry
+    from pipelines.serving.captured_requests import Capture, read_requests
+    from pipelines.serving.online_scores import OnlineRows, require_days
+    from pipelines.system.temporary_folders import make_temporary_folder
+
+    dataset, lake = load_dataset(spec.dataset), Lake.open()
+    days = require_days(dataset, spec.partition, spec.first_day, spec.last_day)
+    version = str(Registry.open().find_version(spec.model, spec.version).version)
+    online_rows = OnlineRows(lake, dataset, spec.partition)
+    requests = read_requests(Capture(spec.captured, spec.endpoint, spec.variant), days)
+    result = CollectResult(table=dataset.requests, partition=spec.partition, model_name=spec.model, version=version)
+    with make_temporary_folder() as folder:
+        counts = online_rows.write_answers(requests, folder / "answers.parquet")
+        facts = {name: value for name, value in asdict(counts).items() if name != "rows"}
+        if not counts.rows:
+            reason = f"{spec.endpoint} captured no row of {spec.partition} on {days}."
+            log.info("%s", reason)
+            return result.model_copy(update={**facts, "reason": reason})
+        online_rows.write_scored_rows(folder / "answers.parquet", folder / "rows.parquet")
+        commit, path = _store(lake, dataset, spec, version, folder / "rows.parquet")
+    log.info(
+        "%s %s: %d rows scored by %s version %s in %d requests; %d requests could not be read, %d rows were invalid",
+        *(spec.endpoint, spec.partition, commit.rows, spec.model, version),
+        *(counts.requests, counts.unreadable, counts.invalid),
+    )
+    return result.model_copy(update={**facts, "scored": commit.rows, "changed": commit.changed, "rows": path})
+
+
+def _store(lake: Lake, dataset: Dataset, spec: CollectSpec, version: str, file: Path) -> tuple[Commit, Path]:
+    from pipelines.serving.online_scores import store_online_scores
+
+    part = {
+        "model_name": spec.model,
+        "model_version": version,
+        "endpoint": spec.endpoint,
+        "variant": spec.variant,
+    }
+    return store_online_scores(lake, dataset, spec.partition, file, part)

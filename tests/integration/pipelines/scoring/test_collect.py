@@ -1,0 +1,137 @@
+"""Collect the requests that an endpoint captured: a day and its batch twin have equal rows and profiles."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from drydock.endpoints.capture import build_event
+from drydock.endpoints.instances.connection_pool import Answer
+from drydock.endpoints.invocation import Invocation
+from pipelines.ab_test.outcome_sums import METRICS, sum_outcomes
+from pipelines.container import inference
+from pipelines.dataset import load_dataset
+from pipelines.errors import DataError, SpecError
+from pipelines.lake import Lake
+from pipelines.registry.artifacts import open_package
+from pipelines.registry.versions import Registry
+from pipelines.steps import collect, profile, score
+from tests.integration.pipelines.scoring.conftest import DAY, Publish
+
+FLIGHTS = load_dataset("flights")
+JSON = "application/json"
+MODES = [{"CaptureMode": "Input"}, {"CaptureMode": "Output"}]
+INPUTS = list(dict.fromkeys([*FLIGHTS.key, *FLIGHTS.features]))
+
+
+class CaptureFolder:
+    """A folder with captured requests, as an endpoint of the version writes them."""
+
+    def __init__(self, folder: Path, package: Path) -> None:
+        self.folder, self._model = folder, inference.model_fn(str(package))
+        folder.mkdir()
+
+    def request(self, rows: Sequence[dict[str, Any]], at: dt.datetime, scores: list[float] | None = None) -> None:
+        """Answer a request as inference.py does, or with other scores, and capture both."""
+        body = json.dumps(rows, default=str)
+        answer = inference.output_fn(inference.predict_fn(inference.input_fn(body, JSON), self._model), JSON)
+        answer = json.dumps({"scores": scores}) if scores else answer
+        request = Invocation(body.encode(), {"Content-Type": JSON})
+        event = build_event({"CaptureOptions": MODES}, request, Answer(200, answer.encode(), JSON), at)
+        self.write(json.dumps(event), at)
+
+    def write(self, line: str, at: dt.datetime) -> None:
+        """Append a line to the file of the hour."""
+        folder = self.folder / f"online/AllTraffic/{at:%Y/%m/%d/%H}"
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "00.jsonl").open("a") as file:
+            file.write(line + "\n")
+
+
+@pytest.fixture
+def batch_twin(champion: str, publish: Publish) -> score.ScoreResult:
+    """Return the day, scored by the step `score`."""
+    publish()
+    return score.run(score.ScoreSpec(dataset="flights", model="scored", partition=DAY))
+
+
+@pytest.fixture
+def capture(champion: str, tmp_path: Path) -> Iterator[CaptureFolder]:
+    with open_package(Registry.open().get_version("scored", champion)) as package:
+        yield CaptureFolder(tmp_path / "captured", package)
+
+
+def read_inputs(twin: score.ScoreResult) -> list[dict[str, Any]]:
+    """Return key and features of each row, as a client that computes them would send them."""
+    rows: pd.DataFrame = pd.read_parquet(twin.rows)[INPUTS]
+    return rows.astype(object).where(rows.notna(), None).to_dict("records")
+
+
+def run(capture: CaptureFolder, **fields: Any) -> collect.CollectResult:
+    arguments = {"model": "scored", "version": "champion", "endpoint": "online", "captured": str(capture.folder)}
+    return collect.run(collect.CollectSpec(dataset="flights", partition=DAY, **{**arguments, **fields}))
+
+
+def test_a_captured_day_and_its_batch_twin_have_equal_rows_and_profiles(
+    capture: CaptureFolder, batch_twin: score.ScoreResult
+) -> None:
+    at, records = dt.datetime(2013, 2, 1, 8, tzinfo=dt.UTC), read_inputs(batch_twin)
+    capture.request(records[:1], at - dt.timedelta(hours=3), scores=[0.999])  # asked again later: the newest counts
+    for start in range(0, len(records), 100):
+        capture.request(records[start : start + 100], at + dt.timedelta(seconds=start))
+    capture.request(records[:1], at + dt.timedelta(days=2), scores=[0.999])  # after the days that are read
+
+    result = run(capture)
+    assert (result.scored, result.changed, result.unreadable, result.invalid) == (len(records), True, 0, 0)
+    online, twin = (pd.read_parquet(item.rows) for item in (result, batch_twin))
+    pd.testing.assert_frame_equal(online[twin.columns], twin)
+    stored = Lake.open().read_partition("flights_requests", DAY)
+    assert set(stored["endpoint"].to_pylist()) == {"online"} and len(set(stored["event_id"].to_pylist())) > 1
+    assert not run(capture).changed, "the same requests commit nothing"
+
+    profiles = {}
+    for name, item in (("online", result), ("batch", batch_twin)):
+        spec = profile.ProfileSpec(partition=DAY, rows=item.rows, model="scored", version=item.version)
+        profiles[name] = profile.run(spec)
+    assert profiles["batch"] == profiles["online"].model_copy(update={"changed": False}), "the same profile"
+
+
+def test_the_report_of_an_ab_test_reads_online_scores(capture: CaptureFolder, batch_twin: score.ScoreResult) -> None:
+    capture.request(read_inputs(batch_twin), dt.datetime(2013, 2, 1, 8, tzinfo=dt.UTC))
+    version, window, metric = run(capture).version, (DAY, DAY), METRICS["binary"]["brier"]
+    sums = sum_outcomes(Lake.open(), FLIGHTS, "scored", [version], window, metric, is_online=True)
+    rows = pd.read_parquet(batch_twin.rows).dropna(subset=["late"])
+    assert sums.rows == [len(rows)]
+    assert sums.samples[0].mean == pytest.approx(((rows["score"] - rows["late"].astype(float)) ** 2).mean())
+    with pytest.raises(DataError, match="no table"):
+        sum_outcomes(Lake.open(), FLIGHTS, "scored", [version], window, metric)  # `outcomes` did not run
+
+
+def test_what_cannot_be_used_is_counted(capture: CaptureFolder, batch_twin: score.ScoreResult) -> None:
+    at, records = dt.datetime(2013, 2, 1, 8, tzinfo=dt.UTC), read_inputs(batch_twin)
+    assert run(capture).reason == "online captured no row of 2013-02-01 on 2013-01-31..2013-02-01."
+    features = [{name: row[name] for name in FLIGHTS.features} for row in records[:2]]
+    capture.request(features, at)  # without the key
+    capture.request([{**records[0], "date": "2013-02-02"}], at)
+    for line in ("{", '{"captureData": {}}', json.dumps({"eventMetadata": {}, "captureData": {"endpointInput": 1}})):
+        capture.write(line, at)
+    capture.request(records[:3], at)
+    result = run(capture)
+    assert (result.requests, result.scored, result.invalid, result.other_days, result.unreadable) == (3, 3, 2, 1, 3)
+
+
+def test_wrong_requests_are_refused(capture: CaptureFolder, batch_twin: score.ScoreResult) -> None:
+    with pytest.raises(DataError, match=r"is no s3:// URI and no folder\. Give the endpoint's DestinationS3Uri"):
+        run(capture, captured="nowhere")
+    with pytest.raises(SpecError, match="first_day 2013-03-01 is after last_day 2013-02-01"):
+        run(capture, first_day="2013-03-01")
+    with pytest.raises(DataError, match="has no scored version 99"):
+        run(capture, version="99")
+    with pytest.raises(ValueError, match="endpoint"):
+        run(capture, endpoint="../up")
