@@ -9,11 +9,9 @@ from sklearn import metrics
 
 from benchmarks.decisions import lasting, multiclass, regression, simulation
 from benchmarks.decisions.simulation import Misses, Simulation, choose_always
+from pipelines.evaluation.gates.quality import check_against_baselines
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.weighted import compute_metric, list_metrics
-
-TRAINING_MEAN = "the label's mean in training"
-LAST_WEEK_MEAN = "the label's mean in the last week of training"
 
 
 @pytest.fixture(scope="module")
@@ -125,11 +123,12 @@ def test_a_useless_model_rarely_passes(regressions: Simulation, multiclass_model
 
 
 def test_the_mean_itself_never_passes(regressions: Simulation) -> None:
-    count = simulation.measure_baseline_check(
-        regressions, lambda mean: regression.Model(0.0, 0.0), TRAINING_MEAN, 14, 0.0
-    )
-    assert count <= 0.2 * regressions.checks
-    assert set(regressions.trivial_candidates) == {TRAINING_MEAN, LAST_WEEK_MEAN}
+    holdout = regression.simulate(regressions.equal, 14, 0.0, np.random.default_rng(5))
+    checks = check_against_baselines(holdout, regressions.policy)
+    assert [check.outcome for check in checks] == ["passed", "passed"]
+    assert [check.name.partition("against ")[2] for check in checks] == list(regressions.trivial_candidates)
+    mean = replace(holdout, candidate_score=np.full_like(holdout.label, regression.MEAN))
+    assert check_against_baselines(mean, regressions.policy)[0].outcome != "passed"
 
 
 def test_intervals_contain_the_truth_and_no_other_value(regressions: Simulation) -> None:
