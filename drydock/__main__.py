@@ -59,6 +59,8 @@ def main(
     stop_grace: options.StopGrace = 120.0,
     checkpoint_interval: options.CheckpointInterval = 0.5,
     shutdown_grace: options.ShutdownGrace = 5.0,
+    invocation_timeout: options.InvocationTimeout = 60.0,
+    serverless_idle: options.ServerlessIdle = 300.0,
     s3: options.S3 = "",
     s3_patience: options.S3Patience = 60.0,
     spot_seed: options.SpotSeed = None,
@@ -72,16 +74,14 @@ def main(
     if context.invoked_subcommand is not None:
         return _refuse_options_of_server(context)
     _set_up_logging(verbose)
-    timing = (stop_grace, checkpoint_interval, shutdown_grace)
+    timing = (stop_grace, checkpoint_interval, shutdown_grace, invocation_timeout, serverless_idle)
     spot_options = {"seed": spot_seed, "notice_s": spot_notice, "capacity_back_after_s": spot_capacity_back_after}
     try:
         _check_options(s3, (memory_gib, *timing, s3_patience))
-        capacity, s3_settings = (cores, int(memory_gib * 1024)), (s3.rstrip("/"), s3_patience)
-        hosts = (host, *parse_host_names(own_hosts))
-        settings = Settings(data.resolve(), "", *capacity, *timing, *s3_settings, invented_answers, hosts)
-        job_executor = _create_executor(context, executor, dockerfile)
+        sizes, hosts = (cores, int(memory_gib * 1024)), (host, *parse_host_names(own_hosts))
+        settings = Settings(data.resolve(), "", *sizes, *timing, s3.rstrip("/"), s3_patience, invented_answers, hosts)
         policy = _read_policy(context, spot_options | {"interruption_probability": spot_interruption_probability})
-        _serve(settings, job_executor, policy, (host, port), port_file)
+        _serve(settings, _create_executor(context, executor, dockerfile), policy, (host, port), port_file)
     except (CannotStart, InvalidSetting) as error:
         _exit_with(error)
 

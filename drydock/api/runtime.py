@@ -88,7 +88,7 @@ class Runtime:
         endpoint = self._endpoints.get_endpoints(owner).get(name)
         headers = {header: environ[key] for key, header in _HEADERS.items() if environ.get(key)}
         target_variant = environ.get("HTTP_X_AMZN_SAGEMAKER_TARGET_VARIANT", "")
-        request = Invocation(body, headers, target_variant)
+        request = Invocation(body, headers, target_variant, self._endpoints.settings.invocation_timeout_s)
         while endpoint is not None and (fleet := endpoint.fleet) is not None:
             try:
                 with fleet.count_request():

@@ -10,6 +10,7 @@ from typing import NoReturn
 from drydock.endpoints.faults import VariantFaults
 from drydock.endpoints.instances.connection_pool import Answer
 from drydock.endpoints.instances.fleet import Fleet
+from drydock.endpoints.instances.model_server import TIMEOUT_HEADER
 from drydock.endpoints.records import Variant
 from drydock.errors import DrydockError, truncate
 from drydock.wsgi import Refusal
@@ -17,7 +18,7 @@ from drydock.wsgi import Refusal
 MAX_BODY_BYTES = 6 * 1024**2
 """SageMaker's limit for the body of a request."""
 TIMEOUT_S = 60.0
-"""SageMaker's limit for the answer of a model."""
+"""SageMaker's limit for the answer of a model. The option --invocation-timeout sets another one."""
 # A request that broke off may have ended the process. It is sent again this often, and not for ever.
 MAX_BROKEN_REQUESTS = 3
 RETRY_PAUSE_S = 0.05
@@ -36,11 +37,13 @@ class Invocation:
         body: The body, as the model gets it.
         headers: The headers that the model gets.
         target_variant: The variant that must answer; "" for one by weight.
+        timeout_s: Seconds within which the model must answer.
     """
 
     body: bytes
     headers: Mapping[str, str]
     target_variant: str = ""
+    timeout_s: float = TIMEOUT_S
 
 
 class InvocationError(DrydockError):
@@ -152,14 +155,15 @@ def find_variant(fleet: Fleet, name: str, endpoint: str) -> Variant:
 
 
 def _send(fleet: Fleet, variant: Variant, request: Invocation) -> Answer:
-    """Return the answer of an instance; status 0 if there is none within SageMaker's limit."""
-    deadline, broken = time.monotonic() + TIMEOUT_S, 0
+    """Return the answer of an instance; status 0 if there is none in time."""
+    deadline, broken = time.monotonic() + request.timeout_s, 0
+    headers = {**request.headers, TIMEOUT_HEADER: str(request.timeout_s)}
     while broken < MAX_BROKEN_REQUESTS and (instance := fleet.wait_for_instance(variant, deadline)):
         pool = instance.pool
         if pool is None:
             continue
         try:
-            return pool.post(request.body, request.headers, max(deadline - time.monotonic(), RETRY_PAUSE_S))
+            return pool.post(request.body, headers, max(deadline - time.monotonic(), RETRY_PAUSE_S))
         except TimeoutError:
             break
         except (OSError, http.client.HTTPException) as error:

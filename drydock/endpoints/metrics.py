@@ -27,6 +27,8 @@ class InvocationMetrics:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._data: dict[Key, MetricAggregatedDatum] = {}
+        self.timeouts = 0
+        """How many requests the models did not answer in time, since the server's start."""
 
     def record(
         self, owner: Owner, endpoint: str, variant: str, *, status: int, model_latency_s: float, overhead_s: float
@@ -50,6 +52,7 @@ class InvocationMetrics:
         }
         minute = utcnow().replace(second=0, microsecond=0)
         with self._lock:
+            self.timeouts += status == 0
             for name, value in values.items():
                 self._add((owner, endpoint, variant, name), value, minute)
 

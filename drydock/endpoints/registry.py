@@ -42,7 +42,7 @@ class Endpoints:
     ) -> None:
         self.store, self.executor, self.metrics = store, executor, InvocationMetrics()
         self.capture, self.shadow = DataCapture(settings), ShadowRequests()
-        self._settings, self._logs, self._find_alarm = settings, logs, find_alarm
+        self.settings, self._logs, self._find_alarm = settings, logs, find_alarm
         self._resources = Resources(store, "endpoint")
         self._by_owner: defaultdict[Owner, dict[str, Endpoint]] = defaultdict(dict)
         self._lock = threading.Lock()
@@ -143,7 +143,7 @@ class Endpoints:
         return endpoint
 
     def _create_instance(self, owner: Owner, endpoint: str, variant: Variant, name: str) -> Instance:
-        settings = self._settings
+        settings = self.settings
         tree = HostTree(settings.data / FOLDER / owner.account_id / owner.region / endpoint / name)
         objects = ObjectStore(settings.objects_url, owner.account_id, owner.region, settings.s3_retry_s)
         return Instance(variant, tree, objects, owner, self.executor, settings, self._logs)

@@ -114,8 +114,11 @@ class Instance:
         self.pool = ConnectionPool(int(port_file.read_text(encoding="utf-8")))
 
     def has_ended(self) -> bool:
-        """Return whether the process has ended although nobody stopped it."""
-        return not self._stopped.is_set() and self._host is not None and self._host.has_exited()
+        """Return whether the process has ended although nobody stopped it, or does not answer any more."""
+        if self._stopped.is_set() or self._host is None:
+            return False
+        pool = self.pool
+        return self._host.has_exited() or (pool is not None and pool.is_stuck)
 
     def restart(self) -> None:
         """Start the process again after its end. Raises the same as `start`."""

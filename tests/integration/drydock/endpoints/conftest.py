@@ -125,7 +125,7 @@ def endpoints(drydock: Any) -> EndpointClient:
     return EndpointClient(drydock)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_client() -> type[EndpointClient]:
     """Return the class of the calls, for a server of the test's own."""
     return EndpointClient
