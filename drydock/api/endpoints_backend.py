@@ -14,6 +14,7 @@ from drydock.endpoints.config import EndpointConfig
 from drydock.endpoints.endpoint import Endpoint
 from drydock.endpoints.records import EndpointRecord, EndpointStatus, Plan, Variant
 from drydock.endpoints.registry import Endpoints
+from drydock.endpoints.sizes import read_size
 from drydock.endpoints.traffic import build_traffic_plan
 from drydock.jobs.record import get_now
 from drydock.jobs.rules import check_owner, refuse
@@ -129,6 +130,7 @@ class EndpointsBackend(ModelsBackend):
         if request.get("RetainAllVariantProperties"):
             refuse("RetainAllVariantProperties is not supported by drydock.")
         plan = self._build_plan(request["EndpointConfigName"])
+        rules.check_conversion(endpoint.record.plan, plan)
         deployment = request.get("DeploymentConfig")
         if request.get("RetainDeploymentConfig") and deployment is None:
             deployment = endpoint.record.deployment
@@ -150,15 +152,10 @@ class EndpointsBackend(ModelsBackend):
         changes = {change["VariantName"]: change for change in request["DesiredWeightsAndCapacities"]}
         if unknown_names := changes.keys() - variants.keys():
             refuse(f"The endpoint {endpoint.name} has no variant {sorted(unknown_names)[0]}.")
-        weights = {name: changes.get(name, {}).get("DesiredWeight", item.weight) for name, item in variants.items()}
-        counts = {
-            name: changes.get(name, {}).get("DesiredInstanceCount", item.count) for name, item in variants.items()
-        }
-        rules.check_weights([weights[variant.name] for variant in endpoint.record.plan.production_variants])
-        rules.check_instance_count(sum(counts.values()))
-        if 0 in counts.values():
-            refuse("A variant of an endpoint must have at least 1 instance.")
-        if not endpoint.scale(weights, counts):
+        sizes = {name: read_size(variant, changes.get(name, {})) for name, variant in variants.items()}
+        rules.check_weights([sizes[variant.name].weight for variant in endpoint.record.plan.production_variants])
+        rules.check_instance_count(sum(size.count for size in sizes.values()))
+        if not endpoint.scale(sizes):
             self._refuse_change(endpoint)
         return endpoint.record.arn
 
@@ -186,10 +183,11 @@ class EndpointsBackend(ModelsBackend):
             Variant(
                 name=variant["VariantName"],
                 container=dict(self.find_container(variant["ModelName"])),
-                instance_type=variant["InstanceType"],
-                count=variant["InitialInstanceCount"],
+                instance_type=variant.get("InstanceType", ""),
+                count=rules.count_instances(variant),
                 weight=variant.get("InitialVariantWeight", 1.0),
                 is_shadow=member == "ShadowProductionVariants",
+                serverless=variant.get("ServerlessConfig"),
             )
             for member in ("ProductionVariants", "ShadowProductionVariants")
             for variant in request.get(member, ())

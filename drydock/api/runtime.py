@@ -11,7 +11,8 @@ from typing import Any
 from moto.iam.models import get_account_id_from
 
 from drydock.endpoints.endpoint import Endpoint
-from drydock.endpoints.instances.fleet import Fleet, FleetStopped
+from drydock.endpoints.instances.fleet import Fleet
+from drydock.endpoints.instances.fleet_options import FleetStopped
 from drydock.endpoints.invocation import (
     MAX_BODY_BYTES,
     Invocation,

@@ -4,14 +4,15 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from drydock.endpoints.description import EndpointDescription
 from drydock.endpoints.faults import VariantFaults
 from drydock.endpoints.instances.fleet import Fleet
 from drydock.endpoints.invocation import TIMEOUT_S
-from drydock.endpoints.records import EndpointRecord, EndpointStatus, Plan, Variant
+from drydock.endpoints.records import EndpointRecord, EndpointStatus, Plan
+from drydock.endpoints.sizes import VariantSize, set_sizes
 from drydock.endpoints.traffic import TrafficPlan, build_traffic_plan
 from drydock.errors import DrydockError, JobFailed
 from drydock.jobs.record import get_now
@@ -86,8 +87,8 @@ class Endpoint(EndpointDescription):
         self._run_in_background(self._update)
         return True
 
-    def scale(self, weights: dict[str, float], counts: dict[str, int]) -> bool:
-        """Change the weights and the numbers of instances of variants, by their names, in the background.
+    def scale(self, sizes: Mapping[str, VariantSize]) -> bool:
+        """Change the sizes of variants, by their names, in the background.
 
         The new values are stored at once, so they survive a kill of the server.
 
@@ -98,10 +99,10 @@ class Endpoint(EndpointDescription):
             if not self._is_in_service:
                 return False
             variants = self.record.plan.variants
-            old_values = [(variant.weight, variant.count) for variant in variants]
-            _set_sizes(variants, [(weights[variant.name], counts[variant.name]) for variant in variants])
+            old_sizes = {variant.name: VariantSize.of(variant) for variant in variants}
+            set_sizes(variants, sizes)
             self._set_status(EndpointStatus.UPDATING)
-        self._run_in_background(lambda: self._scale(old_values))
+        self._run_in_background(lambda: self._scale(old_sizes))
         return True
 
     def begin_deletion(self) -> bool:
@@ -180,7 +181,7 @@ class Endpoint(EndpointDescription):
     def _create(self) -> None:
         fleet = self._begin_fleet(self.record.plan)
         try:
-            fleet.scale()
+            fleet.scale(starts_serverless=True)
         except JobFailed as error:
             self._next_fleet = None
             return self._set_status(EndpointStatus.FAILED, error.reason)
@@ -204,7 +205,7 @@ class Endpoint(EndpointDescription):
         new_fleet, old_fleet = self._begin_fleet(plan), self._fleet
         traffic = build_traffic_plan(self.record.deployment, sum(variant.count for variant in plan.variants))
         try:
-            new_fleet.scale()
+            new_fleet.scale(starts_serverless=True)
             self._move_traffic(traffic)
             self._watch_alarms(traffic, traffic.termination_wait_s)
         except (JobFailed, RolledBack) as error:
@@ -253,8 +254,8 @@ class Endpoint(EndpointDescription):
                 self.record.next_plan = None
                 self._set_status(EndpointStatus.IN_SERVICE, str(error))
 
-    def _scale(self, old_values: Sequence[tuple[float, int]]) -> None:
-        """Start and stop instances as the plan says; if one does not start, restore the old weights and numbers."""
+    def _scale(self, old_sizes: Mapping[str, VariantSize]) -> None:
+        """Start and stop instances as the plan says; if one does not start, restore the old sizes."""
         fleet, reason = self._fleet, None
         if fleet is None:
             return
@@ -264,7 +265,7 @@ class Endpoint(EndpointDescription):
             reason = error.reason
         with self._lock:
             if reason is not None:
-                _set_sizes(self.record.plan.variants, old_values)
+                set_sizes(self.record.plan.variants, old_sizes)
             self._set_status(EndpointStatus.IN_SERVICE, reason)
 
     def _recover(self, fleet: Fleet, *, begins_update_again: bool, is_changing: bool) -> None:
@@ -281,12 +282,6 @@ class Endpoint(EndpointDescription):
         elif is_changing:
             self.record.next_plan = None
             self._set_status(EndpointStatus.IN_SERVICE, self.record.reason)
-
-
-def _set_sizes(variants: Sequence[Variant], values: Sequence[tuple[float, int]]) -> None:
-    """Set the weight and the number of instances of each variant."""
-    for variant, (weight, count) in zip(variants, values, strict=True):
-        variant.weight, variant.count = weight, count
 
 
 def _end_fleet(fleet: Fleet) -> None:

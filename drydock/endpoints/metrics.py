@@ -16,6 +16,7 @@ UNITS = {
     "Invocation5XXErrors": "None",
     "ModelLatency": "Microseconds",
     "OverheadLatency": "Microseconds",
+    "ModelSetupTime": "Microseconds",
 }
 
 Key = tuple[Owner, str, str, str]
@@ -55,6 +56,12 @@ class InvocationMetrics:
             self.timeouts += status == 0
             for name, value in values.items():
                 self._add((owner, endpoint, variant, name), value, minute)
+
+    def record_setup(self, owner: Owner, endpoint: str, variant: str, seconds: float) -> None:
+        """Record a cold start of a serverless variant that took so many seconds."""
+        minute = utcnow().replace(second=0, microsecond=0)
+        with self._lock:
+            self._add((owner, endpoint, variant, "ModelSetupTime"), 1e6 * seconds, minute)
 
     def _add(self, key: Key, value: float, minute: datetime) -> None:
         datum = self._data.get(key)

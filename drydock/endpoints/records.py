@@ -1,11 +1,14 @@
 """Define the record of an endpoint that is stored."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from drydock.host.machines import MachineSize, parse_instance_type
 
 
 class EndpointStatus(StrEnum):
@@ -30,6 +33,8 @@ class Variant:
         count: How many instances it should have.
         weight: Its share of the requests is this weight divided by the sum of all weights.
         is_shadow: Whether it gets copies of the requests of the production variant, and nobody sees its answers.
+        serverless: ServerlessConfig; None for a variant of instances. Its `count` is the number of processes that run
+            without requests, ProvisionedConcurrency.
     """
 
     name: str
@@ -38,6 +43,19 @@ class Variant:
     count: int
     weight: float
     is_shadow: bool = False
+    serverless: dict[str, Any] | None = None
+
+    @property
+    def max_concurrency(self) -> float:
+        """How many requests it takes at a time: MaxConcurrency of a serverless variant, else infinitely many."""
+        return self.serverless["MaxConcurrency"] if self.serverless else math.inf
+
+    @property
+    def size(self) -> MachineSize:
+        """Cores and memory of an instance. SageMaker says only the memory of a serverless one."""
+        if self.serverless:
+            return MachineSize(1, self.serverless["MemorySizeInMB"])
+        return parse_instance_type(self.instance_type)
 
 
 @dataclass

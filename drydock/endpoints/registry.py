@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from drydock.endpoints.capture import DataCapture
 from drydock.endpoints.endpoint import Endpoint
 from drydock.endpoints.instances.fleet import Fleet
+from drydock.endpoints.instances.fleet_options import FleetOptions
 from drydock.endpoints.instances.instance import Instance
 from drydock.endpoints.invocation import TIMEOUT_S
 from drydock.endpoints.metrics import InvocationMetrics
@@ -131,9 +132,14 @@ class Endpoints:
 
     def _add(self, owner: Owner, record: EndpointRecord) -> Endpoint:
         def make_fleet(plan: Plan, on_restart: Callable[[], None]) -> Fleet:
-            return Fleet(
-                plan, lambda variant, name: self._create_instance(owner, record.name, variant, name), on_restart
+            options = FleetOptions(
+                create_instance=lambda variant, name: self._create_instance(owner, record.name, variant, name),
+                on_restart=on_restart,
+                on_cold_start=lambda variant, seconds: self.metrics.record_setup(owner, record.name, variant, seconds),
+                idle_s=self.settings.serverless_idle_s,
+                max_processes=self.settings.cores,
             )
+            return Fleet(plan, options)
 
         def find_alarm(names: Sequence[str]) -> str | None:
             return self._find_alarm(owner, names)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from drydock.endpoints.records import Plan
 from drydock.jobs.rules import MAX_INSTANCES, check_s3_uri, refuse
 
 MAX_WEIGHT = 1e30
@@ -14,14 +15,15 @@ _UNSUPPORTED_MEMBERS = (
     "MetricsConfig",
 )
 _UNSUPPORTED_VARIANT_MEMBERS = (
-    "ServerlessConfig",
     "InstancePools",
     "AcceleratorType",
     "ManagedInstanceScaling",
     "CapacityReservationConfig",
     "CoreDumpConfig",
 )
-_REQUIRED_VARIANT_MEMBERS = ("ModelName", "InstanceType", "InitialInstanceCount")
+_INSTANCE_MEMBERS = ("InstanceType", "InitialInstanceCount")
+MEMORY_STEP_MB = 1024
+"""MemorySizeInMB is a multiple of this."""
 
 
 def check_config(request: Mapping[str, Any]) -> None:
@@ -42,15 +44,46 @@ def check_config(request: Mapping[str, Any]) -> None:
     variants = [*production_variants, *shadow_variants]
     for variant in variants:
         _refuse_members(variant, _UNSUPPORTED_VARIANT_MEMBERS)
-        for member in _REQUIRED_VARIANT_MEMBERS:
+        for member in ("ModelName", *(() if "ServerlessConfig" in variant else _INSTANCE_MEMBERS)):
             if member not in variant:
                 refuse(f"Variant {variant['VariantName']} must have {member}.")
+        if "ServerlessConfig" in variant:
+            _check_serverless_variant(variant)
+            if len(variants) > 1 or "DataCaptureConfig" in request:
+                refuse("A serverless endpoint has one variant, no shadow variant, and no DataCaptureConfig.")
     names = [variant["VariantName"] for variant in variants]
     if repeated := [name for name in names if names.count(name) > 1]:
         refuse(f"The variant name {repeated[0]} is used more than once.")
     _check_finite([variant.get("InitialVariantWeight", 1.0) for variant in shadow_variants])
     check_weights([variant.get("InitialVariantWeight", 1.0) for variant in production_variants])
-    check_instance_count(sum(variant["InitialInstanceCount"] for variant in variants))
+    check_instance_count(sum(count_instances(variant) for variant in variants))
+
+
+def count_instances(variant: Mapping[str, Any]) -> int:
+    """Return how many instances a variant of a configuration has: ProvisionedConcurrency if it is serverless."""
+    serverless = variant.get("ServerlessConfig")
+    return int(serverless.get("ProvisionedConcurrency", 0) if serverless else variant["InitialInstanceCount"])
+
+
+def _check_serverless_variant(variant: Mapping[str, Any]) -> None:
+    for member in _INSTANCE_MEMBERS:
+        if member in variant:
+            refuse(f"Variant {variant['VariantName']} has ServerlessConfig, so it must not have {member}.")
+    memory_mb = variant["ServerlessConfig"]["MemorySizeInMB"]
+    if memory_mb % MEMORY_STEP_MB:
+        refuse(f"MemorySizeInMB must be one of 1024, 2048, 3072, 4096, 5120 or 6144, not {memory_mb}.")
+    check_provisioned_concurrency(variant["ServerlessConfig"])
+
+
+def check_provisioned_concurrency(serverless: Mapping[str, Any]) -> None:
+    """Check that ProvisionedConcurrency of a ServerlessConfig is not larger than its MaxConcurrency.
+
+    Raises:
+        AWSValidationException: It is larger. A retry cannot help.
+    """
+    provisioned, most = serverless.get("ProvisionedConcurrency", 0), serverless["MaxConcurrency"]
+    if provisioned > most:
+        refuse(f"ProvisionedConcurrency ({provisioned}) must be less than or equal to MaxConcurrency ({most}).")
 
 
 def check_weights(weights: Sequence[float]) -> None:
@@ -67,6 +100,16 @@ def check_weights(weights: Sequence[float]) -> None:
 def _check_finite(weights: Sequence[float]) -> None:
     if not all(weight <= MAX_WEIGHT for weight in weights):  # NaN is not less than anything
         refuse(f"The weight of a variant must be a number up to {MAX_WEIGHT:g}.")
+
+
+def check_conversion(plan: Plan, next_plan: Plan) -> None:
+    """Check that an update does not turn instances into serverless variants, or the reverse.
+
+    Raises:
+        AWSValidationException: It does. A retry cannot help.
+    """
+    if len({bool(variant.serverless) for variant in (*plan.variants, *next_plan.variants)}) > 1:
+        refuse("An update cannot turn instances into a serverless variant, nor the reverse: create another endpoint.")
 
 
 def check_instance_count(count: int) -> None:

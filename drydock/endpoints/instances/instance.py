@@ -14,7 +14,6 @@ from drydock.endpoints.records import Variant
 from drydock.errors import JobFailed
 from drydock.host.executor import Executor, HostPlan, RunningHost
 from drydock.host.log_source import ProcessLogs
-from drydock.host.machines import parse_instance_type
 from drydock.host.programs import copy_program
 from drydock.host.requirements import check_requirements
 from drydock.host.tree import HostTree
@@ -67,6 +66,8 @@ class Instance:
         self._stopped = threading.Event()
         self.pool: ConnectionPool | None = None
         """Sends requests to the process; None while it does not answer."""
+        self.requests, self.used_at = 0, time.monotonic()
+        """How many requests it answers now, and when the last one ended. The fleet counts them."""
 
     @property
     def name(self) -> str:
@@ -159,7 +160,7 @@ class Instance:
     def _plan_host(self) -> HostPlan:
         tree, settings = self._tree, self._settings
         base = Path(self._executor.get_path_in_job(tree.root))
-        size = parse_instance_type(self.variant.instance_type)
+        size = self.variant.size
         return HostPlan(
             name=tree.root.parent.name,
             host=tree.host,
