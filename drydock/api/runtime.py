@@ -120,13 +120,14 @@ class Runtime:
     ) -> None:
         """Count an invocation, and capture it if the endpoint's configuration says so."""
         owner, name, variant = endpoint.owner, endpoint.name, result.variant
-        self._endpoints.metrics.record(
+        self._endpoints.metrics.record_invocation(
             owner,
             name,
             variant,
             status=result.answer.status,
             model_latency_s=result.model_latency_s,
             overhead_s=duration_s - result.model_latency_s,
+            instances=result.instances,
         )
         self._endpoints.capture.record(owner, name, variant, fleet.plan.capture, request, result.answer)
 

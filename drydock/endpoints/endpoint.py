@@ -67,6 +67,10 @@ class Endpoint(EndpointDescription):
             return next_fleet
         return self._fleet
 
+    def list_fleets(self) -> list[Fleet]:
+        """Return the instances that serve, and those that begin to."""
+        return [fleet for fleet in (self._fleet, self._next_fleet) if fleet]
+
     def save(self) -> None:
         """Store the record."""
         with self._lock:
@@ -122,9 +126,8 @@ class Endpoint(EndpointDescription):
     def drain(self, timeout_s: float) -> None:
         """Wait until no request is in progress, at most `timeout_s` seconds."""
         deadline = time.monotonic() + timeout_s
-        for fleet in (self._fleet, self._next_fleet):
-            if fleet:
-                fleet.drain(max(deadline - time.monotonic(), 0.0))
+        for fleet in self.list_fleets():
+            fleet.drain(max(deadline - time.monotonic(), 0.0))
 
     def recover(self) -> None:
         """Go on after a restart of the server, which ended all instances. The server must answer already."""
@@ -143,7 +146,7 @@ class Endpoint(EndpointDescription):
         """Stop all instances, and end the deployment in progress. Idempotent."""
         self._closed.set()
         with self._lock:
-            fleets = [fleet for fleet in (self._fleet, self._next_fleet) if fleet]
+            fleets = self.list_fleets()
             self._fleet = self._next_fleet = None
         for fleet in fleets:
             fleet.stop()

@@ -70,11 +70,19 @@ def refuse_invocation(message: str, status: int = 400, code: str = "ValidationEr
 
 @dataclass(frozen=True)
 class InvocationResult:
-    """The answer of a model, whatever its status; the variant that gave it; and the seconds until it was there."""
+    """The answer of a model, whatever its status.
+
+    Attributes:
+        variant: The variant that gave it.
+        answer: The answer.
+        model_latency_s: Seconds until it was there.
+        instances: How many instances the variant has; 0 if it is serverless.
+    """
 
     variant: str
     answer: Answer
     model_latency_s: float
+    instances: int
 
 
 def is_copied(fleet: Fleet) -> bool:
@@ -111,14 +119,14 @@ def invoke(fleet: Fleet, faults: VariantFaults, request: Invocation, endpoint: s
 
 
 def _invoke_variant(fleet: Fleet, variant: Variant, faults: VariantFaults, request: Invocation) -> InvocationResult:
-    started_at = time.perf_counter()
+    started_at, instances = time.perf_counter(), 0 if variant.serverless else variant.count
     try:
         with fleet.limit_concurrency(variant):
             if failure := faults.apply(variant.name, fleet.plan.config_name):
-                return InvocationResult(variant.name, failure, time.perf_counter() - started_at)
+                return InvocationResult(variant.name, failure, time.perf_counter() - started_at, instances)
             fault_s = time.perf_counter() - started_at
             answer, model_s = _send(fleet, variant, request)
-            return InvocationResult(variant.name, answer, fault_s + model_s)
+            return InvocationResult(variant.name, answer, fault_s + model_s, instances)
     except VariantBusy as error:
         refuse_invocation(f"Rate exceeded: {error}.", 429, "ThrottlingException")
 

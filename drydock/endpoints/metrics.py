@@ -1,38 +1,53 @@
 """The CloudWatch metrics of endpoints, kept in moto: one datum a minute for each metric of a variant."""
 
 import threading
+from collections.abc import Mapping
 from datetime import datetime
 
-from moto.cloudwatch.models import MetricAggregatedDatum, cloudwatch_backends
+from moto.cloudwatch.models import cloudwatch_backends
 from moto.core.utils import utcnow
 
+from drydock.cloudwatch.statistics import HistogramDatum
+from drydock.endpoints.instances.usage import Usage
 from drydock.resources import Owner
 
-NAMESPACE = "AWS/SageMaker"
-# From the beginning of the name of an endpoint's metric to its unit.
+NAMESPACE, INSTANCES_NAMESPACE = "AWS/SageMaker", "/aws/sagemaker/Endpoints"
+# From a metric's name to its unit.
 UNITS = {
     "Invocations": "None",
+    "InvocationsPerInstance": "None",
     "Invocation4XXErrors": "None",
     "Invocation5XXErrors": "None",
     "ModelLatency": "Microseconds",
     "OverheadLatency": "Microseconds",
     "ModelSetupTime": "Microseconds",
+    "CPUUtilization": "Percent",
+    "MemoryUtilization": "Percent",
 }
+INSTANCE_METRICS = ("CPUUtilization", "MemoryUtilization")
 
 Key = tuple[Owner, str, str, str]
 
 
-class InvocationMetrics:
-    """Counts invocations and their latencies. Safe for several threads. The metrics are lost when the server ends."""
+class EndpointMetrics:
+    """Records values of metrics. Safe for several threads. The metrics are lost when the server ends."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._data: dict[Key, MetricAggregatedDatum] = {}
+        self._data: dict[Key, HistogramDatum] = {}
         self.timeouts = 0
         """How many requests the models did not answer in time, since the server's start."""
 
-    def record(
-        self, owner: Owner, endpoint: str, variant: str, *, status: int, model_latency_s: float, overhead_s: float
+    def record_invocation(
+        self,
+        owner: Owner,
+        endpoint: str,
+        variant: str,
+        *,
+        status: int,
+        model_latency_s: float,
+        overhead_s: float,
+        instances: int,
     ) -> None:
         """Count one invocation.
 
@@ -43,6 +58,7 @@ class InvocationMetrics:
             status: HTTP status of the model's answer; 0 if it did not answer in time.
             model_latency_s: Seconds until the model answered.
             overhead_s: Seconds that the invocation took longer than the model.
+            instances: How many instances the variant has.
         """
         values = {
             "Invocations": 1.0,
@@ -51,31 +67,38 @@ class InvocationMetrics:
             "ModelLatency": 1e6 * model_latency_s,
             "OverheadLatency": 1e6 * overhead_s,
         }
-        minute = utcnow().replace(second=0, microsecond=0)
+        if instances:  # SageMaker's metric says how many requests each instance got: its sum is per instance
+            values["InvocationsPerInstance"] = 1 / instances
         with self._lock:
             self.timeouts += status == 0
-            for name, value in values.items():
-                self._add((owner, endpoint, variant, name), value, minute)
+        self._record(owner, endpoint, variant, values)
 
     def record_setup(self, owner: Owner, endpoint: str, variant: str, seconds: float) -> None:
         """Record a cold start of a serverless variant that took so many seconds."""
+        self._record(owner, endpoint, variant, {"ModelSetupTime": 1e6 * seconds})
+
+    def record_usage(self, owner: Owner, endpoint: str, variant: str, usage: Usage) -> None:
+        """Record the CPU and the memory that one instance of a variant used."""
+        values = {"CPUUtilization": usage.cpu_percent, "MemoryUtilization": usage.memory_percent}
+        self._record(owner, endpoint, variant, values)
+
+    def _record(self, owner: Owner, endpoint: str, variant: str, values: Mapping[str, float]) -> None:
         minute = utcnow().replace(second=0, microsecond=0)
         with self._lock:
-            self._add((owner, endpoint, variant, "ModelSetupTime"), 1e6 * seconds, minute)
-
-    def _add(self, key: Key, value: float, minute: datetime) -> None:
-        datum = self._data.get(key)
-        if datum is None or datum.timestamp != minute:
-            datum = self._data[key] = _create_datum(key, value, minute)
-        datum.sum += value
-        datum.sample_count += 1
-        datum.min, datum.max = min(datum.min, value), max(datum.max, value)
+            for name, value in values.items():
+                key = (owner, endpoint, variant, name)
+                datum = self._data.get(key)
+                if datum is None or datum.timestamp != minute:
+                    self._data[key] = _create_datum(key, value, minute)
+                else:
+                    datum.add(value)
 
 
-def _create_datum(key: Key, value: float, minute: datetime) -> MetricAggregatedDatum:
-    """Return a datum without samples, which CloudWatch has from now on."""
+def _create_datum(key: Key, value: float, minute: datetime) -> HistogramDatum:
+    """Return a datum with its first value, which CloudWatch has from now on."""
     owner, endpoint, variant, name = key
+    namespace = INSTANCES_NAMESPACE if name in INSTANCE_METRICS else NAMESPACE
     dimensions = [{"Name": "EndpointName", "Value": endpoint}, {"Name": "VariantName", "Value": variant}]
-    datum = MetricAggregatedDatum(NAMESPACE, name, value, value, 0.0, 0.0, dimensions, minute, UNITS[name])
+    datum = HistogramDatum(namespace, name, dimensions, minute, UNITS[name], value)
     cloudwatch_backends[owner.account_id][owner.region].metric_data.append(datum)
     return datum

@@ -10,9 +10,10 @@ from drydock.endpoints.instances.fleet import Fleet
 from drydock.endpoints.instances.fleet_options import FleetOptions
 from drydock.endpoints.instances.instance import Instance
 from drydock.endpoints.invocation import TIMEOUT_S
-from drydock.endpoints.metrics import InvocationMetrics
+from drydock.endpoints.metrics import EndpointMetrics
 from drydock.endpoints.records import EndpointRecord, EndpointStatus, Plan, Variant
 from drydock.endpoints.shadow import ShadowRequests
+from drydock.endpoints.utilization import Utilization
 from drydock.host.executor import Executor
 from drydock.host.log_source import ProcessLogs
 from drydock.host.tree import HostTree
@@ -41,8 +42,9 @@ class Endpoints:
     def __init__(
         self, store: Store, settings: Settings, executor: Executor, logs: ProcessLogs, find_alarm: FindAlarm
     ) -> None:
-        self.store, self.executor, self.metrics = store, executor, InvocationMetrics()
+        self.store, self.executor, self.metrics = store, executor, EndpointMetrics()
         self.capture, self.shadow = DataCapture(settings), ShadowRequests()
+        self._utilization = Utilization(self.metrics, self.iterate)
         self.settings, self._logs, self._find_alarm = settings, logs, find_alarm
         self._resources = Resources(store, "endpoint")
         self._by_owner: defaultdict[Owner, dict[str, Endpoint]] = defaultdict(dict)
@@ -73,6 +75,7 @@ class Endpoints:
     def recover(self) -> None:
         """Start the instances of the stored endpoints again. The server must answer already."""
         self.capture.start()
+        self._utilization.start()
         for endpoint in self._stored_endpoints:
             if endpoint.record.status is EndpointStatus.DELETING:
                 self._remove(endpoint)
@@ -97,6 +100,7 @@ class Endpoints:
     def close(self) -> None:
         """Stop all instances. The next server starts them again."""
         self.shadow.close()
+        self._utilization.close()
         threads = [threading.Thread(target=endpoint.close, daemon=True) for endpoint in self.iterate()]
         for thread in threads:
             thread.start()

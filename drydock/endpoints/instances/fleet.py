@@ -27,6 +27,8 @@ RESTART_PAUSES_S = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 # An instance that has run for this long is healthy again.
 HEALTHY_AFTER_S = 60.0
 CHECK_S = 0.1
+# Priority of instances while they load their models, if no request waits for them: other instances answer requests.
+DEPLOYMENT_NICENESS = 10
 
 
 class Fleet:
@@ -63,7 +65,7 @@ class Fleet:
                 count = max(variant.count, 1) if variant.serverless and starts_serverless else variant.count
                 surplus += [] if variant.serverless else instances[count:]  # idle serverless ones end by themselves
                 missing += [variant] * (count - len(instances))
-            self._start_instances(missing)
+            self._start_instances(missing, DEPLOYMENT_NICENESS)
             with self._condition:
                 self._instances = [instance for instance in self._instances if instance not in surplus]
             _stop_all(surplus)
@@ -72,6 +74,11 @@ class Fleet:
         """Return how many instances of a variant answer requests now."""
         with self._condition:
             return sum(instance.variant is variant and instance.pool is not None for instance in self._instances)
+
+    def list_instances(self) -> list[Instance]:
+        """Return the instances that were started."""
+        with self._condition:
+            return list(self._instances)
 
     def choose_variant(self) -> Variant:
         """Return a production variant at random, by weight."""
@@ -195,7 +202,7 @@ class Fleet:
             self._condition.notify_all()
         _stop_all(instances)
 
-    def _start_instances(self, variants: Sequence[Variant]) -> None:
+    def _start_instances(self, variants: Sequence[Variant], niceness: int = 0) -> None:
         if not variants:
             return
         instances = [self._options.create_instance(variant, f"i-{secrets.token_hex(4)}") for variant in variants]
@@ -204,7 +211,7 @@ class Fleet:
                 raise JobFailed("The deployment was stopped.")
             self._starting = self._starting + instances
         with ThreadPoolExecutor(len(instances)) as threads:
-            futures = [threads.submit(_prepare_and_start, instance) for instance in instances]
+            futures = [threads.submit(_prepare_and_start, instance, niceness) for instance in instances]
         errors = [error for future in futures if (error := future.exception())]
         with self._condition:
             self._starting = [instance for instance in self._starting if instance not in instances]
@@ -262,6 +269,6 @@ def _stop_all(instances: Sequence[Instance]) -> None:
         thread.join()
 
 
-def _prepare_and_start(instance: Instance) -> None:
+def _prepare_and_start(instance: Instance, niceness: int) -> None:
     instance.prepare()
-    instance.start()
+    instance.start(niceness)

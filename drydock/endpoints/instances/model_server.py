@@ -32,8 +32,8 @@ PORT_FILE = "port"
 TIMEOUT_HEADER = "X-Drydock-Timeout"
 """Header of a request: seconds within which the model must answer; without end if it is missing."""
 DEFAULT_TYPE = "application/json"
-LOADING_NICENESS = 10
-"""Priority while the model is loaded, as `nice` counts: other instances answer requests meanwhile."""
+NICENESS_VARIABLE = "DRYDOCK_LOADING_NICENESS"
+"""Environment variable with the priority while the model is loaded, as `nice` counts: 0 is the usual one."""
 
 
 class ModelServer(ThreadingHTTPServer):
@@ -141,7 +141,7 @@ def main(base: Path) -> int:
     # A thread has the priority of the thread that starts it: requests are answered with the priority of now.
     thread = threading.Thread(target=lambda: loaded_servers.get().serve_forever(0.1), daemon=True)
     thread.start()
-    lower_priority()
+    lower_priority(int(os.environ.get(NICENESS_VARIABLE, "0")))
     try:
         predict = load_model(base / "model")
     except (Exception, SystemExit) as error:
@@ -161,13 +161,13 @@ def main(base: Path) -> int:
             return 0
 
 
-def lower_priority() -> None:
+def lower_priority(niceness: int) -> None:
     """Lower the priority of this thread for good; nobody but root could raise it again. On Linux only.
 
     Other systems would lower that of the whole process.
     """
-    if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOADING_NICENESS)
+    if niceness and sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
 
 
 def end_at_sigterm(server: ModelServer) -> None:
