@@ -134,7 +134,7 @@ class EndpointsBackend(ModelsBackend):
         deployment = request.get("DeploymentConfig")
         if request.get("RetainDeploymentConfig") and deployment is None:
             deployment = endpoint.record.deployment
-        traffic = build_traffic_plan(deployment, sum(variant.count for variant in plan.variants))
+        traffic = build_traffic_plan(deployment, plan.count_instances())
         self._check_alarms(traffic.alarms)
         if not endpoint.update(plan, deployment):
             self._refuse_change(endpoint)

@@ -4,33 +4,28 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from drydock.endpoints.deployment import Deployment, FindAlarm, RolledBack
 from drydock.endpoints.description import EndpointDescription
 from drydock.endpoints.faults import VariantFaults
 from drydock.endpoints.instances.fleet import Fleet
 from drydock.endpoints.invocation import TIMEOUT_S
 from drydock.endpoints.records import EndpointRecord, EndpointStatus, Plan
 from drydock.endpoints.sizes import VariantSize, set_sizes
-from drydock.endpoints.traffic import TrafficPlan, build_traffic_plan
+from drydock.endpoints.traffic import build_traffic_plan
 from drydock.errors import DrydockError, JobFailed
 from drydock.jobs.record import get_now
 from drydock.resources import Owner, Resources
 
 log = logging.getLogger(__name__)
 
-CHECK_S = 0.1
 # Seconds until instances that did not start after the server's own start are started again.
 RECOVERY_PAUSE_S = 5.0
 NOT_SERVING = (EndpointStatus.CREATING, EndpointStatus.FAILED, EndpointStatus.DELETING)
 
 MakeFleet = Callable[[Plan, Callable[[], None]], Fleet]
-FindAlarm = Callable[[Sequence[str]], str | None]
-
-
-class RolledBack(DrydockError):
-    """An alarm ends an update. The message is the FailureReason."""
 
 
 class Endpoint(EndpointDescription):
@@ -206,16 +201,16 @@ class Endpoint(EndpointDescription):
         if plan is None or self._fleet is None:
             return
         new_fleet, old_fleet = self._begin_fleet(plan), self._fleet
-        traffic = build_traffic_plan(self.record.deployment, sum(variant.count for variant in plan.variants))
+        traffic = build_traffic_plan(self.record.deployment, plan.count_instances())
+        deployment = Deployment(traffic, old_fleet, new_fleet, self._set_share, self._find_alarm, self._closed)
         try:
-            new_fleet.scale(starts_serverless=True)
-            self._move_traffic(traffic)
-            self._watch_alarms(traffic, traffic.termination_wait_s)
+            deployment.run()
         except (JobFailed, RolledBack) as error:
-            return self._roll_back(new_fleet, error)
+            return self._roll_back(deployment, new_fleet, error)
         except Exception as error:
             log.exception("endpoint %s: internal error during an update", self.record.name)
-            return self._roll_back(new_fleet, JobFailed(f"InternalServerError: {type(error).__name__}: {error}"))
+            reason = f"InternalServerError: {type(error).__name__}: {error}"
+            return self._roll_back(deployment, new_fleet, JobFailed(reason))
         with self._lock:
             if self._closed.is_set():
                 return
@@ -225,30 +220,13 @@ class Endpoint(EndpointDescription):
         _end_fleet(old_fleet)
         self._set_status(EndpointStatus.IN_SERVICE)
 
-    def _move_traffic(self, traffic: TrafficPlan) -> None:
-        for share in traffic.shares:
-            self._next_share = share
-            log.info("endpoint %s: the new instances get %.0f %% of the requests", self.record.name, 100 * share)
-            self._watch_alarms(traffic, traffic.wait_s)
+    def _set_share(self, share: float) -> None:
+        self._next_share = share
 
-    def _watch_alarms(self, traffic: TrafficPlan, wait_s: float) -> None:
-        """Wait, and watch the alarms meanwhile.
-
-        Raises:
-            RolledBack: An alarm is in the state ALARM, or the server ends.
-        """
-        deadline = time.monotonic() + wait_s
-        while True:
-            if reason := self._find_alarm(traffic.alarms):
-                raise RolledBack(f"The update was rolled back because {reason}.")
-            if time.monotonic() >= deadline:
-                return
-            if self._closed.wait(min(CHECK_S, max(deadline - time.monotonic(), 0.0))):
-                raise RolledBack("drydock ended during the update.")
-
-    def _roll_back(self, new_fleet: Fleet, error: DrydockError) -> None:
+    def _roll_back(self, deployment: Deployment, new_fleet: Fleet, error: DrydockError) -> None:
         log.warning("endpoint %s: rolling back: %s", self.record.name, error)
         self._set_status(EndpointStatus.ROLLING_BACK, str(error))
+        deployment.roll_back()
         with self._lock:
             self._next_fleet, self._next_share = None, 0.0
         _end_fleet(new_fleet)

@@ -76,6 +76,10 @@ class Plan:
         """The shadow variant; None without one."""
         return next((variant for variant in self.variants if variant.is_shadow), None)
 
+    def count_instances(self) -> int:
+        """Return how many instances all variants have together."""
+        return sum(variant.count for variant in self.variants)
+
     @classmethod
     def load(cls, content: Mapping[str, Any]) -> "Plan":
         """Return the plan that `asdict` made a mapping of."""

@@ -7,6 +7,7 @@ as many as there are cores. An instance that is idle for long is stopped.
 import contextlib
 import itertools
 import logging
+import math
 import random
 import secrets
 import threading
@@ -27,6 +28,10 @@ RESTART_PAUSES_S = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 # An instance that has run for this long is healthy again.
 HEALTHY_AFTER_S = 60.0
 CHECK_S = 0.1
+# Seconds for which an instance that is not needed any more may answer its last requests.
+DRAIN_S = 60.0
+# Shares are sums of floats: 3 * (1 - 2 / 3) is a little more than 1.
+ROUNDING = 1e-9
 # Priority of instances while they load their models, if no request waits for them: other instances answer requests.
 DEPLOYMENT_NICENESS = 10
 
@@ -49,10 +54,11 @@ class Fleet:
         self._requests, self._variant_requests, self._launches = 0, Counter[str](), Counter[str]()
         self._stopped = threading.Event()
 
-    def scale(self, *, starts_serverless: bool = False) -> None:
-        """Start and stop instances until each variant has the number that the plan says.
+    def scale(self, share: float = 1.0, *, starts_serverless: bool = False) -> None:
+        """Start and stop instances until each variant has the number that the plan says, or a share of it, rounded up.
 
         Args:
+            share: The share, more than 0: each variant has at least one instance.
             starts_serverless: Whether each serverless variant gets an instance now, which shows that its model loads.
 
         Raises:
@@ -62,12 +68,14 @@ class Fleet:
             surplus, missing = [], []
             for variant in self.plan.variants:
                 instances = [instance for instance in self._instances if instance.variant is variant]
-                count = max(variant.count, 1) if variant.serverless and starts_serverless else variant.count
+                count = math.ceil(variant.count * share - ROUNDING)
+                count = max(count, 1) if variant.serverless and starts_serverless else count
                 surplus += [] if variant.serverless else instances[count:]  # idle serverless ones end by themselves
                 missing += [variant] * (count - len(instances))
             self._start_instances(missing, DEPLOYMENT_NICENESS)
             with self._condition:
                 self._instances = [instance for instance in self._instances if instance not in surplus]
+                self._condition.wait_for(lambda: not any(instance.requests for instance in surplus), DRAIN_S)
             _stop_all(surplus)
 
     def count_ready(self, variant: Variant) -> int:
