@@ -14,7 +14,7 @@ from drydock.endpoints.config import EndpointConfig
 from drydock.endpoints.endpoint import Endpoint
 from drydock.endpoints.records import EndpointRecord, EndpointStatus, Plan, Variant
 from drydock.endpoints.registry import Endpoints
-from drydock.endpoints.sizes import read_size
+from drydock.endpoints.sizes import read_size, retain_properties
 from drydock.endpoints.traffic import build_traffic_plan
 from drydock.jobs.record import get_now
 from drydock.jobs.rules import check_owner, refuse
@@ -127,9 +127,10 @@ class EndpointsBackend(ModelsBackend):
                 exist, or the DeploymentConfig is wrong. A retry cannot help, but for an endpoint that is being changed.
         """
         endpoint = self._find_endpoint_in_service(request["EndpointName"])
-        if request.get("RetainAllVariantProperties"):
-            refuse("RetainAllVariantProperties is not supported by drydock.")
         plan = self._build_plan(request["EndpointConfigName"])
+        if request.get("RetainAllVariantProperties"):
+            excluded = {item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", ())}
+            retain_properties(endpoint.record.plan, plan, excluded)
         rules.check_conversion(endpoint.record.plan, plan)
         deployment = request.get("DeploymentConfig")
         if request.get("RetainDeploymentConfig") and deployment is None:

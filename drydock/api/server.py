@@ -20,6 +20,8 @@ from drydock.api.http.error_answers import ErrorAnswers
 from drydock.api.http.own_hosts import OwnHosts
 from drydock.api.http.request_checks import RequestChecks
 from drydock.api.runtime import Runtime
+from drydock.autoscaling import backend as autoscaling
+from drydock.autoscaling.scaler import Scaler
 from drydock.cloudwatch import statistics
 from drydock.cloudwatch.alarms import AlarmEvaluator, find_alarm
 from drydock.endpoints import registry
@@ -140,13 +142,15 @@ def run_server(settings: Settings, executor: Executor, policy: Policy, listener:
     thread.start()
     queue.start()
     endpoints.recover()
-    alarms = AlarmEvaluator()
+    alarms, scaler = AlarmEvaluator(), Scaler(settings.scaling_period_s)
     alarms.start()
+    scaler.start()
     try:
         yield queue
     finally:
         # Jobs and endpoints are ended first, since they still use the server while they end.
         alarms.close()
+        scaler.close()
         endpoints.close()
         queue.close()
         kill_leftover_hosts(settings.data, executor)  # if a thread hangs in a transfer, its processes are still alive
@@ -181,6 +185,7 @@ def _build_application(settings: Settings, store: Store, queue: JobQueue, endpoi
     outages = Outages(Runtime(endpoints, services))
     logs_backend.install(store)
     statistics.install()
+    autoscaling.install(endpoints)
     sagemaker.install(queue, store, endpoints)
     request_checks = RequestChecks(settings.url, OwnHosts(settings.own_hosts))
     return Application(ErrorAnswers(outages), ControlEndpoints(queue, outages, endpoints), request_checks)

@@ -118,6 +118,16 @@ def compute_state(backend: CloudWatchBackend, alarm: Any, now: datetime) -> str:
     return OK
 
 
+def read_last_value(backend: CloudWatchBackend, alarm: Any) -> float | None:
+    """Return the newest value of an alarm's metric in the periods that are evaluated; None without data."""
+    begin, period_s = _floor(utcnow(), int(alarm.period)), int(alarm.period)
+    for number in range(int(alarm.evaluation_periods) + 1):
+        value = _read_value(backend, alarm, begin - timedelta(seconds=period_s * number))
+        if value is not None:
+            return value
+    return None
+
+
 def _read_value(backend: CloudWatchBackend, alarm: Any, begin: datetime) -> float | None:
     """Return the statistic of the alarm's metric in the period that begins at a moment; None without data.
 

@@ -4,7 +4,7 @@ moto 5.2.5 knows only sums, averages and extremes.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, SupportsFloat
 
@@ -104,6 +104,36 @@ class PercentileCloudWatch(CloudWatchBackend):
     def url_paths(self) -> dict[str, Any]:
         """The paths at which moto serves CloudWatch, with the handler that knows percentiles."""
         return {"/$": PercentileResponse.dispatch}
+
+
+def read_statistic(
+    backend: CloudWatchBackend,
+    namespace: str,
+    name: str,
+    dimensions: Mapping[str, str],
+    statistic: str,
+    begin: datetime,
+) -> float | None:
+    """Return a statistic of the data of a metric since a moment; None without data.
+
+    Args:
+        backend: Has the data.
+        namespace: The metric's namespace.
+        name: The metric's name.
+        dimensions: All dimensions of the data, and no others.
+        statistic: Such as Sum or p99.
+        begin: The moment.
+    """
+    statistics = PercentileStatistics([statistic], begin)
+    statistics.metric_data = [
+        datum
+        for datum in list(backend.metric_data)
+        if (datum.namespace, datum.name) == (namespace, name)
+        and datum.timestamp >= begin
+        and {item.name: item.value for item in datum.dimensions} == dimensions
+    ]
+    value = statistics.get_statistics_for_type(statistic) if statistics.metric_data else None
+    return None if value is None else float(value)
 
 
 def install() -> None:

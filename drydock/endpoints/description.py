@@ -30,6 +30,11 @@ class EndpointDescription:
         return str(self.record.status)
 
     @property
+    def min_instances(self) -> int:
+        """How many instances a variant must have at least."""
+        return 1
+
+    @property
     def created_at(self) -> datetime:
         """When the endpoint was created."""
         return self.record.created

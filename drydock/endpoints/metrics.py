@@ -1,6 +1,7 @@
 """The CloudWatch metrics of endpoints, kept in moto: one datum a minute for each metric of a variant."""
 
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -35,6 +36,7 @@ class EndpointMetrics:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._data: dict[Key, HistogramDatum] = {}
+        self._counts: Counter[tuple[Owner, str, str]] = Counter()
         self.timeouts = 0
         """How many requests the models did not answer in time, since the server's start."""
 
@@ -71,7 +73,13 @@ class EndpointMetrics:
             values["InvocationsPerInstance"] = 1 / instances
         with self._lock:
             self.timeouts += status == 0
+            self._counts[owner, endpoint, variant] += 1
         self._record(owner, endpoint, variant, values)
+
+    def count_invocations(self, owner: Owner, endpoint: str, variant: str) -> int:
+        """Return how many invocations of a variant were recorded since the server's start."""
+        with self._lock:
+            return self._counts[owner, endpoint, variant]
 
     def record_setup(self, owner: Owner, endpoint: str, variant: str, seconds: float) -> None:
         """Record a cold start of a serverless variant that took so many seconds."""

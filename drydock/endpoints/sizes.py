@@ -1,10 +1,10 @@
 """What UpdateEndpointWeightsAndCapacities and scaling policies change of a variant."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drydock.endpoints.records import Variant
+from drydock.endpoints.records import Plan, Variant
 from drydock.endpoints.rules import check_provisioned_concurrency
 from drydock.jobs.rules import refuse
 
@@ -28,6 +28,26 @@ def set_sizes(variants: Sequence[Variant], sizes: Mapping[str, VariantSize]) -> 
     for variant in variants:
         size = sizes[variant.name]
         variant.weight, variant.count, variant.serverless = size.weight, size.count, size.serverless
+
+
+def retain_properties(plan: Plan, next_plan: Plan, excluded: Collection[str]) -> None:
+    """Give the variants of the next plan the sizes that variants of the same names have, and their data capture.
+
+    Args:
+        plan: The plan that serves.
+        next_plan: The next one.
+        excluded: What is not retained: DesiredInstanceCount, DesiredWeight, DataCaptureConfig.
+    """
+    variants = {variant.name: variant for variant in plan.variants}
+    for variant in next_plan.variants:
+        if (old_variant := variants.get(variant.name)) is None:
+            continue
+        if "DesiredWeight" not in excluded:
+            variant.weight = old_variant.weight
+        if "DesiredInstanceCount" not in excluded and not variant.serverless:
+            variant.count = old_variant.count
+    if "DataCaptureConfig" not in excluded:
+        next_plan.capture = plan.capture
 
 
 def read_size(variant: Variant, change: Mapping[str, Any]) -> VariantSize:
