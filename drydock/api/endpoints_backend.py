@@ -153,7 +153,10 @@ class EndpointsBackend(ModelsBackend):
         changes = {change["VariantName"]: change for change in request["DesiredWeightsAndCapacities"]}
         if unknown_names := changes.keys() - variants.keys():
             refuse(f"The endpoint {endpoint.name} has no variant {sorted(unknown_names)[0]}.")
-        sizes = {name: read_size(variant, changes.get(name, {})) for name, variant in variants.items()}
+        sizes = {
+            name: read_size(variant, changes.get(name, {}), endpoint.min_instances)
+            for name, variant in variants.items()
+        }
         rules.check_weights([sizes[variant.name].weight for variant in endpoint.record.plan.production_variants])
         rules.check_instance_count(sum(size.count for size in sizes.values()))
         if not endpoint.scale(sizes):
@@ -193,7 +196,7 @@ class EndpointsBackend(ModelsBackend):
             for member in ("ProductionVariants", "ShadowProductionVariants")
             for variant in request.get(member, ())
         ]
-        return Plan(config_name, variants, request.get("DataCaptureConfig"))
+        return Plan(config_name, variants, request.get("DataCaptureConfig"), request.get("AsyncInferenceConfig"))
 
     def _build_arn(self, name: str) -> str:
         return str(FakeEndpoint.arn_formatter(name, self.account_id, self.region_name))

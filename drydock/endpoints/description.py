@@ -31,8 +31,8 @@ class EndpointDescription:
 
     @property
     def min_instances(self) -> int:
-        """How many instances a variant must have at least."""
-        return 1
+        """How many instances a variant must have at least: asynchronous requests can wait until there is one."""
+        return 0 if self.record.plan.asynchronous else 1
 
     @property
     def created_at(self) -> datetime:
@@ -59,6 +59,7 @@ class EndpointDescription:
             "ProductionVariants": self._describe_variants(is_shadow=False) or None,
             "ShadowProductionVariants": self._describe_variants(is_shadow=True) or None,
             "DataCaptureConfig": _describe_capture(record.plan.capture),
+            "AsyncInferenceConfig": record.plan.asynchronous,
             "EndpointStatus": str(record.status),
             "FailureReason": record.reason,
             "CreationTime": record.created,

@@ -22,6 +22,14 @@ UNITS = {
     "ModelLatency": "Microseconds",
     "OverheadLatency": "Microseconds",
     "ModelSetupTime": "Microseconds",
+    "ApproximateBacklogSize": "Count",
+    "ApproximateBacklogSizePerInstance": "Count",
+    "HasBacklogWithoutCapacity": "Count",
+    "InvocationsProcessed": "Count",
+    "InvocationFailures": "Count",
+    "ExpiredRequests": "Count",
+    "TimeInBacklog": "Milliseconds",
+    "TotalProcessingTime": "Milliseconds",
     "CPUUtilization": "Percent",
     "MemoryUtilization": "Percent",
 }
@@ -76,6 +84,45 @@ class EndpointMetrics:
             self._counts[owner, endpoint, variant] += 1
         self._record(owner, endpoint, variant, values)
 
+    def record_backlog(self, owner: Owner, endpoint: str, size: int, instances: int) -> None:
+        """Record how many asynchronous requests an endpoint has that are not answered yet.
+
+        Args:
+            owner: The endpoint's account and region.
+            endpoint: EndpointName.
+            size: How many requests there are.
+            instances: How many instances answer them.
+        """
+        values = {
+            "ApproximateBacklogSize": float(size),
+            "HasBacklogWithoutCapacity": float(size > 0 and instances == 0),
+        }
+        if instances:
+            values["ApproximateBacklogSizePerInstance"] = size / instances
+        self._record(owner, endpoint, "", values)
+
+    def record_async_result(
+        self, owner: Owner, endpoint: str, *, waited_s: float, total_s: float, is_failed: bool, is_expired: bool
+    ) -> None:
+        """Count an asynchronous request that has ended.
+
+        Args:
+            owner: The endpoint's account and region.
+            endpoint: EndpointName.
+            waited_s: Seconds that it was in the queue.
+            total_s: Seconds until its answer was in S3.
+            is_failed: Whether it failed.
+            is_expired: Whether it was in the queue for too long.
+        """
+        values = {
+            "InvocationsProcessed": float(not is_failed),
+            "InvocationFailures": float(is_failed),
+            "ExpiredRequests": float(is_expired),
+            "TimeInBacklog": 1e3 * waited_s,
+            "TotalProcessingTime": 1e3 * total_s,
+        }
+        self._record(owner, endpoint, "", values)
+
     def count_invocations(self, owner: Owner, endpoint: str, variant: str) -> int:
         """Return how many invocations of a variant were recorded since the server's start."""
         with self._lock:
@@ -106,7 +153,9 @@ def _create_datum(key: Key, value: float, minute: datetime) -> HistogramDatum:
     """Return a datum with its first value, which CloudWatch has from now on."""
     owner, endpoint, variant, name = key
     namespace = INSTANCES_NAMESPACE if name in INSTANCE_METRICS else NAMESPACE
-    dimensions = [{"Name": "EndpointName", "Value": endpoint}, {"Name": "VariantName", "Value": variant}]
+    dimensions = [{"Name": "EndpointName", "Value": endpoint}]
+    if variant:  # metrics of the queue have none
+        dimensions.append({"Name": "VariantName", "Value": variant})
     datum = HistogramDatum(namespace, name, dimensions, minute, UNITS[name], value)
     cloudwatch_backends[owner.account_id][owner.region].metric_data.append(datum)
     return datum

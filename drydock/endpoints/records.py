@@ -60,11 +60,18 @@ class Variant:
 
 @dataclass
 class Plan:
-    """What an endpoint serves: the configuration's name, its variants, and its DataCaptureConfig."""
+    """What an endpoint serves: the configuration's name, its variants, DataCaptureConfig and AsyncInferenceConfig."""
 
     config_name: str
     variants: list[Variant]
     capture: dict[str, Any] | None = None
+    asynchronous: dict[str, Any] | None = None
+
+    @property
+    def async_concurrency(self) -> int:
+        """How many asynchronous requests each instance gets at a time."""
+        client = (self.asynchronous or {}).get("ClientConfig", {})
+        return int(client.get("MaxConcurrentInvocationsPerInstance", 1))
 
     @property
     def production_variants(self) -> list[Variant]:
@@ -84,7 +91,7 @@ class Plan:
     def load(cls, content: Mapping[str, Any]) -> "Plan":
         """Return the plan that `asdict` made a mapping of."""
         variants = [Variant(**variant) for variant in content["variants"]]
-        return cls(content["config_name"], variants, content.get("capture"))
+        return cls(content["config_name"], variants, content.get("capture"), content.get("asynchronous"))
 
 
 @dataclass

@@ -9,7 +9,6 @@ from drydock.jobs.rules import MAX_INSTANCES, check_s3_uri, refuse
 MAX_WEIGHT = 1e30
 """Largest weight of a variant: the API's numbers are single floats."""
 _UNSUPPORTED_MEMBERS = (
-    "AsyncInferenceConfig",
     "ExplainerConfig",
     "EnableNetworkIsolation",
     "MetricsConfig",
@@ -36,6 +35,8 @@ def check_config(request: Mapping[str, Any]) -> None:
         AWSValidationException: drydock cannot run it. The message names the member. A retry cannot help.
     """
     _refuse_members(request, _UNSUPPORTED_MEMBERS)
+    if asynchronous := request.get("AsyncInferenceConfig"):
+        _check_async_config(asynchronous, request)
     if capture := request.get("DataCaptureConfig"):
         check_s3_uri(capture["DestinationS3Uri"], "DataCaptureConfig.DestinationS3Uri")
     production_variants, shadow_variants = request["ProductionVariants"], request.get("ShadowProductionVariants", [])
@@ -57,6 +58,21 @@ def check_config(request: Mapping[str, Any]) -> None:
     _check_finite([variant.get("InitialVariantWeight", 1.0) for variant in shadow_variants])
     check_weights([variant.get("InitialVariantWeight", 1.0) for variant in production_variants])
     check_instance_count(sum(count_instances(variant) for variant in variants))
+
+
+def _check_async_config(config: Mapping[str, Any], request: Mapping[str, Any]) -> None:
+    output = config["OutputConfig"]
+    if "S3OutputPath" not in output:
+        refuse("AsyncInferenceConfig.OutputConfig must have S3OutputPath.")
+    for member in ("S3OutputPath", "S3FailurePath"):
+        if member in output:
+            check_s3_uri(output[member], f"AsyncInferenceConfig.OutputConfig.{member}")
+    if output.get("NotificationConfig"):
+        refuse("AsyncInferenceConfig.OutputConfig.NotificationConfig is not supported by drydock.")
+    if request.get("ShadowProductionVariants"):
+        refuse("An asynchronous endpoint has no ShadowProductionVariants.")
+    if any("ServerlessConfig" in variant for variant in request["ProductionVariants"]):
+        refuse("An asynchronous endpoint has no serverless variants.")
 
 
 def count_instances(variant: Mapping[str, Any]) -> int:

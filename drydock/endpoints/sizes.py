@@ -50,12 +50,13 @@ def retain_properties(plan: Plan, next_plan: Plan, excluded: Collection[str]) ->
         next_plan.capture = plan.capture
 
 
-def read_size(variant: Variant, change: Mapping[str, Any]) -> VariantSize:
+def read_size(variant: Variant, change: Mapping[str, Any], min_count: int) -> VariantSize:
     """Return the size of a variant after a change.
 
     Args:
         variant: The variant.
         change: Its member of DesiredWeightsAndCapacities; empty without one.
+        min_count: How many instances it must have at least.
 
     Raises:
         AWSValidationException: The change does not fit the variant. A retry cannot help.
@@ -71,6 +72,6 @@ def read_size(variant: Variant, change: Mapping[str, Any]) -> VariantSize:
     if update:
         refuse(f"Variant {variant.name} is not serverless, so it cannot have ServerlessUpdateConfig.")
     count = change.get("DesiredInstanceCount", variant.count)
-    if count == 0:
-        refuse("A variant of an endpoint must have at least 1 instance.")
+    if count < min_count:
+        refuse(f"A variant of an endpoint must have at least {min_count} instance.")
     return VariantSize(weight, count)
