@@ -4,11 +4,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
+from moto.applicationautoscaling.models import applicationautoscaling_backends
 from moto.cloudwatch.models import cloudwatch_backends
 from moto.sagemaker.exceptions import AWSValidationException
 from moto.sagemaker.models import FakeEndpoint, FakeEndpointConfig
 
 from drydock.api.models import ModelsBackend
+from drydock.autoscaling.backend import DIMENSION
 from drydock.endpoints import rules
 from drydock.endpoints.config import EndpointConfig
 from drydock.endpoints.endpoint import Endpoint
@@ -132,6 +134,7 @@ class EndpointsBackend(ModelsBackend):
             excluded = {item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", ())}
             retain_properties(endpoint.record.plan, plan, excluded)
         rules.check_conversion(endpoint.record.plan, plan)
+        self._check_scalable_targets(endpoint, plan)
         deployment = request.get("DeploymentConfig")
         if request.get("RetainDeploymentConfig") and deployment is None:
             deployment = endpoint.record.deployment
@@ -175,6 +178,22 @@ class EndpointsBackend(ModelsBackend):
 
     def _refuse_change(self, endpoint: Endpoint) -> NoReturn:
         refuse(f'Cannot update endpoint "{endpoint.record.arn}": its status is {endpoint.status}, not InService.')
+
+    def _check_scalable_targets(self, endpoint: Endpoint, plan: Plan) -> None:
+        """Check that the variants that have a scalable target stay, with their instance type."""
+        targets = applicationautoscaling_backends[self.account_id][self.region_name].targets.get(DIMENSION, {})
+        kept = {(variant.name, variant.instance_type) for variant in plan.variants}
+        names = [
+            variant.name
+            for variant in endpoint.record.plan.variants
+            if f"endpoint/{endpoint.name}/variant/{variant.name}" in targets
+            and (variant.name, variant.instance_type) not in kept
+        ]
+        if names:
+            refuse(
+                f'The variant(s) "[{", ".join(names)}]" must be deregistered as scalable targets with AWS Auto Scaling '
+                "before they can be removed or have their instance type changed."
+            )
 
     def _check_alarms(self, names: Sequence[str]) -> None:
         alarms = cloudwatch_backends[self.account_id][self.region_name].alarms if names else {}

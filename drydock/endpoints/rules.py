@@ -16,7 +16,6 @@ _UNSUPPORTED_MEMBERS = (
 _UNSUPPORTED_VARIANT_MEMBERS = (
     "InstancePools",
     "AcceleratorType",
-    "ManagedInstanceScaling",
     "CapacityReservationConfig",
     "CoreDumpConfig",
 )
@@ -44,20 +43,29 @@ def check_config(request: Mapping[str, Any]) -> None:
         refuse("A configuration with ShadowProductionVariants must have one production variant and one shadow variant.")
     variants = [*production_variants, *shadow_variants]
     for variant in variants:
-        _refuse_members(variant, _UNSUPPORTED_VARIANT_MEMBERS)
-        for member in ("ModelName", *(() if "ServerlessConfig" in variant else _INSTANCE_MEMBERS)):
-            if member not in variant:
-                refuse(f"Variant {variant['VariantName']} must have {member}.")
-        if "ServerlessConfig" in variant:
-            _check_serverless_variant(variant)
-            if len(variants) > 1 or "DataCaptureConfig" in request:
-                refuse("A serverless endpoint has one variant, no shadow variant, and no DataCaptureConfig.")
+        _check_variant(variant)
+    if any("ServerlessConfig" in variant for variant in variants) and (len(variants) > 1 or capture):
+        refuse("A serverless endpoint has one variant, no shadow variant, and no DataCaptureConfig.")
     names = [variant["VariantName"] for variant in variants]
     if repeated := [name for name in names if names.count(name) > 1]:
         refuse(f"The variant name {repeated[0]} is used more than once.")
     _check_finite([variant.get("InitialVariantWeight", 1.0) for variant in shadow_variants])
     check_weights([variant.get("InitialVariantWeight", 1.0) for variant in production_variants])
     check_instance_count(sum(count_instances(variant) for variant in variants))
+
+
+def _check_variant(variant: Mapping[str, Any]) -> None:
+    _refuse_members(variant, _UNSUPPORTED_VARIANT_MEMBERS)
+    if variant.get("ManagedInstanceScaling", {}).get("Status") == "ENABLED":
+        refuse(
+            "ManagedInstanceScaling is not supported by drydock, since it follows inference components: "
+            "use Application Auto Scaling."
+        )
+    for member in ("ModelName", *(() if "ServerlessConfig" in variant else _INSTANCE_MEMBERS)):
+        if member not in variant:
+            refuse(f"Variant {variant['VariantName']} must have {member}.")
+    if "ServerlessConfig" in variant:
+        _check_serverless_variant(variant)
 
 
 def _check_async_config(config: Mapping[str, Any], request: Mapping[str, Any]) -> None:

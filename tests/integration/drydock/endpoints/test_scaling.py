@@ -178,6 +178,19 @@ def test_update_keeps_the_instances_if_it_says_so(scaling: Any) -> None:
     assert scaling.describe("retains")["EndpointConfigName"] == "retains-next"
 
 
+def test_update_keeps_variants_that_are_registered(scaling: Any) -> None:
+    scaling.create_endpoint("named")
+    register(scaling, "named", 1, 1)
+    scaling.create_config("others", other=1.0)
+    with pytest.raises(ClientError, match=r'The variant\(s\) "\[main\]" must be deregistered as scalable targets'):
+        scaling.sagemaker.update_endpoint(EndpointName="named", EndpointConfigName="others")
+    scaling.server.client("application-autoscaling").deregister_scalable_target(
+        **TARGET, ResourceId="endpoint/named/variant/main"
+    )
+    scaling.sagemaker.update_endpoint(EndpointName="named", EndpointConfigName="others")
+    scaling.wait_for_status("named", "InService")
+
+
 def test_wrong_targets_and_policies_are_refused(scaling: Any) -> None:
     scaling.ensure_endpoint("plain")
     with pytest.raises(ClientError, match=r"ValidationException.*endpoint/plain/variant/other does not exist"):
