@@ -65,6 +65,7 @@ OPERATION_GROUPS = (
             *_build_operation_names("Create Describe Update Delete List", "Endpoint"),
             "UpdateEndpointWeightsAndCapacities",
             "InvokeEndpoint",
+            "InvokeEndpointAsync",
         ),
     ),
     OperationGroup("tags and searches", Answer.STORED, ("AddTags", "DeleteTags", "ListTags", "Search")),
@@ -127,7 +128,6 @@ OPERATION_GROUPS = (
         ("CreateAutoMLJobV2", "DescribeAutoMLJobV2", "StopAutoMLJob", "ListAutoMLJobs"),
     ),
     OperationGroup("compilation jobs", Answer.REFUSED, _build_operation_names(_DEFINITION, "CompilationJob")),
-    OperationGroup("asynchronous invocations", Answer.REFUSED, ("InvokeEndpointAsync",)),
     OperationGroup(
         "notebook instances",
         Answer.REFUSED,

@@ -56,7 +56,7 @@ def test_operation_that_moto_adds_is_found() -> None:
 def test_operations_that_run_are_those_of_drydock() -> None:
     # The middleware `api.runtime` answers InvokeEndpoint.
     operations = {name for name, group in iter_operations() if group.answer is Answer.RUN}
-    assert operations == {*OPERATIONS, "InvokeEndpoint"}
+    assert operations == {*OPERATIONS, "InvokeEndpoint", "InvokeEndpointAsync"}
 
 
 def test_documentation_has_the_table() -> None:
