@@ -1,7 +1,9 @@
-"""`python -m pipelines registry`: list the events of a model's versions, check MLflow's aliases, retire a version."""
+"""`python -m pipelines registry`: list the events of a model's versions, promote, check MLflow's aliases, retire."""
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
 from typing import Annotated
 
 import typer
@@ -10,10 +12,11 @@ from pipelines import params
 from pipelines.cli.options import JsonOption, ModelArgument
 from pipelines.cli.terminal import write_json, write_line
 from pipelines.errors import DataError, SpecError
-from pipelines.settings import settings
+from pipelines.settings import create_home, settings
 
 app = typer.Typer(
-    no_args_is_help=True, help="Show the events of a model's versions, correct MLflow's aliases, and retire versions."
+    no_args_is_help=True,
+    help="Show the events of a model's versions, promote a model, correct MLflow's aliases, and retire versions.",
 )
 
 
@@ -39,6 +42,20 @@ def list_events(model: ModelArgument, as_json: JsonOption = False) -> None:
         write_line(line)
     for line in _summarize(state.champion, state.challenger, state.earlier_champions, dict(state.blocked)):
         write_line(line)
+
+
+@app.command("promote")
+def promote(model: ModelArgument) -> None:
+    """Make the model that `dvc repro` trained the champion: register it, let the gate compare it, promote it.
+
+    Exit code 2 if the gate does not pass it. A second call changes nothing.
+    """
+    from pipelines.cli.promotion import promote_model
+
+    create_home()
+    with redirect_stdout(sys.stderr):  # MLflow prints the address of its run
+        result = promote_model(model)
+    write_line(f"{model}: version {result.version} is champion: {result.reason}")
 
 
 @app.command("check")

@@ -1,0 +1,46 @@
+"""Make the model that `dvc repro` trained the champion: register, judge and promote it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pipelines import params
+from pipelines.cli.step_request import build_request
+from pipelines.settings import settings
+from pipelines.steps import load_run_function
+
+if TYPE_CHECKING:
+    from pipelines.steps.promote import PromoteResult
+
+FOLDER = "registered"
+"""Folder of a model's data/ for the evaluation, the verdict and the report of the registered version. DVC does not
+know it: its own outputs, of a model that is not registered, stay as they are."""
+
+
+def promote_model(model: str) -> PromoteResult:
+    """Register the model of models/MODEL/data, let the gate judge it, and make it champion if it passed. Idempotent.
+
+    Raises:
+        SpecError: there is no such model. A retry cannot help.
+        InvalidError: MLFLOW_TRACKING_URI is not set. A retry cannot help.
+        DataError: the model is not trained. A retry cannot help.
+        PromotionError: the gate did not pass the model, or it may not be promoted. A retry cannot help.
+        ServiceError: MLflow does not answer. A retry can help.
+    """
+    from pipelines.registry.versions import Registry
+
+    folder = params.find_model_folder(settings().project, model)
+    Registry.open()  # where there is no registry, nothing is written
+    data, output = folder / "data", folder / "data" / FOLDER
+    inputs = {"model": model, "features": data / "features", "evaluation": output / "evaluation"}
+    trained = {"trained_model": str(data / "model"), "record": str(data / "training")}
+    files = {"snapshot": data / "snapshot.json", "lock": folder / "dvc.lock"}
+    version = _run("evaluate", inputs | trained | files).version
+    verdict = output / "verdict.json"
+    _run("gate", inputs | {"version": version, "verdict": verdict, "report": output / "report"})
+    result: PromoteResult = _run("promote", {"model": model, "version": version, "verdict": verdict})
+    return result
+
+
+def _run(step: str, values: dict[str, Any]) -> Any:
+    return load_run_function(step)(build_request(step, values))
