@@ -11,9 +11,9 @@ import yaml
 MODEL = "flights"
 
 
-def update_params(project: Path, **sections: dict[str, Any]) -> None:
-    """Set keys of sections: of models/flights/params.yaml, or of params.yaml where the section is only there."""
-    paths = (project / "models" / MODEL / "params.yaml", project / "params.yaml")
+def update_params(project: Path, model: str = MODEL, **sections: dict[str, Any]) -> None:
+    """Set keys of sections: of models/MODEL/params.yaml, or of params.yaml where the section is only there."""
+    paths = (project / "models" / model / "params.yaml", project / "params.yaml")
     files = {path: yaml.safe_load(path.read_text()) for path in paths}
     for name, values in sections.items():
         next(content for content in files.values() if name in content)[name].update(values)
@@ -30,8 +30,13 @@ def read_hyperparameters(project: Path) -> dict[str, Any]:
 
 def keep_one_model(project: Path) -> None:
     """Leave flights as the only model of dvc.yaml: `dvc repro` then brings nothing else up to date."""
+    list_models(project, MODEL)
+
+
+def list_models(project: Path, *models: str) -> None:
+    """Name the models of dvc.yaml."""
     path = project / "dvc.yaml"
-    text, count = re.subn(r"(?m)^  - models: .*$", f"  - models: [{MODEL}]", path.read_text())
+    text, count = re.subn(r"(?m)^  - models: .*$", f"  - models: [{', '.join(models)}]", path.read_text())
     assert count == 1
     path.write_text(text)
 

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,10 +20,11 @@ from pipelines.steps.repro import ReproSpec
 from pipelines.steps.repro import run as repro
 from tests.tools import forking
 from tests.tools.groups import end_group
-from tests.tools.parameters import copy_models, keep_one_model, read_hyperparameters, update_params
+from tests.tools.parameters import copy_models, keep_one_model, list_models, read_hyperparameters, update_params
 from tests.tools.policies import EASY_POLICY
 
 ROOT = Path(__file__).parents[3]
+SMALL_WINDOW = {"as_of": "2013-01-15", "train_days": 8, "holdout_days": 4, "min_train_days": 4}
 SMALL_SNAPSHOT = {"as_of": "2013-01-25", "train_days": 8, "holdout_days": 4, "min_train_days": 4, "missing": "fail"}
 PARAMS = {"snapshot": SMALL_SNAPSHOT, "preprocess": {"validation_days": 2}}
 
@@ -195,7 +197,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     keep_one_model(folder)
     update_params(
         folder,
-        snapshot={"as_of": "2013-01-15", "train_days": 8, "holdout_days": 4, "min_train_days": 4},
+        snapshot=SMALL_WINDOW,
         preprocess={"validation_days": 1},
         train={"hyperparameters": {**read_hyperparameters(folder), "num_round": 30}},
         gate={"policy": EASY_POLICY},
@@ -293,6 +295,35 @@ def test_experiments_run_in_folders_of_their_own_with_the_project_lake(
     auc = differences["models/flights/data/evaluation/metrics.json"]["auc"]
     assert auc["diff"] == pytest.approx(auc["new"] - auc["old"]) != 0
     assert not (project.parent / ".leeway").exists(), "nothing is written beside the project"
+
+
+def list_stages(result: SimpleNamespace) -> list[str]:
+    """Return the stages that `dvc repro` ran, in their order."""
+    assert result.code == 0, result.out
+    return re.findall(r"(?m)^Running stage '(.+)':$", result.out)
+
+
+def test_two_models_are_computed_apart(project: Path, dvc: Callable[..., Any]) -> None:
+    """Flights is up to date. A model that dvc.yaml lists twice has each stage once."""
+    rounds = {"train": {"hyperparameters": {"num_round": 20}}}
+    update_params(project, "flight_delay", snapshot=SMALL_WINDOW, preprocess={"validation_days": 1}, **rounds)
+    list_models(project, "flights", "flight_delay", "flight_delay")
+    delay = [f"{stage}@flight_delay" for stage in ("snapshot", "preprocess", "train", "evaluate", "gate")]
+    try:
+        assert list_stages(dvc("repro", "train@flight_delay")) == delay[:3], "one model by its name"
+        update_params(project, train={"hyperparameters": {**read_hyperparameters(project), "num_round": 31}})
+        both = list_stages(dvc("repro", "evaluate"))
+        assert set(both) == {"train@flights", "evaluate@flights", delay[3]}, "the changed model, and what the other lacks"
+        assert len(both) == 3
+        update_params(project, "flight_delay", train={"hyperparameters": {"num_round": 21}})
+        assert list_stages(dvc("repro", "evaluate")) == delay[2:4], "only the model whose parameter changed"
+        shown = json.loads(dvc("metrics", "show", "--json").out)[""]["data"]
+        assert "mae" in shown["models/flight_delay/data/evaluation/metrics.json"]["data"]
+        assert "auc" in shown["models/flights/data/evaluation/metrics.json"]["data"]
+    finally:
+        for command in ("checkout -q dvc.yaml dvc.lock models", "clean -qfdX models"):
+            subprocess.run(["git", *command.split()], cwd=project, check=True)
+        dvc("checkout")
 
 
 def test_dvc_repro_names_an_unknown_parameter_in_one_line(project: Path, dvc: Callable[..., Any]) -> None:
