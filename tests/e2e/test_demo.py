@@ -300,3 +300,27 @@ def test_a_last_demo_adds_nothing_and_leaves_no_process(checkout, airflow):
     assert "Nothing is left running." in process.stdout
     assert checkout.list_outputs() == before
     assert checkout.list_processes() == []
+
+
+@pytest.mark.soak
+def test_the_demo_of_another_model_ends_with_its_champion(checkout):
+    """It starts the stack anew, in the state that the tests before left; alone, in an empty one."""
+    policy = {**EASY_POLICY, "bounds": {"mae": {"at_most": 1_000}}, "champion": []}
+    update_params(
+        checkout.folder,
+        "flight_delay",
+        snapshot={"train_days": 2, "holdout_days": 1, "min_train_days": 2},
+        preprocess={"validation_days": 1},
+        train={"hyperparameters": {"num_round": 60}},
+        gate={"policy": policy},
+    )
+    checkout.run_git("commit", "--quiet", "--all", "--message", "small windows of flight_delay")
+    process = checkout.run_python(
+        *DEMO_COMMAND, "--model", "flight_delay", LEEWAY_PYTHON=str(forking.ensure_stand_in())
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert re.search(r"RMSE|MAE", process.stdout) and re.search(r"1\s+champion", process.stdout), process.stdout
+    with sqlite3.connect(checkout.home / "mlflow" / "mlflow.db") as db:
+        aliases = db.execute("select alias, version from registered_model_aliases where name = 'flight_delay'")
+        assert aliases.fetchall() == [("champion", 1)]
+    assert checkout.list_processes() == []

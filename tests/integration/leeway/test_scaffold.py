@@ -171,3 +171,12 @@ def test_all_answers_are_yes_and_a_wrong_policy_is_a_no(shop: Shop) -> None:
 def test_the_tests_of_the_project_pass(shop: Shop) -> None:
     out = shop.run("pytest", "-q", "-p", "no:cacheprovider", "-k", "not spark", "tests").out
     assert "3 passed, 1 deselected" in out
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("java")
+def test_the_generated_test_of_spark_finds_equal_features(shop: Shop) -> None:
+    features = shop.project / "datasets/orders/features.py"
+    assert "hour" in features.read_text(), "the project has features that an engine computes"
+    out = shop.run("pytest", "-q", "-p", "no:cacheprovider", "-k", "spark", "tests").out
+    assert "1 passed, 3 deselected" in out

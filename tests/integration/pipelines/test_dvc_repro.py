@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from pipelines import params
 from pipelines.errors import ConflictError, DataError, SpecError
 from pipelines.steps.repro import ReproSpec
 from pipelines.steps.repro import run as repro
@@ -180,6 +182,17 @@ def test_a_stopped_run_leaves_no_process(
     assert run_repro("stopped").ran == [], "the workspace is usable again"
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("model", ["flight_delay", "flight_status"])
+def test_the_siblings_pass_the_gate_with_their_own_parameters(model: str, shared_home: Path) -> None:
+    result = repro(ReproSpec(workspace=model, targets=("gate",), model=model))
+    verdict = json.loads((result.workspace / f"models/{model}/data/verdict.json").read_text())
+    assert verdict["outcome"] == "passed", verdict["reason"]
+    policy = params.load(ROOT, model)["gate"]["policy"]
+    checks = {check["name"] for check in verdict["checks"]}
+    assert set(policy["bounds"]) <= checks, "the model's own policy judged it"
+
+
 # What a person does
 
 
@@ -257,6 +270,14 @@ def test_dvc_repro_trains_from_an_empty_lake_and_then_has_nothing_to_do(project:
     assert git_status.stdout.split() == ["??", "dvc.lock"]
 
 
+def list_shown_columns(dvc: Callable[..., Any]) -> list[str]:
+    """Return the columns of the table that docs/how-to/experiments.md shows."""
+    (command,) = re.findall(r"(?m)^\$ dvc (exp show .*)$", (ROOT / "docs/how-to/experiments.md").read_text())
+    shown = dvc(*shlex.split(command), "--csv")
+    assert shown.code == 0, shown.out
+    return next(csv.reader(io.StringIO(shown.out)))
+
+
 def test_experiments_run_in_folders_of_their_own_with_the_project_lake(
     project: Path, dvc: Callable[..., Any], until: Callable[..., Any]
 ) -> None:
@@ -286,6 +307,9 @@ def test_experiments_run_in_folders_of_their_own_with_the_project_lake(
         assert experiment["train.hyperparameters.num_round"] == str(rounds)
         assert 0.5 < float(experiment["auc"]) < 1
     assert (project / "models/flights/data/model/model.ubj").read_bytes() == model, "the workspace is as it was"
+    columns = list_shown_columns(dvc)
+    assert {"Experiment", "train.hyperparameters.num_round", "auc"} <= set(columns)
+    assert not [name for name in columns if "/" in name] and len(columns) < 20 < len(experiments["rounds-10"]) / 5, columns
     # A person commits dvc.lock; then `metrics diff` knows the metrics of the commit.
     commit = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "-qm", "lock"]
     for command in (["git", "add", "dvc.lock"], commit):
