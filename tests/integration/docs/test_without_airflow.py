@@ -74,9 +74,7 @@ def run_lines(commands: Any, tmp_path: Path) -> Callable[[str], Any]:
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("name", CASES)
-def test_the_commands_of_the_page_work(
-    name: str, run_lines: Callable[[str], Any], tmp_path: Path
-) -> None:
+def test_the_commands_of_the_page_work(name: str, run_lines: Callable[[str], Any], tmp_path: Path) -> None:
     case, file, project = CASES[name], tmp_path / "orders.csv", tmp_path / "project"
     project.mkdir()
     case.make(FIRST_DAYS).to_csv(file, index=False)

@@ -309,7 +309,8 @@ def test_experiments_run_in_folders_of_their_own_with_the_project_lake(
     assert (project / "models/flights/data/model/model.ubj").read_bytes() == model, "the workspace is as it was"
     columns = list_shown_columns(dvc)
     assert {"Experiment", "train.hyperparameters.num_round", "auc"} <= set(columns)
-    assert not [name for name in columns if "/" in name] and len(columns) < 20 < len(experiments["rounds-10"]) / 5, columns
+    assert len(columns) < 20 and not [name for name in columns if "/" in name], columns
+    assert len(experiments["rounds-10"]) > 100, "without the options of the page"
     # A person commits dvc.lock; then `metrics diff` knows the metrics of the commit.
     commit = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "-qm", "lock"]
     for command in (["git", "add", "dvc.lock"], commit):
@@ -337,7 +338,7 @@ def test_two_models_are_computed_apart(project: Path, dvc: Callable[..., Any]) -
         assert list_stages(dvc("repro", "train@flight_delay")) == delay[:3], "one model by its name"
         update_params(project, train={"hyperparameters": {**read_hyperparameters(project), "num_round": 31}})
         both = list_stages(dvc("repro", "evaluate"))
-        assert set(both) == {"train@flights", "evaluate@flights", delay[3]}, "the changed model, and what the other lacks"
+        assert set(both) == {"train@flights", "evaluate@flights", delay[3]}, "what changed, and what was missing"
         assert len(both) == 3
         update_params(project, "flight_delay", train={"hyperparameters": {"num_round": 21}})
         assert list_stages(dvc("repro", "evaluate")) == delay[2:4], "only the model whose parameter changed"
