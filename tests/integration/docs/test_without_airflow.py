@@ -91,7 +91,7 @@ def test_the_commands_of_the_page_work(name: str, run_lines: Callable[[str], Any
     verdict = json.loads((data / "verdict.json").read_text())
     assert verdict["outcome"] == "passed", verdict["reason"]
     if case.task != "regression":
-        return  # the commands that follow are the same for each task, and the gate has loaded packages of each task
+        return  # the commands that follow are the same for each task
 
     promoted = run_lines(f"{setting}\n{promote}")
     assert promoted.code == 0, promoted.err[-3_000:]
