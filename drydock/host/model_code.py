@@ -2,7 +2,7 @@
 
 A stand-alone program imports this module: both are copied into a host's folder tree by `programs.copy_program`. It
 needs only the standard library, since it may run in a container. On SageMaker, the model server in the container calls
-these functions. Each may have one more parameter, the context, which is None here.
+these functions. Each function may have one more parameter, SageMaker's context, which is None here.
 """
 
 import importlib
