@@ -30,10 +30,7 @@ ENV_FILE_VALUE_MAX_CHARS = 10_000
 
 
 class ContainerExecutor:
-    """Starts hosts as containers.
-
-    A process file names the container of a running host. It also names the file to which the exit code of the host's
-    command is written, if the command ends while no server runs.
+    """Starts hosts as containers. A process file names a host's container, and the file for the command's exit code.
 
     Args:
         images: Finds or builds the image of each host.
@@ -139,8 +136,8 @@ class Container:
 
     def terminate(self) -> None:
         """Send SIGTERM to the container's command."""
-        # From now on, the process file does not name the exit file: a command that this signal ends has not ended by
-        # itself, so the next server must not record its exit code.
+        # Without the name of the exit file: a command that this signal ends has not ended by itself, so the next server
+        # must not record its exit code.
         with contextlib.suppress(OSError):
             self._plan.process_file.write_text(json.dumps({"container": self._id}), encoding="utf-8")
         self._send_signal("TERM")
@@ -220,9 +217,7 @@ def _start_container(container: str, log_file: Path) -> subprocess.Popen[bytes]:
 
 
 def _record_exit(container: str, exit_file: Path) -> None:
-    """Write the exit code of a container that has ended to a file, as `launcher.record_exit` does for a process.
-
-    Write nothing if the container does not exist, is still running, or was killed.
+    """Write the exit code of a container to a file, if the container exists and has ended by itself.
 
     Raises:
         JobFailed: The engine does not answer. A retry can help.
