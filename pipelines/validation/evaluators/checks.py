@@ -1,4 +1,4 @@
-"""Define the two kinds of checks: of the table or an aggregate (`TableCheck`), and of each row (`RowCheck`).
+"""The two kinds of checks: of the table or of an aggregate (`TableCheck`), and of each row (`RowCheck`).
 
 One query computes the aggregates of all checks, in one pass over the rows.
 """
@@ -17,14 +17,14 @@ from pipelines.system.duckdb_session import quote_identifier
 from pipelines.validation.evaluators.rows import POSITION, Rows
 
 MAX_EXAMPLES = 20
-"""Largest number of unexpected values that a result lists, as in Great Expectations' results."""
+"""Maximum number of unexpected values that a result lists, as in Great Expectations' results."""
 
 CheckResult = tuple[bool, dict[str, Any]]
 """Whether the expectation holds, and the dictionary `result` that Great Expectations would write."""
 
 
 class NeedsGxError(Exception):
-    """Only Great Expectations can evaluate the expectation on these values. This package always catches the error."""
+    """Only Great Expectations can evaluate the expectation on these values. `suites.judging` catches the error."""
 
 
 class Check(Protocol):
@@ -81,11 +81,11 @@ class RowCheck:
         """Evaluate the check, with examples of unexpected values."""
         if self.needs_gx_sql and values[-1]:
             raise NeedsGxError
-        judged = values[0]
-        unexpected = self.count_unexpected(rows) if self.count_unexpected else values[1]
-        success = not judged or (judged - unexpected) / judged >= self.mostly
-        examples = self._query_examples(rows) if unexpected else []
-        return success, self._build_result(rows.count, judged, unexpected, examples)
+        judged_count = values[0]
+        unexpected_count = self.count_unexpected(rows) if self.count_unexpected else values[1]
+        success = not judged_count or (judged_count - unexpected_count) / judged_count >= self.mostly
+        examples = self._query_examples(rows) if unexpected_count else []
+        return success, self._build_result(rows.count, judged_count, unexpected_count, examples)
 
     def _query_examples(self, rows: Rows) -> list[Any]:
         """Query the first unexpected values, as JSON values."""

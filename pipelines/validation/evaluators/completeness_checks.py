@@ -22,14 +22,16 @@ from pipelines.validation.evaluators.rows import VIEW, Rows
 
 BIN_MINUTES = 10
 FIRST_HOUR, LAST_HOUR = -24, 48
-"""The bins cover these hours, from the start of the partition's day. Rows outside are in the first or last bin."""
+"""Range of the bins, in hours relative to the start of the partition's day. Earlier rows count in the first bin, later
+rows in the last."""
 BINS = (LAST_HOUR - FIRST_HOUR) * 60 // BIN_MINUTES
 CLOCK_CHANGE_BINS = 60 // BIN_MINUTES
-"""Number of bins that times can shift, compared with other days, when daylight saving time begins or ends."""
+"""Number of bins by which times can differ from those of other days, when daylight saving time begins or ends."""
 MAX_DAYS = 14
-"""Largest number of published days to compare with: two of each weekday."""
+"""Maximum number of published days to compare with: usually the week before and the week after."""
 MAX_HISTORY_ROWS = 10_000_000
-"""Largest number of published rows to compare with. It limits the time of a validation. One day is always read."""
+"""Maximum number of published rows to compare with, so that a validation does not take too long. One day is always
+read, even if it has more rows."""
 _HISTORY = "leeway_history"
 
 Counts = dict[tuple[Any, ...], np.ndarray]
@@ -86,7 +88,7 @@ def make_early_end_check(args: arguments.EarlyEnd, rows: Rows) -> TableCheck:
         compared_with = {"details": {"compared_with": [str(day) for day in days]}}
         counts = _count_by_time(rows, VIEW, args).get(get_date(rows.day), {})
         history = _count_history(rows, args, days)
-        # If the same rows are published already (on request, or as the first day), they pass again.
+        # If the same rows are published already (because a person allowed it, or as the first day), they pass again.
         if _are_equal(counts, history.get(get_date(rows.day), {})):
             return True, {"observed_value": f"{rows.count} rows, spread as in the published version"} | compared_with
         early_ends = _find_early_ends(counts, [history.get(day, {}) for day in days], args)

@@ -1,4 +1,4 @@
-"""List the expectations that this package evaluates in DuckDB: the arguments of each, and the function for its check.
+"""The expectations that DuckDB evaluates: for each, the class of its arguments and the function that makes its check.
 
 `ADDED_EXPECTATIONS` exist only in Leeway. Great Expectations has all others; its pandas engine gives the same results.
 """
