@@ -1,4 +1,4 @@
-"""Fetch the output of a training job from S3."""
+"""Open the output of a training job: a local folder, or an archive in S3, which is downloaded and unpacked."""
 
 from __future__ import annotations
 
