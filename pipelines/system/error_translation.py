@@ -151,6 +151,13 @@ def _translate_aws_error(code: str, reason: str) -> LeewayError:
     return ServiceError(f"S3 does not answer: {reason}.", "Is its address right, and is it up?")
 
 
+def _translate_aws_setup_error(error: BaseException) -> LeewayError:
+    return SpecError(
+        f"AWS is not set up here: {describe_reason(error)}.",
+        "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_DEFAULT_REGION, or an existing AWS_PROFILE.",
+    )
+
+
 def _translate_address_error(error: BaseException) -> LeewayError:
     return SpecError(f"an address is not valid: {describe_reason(error)}.", "Correct the setting that has it.")
 
@@ -216,9 +223,9 @@ def _translate_date_error(error: OverflowError) -> LeewayError | None:
 
 KNOWN_ERRORS: tuple[tuple[str, tuple[str, ...], Translate], ...] = (
     ("botocore.exceptions", ("ConnectionError", "HTTPClientError"), _translate_service_error),
-    ("botocore.exceptions", ("NoCredentialsError", "PartialCredentialsError"), _translate_address_error),
+    ("botocore.exceptions", ("NoCredentialsError", "PartialCredentialsError"), _translate_aws_setup_error),
     ("botocore.exceptions", ("NoRegionError", "ProfileNotFound", "InvalidEndpointDiscoveryConfigurationError"),
-     _translate_address_error),
+     _translate_aws_setup_error),
     ("requests.exceptions", ("ConnectionError", "Timeout"), _translate_service_error),
     ("requests.exceptions", ("InvalidURL", "MissingSchema", "InvalidSchema"), _translate_address_error),
     ("http.client", ("InvalidURL",), _translate_address_error),
