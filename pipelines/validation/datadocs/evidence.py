@@ -127,13 +127,13 @@ def _describe_engines(meta: Mapping[str, Any]) -> str:
     counts, verification = _as_mapping(meta.get("engines")), _as_mapping(meta.get("verification"))
     parts = [f"{_ENGINES[name]} ({counts[name]})" for name in _ENGINES if _as_int(counts.get(name))]
     text = f"Judged by {' and '.join(parts)}" if parts else ""
-    version, compared_count = (
-        shorten(verification.get("great_expectations"), MAX_VALUE_CHARS),
-        verification.get("compared"),
-    )
     if verification:
-        result = "differently" if verification.get("differences") else "and with the same answers"
-        text += f"; {_as_int(compared_count)} expectations by both (Great Expectations {version}), {result}"
+        version = shorten(verification.get("great_expectations"), MAX_VALUE_CHARS)
+        differences = verification.get("differences")
+        count = len(differences) if isinstance(differences, list) else 0
+        result = f"{count} of them differently" if count else "all of them with the same answers"
+        compared_count = _as_int(verification.get("compared"))
+        text += f"; {compared_count} expectations by both (Great Expectations {version}), {result}"
     return text
 
 
