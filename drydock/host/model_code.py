@@ -23,7 +23,7 @@ Predict = Callable[[bytes, str, str], tuple[bytes, str]]
 def load_model(model_dir: Path) -> Predict:
     """Load the model in a folder, and return a function that answers one request.
 
-    The response has the type that output_fn or transform_fn returns beside the body; else the requested type.
+    The response has the type that output_fn or transform_fn returns together with the body, or else the requested type.
 
     Args:
         model_dir: The unpacked model.tar.gz, with the code in the folder `code`.

@@ -137,7 +137,7 @@ def validate_partition(spec: ValidateSpec, lake: Lake, *, updates_indexes: bool 
         evidence = results_table.store_results(lake, spec.dataset, spec.partition, judgement, outcome, verified)
         datadocs.add_run(evidence, updates_indexes=updates_indexes)
         if verified and verified.differences:
-            raise verification.make_error(spec.dataset, spec.partition, verified)
+            raise verification.build_engines_differ_error(spec.dataset, spec.partition, verified)
         if outcome.verdict == "blocked":
             is_incomplete = _is_only_incomplete(judgement)
             withdrawn = _withdraw(lake, dataset, spec.partition) if spec.withdraw and not is_incomplete else 0

@@ -32,7 +32,7 @@ def translate_lake_error(error: BaseException, reason: str, *, is_content_error:
     Args:
         error: the error.
         reason: text of the error, for the message.
-        is_content_error: whether the error's class can mean damaged content. Only then, an error that was raised while
+        is_content_error: whether the error's class can mean damaged content. If so, an error that was raised while
             `ICEBERG_ROW_READER` read rows means a damaged file, too.
     """
     frames = list(_list_frames(error))

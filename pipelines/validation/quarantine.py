@@ -37,15 +37,15 @@ class Split:
     """Failed expectations that reject single rows: these rows are quarantined."""
     bad_count: int = 0
     """Number of rows to quarantine."""
-    positions: Path | None = None
+    positions_file: Path | None = None
     """File with the positions of the rows to quarantine, ascending, 8 bytes each; None if there are none."""
 
     def read_good_rows(self) -> pa.RecordBatchReader:
         """Read the rows to publish, in their order."""
         reader = self.rows.read_batches(self.rows.build_columns_sql(), "TRUE")
-        if not self.positions:
+        if not self.positions_file:
             return reader
-        return pa.RecordBatchReader.from_batches(reader.schema, _drop_rows(reader, self.positions))
+        return pa.RecordBatchReader.from_batches(reader.schema, _drop_rows(reader, self.positions_file))
 
     def read_bad_rows(self) -> pa.RecordBatchReader:
         """Read the rows to quarantine, in their order, with the reasons of each."""

@@ -102,8 +102,8 @@ def is_drawn(dataset: str, day: Partition, share: float) -> bool:
     return int.from_bytes(digest[:8], "big") < share * 2**64
 
 
-def make_error(dataset: str, day: Partition, verification: Verification) -> EnginesDifferError:
-    """Make the error for a partition that the engines judge differently, with both answers."""
+def build_engines_differ_error(dataset: str, day: Partition, verification: Verification) -> EnginesDifferError:
+    """Return the error for a partition that the engines judge differently, with both answers."""
     differences = verification.differences
     answers = "; ".join(difference.describe() for difference in differences[:MAX_NAMED_DIFFERENCES])
     page = settings().build_docs_url(dataset, str(day))

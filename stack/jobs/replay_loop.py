@@ -36,8 +36,8 @@ class ReplayLoop:
 
     On most days nothing drifts. So a backfill first monitors a batch of days; a backfill never starts a training. Then
     some of these days are monitored again, each by a run of its own, which may start a training: the days on which the
-    backfill saw drift, and the days that were scored before the last promotion. A day of drift is not monitored again
-    while the guard is known to hold trainings back.
+    backfill saw drift, and the days that the backfill monitored before the last promotion. A day of drift is not
+    monitored again while the guard is known to hold trainings back.
 
     Attributes:
         session: the running stack.

@@ -185,7 +185,7 @@ class ExistingColumn(ColumnArguments):
     """Position of the column, from 0; null or 0: any position."""
 
 
-class Volume(Arguments):
+class VolumeArguments(Arguments):
     """Kwargs: the number of rows is in line with earlier weeks, or of a month with earlier months (Leeway's own)."""
 
     weeks: Annotated[int, Field(ge=1, le=104)] = 8
@@ -198,13 +198,13 @@ class Volume(Arguments):
     """Smallest number of published earlier partitions. If there are fewer, the expectation holds."""
 
 
-class Freshness(ColumnArguments):
+class FreshnessArguments(ColumnArguments):
     """Kwargs: the newest value is not too old at the partition's end (Leeway's own)."""
 
     max_age_hours: Annotated[float, Field(gt=0)]
 
 
-class Shrink(Arguments):
+class ShrinkArguments(Arguments):
     """Kwargs: the partition does not have fewer rows than its published version (Leeway's own)."""
 
     min_ratio: Share = 1.0
@@ -213,7 +213,7 @@ class Shrink(Arguments):
     """Columns that identify a row, to find rows that are both published and in quarantine."""
 
 
-class EarlyEnd(Arguments):
+class EarlyEndArguments(Arguments):
     """Kwargs: the day does not end before the published days around it (Leeway's own)."""
 
     column: str = ""

@@ -63,8 +63,8 @@ class RowCheck:
     mostly: float = 1.0
     is_about_missing: bool = False
     """Whether the check is about missing values. Then all rows are judged, also those with missing values."""
-    as_mapping: bool = False
-    """Whether an example is a mapping of column to value."""
+    has_mapping_examples: bool = False
+    """Whether each example is a mapping of column to value, not only the value."""
     count_unexpected: Callable[[Rows], int] | None = None
     """Counts the unexpected rows by a query of its own; None if an aggregate counts them."""
     needs_gx_sql: str = ""
@@ -98,7 +98,7 @@ class RowCheck:
         return [self._format_example([to_json_value(value) for value in row]) for row in unexpected_rows]
 
     def _format_example(self, values: list[Any]) -> Any:
-        if self.as_mapping:
+        if self.has_mapping_examples:
             return dict(zip(self.columns, values, strict=True))
         return values[0] if len(values) == 1 else values
 

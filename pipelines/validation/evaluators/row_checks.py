@@ -112,7 +112,9 @@ def make_different_values_check(args: arguments.SeveralColumns, rows: Rows) -> R
         or "FALSE"
     )
     judged_sql = build_judged_sql(values, args.ignore_row_if)
-    return RowCheck(args.column_list, judged_sql, f"({judged_sql} AND ({equality_sql}))", args.mostly, as_mapping=True)
+    return RowCheck(
+        args.column_list, judged_sql, f"({judged_sql} AND ({equality_sql}))", args.mostly, has_mapping_examples=True
+    )
 
 
 def build_judged_sql(values: list[str], ignore_row_if: str) -> str:
