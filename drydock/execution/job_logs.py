@@ -76,7 +76,7 @@ class JobLogs:
         return forwarders
 
     def resume(self, list_trees: Callable[[Job], Sequence[HostTree]], find_job: Callable[..., Job | None]) -> None:
-        """Resume with the log files whose lines an earlier server has not moved completely.
+        """Continue to move the lines of log files that an earlier server has not moved completely.
 
         Args:
             list_trees: Returns the trees of a job's hosts.

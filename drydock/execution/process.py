@@ -93,7 +93,7 @@ class ProcessGroup:
     def __init__(self, plan: HostPlan, *, has_opt_ml: bool) -> None:
         if not plan.command:
             raise JobFailed(
-                "ClientError: the request has no script, and to run an image's entrypoint needs --executor docker"
+                "ClientError: the request has no script, and running an image's entrypoint needs --executor docker"
             )
         self._process_file, self._root = plan.process_file, plan.root.resolve()
         self._popen, release_socket = start_paused_process(plan, has_opt_ml=has_opt_ml)

@@ -205,7 +205,7 @@ def _finish_all(hosts: Sequence[RunningHost]) -> None:
 
 
 def _choose_address_block(job: Job) -> str:
-    # Computed from the job's ARN, so that concurrent jobs seldom share addresses. 127.0 is left out: other programs use
-    # it.
+    # Computed from the job's ARN, so that concurrent jobs seldom share addresses. 127.0 is left out, because other
+    # programs use it.
     block_number = zlib.crc32(job.arn.encode()) % (254 * 254)
     return f"{block_number // 254 + 1}.{block_number % 254 + 1}"

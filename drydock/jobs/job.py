@@ -1,4 +1,4 @@
-"""A job: its record, which the job's own thread changes and stores, and which clients read."""
+"""A job: its record, and the methods that change the record and store it."""
 
 import math
 import threading
@@ -14,7 +14,7 @@ from drydock.store import Store
 
 
 class Job(JobDescription):
-    """One job. Every method is atomic: the threads of the API read the record while the job's own thread changes it.
+    """One job. Every method is atomic: the job's own thread and the threads of the API may call them at the same time.
 
     Args:
         store: Storage of the record, with the tables of `record.SCHEMA`.

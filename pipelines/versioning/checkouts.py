@@ -143,7 +143,7 @@ def check_out(folder: Path, commit: str = "", bundle_version: str = "") -> Code:
 
 
 def _find_commit_of_bundle(version: str) -> str:
-    """Return the version of a DAG bundle if it is a commit of the project's repository; empty if it is no commit hash.
+    """Return the version of a DAG bundle if it is a commit; empty if it is not a commit hash or there is no repository.
 
     Raises:
         SpecError: the repository lacks the commit. A retry cannot help.

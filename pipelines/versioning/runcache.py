@@ -86,6 +86,7 @@ def remove_damaged_entries() -> None:
             _remove_if_empty(path.parent)
         except FileNotFoundError:  # another process removed it
             continue
+    # DVC may still write an entry into a folder that is newer than this.
     newest_abandoned = time.time() - MAX_WRITE_S
     for folder in _get_runs_folder().glob("*/*"):
         with suppress(FileNotFoundError):  # another process removed it

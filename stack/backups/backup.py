@@ -2,8 +2,8 @@
 
 Airflow's database, MLflow's database, the lake's catalog and drydock's objects refer to one another. They are
 consistent only while nothing writes to them, so the backup of a running stack is refused. A user may still run a single
-step by hand, which adds a file to the lake before it changes the catalog. The databases are therefore copied first,
-with SQLite's own backup: every file that the copied catalog refers to exists already, and is archived after it.
+step by hand. A step writes a file of the lake before it changes the catalog. The databases are therefore copied first,
+with SQLite's own backup: every file that the copied catalog refers to exists by then, and is archived after it.
 """
 
 from __future__ import annotations
