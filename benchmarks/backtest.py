@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.stack_clone import ALL_SERVICES, PROJECT, StackClone, run_stack
 from stack.airflow.backfill import Backfill
 from stack.airflow.client import AirflowClient, ConflictError
-from stack.airflow.dag_parsing import wait_until_parsed
+from stack.airflow.dag_parsing import unpause_when_parsed
 from stack.errors import StackError
 from stack.services.commands import USER, read_password
 
@@ -56,7 +56,7 @@ def run() -> dict[str, Any]:
     """
     with tempfile.TemporaryDirectory() as folder, run_stack(Path(folder), ALL_SERVICES) as clone:
         api = AirflowClient(clone.stack.airflow_url, USER, read_password(clone.layout))
-        wait_until_parsed(api, [DAG], clone.stack.started_at, lambda: None)
+        unpause_when_parsed(api, [DAG], clone.stack.started_at, lambda: None)
         clone.run_python(
             "-m", "pipelines", "backfill", "--dataset", "flights", "--first", str(FIRST_DAY), "--last", str(LAST_DAY)
         )

@@ -72,7 +72,7 @@ def _ends_early(lake: Any, dataset: Dataset, day: dt.date, rows: pa.Table) -> bo
     from pipelines.validation.evaluators import arguments, completeness_checks
     from pipelines.validation.evaluators.rows import VIEW, Rows
 
-    args = arguments.EarlyEnd(column=dataset.event_time, timezone=dataset.timezone, series=[*dataset.series])
+    args = arguments.EarlyEndArguments(column=dataset.event_time, timezone=dataset.timezone, series=[*dataset.series])
     with connect() as connection, make_temporary_folder() as folder:
         connection.register(VIEW, rows)
         partition = Rows(connection, rows.schema, lake, day, dataset.published, folder, count=rows.num_rows)

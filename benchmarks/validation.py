@@ -144,7 +144,7 @@ def _run_leeway() -> dict[str, Any]:
         quarantine.write_quarantine(lake, "bench_quarantine", day, split, ["id"])
     return {
         "verdicts": [summarize_verdict(result.success, result.result) for result in judgement.results],
-        "quarantined": split.count,
+        "quarantined": split.bad_count,
     }
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.stack_clone import Killer, StackClone, run_stack
 from stack.airflow.backfill import Backfill
 from stack.airflow.client import AirflowClient
-from stack.airflow.dag_parsing import wait_until_parsed
+from stack.airflow.dag_parsing import unpause_when_parsed
 from stack.services.commands import USER, read_password
 
 DAYS = int(os.environ.get("LEEWAY_BENCH_DAYS", "365"))
@@ -63,7 +63,7 @@ def run_with_kills() -> dict[str, Any]:
 def _measure(with_kills: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, run_stack(Path(folder)) as clone:
         client = AirflowClient(clone.stack.airflow_url, USER, read_password(clone.layout))
-        wait_until_parsed(client, [DAG], clone.stack.started_at, lambda: None)
+        unpause_when_parsed(client, [DAG], clone.stack.started_at, lambda: None)
         killer = Killer(clone, DAYS_PER_TASK_KILL, DAYS_PER_SCHEDULER_KILL) if with_kills else None
         start_s = time.monotonic()
         complete_backfill(client, clone, DAYS, killer)

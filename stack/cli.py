@@ -31,10 +31,10 @@ _FIRST_DAY, _LAST_DAY = datetime(2013, 1, 1), datetime(2013, 3, 31)
 _LAST_DAY_OF_REPLAY = datetime.combine(LAST_DAY, datetime.min.time())
 _REPLAY_AS_OF = datetime(2013, 3, 1)
 _DEMO_AS_OF = [_REPLAY_AS_OF, datetime(2013, 4, 1)]
-_AS_OF_HELP = "Day as of which to train, the first of a month. May be repeated."
-_FIRST_MODEL_HELP = "Day as of which to train the first model, the first of a month."
+_AS_OF_HELP = "Moment of a training: the first of a month. It sees only labels known before. May be repeated."
+_FIRST_MODEL_HELP = "Moment of the first training: the first of a month. The replay begins with this day."
 _KEEP_HELP = "Leave the stack running afterwards."
-INTERRUPTED = 130
+EXIT_INTERRUPTED = 130
 """The exit code after Ctrl-C, as in a shell."""
 
 
@@ -177,4 +177,4 @@ def _report_errors() -> Iterator[None]:
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
         display.open_console(stderr=True).print("interrupted")
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(EXIT_INTERRUPTED) from None

@@ -24,7 +24,10 @@ _LOG_INTERVAL_S = 10.0
 
 
 def open_console(*, stderr: bool = False) -> Console:
-    """Return a console for stdout or stderr; it takes no markup. To a file, it is wide enough for a table's rows."""
+    """Return a console for stdout or stderr, which prints text such as [bold] as it is.
+
+    If the output goes to a file, the console is wide enough for the rows of a table.
+    """
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else _LOG_WIDTH
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)

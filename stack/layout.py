@@ -15,8 +15,8 @@ IS_CHECKOUT = (CODE / "pyproject.toml").is_file()
 """Whether the code is that of a checkout, not of an installed Leeway."""
 PROGRAM = "make" if IS_CHECKOUT else "leeway"
 """The program whose commands messages name: `make up`, or `leeway up`."""
-EXAMPLE = "dags/flights.py"
-"""The file of a project by which Leeway's example is recognised."""
+EXAMPLE_FILE = "dags/flights.py"
+"""A project that has this file is Leeway's example."""
 MIN_FREE_BYTES = 1 << 30
 """Least free disk space to start with. With less, writes of SQLite and of the logs soon fail."""
 
@@ -88,14 +88,14 @@ class Layout:
         return self.home / "logs" / f"{service}.log"
 
     def require_example(self) -> None:
-        """Check that an installed Leeway runs a project with Leeway's example, which is not part of the package.
+        """Check that the project is Leeway's example. A checkout always is; an installed Leeway does not contain it.
 
         Raises:
             RequestError: the project does not have the example. A retry cannot help.
         """
-        if not IS_CHECKOUT and not (self.project / EXAMPLE).is_file():
+        if not IS_CHECKOUT and not (self.project / EXAMPLE_FILE).is_file():
             raise RequestError(
-                f"{self.project} has no {EXAMPLE}: only Leeway's example has a demo and a replay. Run them in a "
+                f"{self.project} has no {EXAMPLE_FILE}: only Leeway's example has a demo and a replay. Run them in a "
                 "checkout of Leeway."
             )
 
@@ -126,7 +126,9 @@ class Layout:
             self.airflow.chmod(0o700)
             disk = os.statvfs(self.home)
         except OSError as error:
-            raise UnavailableError(f"Cannot write to {self.home}: {error.strerror}.") from None
+            raise UnavailableError(
+                f"Cannot write to {self.home}: {error.strerror}. Set LEEWAY_HOME to a folder that you can write to."
+            ) from None
         free_bytes = disk.f_bavail * disk.f_frsize
         if free_bytes < MIN_FREE_BYTES:
             raise UnavailableError(

@@ -28,7 +28,7 @@ import boto3
 from benchmarks.spot.interrupter import Interrupter, list_jobs
 from benchmarks.spot.timeline import Moment, measure_losses, parse_starts
 from stack.airflow.client import AirflowClient
-from stack.airflow.dag_parsing import wait_until_parsed
+from stack.airflow.dag_parsing import unpause_when_parsed
 from stack.layout import Layout
 from stack.services import start_stop
 from stack.services.commands import USER, read_password
@@ -160,7 +160,7 @@ def _run_stack(project: Path) -> Iterator[dict[str, Any]]:
     clients = {name: boto3.client(name, endpoint_url=stack.drydock_url, **keys) for name in ("sagemaker", "logs", "s3")}
     try:
         api = AirflowClient(stack.airflow_url, USER, read_password(layout))
-        wait_until_parsed(api, ["bench"], stack.started_at, lambda: load_live_stack(layout, stack))
+        unpause_when_parsed(api, ["bench"], stack.started_at, lambda: load_live_stack(layout, stack))
         yield {"api": api, "url": stack.drydock_url, **clients}
     finally:
         start_stop.stop_stack(layout)

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 TREE_LABEL = "drydock.tree"
 START_TIMEOUT_S = 120.0
-# The exit code of a command that has not ended by itself.
+# The exit code of a command that SIGKILL ended. Such a command has not ended by itself.
 EXIT_CODE_SIGKILL = 137
 # Maximum seconds to wait until the last output of a container is in the log.
 OUTPUT_TIMEOUT_S = 30.0
@@ -30,7 +30,7 @@ ENV_FILE_VALUE_MAX_CHARS = 10_000
 
 
 class ContainerExecutor:
-    """Starts hosts as containers.
+    """Starts hosts as containers. A process file names a host's container, and the file for the command's exit code.
 
     Args:
         images: Finds or builds the image of each host.
@@ -136,8 +136,8 @@ class Container:
 
     def terminate(self) -> None:
         """Send SIGTERM to the container's command."""
-        # The process file gets no exit file: the command does not end by itself, and the next server must know
-        # that.
+        # Without the name of the exit file: a command that this signal ends has not ended by itself, so the next server
+        # must not record its exit code.
         with contextlib.suppress(OSError):
             self._plan.process_file.write_text(json.dumps({"container": self._id}), encoding="utf-8")
         self._send_signal("TERM")
@@ -217,7 +217,7 @@ def _start_container(container: str, log_file: Path) -> subprocess.Popen[bytes]:
 
 
 def _record_exit(container: str, exit_file: Path) -> None:
-    """Write the exit code of a container that has ended to a file, as the launcher of the process executor does.
+    """Write the exit code of a container to a file, if the container exists and has ended by itself.
 
     Raises:
         JobFailed: The engine does not answer. A retry can help.

@@ -27,8 +27,8 @@ def read_command_exit(trees: Sequence[HostTree]) -> CommandExit | None:
         trees: The trees of the job's hosts.
 
     Returns:
-        The end of the first host that failed, or else the last end of all hosts. None if no host has failed, and one of
-        them did not end by itself.
+        If a host failed, the end of the host that failed first. Otherwise the end of the host that ended last. None if
+        no host failed and at least one host has not ended by itself.
     """
     exits = [_read_exit_file(tree.exit_file) for tree in trees]
     if failed_exits := [host_exit for host_exit in exits if host_exit and host_exit.exit_code]:

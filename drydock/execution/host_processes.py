@@ -59,7 +59,8 @@ def kill_matching_processes(matches: Callable[[psutil.Process], bool]) -> int:
     """Kill every matching process of this user. Give up after five seconds: a process may be stuck in the kernel.
 
     Args:
-        matches: Called for every process of the machine. If it raises psutil.Error, the process does not match.
+        matches: Returns whether to kill a process. It is called for every process of the machine. If it raises
+            psutil.Error or OSError, the process is not killed.
 
     Returns:
         The number of killed processes.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from moto.logs.exceptions import ResourceNotFoundException
 
-from drydock.execution.log_forwarder import SCHEMA, LogForwarder, build_old_path
+from drydock.execution.log_forwarder import SCHEMA, LogForwarder, build_earlier_log_path
 from drydock.host.log_source import LogSource
 from drydock.host.tree import HostTree
 from drydock.jobs.job import Job
@@ -76,7 +76,7 @@ class JobLogs:
         return forwarders
 
     def resume(self, list_trees: Callable[[Job], Sequence[HostTree]], find_job: Callable[..., Job | None]) -> None:
-        """Resume the log files that an earlier server has not moved completely.
+        """Continue to move the lines of log files that an earlier server has not moved completely.
 
         Args:
             list_trees: Returns the trees of a job's hosts.
@@ -113,19 +113,19 @@ class JobLogs:
         with self._condition:
             self._condition.notify_all()
 
-    def wait(self, forwarders: Sequence[LogForwarder], patience_s: float) -> None:
+    def wait(self, forwarders: Sequence[LogForwarder], max_wait_s: float) -> None:
         """Wait until the last lines of forwarders are stored, or the maximum time has passed.
 
         Args:
             forwarders: The forwarders, after `end`.
-            patience_s: Maximum seconds to wait if more than SMALL_BACKLOG_BYTES remain. If fewer bytes remain, the
-                maximum is SMALL_BACKLOG_WAIT_S.
+            max_wait_s: Maximum seconds to wait while more than SMALL_BACKLOG_BYTES remain. While fewer bytes remain,
+                the maximum is SMALL_BACKLOG_WAIT_S.
         """
         started_at = time.monotonic()
 
         def is_wait_over() -> bool:
             remaining_bytes = sum(forwarder.backlog_bytes for forwarder in forwarders)
-            limit_s = SMALL_BACKLOG_WAIT_S if remaining_bytes <= SMALL_BACKLOG_BYTES else patience_s
+            limit_s = SMALL_BACKLOG_WAIT_S if remaining_bytes <= SMALL_BACKLOG_BYTES else max_wait_s
             is_late = time.monotonic() - started_at >= limit_s
             is_done = all(forwarder.is_done for forwarder in forwarders)
             return is_done or is_late or self._is_stopping or self._has_failed
@@ -177,7 +177,7 @@ class JobLogs:
             try:
                 self._sample_if_due(forwarders)
                 has_more |= forwarder.move_lines()
-            except (ResourceNotFoundException, KeyError):  # a person has deleted the stream at this moment
+            except (ResourceNotFoundException, KeyError):  # a client has deleted the stream at this moment
                 has_more = True
             except sqlite3.Error:
                 raise
@@ -199,5 +199,5 @@ class JobLogs:
 
 def _find_path(log_file: Path, number: int) -> Path:
     """Return the log file of a run: it has another name if the job's next run has begun."""
-    path = build_old_path(log_file, number)
+    path = build_earlier_log_path(log_file, number)
     return path if path.exists() else log_file

@@ -3,7 +3,7 @@
 This is a stand-alone program (`python -I -S launcher.py ...`), the first one in a job's process. It imports as little
 of the standard library as possible, since every start of a job waits for it. Its arguments, in this order:
 
-    CHANNEL  file descriptor of a stream socket to the server, see below
+    SOCKET   file descriptor of a stream socket to the server, see below
     ROOT     the job's tree, to be mounted at /opt/ml; "" to mount nothing
     CWD      the working directory, as the job sees it
     HOST     name of this host
@@ -39,7 +39,6 @@ TREE_LINK = f"/opt/{TREE_LINK_NAME}"
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER = 0x20000, 0x4000000, 0x10000000
 MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 0x2, 0x4, 0x1000, 0x4000, 0x40000
 
-
 # Signals by which the server or the system ends a process group.
 END_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
 
@@ -47,8 +46,8 @@ END_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
 def main(arguments: list[str]) -> None:
     """Run the command. If it cannot be started, report the reason to the server."""
     descriptor, root, cwd, host, hosts, locale, exit_file, *command = arguments
-    channel, problem = int(descriptor), "InternalServerError: cannot prepare /opt/ml"
-    os.set_inheritable(channel, False)
+    server_socket, problem = int(descriptor), "InternalServerError: cannot prepare /opt/ml"
+    os.set_inheritable(server_socket, False)
     try:
         # The folder is opened before the mounts, which may hide it.
         exit_folder = os.open(os.path.dirname(exit_file), os.O_RDONLY | os.O_DIRECTORY)
@@ -57,7 +56,7 @@ def main(arguments: list[str]) -> None:
             os.environ["LC_CTYPE"] = locale
         if root:
             create_view(root, host, hosts)
-        if not os.read(channel, 1):
+        if not os.read(server_socket, 1):
             os._exit(1)
         problem = f"InternalServerError: cannot enter {cwd}"
         os.chdir(cwd)
@@ -65,13 +64,13 @@ def main(arguments: list[str]) -> None:
         # Signals are blocked until parent and child have their own handlers.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         if child := os.fork():
-            os.close(channel)
+            os.close(server_socket)
             os._exit(wait_for_exit(child, exit_folder, os.path.basename(exit_file)))
         problem = f"AlgorithmError: cannot execute {command[0]!r}"
         reset_signals()
         os.execvp(command[0], command)  # noqa: S606
     except OSError as error:
-        os.write(channel, f"{problem}: {error}".encode(errors="replace"))
+        os.write(server_socket, f"{problem}: {error}".encode(errors="replace"))
         os._exit(127)
 
 
@@ -85,13 +84,16 @@ def wait_for_exit(child: int, folder: int, name: str) -> int:
         folder: Descriptor of the file's folder.
         name: The file's name.
     """
-    end_signals = []
+    received_signals: list[int] = []
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
-        signal.signal(number, (lambda *_: end_signals.append(1)) if number in END_SIGNALS else signal.SIG_IGN)
+        is_end_signal = number in END_SIGNALS
+        signal.signal(
+            number, (lambda received, _: received_signals.append(received)) if is_end_signal else signal.SIG_IGN
+        )
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     result = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     code = result if result >= 0 else 128 - result
-    if not end_signals and result != -signal.SIGKILL:
+    if not received_signals and result != -signal.SIGKILL:
         try:
             record_exit(code, folder, name)
         except OSError:
@@ -147,7 +149,7 @@ def create_view(root: str, host: str, hosts: str) -> None:
 
 
 def add_to_opt(kernel: "Kernel", opt_fd: int, name: str) -> None:
-    """Make the machine's /opt/name visible in the new /opt. opt_fd is open on the machine's /opt."""
+    """Make the machine's /opt/name visible in the new /opt. opt_fd is a descriptor of the machine's /opt."""
     source, target = f"/proc/self/fd/{opt_fd}/{name}", f"/opt/{name}"
     mode = os.stat(name, dir_fd=opt_fd, follow_symlinks=False).st_mode
     if stat.S_ISLNK(mode):
@@ -161,7 +163,7 @@ def add_to_opt(kernel: "Kernel", opt_fd: int, name: str) -> None:
 
 
 def append_hosts(kernel: "Kernel", hosts: str) -> None:
-    """Mount a copy of /etc/hosts with more lines. The copy's file is then deleted: only the mount refers to it."""
+    """Append lines to this process's /etc/hosts: mount a longer copy over it. The copy needs no name after that."""
     copy = "/opt/.hosts"
     with open("/etc/hosts", "rb") as original, open(copy, "wb") as target:
         target.write(original.read().rstrip(b"\n") + b"\n" + hosts.encode())

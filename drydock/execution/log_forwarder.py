@@ -107,7 +107,7 @@ class LogForwarder:
         """Rename the file, if it is not stored completely: the job's next run writes a file of the same name."""
         with self._lock:
             if not self.is_done and self.path.suffix != f".{self.number}":
-                path = build_old_path(self.path, self.number)
+                path = build_earlier_log_path(self.path, self.number)
                 with contextlib.suppress(OSError):  # there is no file
                     self.path.rename(path)
                 self.path = path
@@ -139,7 +139,7 @@ class LogForwarder:
         end = self._find_end(data, size)
         if end:
             blocks = build_blocks(data[:end], written_ms)
-            self._read_metrics(blocks)
+            self._update_metrics(blocks)
             self._store_blocks(blocks, self.position + end)
         if not end or self.position >= size:
             self._samples.popleft()
@@ -164,10 +164,10 @@ class LogForwarder:
         except OSError:  # the job has replaced it with something else
             return b""
 
-    def _read_metrics(self, blocks: Sequence[LineBlock]) -> None:
+    def _update_metrics(self, blocks: Sequence[LineBlock]) -> None:
         if self.job.has_metrics:
             for block in blocks:
-                self.job.read_metrics(read_lines(block.content), block.timestamp)
+                self.job.update_metrics(read_lines(block.content), block.timestamp)
 
     def _store_blocks(self, blocks: Sequence[LineBlock], position: int) -> None:
         statement = "UPDATE log_files SET position = ? WHERE id = ?"
@@ -193,6 +193,11 @@ class LogForwarder:
         backend.append_blocks(self.job.log_group, self.stream, blocks, update)
 
 
-def build_old_path(path: Path, number: int) -> Path:
-    """Return the name of a log file after the next run of its job has begun."""
+def build_earlier_log_path(path: Path, number: int) -> Path:
+    """Return the name that the log file of a run gets when the job's next run begins.
+
+    Args:
+        path: The log file of the job's current run.
+        number: Number of the earlier run's forwarder.
+    """
     return path.with_name(f"{path.name}.{number}")

@@ -24,7 +24,7 @@ from drydock.host.tree import CONTAINER_BASE
 
 
 class ProcessExecutor:
-    """Starts hosts as process groups.
+    """Starts hosts as process groups. A process file holds the process id of a running host.
 
     Args:
         opt_ml: Whether to put the tree at /opt/ml, if the kernel permits it. The constructor tries it once.
@@ -92,15 +92,17 @@ class ProcessGroup:
 
     def __init__(self, plan: HostPlan, *, has_opt_ml: bool) -> None:
         if not plan.command:
-            raise JobFailed("ClientError: without a script, the image's entrypoint runs, which needs --executor docker")
+            raise JobFailed(
+                "ClientError: the request has no script, and running an image's entrypoint needs --executor docker"
+            )
         self._process_file, self._root = plan.process_file, plan.root.resolve()
-        self._popen, channel = start_paused_process(plan, has_opt_ml=has_opt_ml)
-        with channel:
+        self._popen, release_socket = start_paused_process(plan, has_opt_ml=has_opt_ml)
+        with release_socket:
             try:
                 self._process = psutil.Process(self.pid)
                 # Written before the command runs: if the server is killed, the next one finds the process.
                 self._write_process_file()
-                problem = release_process(channel)
+                problem = release_process(release_socket)
             except (OSError, psutil.Error) as error:
                 problem = f"InternalServerError: cannot start a process: {error}"
         if problem:

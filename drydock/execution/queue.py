@@ -1,4 +1,4 @@
-"""Run as many jobs as fit into the machine's cores and memory, in the order of their creation; queue the others."""
+"""The queue of jobs: run as many as fit into the machine's cores and memory, in the order of their creation."""
 
 import contextlib
 import logging

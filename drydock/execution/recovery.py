@@ -46,7 +46,7 @@ def recover_job(job: Job, last_alive_at: datetime, command_exit: CommandExit | N
     Args:
         job: The job, which has not ended.
         last_alive_at: When the earlier server was last alive.
-        command_exit: How the command ended by itself after that; None if it did not.
+        command_exit: How the command ended, if it ended by itself while no server ran; None otherwise.
 
     Returns:
         How the job's command ended, if its results must still be uploaded. None if the job has ended now, or waits for

@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 MIN_FREE_BYTES = 16 << 20
 # Seconds for which the end of a job waits for a long log. The remaining lines are moved after the job's end.
 LOG_WAIT_S = 5.0
+# The final phase of a job that a limit has stopped.
 PHASE_OF_LIMIT = {Cause.RUNTIME: Phase.MAX_RUNTIME_EXCEEDED, Cause.WAIT: Phase.MAX_WAIT_EXCEEDED}
 
 
@@ -56,8 +57,8 @@ class Run:
         self._market, self._logs, self._shutdown = market, logs, shutdown
         self._trees = list_host_trees(job, settings.data)
         self._work = get_work_class(job)(job, self._trees, executor, settings)
-        # For `finish`, these are the forwarders of the run of an earlier server.
-        self._forwarders, self._log_patience_s = logs.find_forwarders(job), 0.0
+        # For `finish`, these are the forwarders of the run that an earlier server began.
+        self._forwarders, self._max_log_wait_s = logs.find_forwarders(job), 0.0
 
     def execute(self) -> None:
         """Run the job until it ends or is interrupted."""
@@ -157,11 +158,11 @@ class Run:
         job.record_exit(cause, run_end.exit_code)
         job.enter_phase(Phase.UPLOADING)
         # A stop never waits for a long log.
-        self._log_patience_s = LOG_WAIT_S if cause is Cause.EXIT else 0.0
+        self._max_log_wait_s = LOG_WAIT_S if cause is Cause.EXIT else 0.0
         if cause is Cause.EXIT and run_end.exit_code != 0:
             raise JobFailed(self._work.handle_failure(run_end.exit_code, self._read_log_end(), command))
         closing_lines = self._work.upload_results(run_end.exit_code)
-        # Decided before the wait for the log, so that a request to stop the job comes too late then.
+        # Decided before the wait for the log: a stop that is requested during the wait comes too late.
         status, phase = (Status.STOPPED, PHASE_OF_LIMIT[cause]) if cause in PHASE_OF_LIMIT else job.choose_end()
         job.end(status, phase, since=self._end_log(closing_lines))
 
@@ -176,8 +177,8 @@ class Run:
         """
         moment = get_now()
         self._logs.end(self._forwarders, closing_lines)
-        self._logs.wait(self._forwarders, self._log_patience_s)
-        self._log_patience_s = 0.0  # the next call does not wait again
+        self._logs.wait(self._forwarders, self._max_log_wait_s)
+        self._max_log_wait_s = 0.0  # the next call does not wait again
         return moment
 
     def _read_log_end(self) -> str:
@@ -204,6 +205,7 @@ def _finish_all(hosts: Sequence[RunningHost]) -> None:
 
 
 def _choose_address_block(job: Job) -> str:
-    # By the job's ARN, so that concurrent jobs seldom share addresses. 127.0 is left out, since other programs use it.
+    # Computed from the job's ARN, so that concurrent jobs seldom share addresses. 127.0 is left out, because other
+    # programs use it.
     block_number = zlib.crc32(job.arn.encode()) % (254 * 254)
     return f"{block_number // 254 + 1}.{block_number % 254 + 1}"

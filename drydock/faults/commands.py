@@ -26,8 +26,12 @@ def add_commands(app: typer.Typer) -> None:
 
 def interrupt_job(
     job: Annotated[str, typer.Argument(help="Name of the training job.")],
-    after: Annotated[float, typer.Option(min=0, help="Seconds of running time from now.")] = 0.0,
-    back_after: Annotated[float | None, typer.Option(min=0, help="Seconds until there is capacity again.")] = None,
+    after: Annotated[
+        float, typer.Option(min=0, help="Seconds from now until the interruption, while the job runs.")
+    ] = 0.0,
+    back_after: Annotated[
+        float | None, typer.Option(min=0, help="Seconds from the interruption until there is capacity again.")
+    ] = None,
     notice: Annotated[float | None, typer.Option(min=0, help="Seconds from SIGTERM to SIGKILL; 0: at once.")] = None,
     url: Url = "",
 ) -> None:
@@ -48,7 +52,9 @@ def set_capacity(
 
 def begin_outage(
     service: Annotated[str, typer.Argument(help="Name of the service: s3, sagemaker, logs, ...")],
-    operation: Annotated[str, typer.Option(help="Operation, such as DescribeTrainingJob; all if not given.")] = "",
+    operation: Annotated[
+        str, typer.Option(help="Operation, such as DescribeTrainingJob; for s3 an HTTP method; all if not given.")
+    ] = "",
     status: Annotated[int, typer.Option(help="HTTP status of the responses.")] = 503,
     code: Annotated[str, typer.Option(help="Error code of the responses.")] = "SlowDown",
     for_s: Annotated[float, typer.Option("--for", min=0, help="Duration in seconds.")] = 5.0,
@@ -68,7 +74,7 @@ def break_variant(
     for_s: Duration = None,
     url: Url = "",
 ) -> None:
-    """Make a variant of an endpoint answer with errors or slowly. Without --errors and --latency, end that."""
+    """Make a variant of an endpoint answer with errors or slowly; normally again without --errors and --latency."""
     body = {"endpoint": endpoint, "variant": variant, "config": config, "error_rate": errors, "status": status}
     _post(url, "variant", {**body, "latency_s": latency, "for_s": for_s})
 

@@ -22,7 +22,7 @@ class Interruption:
     """A planned interruption.
 
     Attributes:
-        after_s: Seconds of running time until the interruption, from the start of the run.
+        after_s: Seconds from the start of the run until the interruption.
         back_after_s: Seconds from the interruption until there is capacity again.
         notice_s: Seconds from SIGTERM to SIGKILL; with 0 the job is killed at once, without a last checkpoint upload.
     """
@@ -48,7 +48,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Policy:
-    """How the market behaves without requests through the API.
+    """How the market behaves if no command or request changes it.
 
     The attributes are the keys of the [spot] table; `interruptions` is called `interrupt` there.
 
@@ -96,7 +96,7 @@ class SpotMarket:
     """Decides when to interrupt a run, and whether a waiting job can get its instances. Safe for several threads.
 
     Args:
-        policy: How the market behaves without requests through the API.
+        policy: How the market behaves if no command or request changes it.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -141,8 +141,8 @@ class SpotMarket:
     def take_due_interruption(self, job: Job, running_s: float) -> Interruption | None:
         """Return an interruption of the job's current run that is due now; None if there is none.
 
-        If one is due, the job has no capacity for its `back_after_s` seconds from now on, and all requested
-        interruptions that are due are removed.
+        If an interruption is due, the job has no capacity for the interruption's back_after_s seconds from now on. All
+        requested interruptions that are due are removed, so that they do not interrupt the next run.
 
         Args:
             job: A running job.

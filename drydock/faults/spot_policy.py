@@ -8,9 +8,9 @@ from drydock.errors import InvalidSetting
 from drydock.faults.spot_market import Policy, Schedule
 
 SCHEDULES_KEY = "interrupt"
-NUMBERS = ("interruption_probability", "notice_s", "capacity_back_after_s", "billable_fraction")
+NUMBER_KEYS = ("interruption_probability", "notice_s", "capacity_back_after_s", "billable_fraction")
 """Keys whose value is a number."""
-KEYS = ("seed", *NUMBERS, "without_capacity", SCHEDULES_KEY)
+KEYS = ("seed", *NUMBER_KEYS, "without_capacity", SCHEDULES_KEY)
 """All keys of the table."""
 
 
@@ -22,7 +22,7 @@ def parse_policy(table: Mapping[str, Any]) -> Policy:
     """
     if unknown_keys := sorted(table.keys() - set(KEYS)):
         raise InvalidSetting(f"[spot]: no key is called {', '.join(unknown_keys)}; the keys are {', '.join(KEYS)}")
-    values: dict[str, Any] = {name: _parse_number(name, table[name]) for name in NUMBERS if name in table}
+    values: dict[str, Any] = {name: _parse_number(name, table[name]) for name in NUMBER_KEYS if name in table}
     if "seed" in table:
         values["seed"] = _parse_seed(table["seed"])
     if "without_capacity" in table:

@@ -1,4 +1,4 @@
-"""The interfaces of logs: what the log of a process belongs to, and what moves its lines to CloudWatch Logs."""
+"""Two interfaces: the owner of the logs of processes, and the forwarding of these logs to CloudWatch Logs."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -11,34 +11,34 @@ class LogSource(Protocol):
 
     @property
     def kind(self) -> str:
-        """Name of its kind, in the store."""
+        """Name of the source's kind in the store: training, processing, transform or endpoint."""
 
     @property
     def account_id(self) -> str:
-        """Id of its account."""
+        """Id of the account that owns the source."""
 
     @property
     def region(self) -> str:
-        """Its region."""
+        """The source's region."""
 
     @property
     def name(self) -> str:
-        """Its name, which begins the names of its log streams."""
+        """The source's name. The names of its log streams begin with it."""
 
     @property
     def log_group(self) -> str:
-        """Name of its log group in CloudWatch Logs."""
+        """Name of the source's log group in CloudWatch Logs."""
 
     @property
     def has_metrics(self) -> bool:
-        """Whether `read_metrics` must get the lines."""
+        """Whether the lines may contain values of metrics, so that `update_metrics` must be called with them."""
 
     @property
     def is_discarded(self) -> bool:
-        """Whether its logs are not needed any more."""
+        """Whether the logs are not needed any more."""
 
-    def read_metrics(self, lines: Sequence[str], printed_ms: int) -> None:
-        """Read the values of metrics from lines that were printed at a time, in ms since 1970."""
+    def update_metrics(self, lines: Sequence[str], printed_ms: int) -> None:
+        """Update the metrics from lines of the log, which were printed at printed_ms (milliseconds since 1970)."""
 
 
 class ProcessLogs(Protocol):
@@ -50,5 +50,5 @@ class ProcessLogs(Protocol):
     def end(self, forwarders: Sequence[Any]) -> None:
         """Tell forwarders that the commands have ended, so that the last lines can be moved. Idempotent."""
 
-    def wait(self, forwarders: Sequence[Any], patience_s: float) -> None:
-        """Wait until the last lines of forwarders are stored, or for `patience_s` if there are many of them."""
+    def wait(self, forwarders: Sequence[Any], max_wait_s: float) -> None:
+        """Wait until the last lines of forwarders are stored; if there are many, at most max_wait_s seconds."""

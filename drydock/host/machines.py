@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-# By the first letter of the instance family.
+# GiB of memory for each vCPU, by the first letter of the instance family.
 GIB_PER_VCPU = {"c": 2, "m": 4, "r": 8, "x": 16, "t": 4, "g": 4, "p": 8, "i": 8}
 UNKNOWN_GIB_PER_VCPU = 4
 

@@ -2,7 +2,7 @@
 
 A stand-alone program imports this module: both are copied into a host's folder tree by `programs.copy_program`. It
 needs only the standard library, since it may run in a container. On SageMaker, the model server in the container calls
-these functions. Each may have one more parameter, the context, which is None here.
+these functions. Each function may have one more parameter, SageMaker's context, which is None here.
 """
 
 import importlib
@@ -23,7 +23,7 @@ Predict = Callable[[bytes, str, str], tuple[bytes, str]]
 def load_model(model_dir: Path) -> Predict:
     """Load the model in a folder, and return a function that answers one request.
 
-    The response has the type that output_fn or transform_fn returns beside the body; else the requested type.
+    The response has the type that output_fn or transform_fn returns together with the body, or else the requested type.
 
     Args:
         model_dir: The unpacked model.tar.gz, with the code in the folder `code`.

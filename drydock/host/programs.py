@@ -6,7 +6,7 @@ from types import ModuleType
 
 from drydock.host import model_code
 
-# What the programs import, beside the standard library: a copy of this module under its own full name.
+# What the programs import in addition to the standard library: `model_code`, copied under its full module name.
 _PACKAGE = Path("drydock") / "host"
 
 

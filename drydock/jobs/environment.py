@@ -29,7 +29,7 @@ class HostContext:
         base: The folder that the job sees as its tree: /opt/ml, or the tree's own path.
         host: Name of this host.
         hosts: Names of all hosts of the job, algo-1 first.
-        cores: Number of vCPUs that the job may use.
+        cores: Number of vCPUs that this host may use.
         server_env: The server's own environment. The job gets only the variables that this module's constants name,
             and PATH if it does not run in a container.
         is_container: Whether the host runs in a container, with the image's Python and files instead of this machine's.
@@ -75,15 +75,18 @@ def build_common_environment(region: str, context: HostContext) -> dict[str, str
     # SageMaker's containers set PYTHONUNBUFFERED: the log is readable while the job runs.
     return {
         **inherited_variables,
-        **_build_search_path(context),
+        **_build_path_variable(context),
         **aws_variables,
         **s3_variables,
         "PYTHONUNBUFFERED": "1",
     }
 
 
-def _build_search_path(context: HostContext) -> dict[str, str]:
-    """Return a PATH whose `python` is the server's own, with all its packages; nothing for a container."""
+def _build_path_variable(context: HostContext) -> dict[str, str]:
+    """Return the variable PATH. It begins with the folder of the server's Python, so that `python` has its packages.
+
+    Return no variable for a container: its image sets PATH.
+    """
     if context.is_container:
         return {}
     python_folder = str(Path(sys.executable).parent)

@@ -9,6 +9,7 @@ from drydock.errors import FAILURE_REASON_MAX_CHARS, truncate
 from drydock.transfer.stable_read import open_regular_file
 
 COMMAND_MAX_CHARS = 200
+# A character has at most 4 bytes in UTF-8.
 MESSAGE_MAX_BYTES = 4 * FAILURE_REASON_MAX_CHARS
 
 
@@ -44,7 +45,7 @@ def read_log_end(path: Path) -> str:
 def read_beginning(path: Path) -> str:
     """Return the beginning of a file that the job may have written, at most 4 KiB; "" if it is not a regular file."""
     try:
-        with open_regular_file(path) as file:  # it may be a fifo now, or a link to any file of the machine
+        with open_regular_file(path) as file:  # refuses a FIFO, and a link to another file of the machine
             return file.read(MESSAGE_MAX_BYTES).decode(errors="replace").strip()
     except OSError:
         return ""

@@ -1,4 +1,4 @@
-"""Hold the request and the state of a job. Each change of the state is stored before clients can see it."""
+"""A job: its record, and the methods that change the record and store it."""
 
 import math
 import threading
@@ -14,7 +14,7 @@ from drydock.store import Store
 
 
 class Job(JobDescription):
-    """One job. Every method is atomic: threads of the API read while the job's own thread writes.
+    """One job. Every method is atomic: the job's own thread and the threads of the API may call them at the same time.
 
     Args:
         store: Storage of the record, with the tables of `record.SCHEMA`.
@@ -45,7 +45,7 @@ class Job(JobDescription):
         """Whether the job has metrics, which are read from its log."""
         return False
 
-    def read_metrics(self, lines: Sequence[str], printed_ms: int) -> None:
+    def update_metrics(self, lines: Sequence[str], printed_ms: int) -> None:
         """Update and store the job's metrics from lines of its log.
 
         Args:
@@ -59,7 +59,7 @@ class Job(JobDescription):
 
     @property
     def is_discarded(self) -> bool:
-        """Whether the job was deleted, by a reset."""
+        """Whether a reset of the server has deleted the job."""
         return self._is_discarded
 
     def enter_phase(self, phase: Phase, message: str | None = None, *, since: datetime | None = None) -> None:
@@ -157,7 +157,7 @@ class Job(JobDescription):
         return Status.COMPLETED, Phase.COMPLETED
 
     def discard(self) -> None:
-        """Stop storing changes of the job."""
+        """Record that a reset has deleted the job. Later changes of the job are not stored."""
         with self._lock:
             self._is_discarded = True
 

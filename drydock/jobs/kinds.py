@@ -22,13 +22,20 @@ KINDS = tuple(_WORK_CLASSES)
 
 
 def find_kind(name: str) -> type[Any] | None:
-    """Return the job class of a kind, such as TrainingJob for `training`, the kind's name in the store.
+    """Return the class of the jobs of a kind, such as TrainingJob for `training`.
 
-    None for a kind that is no job: the logs of endpoints are stored, too.
+    Args:
+        name: The kind's name in the store.
+
+    Returns:
+        The class. None if the kind is not a kind of jobs: the store has logs of endpoints, too.
     """
     return next((kind for kind in KINDS if kind.api_name.lower() == name), None)
 
 
 def get_work_class(job: Job) -> Callable[..., Work]:
-    """Return the class of a job's work. Its arguments: the job, the trees of the job's hosts, executor, settings."""
+    """Return the class that does the work of a job.
+
+    To create an object of it, pass the job, the trees of the job's hosts, the executor, and the server's settings.
+    """
     return _WORK_CLASSES[type(job)]

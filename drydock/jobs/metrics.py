@@ -21,8 +21,8 @@ class FinalMetrics:
         self.last_values: Mapping[str, tuple[float, datetime]] = last_values
         """The last value of each metric and when it was logged, by the metric's name."""
 
-    def read_line(self, line: str, printed_at: datetime) -> None:
-        """Update the metrics from one line of the log.
+    def update_from_line(self, line: str, printed_at: datetime) -> None:
+        """Update the last values from one line of the log.
 
         A match is ignored if it is not a finite number, or if it was printed before the metric's last value.
         """

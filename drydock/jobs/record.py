@@ -1,4 +1,4 @@
-"""Define the record of a job that is stored, and create and read such records."""
+"""The record of a job: everything that is stored of the job."""
 
 import json
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class Transition:
 
 @dataclass
 class Record:
-    """All that is stored of one job. The field names are the keys of the stored JSON.
+    """Everything that is stored of one job. The field names are the keys of the stored JSON.
 
     Attributes:
         request: The request, with the API's defaults filled in.
@@ -53,9 +53,11 @@ class Record:
         reason: FailureReason.
         message: ExitMessage of a processing job.
         artifacts: S3ModelArtifacts.
-        exited: The cause and the exit code, once the command has ended and only the upload remains; None before.
+        exited: Why the command ended (a value of `execution.supervise.Cause`), and its exit code. It is set when the
+            command has ended and only the results must still be uploaded; None before.
         metrics: The last value of each metric, and when it was logged, by the metric's name.
-        model: The container of a transform job's model, as it was when the job was created.
+        model: The container of the model, as it was when the job was created; None for a job that is not a transform
+            job.
     """
 
     request: dict[str, Any]
@@ -91,7 +93,7 @@ class Record:
 
 
 def create_record(request: Mapping[str, Any], arn: str, billable_fraction: float = 1.0) -> Record:
-    """Return the record of a job that begins now.
+    """Return the record of a new job, which is in the phase Starting from now on.
 
     Args:
         request: The request, with the API's defaults filled in.
@@ -119,6 +121,7 @@ def measure_running_s(transitions: list[Transition], until: datetime) -> float:
     """
     total_s, has_instances = 0.0, False
     for transition in transitions:
+        # A job that is being stopped still has the instances that it had before.
         has_instances = transition.phase.has_instances or (has_instances and transition.phase is Phase.STOPPING)
         total_s += ((transition.end or until) - transition.start).total_seconds() if has_instances else 0.0
     return total_s

@@ -10,7 +10,7 @@ MAX_INSTANCES = 20
 
 
 def refuse(message: str) -> NoReturn:
-    """Refuse the request.
+    """Refuse a request, with a message for the client.
 
     Raises:
         AWSValidationException: Always; a retry cannot help.
@@ -38,14 +38,14 @@ def is_account_id(text: str) -> bool:
 
 
 def check_owner(account_id: str, region: str) -> None:
-    """Check the account and the region of a new job. Both are part of the path of its folder.
+    """Check the account and the region of a new job. Both become part of the path of the job's folder.
 
-    moto takes an account from the ARN of any role that a client assumes.
+    moto does not check the account: it takes the account from the ARN of any role that a client assumes.
 
     Raises:
         AWSValidationException: One of them is not as AWS writes it. A retry cannot help.
     """
     if not is_account_id(account_id):
-        refuse(f"{account_id[:60]!r} is not an account id, which has 12 digits.")
+        refuse(f"{account_id[:60]!r} is not the id of an account: such an id has 12 digits.")
     if not re.fullmatch("[a-z0-9-]+", region):
-        refuse(f"{region[:60]!r} is not a region.")
+        refuse(f"{region[:60]!r} is not the name of a region, such as us-east-1.")

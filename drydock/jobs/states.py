@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """TrainingJobStatus; processing and transform jobs have the same values."""
+    """The values of TrainingJobStatus, ProcessingJobStatus and TransformJobStatus, which are the same."""
 
     IN_PROGRESS = "InProgress"
     STOPPING = "Stopping"
@@ -39,7 +39,7 @@ class Phase(StrEnum):
         return self in (Phase.DOWNLOADING, Phase.TRAINING, Phase.UPLOADING)
 
 
-# Some clients, such as Airflow's amazon provider, print a line when the message changes. So each phase has its own.
+# Each phase has its own message, since some clients, such as Airflow's amazon provider, print a line when it changes.
 MESSAGES: dict[Phase, str] = {
     Phase.STARTING: "Preparing the instances for training",
     Phase.DOWNLOADING: "Downloading input data",

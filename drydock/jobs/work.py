@@ -1,4 +1,4 @@
-"""The interface of a job's work: prepare the hosts' trees, choose the command, and upload the results."""
+"""The interface of a job's work: download the input, choose the command of each host, and upload the results."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +18,10 @@ TRANSFER_ERRORS = (ClientError, BotoCoreError, Boto3Error, OSError, ValueError)
 
 
 class Work(Protocol):
-    """The work of one run of a job; each kind of job has its own class. Only the run's thread calls it."""
+    """The work of one run of a job; each kind of job has its own class. Only the run's thread calls it.
+
+    A tree is the folder of one host, which the job sees at /opt/ml (`HostTree`).
+    """
 
     def create_trees(self) -> None:
         """Create the trees of all hosts, with their configuration files only.
@@ -71,7 +74,7 @@ class Work(Protocol):
         """
 
     def handle_failure(self, exit_code: int, log_end: str, command: Sequence[str]) -> str:
-        """Upload what a failed job has produced, ignoring errors of S3, and return the FailureReason.
+        """Upload what this kind of job keeps after a failure, ignoring errors of S3, and return the FailureReason.
 
         Args:
             exit_code: How the command ended, as a shell reports it.
@@ -88,8 +91,8 @@ def run_transfer(description: str, transfer: Callable[[], T]) -> T:
         transfer: The function to call.
 
     Raises:
-        JobFailed: The transfer failed: InternalServerError during an outage of S3, otherwise ClientError. A retry
-            can help only after an InternalServerError.
+        JobFailed: The transfer failed. The reason begins with InternalServerError if S3 does not answer, or answers
+            with status 429 or 5xx: then a retry can help. Otherwise it begins with ClientError.
     """
     try:
         return transfer()

@@ -48,7 +48,7 @@ def find_channel_problem(channel: Mapping[str, Any]) -> str:
     """
     source = channel["DataSource"].get("S3DataSource")
     if source is None:
-        problem = "drydock reads S3DataSource only."
+        problem = "drydock can only read from S3: use S3DataSource."
     else:
         problem = _find_source_problem(source) or _find_mode_problem(channel)
     return problem and f"Channel {channel['ChannelName']}: {problem}"
@@ -111,12 +111,12 @@ def download_source(
     file_names = read_file_names(object_store, source.uri)
     for name, reason in find_invalid_names(file_names.values()).items():
         raise ValueError(f"the key {name[:_NAME_MAX_CHARS]!r} {reason}")
-    share = list(file_names.items())
+    names = list(file_names.items())
     if source.seed is not None:
-        random.Random(source.seed).shuffle(share)  # noqa: S311  an order, not a secret
+        random.Random(source.seed).shuffle(names)  # noqa: S311  an order, not a secret
     if source.distribution == "ShardedByS3Key":
-        share = share[host_number::host_count]
-    files = {uri: folder / name for uri, name in share}
+        names = names[host_number::host_count]
+    files = {uri: folder / name for uri, name in names}
     object_store.download_all(files)
     for path in files.values() if source.is_read_only else ():
         path.chmod(READ_ONLY)
@@ -124,13 +124,13 @@ def download_source(
 
 
 def _list_prefix(object_store: ObjectStore, uri: str) -> dict[str, str]:
-    """Return the URIs of the objects below a prefix, with their file names."""
+    """Return the file name of each object below a prefix, by the object's URI."""
     bucket, prefix = split_uri(uri)
     return {f"s3://{bucket}/{key}": build_local_name(key, prefix) for key in object_store.list_etags(uri)}
 
 
 def _read_manifest(object_store: ObjectStore, uri: str) -> dict[str, str]:
-    """Return the URIs in a manifest, in its order, with their file names.
+    """Return the file name of each object that a manifest lists, by the object's URI, in the manifest's order.
 
     A manifest is a JSON list: [{"prefix": "s3://..."}, "name", ...].
     """

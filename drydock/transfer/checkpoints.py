@@ -1,4 +1,4 @@
-"""Mirror a job's checkpoint folder to S3 while the job runs."""
+"""Mirror a folder of a job to S3 while the job runs: its checkpoints, or an output that is uploaded continuously."""
 
 import contextlib
 import logging
@@ -56,8 +56,8 @@ class CheckpointSync:
     complete copy until then. A file that cannot be read, or whose name cannot be a key, is skipped with a warning.
 
     Args:
-        folder: The job's checkpoint folder.
-        uri: CheckpointConfig.S3Uri.
+        folder: The job's checkpoint folder, or the folder of a processing output with S3UploadMode Continuous.
+        uri: S3 URI of the checkpoints or of the output.
         object_store: S3.
         interval_s: Seconds between two uploads while the job runs.
     """
@@ -70,12 +70,12 @@ class CheckpointSync:
         self._uploads: dict[str, _Upload] = {}
         # Files that the last upload skipped, since they were being written, or may not be complete.
         self._skipped_files: dict[str, Signature] = {}
-        # The skipped files that no process had open for writing.
-        self._closed_files: dict[str, Signature] = {}
+        # Files that `_copy_stable_file` skipped although no process was writing them: they were shorter than in S3.
+        self._shorter_files: dict[str, Signature] = {}
         self._warned_names: set[str] = set()
 
     def download(self) -> int:
-        """Download all checkpoints from S3 to the folder, before the job starts. Return the number of files.
+        """Download all objects from S3 to the folder, before the job starts. Return the number of files.
 
         An object whose key cannot be a file name is skipped with a warning.
 
@@ -162,10 +162,11 @@ class CheckpointSync:
         copy = copy_stable(path, self._folder.parent, ignore_writers=ignore_writers)
         if copy is None or not self._is_shorter_than_object(name, signature._replace(size_bytes=_get_size(copy))):
             return copy
-        # A signal may have ended the job before the job filled the file: then the next upload is `upload_last_changes`,
-        # which skips the file. Else the next upload sees the same file again, and uploads it.
-        was_skipped_before = self._closed_files.get(name) == signature
-        self._closed_files[name] = signature
+        # The file is shorter than its object. Perhaps a signal ended the job before the job had written the whole file.
+        # In that case the next upload is `upload_last_changes`, which skips the file. Otherwise the next upload finds
+        # the file unchanged, and uploads it.
+        was_skipped_before = self._shorter_files.get(name) == signature
+        self._shorter_files[name] = signature
         if was_skipped_before:
             return copy
         copy.close()
@@ -244,7 +245,7 @@ class CheckpointSync:
     def _warn(self, name: str, reason: str) -> None:
         if name not in self._warned_names:  # once per file: the folder is scanned every few seconds
             self._warned_names.add(name)
-            log.warning("checkpoint %.200r of %s is skipped: it %s", name, self._uri, reason)
+            log.warning("the file %.200r for %s is skipped: it %s", name, self._uri, reason)
 
 
 def _open(name: str, path: Path, signature: Signature) -> BinaryIO:

@@ -1,4 +1,4 @@
-"""Blocks of lines: many lines of a job's log in one row, compressed.
+"""Blocks of lines: many lines of a job's log, compressed, in one row of the store.
 
 A script can print millions of lines in a second. A row for each of them would take longer than the script.
 """
@@ -50,7 +50,7 @@ def read_lines(content: bytes) -> list[str]:
 
 
 def find_piece_end(data: bytes, stop: int) -> int:
-    """Return where to cut bytes, at or shortly before a position, so that no character is cut in two."""
+    """Return where to cut bytes so that no UTF-8 character is cut in two: at `stop`, or up to 3 bytes before it."""
     end = stop
     while stop - end < 4 and end < len(data) and data[end] & _CONTINUATION_BITS == _CONTINUATION_BYTE:
         end -= 1

@@ -1,4 +1,4 @@
-"""Read and write S3 objects over HTTP by the server's own URL, as any client does."""
+"""Read and write S3 objects over HTTP, as any client does, even if this server itself has them."""
 
 import os
 import time
@@ -43,7 +43,8 @@ def join_uri(base: str, *names: str) -> str:
 class ObjectStore:
     """The S3 objects of one account, accessed over HTTP. Safe for several threads.
 
-    Each method retries while S3 is slow or answers with status 429 or 5xx, and raises the last error after retry_s.
+    Each method retries while S3 does not answer, or answers with status 429 or 5xx. After retry_s seconds it raises the
+    last error.
 
     Args:
         url: URL of the S3 server.
@@ -120,7 +121,7 @@ class ObjectStore:
             OSError: The disk is full or not writable. A retry can help.
         """
         bucket, key = split_uri(uri)
-        # A short name: s3transfer's own temporary name is longer than the file's name, and may exceed the limit.
+        # A short name: s3transfer's own temporary name is longer than the file's name, perhaps too long for a file.
         partial_file = path.with_name(f".{uuid.uuid4().hex}.part")
         try:
             self._retry(lambda: self._client.download_file(bucket, key, str(partial_file), Config=_SINGLE_THREAD))

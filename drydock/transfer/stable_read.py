@@ -1,4 +1,4 @@
-"""A consistent copy of a file that another process may be writing."""
+"""Read or copy a file that another process may replace or write at the same time."""
 
 import contextlib
 import errno

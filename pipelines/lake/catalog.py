@@ -19,7 +19,8 @@ from pipelines.lake.commits import NAMESPACE, PARTITION, TABLE_PROPERTIES, retry
 from pipelines.lake.transaction import CachingSqlCatalog
 from pipelines.lake.warehouse import get_tables_folder, list_stored_tables, load_io
 from pipelines.settings import create_home, settings
-from pipelines.system.error_translation import RESTORE_LAKE, describe_reason, translate_known_error
+from pipelines.system.error_translation import describe_reason, translate_known_error
+from pipelines.system.lake_errors import RESTORE_LAKE
 
 
 def open_catalog() -> Catalog:

@@ -21,7 +21,8 @@ from pipelines.lake import views
 from pipelines.lake.commits import ChangeCounts
 from pipelines.lake.spool import Spool
 from pipelines.system.duckdb_session import connect, create_view, quote_identifier
-from pipelines.system.error_translation import RESTORE_DAY, describe_reason, translate_error
+from pipelines.system.error_translation import describe_reason, translate_error
+from pipelines.system.lake_errors import RESTORE_DAY
 from pipelines.system.log import log
 from pipelines.system.temporary_folders import make_temporary_folder
 

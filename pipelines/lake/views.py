@@ -16,7 +16,7 @@ from pipelines.errors import DataError
 from pipelines.lake import storage
 from pipelines.lake.evolution import to_iceberg_schema
 from pipelines.system.duckdb_session import create_view
-from pipelines.system.error_translation import RESTORE_DAY
+from pipelines.system.lake_errors import RESTORE_DAY
 from pipelines.system.temporary_folders import make_temporary_folder
 
 

@@ -110,12 +110,12 @@ def run(spec: ReproSpec) -> ReproResult:
         ran = [name for stage in refresh for name in dvc_calls.run_repro(workspace, [stage], force=True)]
         with runcache.hold_stage_lock(workspace, targets, refresh):
             ran += dvc_calls.run_repro(workspace, targets)
-            if cached_outputs.remove_damaged(workspace, targets, ran):
+            if cached_outputs.remove_damaged_outputs(workspace, targets, ran):
                 ran += dvc_calls.run_repro(workspace, targets)
         if spec.push and settings().dvc_remote:
             dvc_calls.push(workspace, targets)
             runcache.push_entries(workspace)
-        ran = [stages.remove_model(name, spec.model) for name in ran]
+        ran = [stages.strip_model_suffix(name, spec.model) for name in ran]
         lock = workspace.folder / "dvc.lock"
         log.info("workspace %s: ran %s", spec.workspace, ", ".join(ran) or "nothing, all stages were up to date")
         return ReproResult(
@@ -139,11 +139,11 @@ def _open_workspace(spec: ReproSpec) -> AbstractContextManager[Workspace]:
 def _read_outputs(lock: Path, model: str) -> dict[str, dict[str, Output]]:
     import yaml
 
-    from pipelines.versioning.stages import remove_model
+    from pipelines.versioning.stages import strip_model_suffix
 
     stages = yaml.safe_load(lock.read_text(encoding="utf-8"))["stages"]
     return {
-        remove_model(name, model): {
+        strip_model_suffix(name, model): {
             out["path"]: Output(digest=out["md5"], size_bytes=out["size"], files=out.get("nfiles", 1))
             for out in stage.get("outs", [])
         }

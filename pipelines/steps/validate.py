@@ -131,20 +131,20 @@ def validate_partition(spec: ValidateSpec, lake: Lake, *, updates_indexes: bool 
         label_column.check_label_type(dataset, rows.schema)
         verified = verification.verify(judgement, rows, spec.dataset, spec.verify_share)
         split = quarantine.split_rows(rows, judgement.rejecting_results)
-        outcome = quarantine.decide_outcome(judgement, split.count, rows.count, spec.max_quarantined_fraction)
+        outcome = quarantine.decide_outcome(judgement, split.bad_count, rows.count, spec.max_quarantined_fraction)
         if verified and verified.differences:
             outcome = replace(outcome, verdict="blocked")
         evidence = results_table.store_results(lake, spec.dataset, spec.partition, judgement, outcome, verified)
         datadocs.add_run(evidence, updates_indexes=updates_indexes)
         if verified and verified.differences:
-            raise verification.make_error(spec.dataset, spec.partition, verified)
+            raise verification.build_engines_differ_error(spec.dataset, spec.partition, verified)
         if outcome.verdict == "blocked":
             is_incomplete = _is_only_incomplete(judgement)
             withdrawn = _withdraw(lake, dataset, spec.partition) if spec.withdraw and not is_incomplete else 0
             raise _make_error(spec, judgement.list_failures("critical"), split, withdrawn)
         quarantine.write_quarantine(lake, dataset.quarantine, spec.partition, split, dataset.key)
         commit = lake.write_partition(dataset.published, spec.partition, split.read_good_rows(), dataset.key)
-    _log_result(spec, judgement, commit.rows, split.count)
+    _log_result(spec, judgement, commit.rows, split.bad_count)
     return _make_result(spec, judgement, split, commit, evidence, is_verified=verified is not None)
 
 
@@ -162,7 +162,7 @@ def _make_result(
         table=load_dataset(spec.dataset).published,
         partition=spec.partition,
         rows=commit.rows,
-        quarantined=split.count,
+        quarantined=split.bad_count,
         evaluated=judgement.evaluated_count,
         warnings=judgement.list_failures("warning", "info")[:MAX_FAILURES],
         evidence=evidence,
@@ -216,9 +216,9 @@ def _make_error(
         failures = "; ".join(describe_failure(failure) for failure in critical_failures[:MAX_FAILURES])
         reason = f"{len(critical_failures)} critical expectation(s) failed: {failures}."
     else:
-        failures = "; ".join(describe_failure(result.summarize()) for result in split.failed_results[:MAX_FAILURES])
+        failures = "; ".join(describe_failure(result.summarize()) for result in split.rejecting_results[:MAX_FAILURES])
         reason = (
-            f"{split.count} of {split.rows.count} rows are bad, more than the "
+            f"{split.bad_count} of {split.rows.count} rows are bad, more than the "
             f"{spec.max_quarantined_fraction:.0%} of max_quarantined_fraction: {failures}."
         )
     if withdrawn:

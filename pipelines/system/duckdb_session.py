@@ -1,4 +1,4 @@
-"""Query Parquet files with DuckDB. Memory is limited, larger data spill to LEEWAY_HOME, and no network is used.
+"""Query Parquet files with DuckDB. Its memory is limited, data beyond it spill to LEEWAY_HOME; it uses no network.
 
 This module does not import the lake, so that a window that the step `pack` wrote can be read without Iceberg.
 """
@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 
 from pipelines.settings import settings
 from pipelines.system.data_files import explain_damage
-from pipelines.system.error_translation import RESTORE_DAY
+from pipelines.system.lake_errors import RESTORE_DAY
 from pipelines.system.temporary_folders import make_temporary_folder
 
 LOW_MEMORY_MIB = 128
-"""Memory limit, MiB, where all rows of a partition are sorted, grouped or joined. DuckDB spills only when it
-reaches the limit, so the memory of a process grows with the partition up to the limit."""
+"""Memory limit, MiB, of a connection that sorts, groups or joins all rows of a partition. DuckDB spills to disk only
+at the limit, so with a higher limit the memory of the process would grow with the partition."""
 T = TypeVar("T")
 
 
@@ -44,7 +44,7 @@ def connect(memory_mib: int | None = None) -> Iterator[duckdb.DuckDBPyConnection
             connection.execute("SET TimeZone = 'UTC'")
             # stdout is for the step's result. DuckDB 2.0 draws a progress bar there if `sql` takes over two seconds.
             connection.execute("SET enable_progress_bar_print = false")
-            # Parquet's statistics ignore NaN, and DuckDB 2.0 uses them: for NaN, isnan(x) would be false, x <= 5 true.
+            # DuckDB 2.0 uses Parquet's statistics, which ignore NaN: for NaN, isnan(x) would be false, x <= 5 true.
             connection.execute("SET disabled_optimizers = 'statistics_propagation'")
             yield connection
 

@@ -1,6 +1,6 @@
 """Translate errors of libraries into the project's own: they say whether a retry can help, and what to do.
 
-`TABLE` is the one list of the errors that are known. An error that is not in it is a bug, with exit code 1.
+`KNOWN_ERRORS` lists all classes of errors that are translated. Any other error is a bug, with exit code 1.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from pydantic import ValidationError
@@ -26,6 +25,7 @@ from pipelines.errors import (
     StorageError,
     TryAgainError,
 )
+from pipelines.system.lake_errors import LAKE_DATA_FILE, RESTORE_DAY, translate_lake_error
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 """Codes of a full disk; `NO_SPACE_TEXTS` are the texts of libraries that hide the code."""
@@ -53,26 +53,10 @@ LOCKED_TEXTS = ("database is locked", "database table is locked", "database sche
 """SQLite's texts for a database that another process holds."""
 CREATED_TEXT = "already exists"
 """SQLite's text for a table that another process created a moment ago."""
-ICEBERG_READERS = ("pyiceberg.avro", "pyiceberg.manifest", "pyiceberg.serializers", "pyiceberg.table.metadata")
-"""Modules that parse a lake's metadata. In pyiceberg 0.12 a damaged file raises errors of any type there."""
-ICEBERG_ROWS = "pyiceberg.io.pyarrow"
-"""Module that reads the rows of a lake."""
-RESTORE_LAKE = (
-    "Run `python -m pipelines lake check --repair`, restore the lake from a backup (`make restore`), or move "
-    "LEEWAY_HOME/lake away and ingest again."
-)
-"""What to do about a damaged lake."""
-RESTORE_DAY = (
-    "Run the step that writes this day of the table again (`ingest`, then `validate`; or `score`), "
-    "`python -m pipelines lake check --repair`, or `make restore`."
-)
-"""What to do about a damaged data file in the lake: a step that finds it damaged replaces it."""
-LAKE_ROWS = re.compile(r"/data/date=[^/]+/")
-"""Part of the path of a data file in the lake."""
 EXTRAS = {"pyspark": "spark", "sagemaker": "sagemaker"}
-"""Package to the extra of `pip install` that has it, where that is not `pipelines`."""
+"""The extra of `pip install` that installs a package, by the package's name; all others are in `pipelines`."""
 CREATE_AGAIN = "Restore it, or remove it and run the step that writes it."
-"""What to do about a damaged file, if no more is known about it."""
+"""What to do about a damaged file if nothing else is known about it."""
 
 Translate = Callable[[Any], LeewayError | None]
 """Returns the translation of an error; None if the function does not know the error."""
@@ -82,7 +66,7 @@ def translate_error(error: BaseException) -> LeewayError:
     """Return the LeewayError for an error of any library.
 
     Returns:
-        `error` itself where it is a LeewayError; a plain LeewayError (a bug, exit code 1) where it is not recognised.
+        `error` itself if it is a LeewayError. If the error is not known, a plain LeewayError: a bug, with exit code 1.
     """
     if isinstance(error, LeewayError):
         return error
@@ -93,7 +77,7 @@ def translate_error(error: BaseException) -> LeewayError:
 
 
 def translate_known_error(error: BaseException) -> LeewayError | None:
-    """Return the LeewayError for an error that `TABLE` lists; None for any other, which is a bug."""
+    """Return the LeewayError for a known error; None for any other, which is a bug."""
     if is_disk_full(error):
         return StorageError(
             "there is no space left on the disk.", "Free some space and run it again; no file is incomplete."
@@ -111,7 +95,8 @@ def translate_known_error(error: BaseException) -> LeewayError | None:
     translation = next(filter(None, _translate_by_table(error)), None)
     if isinstance(translation, TryAgainError):
         return translation
-    return _translate_lake_error(error, is_content_error=isinstance(translation, DataError)) or translation
+    is_content_error = isinstance(translation, DataError)
+    return translate_lake_error(error, describe_reason(error), is_content_error=is_content_error) or translation
 
 
 def is_disk_full(error: BaseException) -> bool:
@@ -120,7 +105,7 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 def describe_reason(error: BaseException) -> str:
-    """Return the text of an error without lines of C++, SQL, links and the final dot."""
+    """Return the text of an error without C++ source lines, SQL, links and the final dot."""
     text = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
     if isinstance(error, ValidationError):
         text = "; ".join(problem["msg"] for problem in error.errors()[:3])
@@ -132,7 +117,7 @@ def describe_reason(error: BaseException) -> str:
 
 
 def _find_cause(error: BaseException | None, codes: Sequence[int], texts: Sequence[str]) -> BaseException | None:
-    """Return the first with one of the codes or texts: the error, or one that it was raised from; None without one."""
+    """Return the error, or else the first of its causes, that has one of the codes or texts; None if none has."""
     while error is not None:
         has_code = isinstance(error, OSError) and error.errno in codes
         if has_code or any(text in str(error) for text in texts):
@@ -142,41 +127,16 @@ def _find_cause(error: BaseException | None, codes: Sequence[int], texts: Sequen
 
 
 def _translate_by_table(error: BaseException) -> Iterator[LeewayError | None]:
-    """Yield the translation by each row of `TABLE` that lists a class of the error.
+    """Yield the translation by each row of `KNOWN_ERRORS` that lists a class of the error.
 
     A library that is not loaded cannot have raised the error, so it is not imported.
     """
-    for module, names, translate in TABLE:
+    for module, names, translate in KNOWN_ERRORS:
         loaded_module = sys.modules.get(module)
         if loaded_module and isinstance(
             error, tuple(getattr(loaded_module, name) for name in names if hasattr(loaded_module, name))
         ):
             yield translate(error)
-
-
-def _translate_lake_error(error: BaseException, *, is_content_error: bool) -> LeewayError | None:
-    """Translate an error of pyiceberg's readers: a file of the lake is damaged.
-
-    `is_content_error`: `TABLE` takes the error for damaged content. Then an error of `ICEBERG_ROWS` counts, too.
-    """
-    frames = list(_list_frames(error))
-    readers = (*ICEBERG_READERS, ICEBERG_ROWS) if is_content_error else ICEBERG_READERS
-    if not any(str(frame.f_globals.get("__name__", "")).startswith(readers) for frame in frames):
-        return None
-    location = next(filter(None, map(_find_location, reversed(frames))), "")
-    path, reason = location.removeprefix("file://") or "a file of the lake", describe_reason(error)
-    if "://" in path and isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
-        return ServiceError(f"{path} cannot be read: {reason}.", "Does the lake's storage answer?")
-    return DataError(f"{path} cannot be read: {reason}.", RESTORE_DAY if LAKE_ROWS.search(path) else RESTORE_LAKE)
-
-
-def _find_location(frame: FrameType) -> str:
-    """Return the location of the file that a function of pyiceberg was reading; empty if it reads none."""
-    values = frame.f_locals
-    # No `if` on pyiceberg's file: Python would ask for its length, which is 0 for an empty file and an error for a
-    # missing one.
-    rows_file = getattr(values.get("task"), "file", None)
-    return str(getattr(values.get("input_file"), "location", "") or getattr(rows_file, "file_path", ""))
 
 
 def _translate_service_error(error: BaseException) -> LeewayError:
@@ -189,6 +149,13 @@ def _translate_aws_error(code: str, reason: str) -> LeewayError:
     if PERMANENT_AWS_ERRORS.fullmatch(code):
         return DataError(f"S3 refuses a request: {reason}.", "Are the bucket, the address and the credentials right?")
     return ServiceError(f"S3 does not answer: {reason}.", "Is its address right, and is it up?")
+
+
+def _translate_aws_setup_error(error: BaseException) -> LeewayError:
+    return SpecError(
+        f"AWS is not set up here: {describe_reason(error)}.",
+        "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_DEFAULT_REGION, or an existing AWS_PROFILE.",
+    )
 
 
 def _translate_address_error(error: BaseException) -> LeewayError:
@@ -213,12 +180,14 @@ def _translate_os_error(error: OSError) -> LeewayError | None:
 
 
 def _translate_memory_error(_: MemoryError) -> LeewayError:
-    return StorageError("the machine has no free memory.", "Run it again when less runs beside it.")
+    return StorageError("the machine has no free memory.", "Stop other programs, or run it again later.")
 
 
 def _translate_content_error(error: BaseException) -> LeewayError:
     reason = describe_reason(error)
-    return DataError(f"a file cannot be read: {reason}.", RESTORE_DAY if LAKE_ROWS.search(reason) else CREATE_AGAIN)
+    return DataError(
+        f"a file cannot be read: {reason}.", RESTORE_DAY if LAKE_DATA_FILE.search(reason) else CREATE_AGAIN
+    )
 
 
 def _translate_duckdb_error(error: BaseException) -> LeewayError | None:
@@ -252,11 +221,11 @@ def _translate_date_error(error: OverflowError) -> LeewayError | None:
     return SpecError("the window would need a day before the year 1 or after 9999.", "Choose another day.")
 
 
-TABLE: tuple[tuple[str, tuple[str, ...], Translate], ...] = (
+KNOWN_ERRORS: tuple[tuple[str, tuple[str, ...], Translate], ...] = (
     ("botocore.exceptions", ("ConnectionError", "HTTPClientError"), _translate_service_error),
-    ("botocore.exceptions", ("NoCredentialsError", "PartialCredentialsError"), _translate_address_error),
+    ("botocore.exceptions", ("NoCredentialsError", "PartialCredentialsError"), _translate_aws_setup_error),
     ("botocore.exceptions", ("NoRegionError", "ProfileNotFound", "InvalidEndpointDiscoveryConfigurationError"),
-     _translate_address_error),
+     _translate_aws_setup_error),
     ("requests.exceptions", ("ConnectionError", "Timeout"), _translate_service_error),
     ("requests.exceptions", ("InvalidURL", "MissingSchema", "InvalidSchema"), _translate_address_error),
     ("http.client", ("InvalidURL",), _translate_address_error),
@@ -280,15 +249,7 @@ TABLE: tuple[tuple[str, tuple[str, ...], Translate], ...] = (
     ("sqlalchemy.exc", ("ArgumentError", "NoSuchModuleError"), _translate_address_error),
     ("builtins", ("OverflowError",), _translate_date_error),
 )  # fmt: skip
-"""Module and classes of errors, and what translates them. The first translation that is not None counts."""
-
-
-def _list_frames(error: BaseException) -> Iterator[FrameType]:
-    """Yield the frames of the error's traceback, the raising one last."""
-    traceback = error.__traceback__
-    while traceback:
-        yield traceback.tb_frame
-        traceback = traceback.tb_next
+"""Module, classes of errors, and the function that translates them. The first translation that is not None counts."""
 
 
 def _find_raising_line(error: BaseException) -> str:

@@ -19,8 +19,8 @@ from pipelines.errors import DataError
 def replace_file(path: Path) -> Iterator[Path]:
     """Yield a temporary file beside `path`; move it to `path` when the block ends, or remove it after an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(descriptor)
     try:
         yield Path(name)
         os.chmod(name, 0o644)

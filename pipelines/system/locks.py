@@ -30,7 +30,7 @@ def hold_lock(path: Path, busy_message: str = "") -> Iterator[int]:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             _lock(descriptor, busy_message)
-            if _is_at(descriptor, path):
+            if _is_still_at(descriptor, path):
                 yield descriptor
                 return
         finally:
@@ -44,7 +44,7 @@ def _lock(descriptor: int, busy_message: str) -> None:
         raise ConflictError(busy_message, "Wait for it, or stop it.") from None
 
 
-def _is_at(descriptor: int, path: Path) -> bool:
+def _is_still_at(descriptor: int, path: Path) -> bool:
     """Return whether the locked file is still at `path`; the previous holder may have removed it in the meantime."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())

@@ -20,7 +20,7 @@ def log_to_stderr() -> None:
 
 
 class LineFormatter(logging.Formatter):
-    """Format each message as one line: text in it adds no line. A traceback follows on its own lines."""
+    """Format each message as one line: line breaks in it are escaped. A traceback follows on its own lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """Format the line of a record, escaped."""

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 JOB_KEY = "training_job"
-"""Key of environment.json: the name of the training job that wrote the record."""
+"""Key of environment.json, the record of a training: the name of the training job."""
 JOB_TAG = f"leeway.{JOB_KEY}"
 """Tag of an MLflow run and of a registered version: the name of its training job."""
 
@@ -27,7 +27,7 @@ def is_reachable(uri: str, timeout_s: float = 5.0) -> bool:
 
 
 def prepare_client() -> None:
-    """Keep the requests of MLflow's client in this process from logging a warning and from searching for Databricks."""
+    """Let MLflow's client in this process send requests without warnings, and without searches for missing packages."""
     # sagemaker-mlflow 0.5 registers request headers for SageMaker's own MLflow server, and fails on any other address.
     logging.getLogger("mlflow.tracking.request_header.registry").setLevel(logging.ERROR)
     # MLflow 3.17 tries to import these packages several times for each request. Each time Python searches all of

@@ -1,4 +1,4 @@
-"""Fetch the output of a training job from S3."""
+"""Open the output of a training job: a local folder, or an archive in S3, which is downloaded and unpacked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
-from pipelines.errors import DataError, ServiceError
+from pipelines.errors import DataError, ServiceError, SpecError
+from pipelines.system.error_translation import translate_known_error
 
 MAX_BYTES = 8 * 1024**3
 """Maximum size of the unpacked content of an archive."""
@@ -28,6 +29,7 @@ def open_folder(location: str, name: str) -> Iterator[Path]:
 
     Raises:
         DataError: the folder or object does not exist, or the archive is damaged or unsafe. A retry cannot help.
+        SpecError: AWS is not set up here: credentials are missing, for example. A retry cannot help.
         ServiceError: S3 does not answer. A retry can help.
     """
     if not location.startswith("s3://"):
@@ -58,6 +60,9 @@ def _download(uri: str, target: Path) -> None:
             raise DataError(f"{uri} does not exist.", "Has the training job succeeded?") from None
         raise ServiceError(f"S3 refused {uri}: {error}.") from None
     except BotoCoreError as error:
+        translation = translate_known_error(error)
+        if isinstance(translation, SpecError):  # AWS is not set up here: no credentials, for example
+            raise translation from None
         raise ServiceError(f"S3 does not answer: {error}.", "Is AWS_ENDPOINT_URL right, and drydock up?") from None
 
 

@@ -1,4 +1,4 @@
-"""Make temporary folders under LEEWAY_HOME. What a killed process left there is removed by the next one."""
+"""Create temporary folders under LEEWAY_HOME. The next process removes the folders that a killed process left."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _create_locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
     """Create a folder and lock it; return its path and the lock. The kernel releases the lock when the process ends."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        # Before it is locked, another process may take it for the folder of a killed process, and remove it.
+        # Until the folder is locked, another process may mistake it for the folder of a killed process, and remove it.
         with suppress(FileNotFoundError):
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             _lock(lock)

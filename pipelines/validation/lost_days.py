@@ -1,4 +1,4 @@
-"""Write the rows of lost published and quarantined partitions again, by validating their staged rows again."""
+"""Compute the rows of lost partitions, published or quarantined, again: judge their staged rows once more."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.validation import quarantine, suites
 
 
 class ValidationRowSource(DatasetRowSource):
-    """Split the staged rows of datasets by the current suites. Nothing is published and no evidence is written.
+    """Restores lost partitions: splits their staged rows by the current suites. Publishes nothing, writes no evidence.
 
     Args:
         datasets: the datasets whose published and quarantined partitions may be restored.
@@ -24,15 +24,16 @@ class ValidationRowSource(DatasetRowSource):
     name = "the staged rows"
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
-        owners = [dataset for dataset in datasets if not dataset.days_of]
-        super().__init__({table: dataset for dataset in owners for table in (dataset.published, dataset.quarantine)})
+        # A dataset with `days_of` has no tables of its own.
+        stored = [dataset for dataset in datasets if not dataset.days_of]
+        super().__init__({table: dataset for dataset in stored for table in (dataset.published, dataset.quarantine)})
 
     def _write_rows(self, dataset: Dataset, table: str, day: Partition, folder: Path) -> Sequence[Path]:
         suite = suites.load_suite(settings().project / "expectations", dataset.name)
         with suites.open_rows(Lake.open(), dataset.staging, day, dataset.published) as rows:
             judgement = suites.judge(suite, rows)
             split = quarantine.split_rows(rows, judgement.rejecting_results)
-            if table == dataset.quarantine and not split.count:
+            if table == dataset.quarantine and not split.bad_count:
                 return []
             batches = split.read_bad_rows() if table == dataset.quarantine else split.read_good_rows()
             return write_local_files(folder, day, batches, Lake.open().read_schema(table))

@@ -1,8 +1,8 @@
 """Quarantine rows: write them to the table NAME_quarantine, with all columns and the reasons of each row.
 
-Rows are split by their positions in the partition, so published rows keep their order. If an unchanged partition is
-published again, it keeps its digest. The positions of the bad rows are in a file, so memory does not grow with
-their number.
+Rows are split by their positions in the partition, so published rows keep their order: an unchanged partition has the
+same digest when it is published again. The positions of the bad rows are in a file, so memory does not grow with their
+number.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pipelines.validation.suites import ExpectationResult, Judgement, Rows
 REASONS = "quarantine"
 """Column that holds the reasons. The other columns are those of the rows."""
 MAX_VALUE_CHARS = 200
-"""Largest length of the value in a reason, characters."""
+"""Maximum number of characters of the value in a reason."""
 _POSITION_TYPE = np.dtype("i8")
 
 
@@ -33,26 +33,26 @@ class Split:
     """The split of a partition into rows to publish and rows to quarantine."""
 
     rows: Rows
-    failed_results: Sequence[ExpectationResult]
-    """Failed expectations for which rows are quarantined."""
-    count: int = 0
+    rejecting_results: Sequence[ExpectationResult]
+    """Failed expectations that reject single rows: these rows are quarantined."""
+    bad_count: int = 0
     """Number of rows to quarantine."""
-    positions: Path | None = None
-    """File with the positions of the rows to quarantine, ascending; None if there are none."""
+    positions_file: Path | None = None
+    """File with the positions of the rows to quarantine, ascending, 8 bytes each; None if there are none."""
 
     def read_good_rows(self) -> pa.RecordBatchReader:
         """Read the rows to publish, in their order."""
         reader = self.rows.read_batches(self.rows.build_columns_sql(), "TRUE")
-        if not self.positions:
+        if not self.positions_file:
             return reader
-        return pa.RecordBatchReader.from_batches(reader.schema, _drop_rows(reader, self.positions))
+        return pa.RecordBatchReader.from_batches(reader.schema, _drop_rows(reader, self.positions_file))
 
     def read_bad_rows(self) -> pa.RecordBatchReader:
         """Read the rows to quarantine, in their order, with the reasons of each."""
-        reasons = ", ".join(self._build_reason_sql(result) for result in self.failed_results)
+        reasons = ", ".join(self._build_reason_sql(result) for result in self.rejecting_results)
         # A reason that does not apply is null; list_filter removes it.
         column = f"list_filter([{reasons}], lambda reason: reason IS NOT NULL) AS {quote_identifier(REASONS)}"
-        where = f"{_build_any_sql(self.failed_results)} ORDER BY r.{quote_identifier(POSITION)}"
+        where = f"{_build_any_sql(self.rejecting_results)} ORDER BY r.{quote_identifier(POSITION)}"
         return self.rows.read_batches(f"{self.rows.build_columns_sql()}, {column}", where)
 
     def _build_reason_sql(self, result: ExpectationResult) -> str:
@@ -78,23 +78,23 @@ class Outcome:
     """Largest share of bad rows that a published partition may have, 0 to 1."""
 
 
-def split_rows(rows: Rows, failed_results: Sequence[ExpectationResult]) -> Split:
+def split_rows(rows: Rows, rejecting_results: Sequence[ExpectationResult]) -> Split:
     """Split a judged partition into rows to publish and rows to quarantine.
 
     Args:
         rows: rows of the partition.
-        failed_results: failed expectations, each with `unexpected_sql`; the rows that it selects are quarantined.
+        rejecting_results: failed expectations, each with `unexpected_sql`; the rows that it selects are quarantined.
     """
-    if not failed_results:
-        return Split(rows, failed_results)
+    if not rejecting_results:
+        return Split(rows, rejecting_results)
     rows.add_positions()
     count, path, position = 0, rows.folder / "positions", f"r.{quote_identifier(POSITION)}"
-    bad_rows = rows.read_batches(f"{position} AS position", f"{_build_any_sql(failed_results)} ORDER BY {position}")
+    bad_rows = rows.read_batches(f"{position} AS position", f"{_build_any_sql(rejecting_results)} ORDER BY {position}")
     with path.open("wb") as file:
         for batch in bad_rows:
             batch["position"].to_numpy().astype(_POSITION_TYPE).tofile(file)
             count += batch.num_rows
-    return Split(rows, failed_results, count, path if count else None)
+    return Split(rows, rejecting_results, count, path if count else None)
 
 
 def decide_outcome(judgement: Judgement, bad_rows: int, rows: int, max_quarantined_fraction: float) -> Outcome:
@@ -117,7 +117,7 @@ def decide_outcome(judgement: Judgement, bad_rows: int, rows: int, max_quarantin
 
 def write_quarantine(lake: Lake, table: str, day: Partition, split: Split, key: Sequence[str]) -> None:
     """Replace a partition of the quarantine table by the bad rows; clear it if there are none. Idempotent."""
-    if split.count:
+    if split.bad_count:
         lake.write_partition(table, day, split.read_bad_rows(), key)
     else:
         lake.clear_partition(table, day)
@@ -140,6 +140,6 @@ def _drop_rows(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.Rec
             start, pending_positions = end, pending_positions[bad_count:]
 
 
-def _build_any_sql(failed_results: Sequence[ExpectationResult]) -> str:
+def _build_any_sql(rejecting_results: Sequence[ExpectationResult]) -> str:
     """Return the SQL condition that at least one of the expectations rejects the row."""
-    return "(" + " OR ".join(result.unexpected_sql for result in failed_results) + ")"
+    return "(" + " OR ".join(result.unexpected_sql for result in rejecting_results) + ")"

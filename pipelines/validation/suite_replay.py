@@ -106,7 +106,7 @@ def replay(
         with suites.open_rows(lake, table, day, dataset) as rows:
             judgement = suites.judge(suite, rows)
             split = quarantine.split_rows(rows, judgement.rejecting_results)
-            outcome = quarantine.decide_outcome(judgement, split.count, rows.count, max_quarantined_fraction)
+            outcome = quarantine.decide_outcome(judgement, split.bad_count, rows.count, max_quarantined_fraction)
         yield ReplayedPartition(day, outcome, judgement.failures, _read_last_run(dataset, day))
 
 

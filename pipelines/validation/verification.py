@@ -1,6 +1,6 @@
 """Judge a share of the partitions by both engines, DuckDB and Great Expectations, and compare the answers.
 
-The draw of a partition depends only on its dataset and day, so a repeated run decides in the same way.
+The partitions are drawn by a hash of their dataset and day, so a repeated run draws the same partitions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pipelines.validation.suites.comparing import Difference, compare_results
 
 MAX_ROWS = 5_000_000
 """Largest partition to verify, rows: the pandas engine of Great Expectations holds all values in memory."""
-MAX_NAMED = 3
+MAX_NAMED_DIFFERENCES = 3
 """Largest number of differences that an error names. The evidence names all of them."""
 
 
@@ -67,12 +67,12 @@ def verify(judgement: Judgement, rows: Rows, dataset: str, share: float) -> Veri
     pairs = _judge_by_both(judgement, rows)
     if not pairs:
         return None
-    from pipelines.validation.suites import by_gx
+    from pipelines.validation.suites import gx_engine
 
-    verification = Verification(compare_results(pairs, rows), len(pairs), by_gx.VERSION)
+    verification = Verification(compare_results(pairs, rows), len(pairs), gx_engine.VERSION)
     log.info(
         "%s %s: DuckDB and Great Expectations %s judged %d expectations, %d differently",
-        dataset, rows.day, by_gx.VERSION, len(pairs), len(verification.differences),
+        dataset, rows.day, gx_engine.VERSION, len(pairs), len(verification.differences),
     )  # fmt: skip
     return verification
 
@@ -92,7 +92,7 @@ def _judge_by_both(judgement: Judgement, rows: Rows) -> list[tuple[ExpectationRe
 
 
 def _can_compare(result: ExpectationResult, engine: EngineName) -> bool:
-    """Return whether the other engine may know the expectation of a result."""
+    """Return whether the expectation of a result can be judged by the other engine, too."""
     return result.engine == engine and result.expectation.type not in ADDED_EXPECTATIONS
 
 
@@ -102,10 +102,10 @@ def is_drawn(dataset: str, day: Partition, share: float) -> bool:
     return int.from_bytes(digest[:8], "big") < share * 2**64
 
 
-def make_error(dataset: str, day: Partition, verification: Verification) -> EnginesDifferError:
-    """Make the error for a partition that the engines judge differently, with both answers."""
+def build_engines_differ_error(dataset: str, day: Partition, verification: Verification) -> EnginesDifferError:
+    """Return the error for a partition that the engines judge differently, with both answers."""
     differences = verification.differences
-    answers = "; ".join(difference.describe() for difference in differences[:MAX_NAMED])
+    answers = "; ".join(difference.describe() for difference in differences[:MAX_NAMED_DIFFERENCES])
     page = settings().build_docs_url(dataset, str(day))
     return EnginesDifferError(
         f"{dataset} {day} was not published: DuckDB and Great Expectations {verification.gx_version} differ about "

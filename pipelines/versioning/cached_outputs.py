@@ -1,6 +1,6 @@
-"""Find outputs that DVC copied from a damaged file of its cache, and remove both, so that the stage is computed again.
+"""Find outputs that DVC copied from damaged files of its cache. Remove both, so that DVC runs the stages again.
 
-DVC 3.67 assumes that a read-only file of the cache is undamaged, and does not read it.
+DVC 3.67 assumes that a read-only file of the cache is undamaged, and does not compare it with its digest.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ FOLDER_SUFFIX = ".dir"
 """End of DVC's digest of a folder. The file of this name in the cache lists the folder's files, as JSON."""
 
 
-def remove_damaged(workspace: Workspace, targets: Iterable[str], computed_stages: Iterable[str]) -> list[str]:
-    """Remove the outputs whose files differ from dvc.lock, and the damaged files of the cache.
+def remove_damaged_outputs(workspace: Workspace, targets: Iterable[str], computed_stages: Iterable[str]) -> list[str]:
+    """Remove the outputs with files that differ from dvc.lock, and the damaged files of the cache.
 
     Args:
         workspace: an open workspace, in which the targets are up to date.
@@ -31,7 +31,7 @@ def remove_damaged(workspace: Workspace, targets: Iterable[str], computed_stages
         computed_stages: names of stages whose command ran just now. Their outputs are not examined.
 
     Returns:
-        The paths of the outputs.
+        The paths of the removed outputs.
     """
     needed_stages = stages.select_with_dependencies(stages.load_stages(workspace.folder / "dvc.yaml"), targets)
     folders = {stage.name: workspace.folder / stage.folder for stage in needed_stages}

@@ -24,7 +24,7 @@ from pipelines.versioning.git import (
     DIRTY,
     GitError,
     describe_commit,
-    get_lock_path,
+    get_worktree_lock_path,
     has_changes,
     is_repository,
     resolve_commit,
@@ -37,7 +37,7 @@ REQUIRED_PATHS = ("expectations", "dvc.yaml", PARAMS_FILE)
 CODE_PATHS = ("pipelines", *REQUIRED_PATHS)
 """Parts that are copied, if the project has them. A change in one of them makes the code dirty."""
 COMMIT_HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
-"""Full hash of a commit, by SHA-1 or SHA-256. Only a GitDagBundle has such a hash as its version."""
+"""Full hash of a commit (SHA-1 or SHA-256). Of Airflow's DAG bundles, only GitDagBundle has it as version."""
 DVCIGNORE = ".dvcignore"
 MODEL_FILES = f"{MODELS_FOLDER}/*/{PARAMS_FILE}"
 """Pattern of the files with the parameters of a project's models."""
@@ -64,7 +64,7 @@ class Code:
 
     @classmethod
     def describe(cls, folder: Path, commit: str = "") -> Self:
-        """Describe the code in `folder`: by its code.json if it has one and no commit is given, else as it is now.
+        """Describe the code in `folder`. If it has a code.json and no commit is given, return what code.json says.
 
         Raises:
             DataError: code.json cannot be read. A retry cannot help.
@@ -143,7 +143,7 @@ def check_out(folder: Path, commit: str = "", bundle_version: str = "") -> Code:
 
 
 def _find_commit_of_bundle(version: str) -> str:
-    """Return the commit that is the version of a DAG bundle; empty if the project's repository cannot have it.
+    """Return the version of a DAG bundle if it is a commit; empty if it is not a commit hash or there is no repository.
 
     Raises:
         SpecError: the repository lacks the commit. A retry cannot help.
@@ -152,7 +152,7 @@ def _find_commit_of_bundle(version: str) -> str:
     if not version:
         return ""
     if not COMMIT_HASH.fullmatch(version) or not is_repository(project):
-        reason = "it is no commit" if is_repository(project) else f"{project} is not a git repository"
+        reason = "it is not the hash of a commit" if is_repository(project) else f"{project} is not a git repository"
         log.info("the code is not that of the DAG bundle's version %s: %s", version, reason)
         return ""
     if not resolve_commit(project, version):
@@ -164,7 +164,7 @@ def _find_commit_of_bundle(version: str) -> str:
 
 
 def _choose_commit(project: Path, commit: str) -> tuple[str, str]:
-    """Return the commit to check out (empty: copy the project), and `git_commit` of the resulting code.
+    """Return the commit to check out, and the value for `Code.git_commit`. An empty commit means: copy the project.
 
     Raises:
         SpecError: a commit is requested, but the project is not a repository or lacks it. A retry cannot help.
@@ -194,7 +194,7 @@ def _prepare_worktree(folder: Path, commit: str) -> None:
         shutil.rmtree(folder)
     if not folder.exists():
         # git's own locks do not make concurrent `worktree add` safe: two of them can choose the same name.
-        with hold_lock(get_lock_path(settings().project)):
+        with hold_lock(get_worktree_lock_path(settings().project)):
             run_git(settings().project, "worktree", "prune")
             # If an earlier `worktree add` was killed, its worktree is still locked; only a double --force unlocks it.
             force = ("--force", "--force")

@@ -27,6 +27,7 @@ from pipelines.settings import settings
 from pipelines.system.error_translation import NO_SPACE_TEXTS
 from pipelines.versioning.workspaces import LOCK_BACKUP, Workspace
 
+# Lines of the output: of DVC about a stage that it runs and about its exit code, and of a step about its error.
 STAGE_LINE = re.compile(r"^Running stage '([^']+)'")
 EXIT_CODE_LINE = re.compile(r"exited with (-?\d+)")
 ERROR_LINE = re.compile(r"^error: (.+)")
@@ -50,13 +51,13 @@ def run_repro(workspace: Workspace, stages: Sequence[str], *, force: bool = Fals
         LeewayError: a stage ended with another exit code: it has a bug.
     """
     options = ["--single-item", "--force"] if force else ["--pull"] if settings().dvc_remote else []
-    with _keep_lock_file(workspace.folder):
+    with _back_up_lock_file(workspace.folder):
         lines = _run_dvc(workspace, "repro", *options, *stages)
     return [match[1] for line in lines if (match := STAGE_LINE.match(line))]
 
 
 def push(workspace: Workspace, stages: Sequence[str]) -> None:
-    """Push to the remote the data of the stages, as the workspace's dvc.lock lists them. Idempotent.
+    """Push the data of the stages, which the workspace's dvc.lock lists, to the remote. Idempotent.
 
     Raises:
         ServiceError: the remote failed `ATTEMPTS` times. A retry can help.
@@ -65,10 +66,10 @@ def push(workspace: Workspace, stages: Sequence[str]) -> None:
 
 
 def pull(workspace: Workspace, stages: Sequence[str]) -> None:
-    """Put the data of the stages, as dvc.lock lists them, into the workspace: from the cache, or else from the remote.
+    """Put the data of the stages, which dvc.lock lists, into the workspace: from the cache, or else from the remote.
 
     Raises:
-        InvalidError: neither has all the data. A retry cannot help.
+        InvalidError: the data are neither in the cache nor at the remote. A retry cannot help.
         TryAgainError: the remote failed `ATTEMPTS` times. A retry can help.
     """
     if settings().dvc_remote:
@@ -126,8 +127,8 @@ def _run_module(
 
 
 @contextmanager
-def _keep_lock_file(folder: Path) -> Iterator[None]:
-    """Keep a copy of dvc.lock while DVC runs, because a killed DVC can leave an incomplete dvc.lock.
+def _back_up_lock_file(folder: Path) -> Iterator[None]:
+    """Back up dvc.lock while DVC runs, because a killed DVC can leave an incomplete dvc.lock.
 
     The copy is removed after a success or an `InvalidError`. After any other error it stays, and the next use of the
     workspace restores it.

@@ -62,8 +62,8 @@ def has_changes(folder: Path, paths: Sequence[str]) -> bool:
     return bool(run_git(folder, "status", "--porcelain", "--", *paths))
 
 
-def get_lock_path(folder: Path) -> Path:
-    """Return the file to lock while worktrees of the repository change: one file for all worktrees."""
+def get_worktree_lock_path(folder: Path) -> Path:
+    """Return the file to lock while worktrees of the repository are added or removed: one file for all worktrees."""
     return Path(run_git(folder, "rev-parse", "--path-format=absolute", "--git-common-dir")) / "leeway.lock"
 
 

@@ -30,8 +30,8 @@ from pipelines.versioning.workspaces import Workspace, get_cache_folder
 
 RUNS = "runs"
 """Folder of the entries, in DVC's cache and at its remote."""
-WRITE_S = 1.0
-"""Longest time, in seconds, in which DVC writes an entry into a new folder."""
+MAX_WRITE_S = 1.0
+"""Longest time, in seconds, between DVC's creation of a folder and its writing of the entry in it."""
 BYTECODE_FOLDER = "__pycache__"
 ENTRY_FILE_NAME = re.compile(r"[0-9a-f]{64}")
 """Name of an entry's file. Any other file in the folder is incomplete: DVC was killed while it wrote it."""
@@ -86,10 +86,11 @@ def remove_damaged_entries() -> None:
             _remove_if_empty(path.parent)
         except FileNotFoundError:  # another process removed it
             continue
-    earliest_write = time.time() - WRITE_S
+    # DVC may still write an entry into a folder that is newer than this.
+    newest_abandoned = time.time() - MAX_WRITE_S
     for folder in _get_runs_folder().glob("*/*"):
         with suppress(FileNotFoundError):  # another process removed it
-            if folder.stat().st_mtime < earliest_write:
+            if folder.stat().st_mtime < newest_abandoned:
                 _remove_if_empty(folder)
 
 
@@ -140,7 +141,7 @@ def push_entries(workspace: Workspace) -> int:
 
 
 def _digest_source(path: Path) -> str | dict[str, str]:
-    """Return the digest of a file, or those of the files in a folder by name; empty if there is no such path.
+    """Return the digest of a file, or the digests of the files in a folder by name; empty if the path does not exist.
 
     Bytecode is left out, as .dvcignore does: Python writes it into each workspace, with the times of the files there.
     """

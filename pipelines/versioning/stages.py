@@ -27,7 +27,7 @@ class Stage:
     name: str
     cmd: str
     deps: tuple[str, ...] = ()
-    """Paths, as those of `outs` and `params`, relative to the folder of dvc.yaml."""
+    """Paths of inputs. Like those of `outs` and `params`, they are relative to the folder of dvc.yaml."""
     outs: tuple[str, ...] = ()
     params: tuple[tuple[str, str], ...] = field(default=())
     """File and key of each parameter; an empty key stands for the whole file."""
@@ -88,12 +88,12 @@ def list_source_inputs(stage: Stage, stages: Iterable[Stage]) -> list[str]:
 
 
 def name_stages_of_model(names: Iterable[str], model: str, stages: Mapping[str, Stage]) -> list[str]:
-    """Return the stages' names in a dvc.yaml with a matrix over the models: for `train`, `train@MODEL` if it exists."""
+    """Return the names that stages have for a model: `train` becomes `train@MODEL` if dvc.yaml has only that."""
     return [name if name in stages else f"{name}@{model}" if f"{name}@{model}" in stages else name for name in names]
 
 
-def remove_model(name: str, model: str) -> str:
-    """Return the name of a stage without `@MODEL`."""
+def strip_model_suffix(name: str, model: str) -> str:
+    """Return the name of a stage without its suffix `@MODEL`: the inverse of `name_stages_of_model`."""
     return name.removesuffix(f"@{model}") if model else name
 
 

@@ -22,7 +22,7 @@ from pipelines.system.locks import hold_lock
 from pipelines.system.log import log
 from pipelines.versioning import checkouts
 from pipelines.versioning.checkouts import Code
-from pipelines.versioning.git import CODE_FILE, GitError, get_lock_path, run_git
+from pipelines.versioning.git import CODE_FILE, GitError, get_worktree_lock_path, run_git
 
 REMOTE = "leeway"
 """Name of the remote in a workspace's configuration of DVC."""
@@ -56,7 +56,7 @@ class _LockFile(BaseModel):
 
 @dataclass(frozen=True)
 class Workspace:
-    """A DVC repository whose lock this process holds."""
+    """A folder with the project's code and a DVC repository. This process holds the folder's lock."""
 
     folder: Path
     model_folder: Path
@@ -130,7 +130,7 @@ def _remove_unused(except_name: str) -> None:
     removed_folders = [path for path in unused_folders if _remove_if_free(path)]
     if removed_folders:
         log.info("removed %d workspaces that were not used for %d days", len(removed_folders), days)
-        with suppress(GitError), hold_lock(get_lock_path(settings().project)):
+        with suppress(GitError), hold_lock(get_worktree_lock_path(settings().project)):
             run_git(settings().project, "worktree", "prune")
 
 
@@ -191,7 +191,7 @@ def _build_remote_lines() -> list[str]:
 
 
 def _recover_from_kill(folder: Path) -> None:
-    """Restore dvc.lock if DVC was killed while it ran, and remove the file of locks that dead DVC processes held."""
+    """Restore dvc.lock if DVC was killed while it ran. Remove the file in which DVC lists locks of its processes."""
     (folder / ".dvc" / "tmp" / "rwlock").unlink(missing_ok=True)
     if (folder / LOCK_BACKUP).is_file():
         log.info("workspace %s: DVC was killed while it ran; restored the earlier dvc.lock", folder.name)

@@ -114,7 +114,7 @@ class AirflowClient:
             "max_active_runs": max_active_runs,
             "dag_run_conf": dict(conf),
         }
-        # Where SQLite is locked, Airflow 3.3.2 removes the runs that it has created so far, and a scheduler that is
+        # If SQLite is locked, Airflow 3.3.2 removes the runs that it has created so far, and a scheduler that is
         # reading one of them crashes. A scheduler reads no run of a paused DAG.
         self._set_paused(dag_id, True)
         try:

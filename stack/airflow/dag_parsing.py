@@ -15,7 +15,7 @@ TIMEOUT_S = 120.0
 _POLL_S = 0.5
 
 
-def wait_until_parsed(
+def unpause_when_parsed(
     client: AirflowClient, dag_ids: Sequence[str], started_at: datetime, check: Callable[[], object]
 ) -> None:
     """Wait until Airflow has parsed the DAGs, then unpause those that are paused. Idempotent.

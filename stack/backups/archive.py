@@ -85,7 +85,7 @@ def list_state(home: Path) -> list[Path]:
 
 @contextmanager
 def require_stopped_stack(layout: Layout, command: str) -> Iterator[None]:
-    """Check that the stack of the home does not run, and prevent other commands from starting it in the block.
+    """Check that the stack of the home does not run. Until the block ends, no other command can start it.
 
     Args:
         layout: the folders of the stack.

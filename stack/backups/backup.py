@@ -2,8 +2,8 @@
 
 Airflow's database, MLflow's database, the lake's catalog and drydock's objects refer to one another. They are
 consistent only while nothing writes to them, so the backup of a running stack is refused. A user may still run a single
-step by hand. The databases are therefore copied first, with SQLite's own backup: no copied catalog then refers to a
-file that such a step adds later.
+step by hand. A step writes a file of the lake before it changes the catalog. The databases are therefore copied first,
+with SQLite's own backup: every file that the copied catalog refers to exists by then, and is archived after it.
 """
 
 from __future__ import annotations
@@ -166,6 +166,6 @@ def _copy_database(database: Path) -> Iterator[IO[bytes]]:
 
 
 def _raise_if_locked(database: str, status: int, remaining: int, total: int) -> None:
-    """Raise an error if SQLite has waited five seconds for a lock. Without it, `backup` would retry for ever."""
+    """Raise an error if SQLite has waited five seconds for a lock. Without the error, SQLite would retry for ever."""
     if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         raise sqlite3.OperationalError(f"{database}: database is locked")

@@ -14,7 +14,7 @@ from typing import ClassVar
 from stack import display
 from stack.airflow.backfill import Backfill
 from stack.airflow.client import AirflowClient
-from stack.airflow.dag_parsing import wait_until_parsed
+from stack.airflow.dag_parsing import unpause_when_parsed
 from stack.errors import UnavailableError
 from stack.files import write_atomically
 from stack.jobs.request import Request
@@ -51,7 +51,7 @@ class Session:
 
     def unpause_dags(self, *dag_ids: str) -> None:
         """Wait until Airflow has parsed the DAGs, and unpause them. Idempotent."""
-        wait_until_parsed(self.client, dag_ids, self.stack.started_at, self.check)
+        unpause_when_parsed(self.client, dag_ids, self.stack.started_at, self.check)
 
     def build_backfill(
         self, dag_id: str, days: Sequence[date], max_active_runs: int, conf: dict[str, bool] | None = None

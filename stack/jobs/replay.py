@@ -22,6 +22,7 @@ class Replay(Job):
 
     def perform(self, session: Session) -> None:
         """Ingest the year, train as of each month, then run the loop through the days."""
+        # The moment of the first training, and the first day that its model scores.
         (first_day,) = self.request.as_of
         end = self.request.end
         months = [month for month in self.request.months if first_day < month <= end]

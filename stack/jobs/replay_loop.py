@@ -16,7 +16,7 @@ SCORE_DAG, MONITOR_DAG, TRAIN_DAG = "flights_score", "flights_monitor", "flights
 BATCH_DAYS = 6
 """Number of days that one backfill monitors, before the loop decides on each of them in order."""
 SCORED_AHEAD_DAYS = 2 * BATCH_DAYS
-"""Number of days to score from the present day on. Later days would be scored again after each promotion."""
+"""Number of days to score at once, from the present day on. A promotion makes the scores of later days out of date."""
 RUN_PREFIX = "replay__"
 """Start of the ids of the runs that the replay triggers, one for each day."""
 DRIFT_RUN_TYPE = "asset_triggered"
@@ -34,9 +34,10 @@ def _get_training_moment(day: date) -> str:
 class ReplayLoop:
     """The loop over the days to replay, in order.
 
-    On most days nothing drifts. So a batch of days is first monitored by a backfill, which never starts a training. A
-    day gets a monitor run of its own, which may start one, if the backfill saw drift or if a model was promoted after
-    the day was scored. A day of drift gets no run of its own while the guard is known to hold trainings back.
+    On most days nothing drifts. So a backfill first monitors a batch of days; a backfill never starts a training. Then
+    some of these days are monitored again, each by a run of its own, which may start a training: the days on which the
+    backfill saw drift, and the days that the backfill monitored before the last promotion. A day of drift is not
+    monitored again while the guard is known to hold trainings back.
 
     Attributes:
         session: the running stack.
@@ -46,9 +47,9 @@ class ReplayLoop:
     session: Session
     days: Sequence[date]
     _promoted_at: str = field(default="", init=False)
-    """When a training that drift started last promoted its model. Days scored before this are scored again."""
-    _guard_opens_at: str = field(default="", init=False)
-    """The first moment at which the guard allows a training again; empty if it holds nothing back."""
+    """When the last training that promoted its model ended. Days that were scored before are scored again."""
+    _guard_allows_from: str = field(default="", init=False)
+    """The first moment (YYYY-MM-DD) at which the guard allows a training again; empty if it holds nothing back."""
     _alarm_count: int = field(default=0, init=False)
     _guard_results: dict[str, Json] = field(default_factory=dict, init=False)
     """The results of the guard, by the id of the training run."""
@@ -60,7 +61,7 @@ class ReplayLoop:
         )
 
     def run(self, progress_bar: display.ProgressBar) -> None:
-        """Score and decide on each day, and wait for the trainings that drift starts. Idempotent.
+        """Score and monitor each day, and wait for the trainings that drift starts. Idempotent.
 
         Raises:
             TaskFailedError: a run failed. Names the task and carries the end of its log.
@@ -88,14 +89,14 @@ class ReplayLoop:
         return backfill.read_runs()
 
     def _handle_alarm(self, index: int, day: date) -> None:
-        """Decide on a day of drift, unless the guard is known to hold its training back: then only count the alarm."""
-        if _get_training_moment(day) < self._guard_opens_at:
+        """Monitor a day of drift again. If the guard is known to hold its training back, only count the alarm."""
+        if _get_training_moment(day) < self._guard_allows_from:
             self._alarm_count += 1
         else:
             self._decide_on_day(index, day)
 
     def _decide_on_day(self, index: int, day: date) -> None:
-        """Run the monitor for one day, and wait for the training that it starts."""
+        """Score and monitor one day by runs of its own, and wait for the training that its drift starts."""
         self._score_days(day, self.days[index : index + SCORED_AHEAD_DAYS])
         run = self._run_monitor(day)
         if self._read_task_state(MONITOR_DAG, run, "drift") == "success":
@@ -152,7 +153,7 @@ class ReplayLoop:
         while not ((run := self._find_training(day)) and (self._is_held_back(run) or self._has_succeeded(run))):
             self.session.check()
             time.sleep(_POLL_S)
-        self._guard_opens_at = str(self._read_guard_result(run).get("until") or "")
+        self._guard_allows_from = str(self._read_guard_result(run).get("until") or "")
         if self._read_task_state(TRAIN_DAG, run, "promote") == "success":
             self._promoted_at = run["end_date"]
 

@@ -40,7 +40,9 @@ class Request:
         if start > end:
             raise RequestError(f"--from {start} is after --to {end}.")
         if wrong_moments := [day for day in as_of if day.day != 1]:
-            raise RequestError(f"--as-of {wrong_moments[0]} is not the first of a month, when {model}_train runs.")
+            raise RequestError(
+                f"--as-of {wrong_moments[0]} is not the first of a month: {model}_train runs only on such days."
+            )
         return cls(start, end, sorted(set(as_of)), keep, model)
 
     @property

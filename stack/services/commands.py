@@ -111,8 +111,8 @@ def _check_keys(config: Path) -> None:
         is_complete = False
     if not is_complete:
         raise RequestError(
-            f"{config} is damaged: it has not all of Airflow's keys. Restore it (`{PROGRAM} restore`); or remove it to "
-            "get new keys, with which Airflow cannot read its connections."
+            f"{config} is damaged: it lacks one of Airflow's keys. Restore a backup (`{PROGRAM} restore`), or remove "
+            "the file: you get new keys then, with which Airflow cannot read the connections that it has stored."
         )
 
 

@@ -52,8 +52,8 @@ def build_environment(layout: Layout, stack: Stack, caller_variables: Mapping[st
 
 
 def _build_leeway_variables(layout: Layout, stack: Stack, caller_variables: Mapping[str, str]) -> dict[str, str]:
-    # `plugins` of the checkout contains Airflow's executor, which every project needs. Python
-    # finds the packages of an installed Leeway by itself. On PYTHONPATH, they would come before the standard library.
+    # `plugins` of the checkout contains Airflow's executor, which every project needs. An installed Leeway is left out:
+    # Python finds it anyway, and on PYTHONPATH its folder would come before the standard library.
     code_folders = [CODE, CODE / "plugins"] if IS_CHECKOUT else []
     import_folders = dict.fromkeys([layout.project, layout.project / "plugins", *code_folders])
     program_folder = str(Path(sys.executable).parent)
@@ -135,16 +135,16 @@ def _list_timing_options() -> dict[str, dict[str, object]]:
             # The scheduler sleeps once between two tasks of a run; the default is 1 s. Each time it wakes, it examines
             # every run: with 0.1 s it took a third of a core away from the tasks of a backfill.
             "scheduler_idle_sleep_time": 0.5,
-            # After a crash, the tasks of the dead scheduler are adopted within seconds. The default is 5 minutes.
+            # After a crash, the next scheduler takes over the tasks of the dead one within 15 s (default: 5 minutes).
             "orphaned_tasks_check_interval": 15,
-            # A scheduler without a heartbeat counts as dead, and its tasks are started again. On a busy machine it was
-            # 40 s late, and with the default of 30 s it counted itself as dead.
+            # After so many seconds without a heartbeat, a scheduler counts as dead, and its tasks are started again. On
+            # a busy machine a heartbeat was 40 s late. With the default of 30 s, the scheduler then counted as dead.
             "scheduler_health_check_threshold": 60,
         },
         "workers": {
-            # A task waits some nine minutes for an API server that is restarted: its token is valid for ten. By default
-            # it fails after half a minute, and that costs it a try, even if it had not started. On two cores with a
-            # load of 28, the API server took three minutes to start.
+            # A task waits some nine minutes for an API server that is restarted: the task's token is valid for ten
+            # minutes. By default the task fails after half a minute, and that uses up one of its tries, even if it had
+            # not started. On two cores with a load of 28, the API server took three minutes to start.
             "execution_api_retries": 120,
             "execution_api_retry_wait_max": 10,
             "execution_api_timeout": 60,

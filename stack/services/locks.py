@@ -49,7 +49,7 @@ def hold_lock(path: Path, command: str) -> Iterator[None]:
 
 
 def read_holder(path: Path) -> Holder | None:
-    """Return the process that took the lock last, or None if it has ended."""
+    """Return the last holder of the lock, or None if its process has ended."""
     try:
         holder = Holder.model_validate_json(path.read_text())
     except (OSError, ValueError):  # not UTF-8, or not a holder

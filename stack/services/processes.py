@@ -157,7 +157,7 @@ def _has_stack_environment(process: psutil.Process, home: Path, service: str) ->
     if environment.get("LEEWAY_STACK_ID") and environment.get("LEEWAY_HOME") == str(home):
         return not service or environment.get(SERVICE_VARIABLE) == service
     if service:
-        return False  # to stop drydock alone does not stop its jobs: the next drydock takes them over
+        return False  # if only drydock is stopped, its jobs run on: the next drydock takes them over
     tree = environment.get("DRYDOCK_TREE", "")
     return bool(tree) and Path(tree).is_relative_to(home / "drydock") and not _has_drydock_ancestor(process)
 

@@ -64,7 +64,7 @@ def wait_until_ready(layout: Layout, stack: Stack, report_progress: Progress) ->
 
 
 def load_live_stack(layout: Layout, stack: Stack) -> Stack:
-    """Return the record of the stack as it is now. A stack that starts, or restarts a service, is not dead.
+    """Return the present record of the stack, if the stack is live. It is also live while services start or restart.
 
     Raises:
         StackStoppedError: a service ended too often, or another command stopped the stack. A retry can help.

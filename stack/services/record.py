@@ -90,7 +90,7 @@ class Stack(BaseModel):
         return self.supervisor is not None and self.supervisor.is_alive()
 
     def get_start_time(self, service: str) -> datetime:
-        """Return when the service was last started, or when the stack was started if the service has not been yet."""
+        """Return when the service was last started. If it was not started yet, return when the stack was started."""
         process = self.services.get(service)
         return datetime.fromtimestamp(process.created, UTC) if process is not None else self.started_at
 

@@ -54,7 +54,7 @@ class ServiceProcess:
         return self._child is None and not self.is_done and time.monotonic() >= self._due_at
 
     def start(self) -> int:
-        """Start the process and return its pid. The first start replaces the log, the others append to it."""
+        """Start the process and return its pid. The first start begins a new log, and keeps the old one as .log.1."""
         if self._start_count == 0 and self.log.exists():
             self.log.replace(self.log.with_suffix(".log.1"))
         with self.log.open("ab") as output:

@@ -1,4 +1,4 @@
-"""Stop all processes of a stack, so that no task of Airflow fails because of it."""
+"""Stop all processes of a stack without letting a task of Airflow fail."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from stack.services.record import Stack
 def stop_services(home: Path, stack: Stack | None, excluded_pids: Iterable[int] = ()) -> int:
     """Stop all processes of the stack, the tasks of Airflow first. Idempotent.
 
-    On SIGTERM a task would report a failure, which costs it a try, and would stop its training job. Without SIGTERM the
-    next scheduler starts it again, and it finds its job. The scheduler itself gets SIGTERM: then it records its end,
-    and the next one does not wait for its heartbeat.
+    Tasks get SIGKILL at once. On SIGTERM, a task would report a failure, which uses up one of its tries, and would stop
+    its training job. After SIGKILL, the next scheduler starts the task again, and the task finds its job. The scheduler
+    itself gets SIGTERM: so it records its end, and the next scheduler does not wait for its heartbeat.
 
     Args:
         home: the folder of the stack's state.

@@ -44,8 +44,9 @@ SERVICE_PACKAGES = ("airflow", "mlflow", "moto")
 """Packages that the services need, of which an environment without the extra `local` lacks some."""
 
 _POLL_S = 0.1
+# Kept, since a supervisor outlives this process, and Python warns of a Popen object that is deleted while its process
+# runs.
 _supervisors: list[subprocess.Popen[bytes]] = []
-# A supervisor outlives this process. Python would warn of a Popen object that is deleted while its process runs.
 
 
 def start_stack(layout: Layout, preferred_ports: Ports, report_progress: Progress) -> tuple[Stack, bool]:

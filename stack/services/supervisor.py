@@ -116,7 +116,7 @@ class Supervisor:
         name, pause_s = process.service.name, process.plan_restart(code)
         if pause_s is None:
             self.stack.failed_service = name
-            _log(f"{name} {reason} and cannot work: all services are stopped")
+            _log(f"{name} {reason} and is not started again: all services are stopped")
             return
         self.stack.restarts[name] = self.stack.restarts.get(name, 0) + 1
         _log(f"{name} {reason}: it starts again in {pause_s:g} s (restart {self.stack.restarts[name]})")
@@ -131,7 +131,7 @@ class Supervisor:
     def _stop_leftovers(self, name: str) -> None:
         """Kill the processes that an ended service has started: they can hold its port, or do its work a second time.
 
-        They get no SIGTERM: a task of Airflow would report that as its own failure, which would cost it a try.
+        They get no SIGTERM: a task of Airflow would report a failure, which would use up one of its tries.
         """
         try:
             stop_processes(self.plan.home, excluded_pids=[os.getpid()], grace_s=0.0, service=name)

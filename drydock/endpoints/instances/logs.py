@@ -38,5 +38,5 @@ class VariantLog:
         """Name of the log group, as SageMaker names it."""
         return f"/aws/sagemaker/Endpoints/{self.endpoint}"
 
-    def read_metrics(self, lines: Sequence[str], printed_ms: int) -> None:
+    def update_metrics(self, lines: Sequence[str], printed_ms: int) -> None:
         """Do nothing: logs of endpoints have no metrics."""

@@ -1,4 +1,4 @@
-"""Rules for the request of a processing job: SageMaker's rules beyond the request's shape, and drydock's own limits."""
+"""Rules for the request of a processing job, beyond types and lengths: SageMaker's own, and the limits of drydock."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,18 +26,18 @@ def check_request(request: Mapping[str, Any]) -> None:
         _check_input(entry)
     for entry in outputs:
         if "S3Output" not in entry:
-            refuse(f"Output {entry['OutputName']}: drydock writes S3Output only.")
+            refuse(f"Output {entry['OutputName']}: drydock can only write to S3: use S3Output.")
         _check_location(entry["OutputName"], entry["S3Output"])
 
 
 def _check_input(entry: Mapping[str, Any]) -> None:
     name, source = entry["InputName"], entry.get("S3Input")
     if source is None:
-        refuse(f"Input {name}: drydock reads S3Input only.")
+        refuse(f"Input {name}: drydock can only read from S3: use S3Input.")
     if source.get("S3InputMode", "File") != "File":
-        refuse(f"Input {name}: S3InputMode Pipe is not supported by drydock.")
+        refuse(f"Input {name}: S3InputMode Pipe is not supported by drydock: use File.")
     if source.get("S3CompressionType", "None") != "None":
-        refuse(f"Input {name}: S3CompressionType Gzip is only for Pipe mode, which drydock does not have.")
+        refuse(f"Input {name}: S3CompressionType Gzip is only for Pipe mode, which drydock does not have: use None.")
     _check_location(name, source)
 
 

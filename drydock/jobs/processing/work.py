@@ -98,23 +98,21 @@ class ProcessingWork:
         Raises:
             JobFailed: S3 does not accept an output.
         """
-        self._read_exit_message()
+        self._set_exit_message()
         for output in self._outputs:
             for tree in self._trees:
-                folder, description = (
-                    tree.get_local_path(output["LocalPath"]),
-                    f"Artifact upload failed: {output['S3Uri']}",
-                )
+                folder = tree.get_local_path(output["LocalPath"])
+                description = f"Artifact upload failed: {output['S3Uri']}"
                 run_transfer(description, functools.partial(tree.recreate_folder, folder))
                 run_transfer(description, functools.partial(self._object_store.upload_folder, folder, output["S3Uri"]))
         return []
 
     def handle_failure(self, exit_code: int, log_end: str, command: Sequence[str]) -> str:
         """Set the ExitMessage from /opt/ml/output/message, and return the job's FailureReason."""
-        self._read_exit_message()
+        self._set_exit_message()
         return describe_algorithm_error(exit_code, self._trees[0].output / "message", log_end, command)
 
-    def _read_exit_message(self) -> None:
+    def _set_exit_message(self) -> None:
         message = read_beginning(self._trees[0].output / "message")
         self._job.record.message = truncate(message, FAILURE_REASON_MAX_CHARS) or None
 

@@ -57,13 +57,13 @@ class TrainingJob(Job):
         """Whether the request has MetricDefinitions."""
         return bool(self._metric_definitions)
 
-    def read_metrics(self, lines: Sequence[str], printed_ms: int) -> None:
+    def update_metrics(self, lines: Sequence[str], printed_ms: int) -> None:
         """Update and store FinalMetricDataList from lines of the log."""
         printed_at = datetime.fromtimestamp(printed_ms / 1000, UTC)
         metrics = self._final_metrics
         values_before = metrics.last_values
         for line in lines:
-            metrics.read_line(line, printed_at)
+            metrics.update_from_line(line, printed_at)
         if metrics.last_values is not values_before:
             self.record.metrics = dict(metrics.last_values)
             self.save()

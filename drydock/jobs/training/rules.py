@@ -1,4 +1,4 @@
-"""Rules for the request of a training job: SageMaker's rules beyond the request's shape, and drydock's own limits."""
+"""Rules for the request of a training job, beyond types and lengths: SageMaker's own, and the limits of drydock."""
 
 import re
 from collections.abc import Mapping
@@ -89,8 +89,6 @@ def _check_channels(request: Mapping[str, Any]) -> None:
     if len(names) != len(set(names)) or {".", ".."} & set(names):
         refuse(f"InputDataConfig has invalid or duplicate channel names: {names}")
     for channel in request.get("InputDataConfig", []):
-        if channel.get("InputMode") == "Pipe":
-            refuse(f"Channel {channel['ChannelName']}: InputMode Pipe is not supported by drydock.")
         if problem := channels.find_channel_problem(channel):
             refuse(problem)
 

@@ -25,8 +25,8 @@ from drydock.transfer.objects import ObjectStore, join_uri
 
 log = logging.getLogger(__name__)
 
-# The exit code of a command that signal N ended is 128 + N.
-SIGNAL_EXIT_CODE = 128
+# The exit code of a command that signal N ended is this number + N.
+SIGNAL_EXIT_CODE_BASE = 128
 
 
 class TrainingWork:
@@ -42,10 +42,10 @@ class TrainingWork:
     def __init__(self, job: TrainingJob, trees: Sequence[HostTree], executor: Executor, settings: Settings) -> None:
         self._job, self._trees, self._executor, self._settings = job, trees, executor, settings
         self._object_store = ObjectStore(settings.objects_url, job.account_id, job.region, settings.s3_retry_s)
-        self._checkpoints: list[CheckpointSync] = []
+        self._checkpoint_syncs: list[CheckpointSync] = []
         if "CheckpointConfig" in job.request:
             uri, interval_s = job.request["CheckpointConfig"]["S3Uri"], settings.checkpoint_interval_s
-            self._checkpoints = [
+            self._checkpoint_syncs = [
                 CheckpointSync(self._get_checkpoint_folder(tree), uri, self._object_store, interval_s) for tree in trees
             ]
 
@@ -71,7 +71,7 @@ class TrainingWork:
             for channel in self._channels:
                 self._download_channel(channel, host_number, tree)
             self._download_code(tree)
-        for sync in self._checkpoints:
+        for sync in self._checkpoint_syncs:
             uri = self._job.request["CheckpointConfig"]["S3Uri"]
             count = run_transfer(f"Data download failed: checkpoints: {uri}", sync.download)
             log.info("job %s: downloaded %d checkpoint files from %s", self._job.name, count, uri)
@@ -108,7 +108,7 @@ class TrainingWork:
 
     def save_progress(self, exit_code: int) -> None:
         """Upload the checkpoints, except files that the script was writing when a signal ended it."""
-        self._upload_checkpoints(lambda sync: sync.upload_last_changes(was_killed=exit_code > SIGNAL_EXIT_CODE))
+        self._upload_checkpoints(lambda sync: sync.upload_last_changes(was_killed=exit_code > SIGNAL_EXIT_CODE_BASE))
 
     def upload_results(self, exit_code: int) -> Sequence[str]:
         """Upload the checkpoints, the output and the model. Return lines to add to the job's log.
@@ -184,7 +184,7 @@ class TrainingWork:
             check_requirements(tree.code / "requirements.txt")
 
     def _upload_checkpoints(self, upload: Callable[[CheckpointSync], None]) -> None:
-        for tree, sync in zip(self._trees, self._checkpoints, strict=False):
+        for tree, sync in zip(self._trees, self._checkpoint_syncs, strict=False):
             if not tree.contains(self._get_checkpoint_folder(tree)):
                 continue  # the job has replaced the folder with a link to files that are not its own
             try:
@@ -193,9 +193,9 @@ class TrainingWork:
                 log.warning("job %s: cannot upload the checkpoints: %s", self._job.name, error)
 
     def _merge_folders(self, name: str) -> Path:
-        """Return one folder with the files from the folders `name` of all hosts.
+        """Return one folder that has the files of all hosts: those of the folder `name` in each tree.
 
-        If several hosts have a file of the same name, the file of the first host is used.
+        If several hosts have a file of the same name, the file of the first of these hosts is used.
         """
         description = "Artifact upload failed"
         for tree in self._trees:

@@ -1,9 +1,9 @@
-"""Load a model with its own inference.py, and transform every input object of a transform job's host.
+"""Load a model with its own inference.py, and transform the S3 objects that one host of a transform job downloaded.
 
 This is a stand-alone program: it is copied into the job's folder tree, and needs only the standard library, since it
 may run in a container. On SageMaker, two programs do this work. The model server in the container calls the functions
-of the model's code. The agent splits the objects into requests, sends them to the model server, and joins the
-responses. This program does both.
+of the model's code. SageMaker's agent splits the objects into requests, sends them to the model server, and joins the
+responses. This program does the work of both.
 """
 
 # ruff: noqa: PTH123, T201
@@ -25,9 +25,9 @@ OPTIONS_FILE = "transform.json"
 """Name of the JSON file with the program's options, in the same folder."""
 DEFAULT_TYPE = "application/json"
 EXIT_BAD_INPUT = 4
-"""Exit code if the input is wrong. After an error of the model's code the exit code is 1."""
+"""Exit code if a record is too large for a request. After an error of the model's code the exit code is 1."""
 
-# From the body of a request to the body of its response.
+# Returns the body of the response to a request, given the body of the request.
 AnswerRequest = Callable[[bytes], bytes]
 
 

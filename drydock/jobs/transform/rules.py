@@ -1,4 +1,4 @@
-"""Rules for the request of a transform job: SageMaker's rules beyond the request's shape, and drydock's own limits."""
+"""Rules for the request of a transform job, beyond types and lengths: SageMaker's own, and the limits of drydock."""
 
 from collections.abc import Mapping
 from typing import Any

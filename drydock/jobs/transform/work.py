@@ -121,7 +121,7 @@ class TransformWork:
             run_transfer(description, functools.partial(self._object_store.upload_folder, tree.output_data, uri))
 
     def _check_outputs(self) -> None:
-        """Check that each input object has its output. If the model's code calls `os._exit(0)`, outputs are missing."""
+        """Check that each input object has its output: code that calls `os._exit(0)` ends the program too early."""
         for tree in self._trees:
             input_folder = tree.get_channel_folder(INPUT_CHANNEL)
             for name in sorted(path.relative_to(input_folder) for path in input_folder.rglob("*") if path.is_file()):

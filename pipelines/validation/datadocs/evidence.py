@@ -17,8 +17,9 @@ from pipelines.validation.datadocs.sentences import describe_expectation, format
 
 Verdict = Literal["passed", "warned", "quarantined", "blocked"]
 MAX_EXAMPLES, MAX_FAILURES = 3, 10
-"""Largest number of examples of a check, and of failed expectations in a summary."""
+"""Maximum number of examples of a check, and of failed expectations in a summary."""
 MAX_VALUE_CHARS, MAX_TEXT_CHARS = 80, 300
+"""Maximum number of characters of a value, and of a longer text such as an error."""
 _ENGINES = {"duckdb": "DuckDB", "gx": "Great Expectations"}
 
 
@@ -36,7 +37,7 @@ class CheckText:
     observed: str
     """Observed value; empty if there is none."""
     counts: str
-    """Number of rows that meet the expectation; if it failed, of those that do not. Empty if it is not known."""
+    """How many rows meet the expectation or, if it failed, how many do not; empty if the number is not known."""
     examples: Sequence[str]
     why: str
     """Reason that the suite gives for the expectation; empty if it gives none."""
@@ -62,7 +63,7 @@ class Run:
     judged_by: str = ""
     """Engines that judged the expectations, in words; empty if the evidence lacks them."""
     differences: Sequence[str] = ()
-    """Expectations about which the two engines differ, with both answers; at most ten."""
+    """Text about each expectation that the two engines judge differently, with both answers; at most ten."""
 
     @property
     def quarantined(self) -> int:
@@ -126,18 +127,18 @@ def _describe_engines(meta: Mapping[str, Any]) -> str:
     counts, verification = _as_mapping(meta.get("engines")), _as_mapping(meta.get("verification"))
     parts = [f"{_ENGINES[name]} ({counts[name]})" for name in _ENGINES if _as_int(counts.get(name))]
     text = f"Judged by {' and '.join(parts)}" if parts else ""
-    version, compared_count = (
-        shorten(verification.get("great_expectations"), MAX_VALUE_CHARS),
-        verification.get("compared"),
-    )
     if verification:
-        result = "differently" if verification.get("differences") else "and with the same answers"
-        text += f"; {_as_int(compared_count)} expectations by both (Great Expectations {version}), {result}"
+        version = shorten(verification.get("great_expectations"), MAX_VALUE_CHARS)
+        differences = verification.get("differences")
+        count = len(differences) if isinstance(differences, list) else 0
+        result = f"{count} of them differently" if count else "all of them with the same answers"
+        compared_count = _as_int(verification.get("compared"))
+        text += f"; {compared_count} expectations by both (Great Expectations {version}), {result}"
     return text
 
 
 def _list_differences(meta: Mapping[str, Any]) -> list[str]:
-    """Describe both answers to each expectation about which the engines differ."""
+    """Describe both answers to each expectation that the engines judge differently."""
     differences = _as_mapping(meta.get("verification")).get("differences")
     if not isinstance(differences, list):
         return []
@@ -154,7 +155,10 @@ def _describe_difference(difference: Mapping[str, Any]) -> str:
 
 
 def _derive_verdict(meta: Mapping[str, Any], checks: Sequence[CheckText], bad_rows: int) -> Verdict:
-    """Derive the verdict from the failed expectations and the bad rows. From `meta`, only `blocked` is used."""
+    """Derive the verdict from the failed expectations and the bad rows.
+
+    The verdict in `meta` is used only if it is `blocked`: too many bad rows block a partition, too.
+    """
     failed_severities = {check.severity for check in checks if not check.success}
     if "critical" in failed_severities or meta.get("verdict") == "blocked":
         return "blocked"

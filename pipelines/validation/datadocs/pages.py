@@ -108,7 +108,7 @@ def _parse_day(partition: str) -> dt.date | None:
 
 
 def _format_label(address: str) -> str:
-    """Format the address of an earlier run, .../20130101T101500+0000-passed.html, as time and verdict."""
+    """Format the address of an earlier run, .../20130101T1015000000-passed.html, as time and verdict."""
     stamp, _, verdict = address.rpartition("/")[2].removesuffix(".html").partition("-")
     try:
         time = f"{dt.datetime.strptime(stamp[:15], '%Y%m%dT%H%M%S'):%Y-%m-%d %H:%M:%S} UTC"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 MAX_CHARS = 300
-"""Largest length of a sentence."""
+"""Maximum number of characters of a sentence."""
 MAX_VALUES = 12
 """Largest number of values of a set that a sentence lists."""
 
@@ -43,14 +43,14 @@ _SENTENCES = {
     "expect_column_distinct_values_to_be_in_set": "The values of {column} are all among {value_set}",
     "expect_column_distinct_values_to_contain_set": "The values of {column} include {value_set}",
     "expect_column_distinct_values_to_equal_set": "The values of {column} are exactly {value_set}",
-    "expect_partition_volume_to_be_in_line": "The number of rows is in line with its weekday in past weeks",
+    "expect_partition_volume_to_be_in_line": "The number of rows is similar to that of earlier weeks or months",
     "expect_partition_to_be_fresh": "The newest {column} is at most {max_age_hours} hours before the partition's end",
     "expect_partition_not_to_shrink": "The partition has no fewer rows than its published version",
     "expect_partition_not_to_end_early": "The partition does not end before the published days around it",
     "expect_rows_to_have_match_in": "{columns} match {other_columns} of a row of {table}",
 }
 _OMITTED_ARGUMENTS = frozenset({"column", "mostly", "batch_id"})
-"""Arguments that a generic sentence does not list: another part names them, or a reader does not need them."""
+"""Arguments that `_describe_generically` does not list: the text has them anyway, or a reader does not need them."""
 
 
 def describe_expectation(kind: str, kwargs: Mapping[str, Any]) -> str:

@@ -69,7 +69,7 @@ def _get_folder() -> Path:
 
 
 def _lock_site() -> AbstractContextManager[int]:
-    """Wait until no other process writes, because an index is made from the summaries of all partitions."""
+    """Wait until no other process writes pages: an index is made from the summaries of all partitions."""
     return hold_lock(_get_folder().with_suffix(".lock"))
 
 

@@ -185,27 +185,27 @@ class ExistingColumn(ColumnArguments):
     """Position of the column, from 0; null or 0: any position."""
 
 
-class Volume(Arguments):
-    """Kwargs: the number of rows is in line with earlier weeks (not in Great Expectations)."""
+class VolumeArguments(Arguments):
+    """Kwargs: the number of rows is in line with earlier weeks, or of a month with earlier months (Leeway's own)."""
 
     weeks: Annotated[int, Field(ge=1, le=104)] = 8
-    """Number of earlier partitions of the same weekday to compare with."""
+    """Number of earlier weeks (for a partition by month: months) to compare with, one partition of each."""
     min_ratio: Annotated[float, Field(ge=0)] = 0.5
     """Smallest ratio of the number of rows to the median of the earlier partitions."""
     max_ratio: Annotated[float, Field(gt=0)] = 2.0
     """Largest ratio of the number of rows to the median of the earlier partitions."""
     min_history: Annotated[int, Field(ge=1)] = 3
-    """Smallest number of earlier partitions. If there are fewer, the expectation holds."""
+    """Smallest number of published earlier partitions. If there are fewer, the expectation holds."""
 
 
-class Freshness(ColumnArguments):
-    """Kwargs: the newest value is not too old at the partition's end (not in Great Expectations)."""
+class FreshnessArguments(ColumnArguments):
+    """Kwargs: the newest value is not too old at the partition's end (Leeway's own)."""
 
     max_age_hours: Annotated[float, Field(gt=0)]
 
 
-class Shrink(Arguments):
-    """Kwargs: the partition does not shrink (not in Great Expectations)."""
+class ShrinkArguments(Arguments):
+    """Kwargs: the partition does not have fewer rows than its published version (Leeway's own)."""
 
     min_ratio: Share = 1.0
     """Smallest ratio of the number of rows to that of the published version."""
@@ -213,21 +213,21 @@ class Shrink(Arguments):
     """Columns that identify a row, to find rows that are both published and in quarantine."""
 
 
-class EarlyEnd(Arguments):
-    """Kwargs: the partition does not end early (not in Great Expectations)."""
+class EarlyEndArguments(Arguments):
+    """Kwargs: the day does not end before the published days around it (Leeway's own)."""
 
     column: str = ""
     """Timestamp of a row's event; empty: only the number of rows is compared."""
     timezone: TimeZone = ""
     """Time zone in which days begin and end. Empty: UTC, with a tolerance of one hour for clock changes."""
     series: list[Name] = []
-    """Columns, such as a station. Each of their values has rows during the whole day, and must not end early."""
+    """Columns such as a station. The rows of each of their values come during the whole day, and must not end early."""
     min_ratio: Share = 0.3
     """Smallest ratio of the rows at the end of the day to the rows that nearly all published days around it have."""
 
 
 class MatchInTable(Arguments):
-    """Kwargs: each row has a match in another table (not in Great Expectations)."""
+    """Kwargs: each row has a match in another table (Leeway's own)."""
 
     columns: Annotated[list[Name], Field(min_length=1)]
     table: Annotated[str, Field(pattern=r"^\w+$")]

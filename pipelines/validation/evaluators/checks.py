@@ -1,4 +1,4 @@
-"""Define the two kinds of checks: of the table or an aggregate (`TableCheck`), and of each row (`RowCheck`).
+"""The two kinds of checks: of the table or of an aggregate (`TableCheck`), and of each row (`RowCheck`).
 
 One query computes the aggregates of all checks, in one pass over the rows.
 """
@@ -17,14 +17,14 @@ from pipelines.system.duckdb_session import quote_identifier
 from pipelines.validation.evaluators.rows import POSITION, Rows
 
 MAX_EXAMPLES = 20
-"""Largest number of unexpected values that a result lists, as in Great Expectations' results."""
+"""Maximum number of unexpected values that a result lists, as in Great Expectations' results."""
 
 CheckResult = tuple[bool, dict[str, Any]]
 """Whether the expectation holds, and the dictionary `result` that Great Expectations would write."""
 
 
 class NeedsGxError(Exception):
-    """Only Great Expectations can evaluate the expectation on these values. This package always catches the error."""
+    """Only Great Expectations can evaluate the expectation on these values. `suites.judging` catches the error."""
 
 
 class Check(Protocol):
@@ -63,8 +63,8 @@ class RowCheck:
     mostly: float = 1.0
     is_about_missing: bool = False
     """Whether the check is about missing values. Then all rows are judged, also those with missing values."""
-    as_mapping: bool = False
-    """Whether an example is a mapping of column to value."""
+    has_mapping_examples: bool = False
+    """Whether each example is a mapping of column to value, not only the value."""
     count_unexpected: Callable[[Rows], int] | None = None
     """Counts the unexpected rows by a query of its own; None if an aggregate counts them."""
     needs_gx_sql: str = ""
@@ -81,11 +81,11 @@ class RowCheck:
         """Evaluate the check, with examples of unexpected values."""
         if self.needs_gx_sql and values[-1]:
             raise NeedsGxError
-        judged = values[0]
-        unexpected = self.count_unexpected(rows) if self.count_unexpected else values[1]
-        success = not judged or (judged - unexpected) / judged >= self.mostly
-        examples = self._query_examples(rows) if unexpected else []
-        return success, self._build_result(rows.count, judged, unexpected, examples)
+        judged_count = values[0]
+        unexpected_count = self.count_unexpected(rows) if self.count_unexpected else values[1]
+        success = not judged_count or (judged_count - unexpected_count) / judged_count >= self.mostly
+        examples = self._query_examples(rows) if unexpected_count else []
+        return success, self._build_result(rows.count, judged_count, unexpected_count, examples)
 
     def _query_examples(self, rows: Rows) -> list[Any]:
         """Query the first unexpected values, as JSON values."""
@@ -98,7 +98,7 @@ class RowCheck:
         return [self._format_example([to_json_value(value) for value in row]) for row in unexpected_rows]
 
     def _format_example(self, values: list[Any]) -> Any:
-        if self.as_mapping:
+        if self.has_mapping_examples:
             return dict(zip(self.columns, values, strict=True))
         return values[0] if len(values) == 1 else values
 

@@ -19,7 +19,7 @@ from pipelines.validation.evaluators.rows import Rows, list_literals
 MAX_INTEGER = 2**63 - 1
 """Largest integer of 64 bits."""
 MAX_DISTINCT = 20
-"""Largest number of values that a result lists, as in Great Expectations."""
+"""Maximum number of values that a result lists, as in Great Expectations."""
 
 
 def build_aggregate_check_maker(function: str) -> Callable[[arguments.AggregateRange, Rows], TableCheck | None]:
@@ -103,7 +103,8 @@ def _make_own_query_check(
 ) -> TableCheck | None:
     """Make the check of an aggregate that needs its own query.
 
-    The median needs it because it sorts, the standard deviation because it fails on an infinite value.
+    The median needs its own query because it sorts the rows. The standard deviation needs one because DuckDB raises an
+    error for an infinite value.
     """
     if rows.get_kind(args.column) not in ("int", "float"):
         return None
@@ -136,7 +137,14 @@ def _count_distinct(rows: Rows, column: str) -> int:
 def _make_set_check(
     args: arguments.DistinctValueSet, rows: Rows, *, forbids_others: bool = False, requires_all: bool = False
 ) -> TableCheck | None:
-    """Make the check of a set: with `forbids_others` no other value may occur, with `requires_all` every value must."""
+    """Make the check of a set of values.
+
+    Args:
+        args: the column and the set.
+        rows: rows to check.
+        forbids_others: whether the column may have no other values than those of the set.
+        requires_all: whether every value of the set must occur in the column.
+    """
     if not is_comparable(rows, args.column, args.value_set):
         return None
     literals, value = list_literals(args.value_set), rows.build_value_sql(args.column)

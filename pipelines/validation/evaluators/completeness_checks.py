@@ -22,21 +22,23 @@ from pipelines.validation.evaluators.rows import VIEW, Rows
 
 BIN_MINUTES = 10
 FIRST_HOUR, LAST_HOUR = -24, 48
-"""The bins cover these hours, from the start of the partition's day. Rows outside are in the first or last bin."""
+"""Range of the bins, in hours relative to the start of the partition's day. Earlier rows count in the first bin, later
+rows in the last."""
 BINS = (LAST_HOUR - FIRST_HOUR) * 60 // BIN_MINUTES
 CLOCK_CHANGE_BINS = 60 // BIN_MINUTES
-"""Number of bins that times can shift, compared with other days, when daylight saving time begins or ends."""
+"""Number of bins by which times can differ from those of other days, when daylight saving time begins or ends."""
 MAX_DAYS = 14
-"""Largest number of published days to compare with: two of each weekday."""
+"""Maximum number of published days to compare with: usually the week before and the week after."""
 MAX_HISTORY_ROWS = 10_000_000
-"""Largest number of published rows to compare with. It limits the time of a validation. One day is always read."""
+"""Maximum number of published rows to compare with, so that a validation does not take too long. One day is always
+read, even if it has more rows."""
 _HISTORY = "leeway_history"
 
 Counts = dict[tuple[Any, ...], np.ndarray]
 """For each value of the series, and for the empty tuple (all rows), the number of rows in each bin."""
 
 
-def make_shrink_check(args: arguments.Shrink, rows: Rows) -> TableCheck:
+def make_shrink_check(args: arguments.ShrinkArguments, rows: Rows) -> TableCheck:
     """Make the check that the partition has no fewer rows than its published and quarantined rows together."""
 
     def compute_result(rows: Rows, _: Any) -> CheckResult:
@@ -54,7 +56,7 @@ def make_shrink_check(args: arguments.Shrink, rows: Rows) -> TableCheck:
     return TableCheck([], compute_result)
 
 
-def _count_quarantined_rows(rows: Rows, published_count: int, args: arguments.Shrink) -> int:
+def _count_quarantined_rows(rows: Rows, published_count: int, args: arguments.ShrinkArguments) -> int:
     """Count the quarantined rows that are not published. A run that was killed may have left rows in both tables."""
     table = Dataset(rows.published, key=()).quarantine
     quarantined_count = rows.lake.count_rows_of_days(table, [rows.day]).get(rows.day, 0)
@@ -72,7 +74,7 @@ def _count_quarantined_rows(rows: Rows, published_count: int, args: arguments.Sh
         return int(rows.connection.execute(query).fetchall()[0][0])
 
 
-def make_early_end_check(args: arguments.EarlyEnd, rows: Rows) -> TableCheck:
+def make_early_end_check(args: arguments.EarlyEndArguments, rows: Rows) -> TableCheck:
     """Make the check that the end of the day has about as many rows as the end of the published days around it."""
 
     def compute_result(rows: Rows, _: Any) -> CheckResult:
@@ -86,7 +88,7 @@ def make_early_end_check(args: arguments.EarlyEnd, rows: Rows) -> TableCheck:
         compared_with = {"details": {"compared_with": [str(day) for day in days]}}
         counts = _count_by_time(rows, VIEW, args).get(get_date(rows.day), {})
         history = _count_history(rows, args, days)
-        # If the same rows are published already (on request, or as the first day), they pass again.
+        # If the same rows are published already (because a person allowed it, or as the first day), they pass again.
         if _are_equal(counts, history.get(get_date(rows.day), {})):
             return True, {"observed_value": f"{rows.count} rows, spread as in the published version"} | compared_with
         early_ends = _find_early_ends(counts, [history.get(day, {}) for day in days], args)
@@ -113,7 +115,7 @@ def _choose_days(rows: Rows) -> list[dt.date]:
     return sorted(chosen_days or nearest_days[:1])
 
 
-def _count_history(rows: Rows, args: arguments.EarlyEnd, days: Sequence[dt.date]) -> dict[dt.date, Counts]:
+def _count_history(rows: Rows, args: arguments.EarlyEndArguments, days: Sequence[dt.date]) -> dict[dt.date, Counts]:
     """Count the rows of published days, and of the published version of the partition, by the time of day."""
     all_days = [*days, get_date(rows.day)]
     first, last, lost_days = min(all_days), max(all_days), rows.find_lost_days()
@@ -122,7 +124,7 @@ def _count_history(rows: Rows, args: arguments.EarlyEnd, days: Sequence[dt.date]
 
 
 def _count_by_time(
-    rows: Rows, view: str, args: arguments.EarlyEnd, days: Sequence[dt.date] = ()
+    rows: Rows, view: str, args: arguments.EarlyEndArguments, days: Sequence[dt.date] = ()
 ) -> dict[dt.date, Counts]:
     """Count the rows of each day in a view by the time of day: all rows, and those of each value of the series."""
     # The published table may lack a column that was added later.
@@ -139,7 +141,7 @@ def _count_by_time(
     return counts
 
 
-def _build_bin_sql(args: arguments.EarlyEnd) -> str:
+def _build_bin_sql(args: arguments.EarlyEndArguments) -> str:
     """Return the SQL of a row's bin; a row without a time is in the first bin."""
     local_time = f"{quote_identifier(args.column)} AT TIME ZONE {quote_text(args.timezone or 'UTC')}"
     minutes = f"(epoch({local_time}) - epoch({quote_identifier(PARTITION)})) / 60 - {FIRST_HOUR * 60}"
@@ -153,7 +155,7 @@ def _are_equal(counts: Counts, other_counts: Counts) -> bool:
 
 
 def _find_early_ends(
-    counts: Counts, history: Sequence[Counts], args: arguments.EarlyEnd
+    counts: Counts, history: Sequence[Counts], args: arguments.EarlyEndArguments
 ) -> Iterator[tuple[tuple[Any, ...], EarlyEnd]]:
     """Yield the early end of the whole day, and of each series of the published days.
 
@@ -169,7 +171,7 @@ def _find_early_ends(
 
 
 def _describe_early_end(
-    key: tuple[Any, ...], early_end: EarlyEnd, rows: int, days: int, args: arguments.EarlyEnd
+    key: tuple[Any, ...], early_end: EarlyEnd, rows: int, days: int, args: arguments.EarlyEndArguments
 ) -> str:
     minute = FIRST_HOUR * 60 + early_end.first_bin * BIN_MINUTES
     series = f" of {', '.join(map(str, key))}" if key else ""

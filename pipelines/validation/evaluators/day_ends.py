@@ -16,12 +16,12 @@ SHARES = (1.0, 0.5, 0.25, 0.1, 0.05)
 """Shares of the known days' rows. For each share, the rows of the judged day are counted from the time of day after
 which this share of the known days' rows come."""
 FULL_WEEK = 7
-"""Number of known days that `min_ratio` needs. If there are fewer, all of them may be working days, and the judged day
-a Sunday."""
+"""Number of known days for which `min_ratio` is used as it is. Fewer days may all be working days, while the judged day
+is a Sunday."""
 FIRST_WEEK_RATIO = 0.1
-"""Largest `min_ratio` if there are fewer known days than `FULL_WEEK`."""
-DAYS_PER_EXCEPTION = 14
-"""Number of known days for each exception: a short day that was published on request and does not lower the bound."""
+"""The ratio that is used instead if there are fewer known days than `FULL_WEEK`, and `min_ratio` is larger."""
+DAYS_PER_IGNORED_DAY = 14
+"""Of so many known days, the one with the fewest rows is ignored: a person may have published a short day."""
 MAX_P_VALUE = 0.01
 """An early end has a smaller p-value: the probability that a usual day has so few rows by chance."""
 
@@ -58,7 +58,7 @@ def find_early_end(
     known_total = known_rows_from.sum(axis=0)
     for share in SHARES:
         first_bin = int(np.argmax(known_total <= share * known_total[0]))
-        usual_rows = int(np.sort(known_rows_from[:, first_bin])[len(known_counts) // DAYS_PER_EXCEPTION])
+        usual_rows = int(np.sort(known_rows_from[:, first_bin])[len(known_counts) // DAYS_PER_IGNORED_DAY])
         rows = int(rows_from[max(first_bin - tolerance_bins, 0)])
         if rows < min_ratio * usual_rows and _compute_poisson_p_value(rows, usual_rows) < MAX_P_VALUE:
             return EarlyEnd(first_bin, rows, usual_rows)

@@ -1,4 +1,4 @@
-"""List the expectations that this package evaluates in DuckDB: the arguments of each, and the function for its check.
+"""The expectations that DuckDB evaluates: for each, the class of its arguments and the function that makes its check.
 
 `ADDED_EXPECTATIONS` exist only in Leeway. Great Expectations has all others; its pandas engine gives the same results.
 """
@@ -28,10 +28,10 @@ CheckMaker = Callable[[Any, Rows], Check | None]
 """Takes the arguments and the rows, returns the check; None if the types of the columns need Great Expectations."""
 
 ADDED_EXPECTATIONS: dict[str, tuple[type[arguments.Arguments], CheckMaker]] = {
-    "expect_partition_volume_to_be_in_line": (arguments.Volume, table_checks.make_volume_check),
-    "expect_partition_to_be_fresh": (arguments.Freshness, table_checks.make_freshness_check),
-    SHRINK: (arguments.Shrink, completeness_checks.make_shrink_check),
-    EARLY_END: (arguments.EarlyEnd, completeness_checks.make_early_end_check),
+    "expect_partition_volume_to_be_in_line": (arguments.VolumeArguments, table_checks.make_volume_check),
+    "expect_partition_to_be_fresh": (arguments.FreshnessArguments, table_checks.make_freshness_check),
+    SHRINK: (arguments.ShrinkArguments, completeness_checks.make_shrink_check),
+    EARLY_END: (arguments.EarlyEndArguments, completeness_checks.make_early_end_check),
     "expect_rows_to_have_match_in": (arguments.MatchInTable, unique_checks.make_match_check),
 }
 """Types of expectations that only Leeway has: type to the class of its arguments and the function for its check."""

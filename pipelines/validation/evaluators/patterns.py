@@ -1,8 +1,8 @@
 r"""Match Python's regular expressions in DuckDB, whose regular expressions are those of RE2.
 
-RE2 is used if it is known to agree with Python's `re`. Otherwise `re` is used, value by value. This is the case for
-patterns that RE2 does not support or interprets differently. If the pattern has \w, \d, \b or $, it is also the case
-for values that are not plain text. Plain text is ASCII without line ends.
+RE2 is used where it is known to agree with Python's `re`. Otherwise `re` is called for each value, which is slower: for
+patterns that RE2 does not support or interprets differently, and, if the pattern has \w, \d, \b or $, for values that
+are not plain text. Plain text is ASCII without line ends.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import duckdb
 
 from pipelines.validation.evaluators.rows import Rows, to_literal
 
+# Operations and positions of a pattern that mean the same for RE2 and `re`: always, or only in plain text.
 _SAME_OPERATIONS = {
     names.LITERAL, names.NOT_LITERAL, names.ANY, names.IN, names.RANGE, names.NEGATE, names.MAX_REPEAT,
     names.MIN_REPEAT, names.SUBPATTERN, names.BRANCH, names.AT, names.CATEGORY,
@@ -37,11 +38,11 @@ def build_match_sql(rows: Rows, column: str, regex: str) -> str:
     value, re2_regex = rows.build_value_sql(column), _END_ESCAPE.sub(r"\1\\z", regex)
     re2_match, agreement = f"regexp_matches({value}, {to_literal(re2_regex)})", _compare_with_re2(parsed_regex)
     if agreement == "never" or not _can_compile(rows.connection, re2_regex):
-        return _build_python_match(rows, regex, value)
+        return _build_python_match_sql(rows, regex, value)
     if agreement == "always":
         return re2_match
     plain_text_sql = f"strlen({value}) = length({value}) AND NOT contains({value}, chr(10))"
-    return f"(CASE WHEN {plain_text_sql} THEN {re2_match} ELSE {_build_python_match(rows, regex, value)} END)"
+    return f"(CASE WHEN {plain_text_sql} THEN {re2_match} ELSE {_build_python_match_sql(rows, regex, value)} END)"
 
 
 def _compare_with_re2(parsed_regex: Any) -> str:
@@ -78,7 +79,7 @@ def _can_compile(connection: duckdb.DuckDBPyConnection, regex: str) -> bool:
     return True
 
 
-def _build_python_match(rows: Rows, regex: str, value: str) -> str:
+def _build_python_match_sql(rows: Rows, regex: str, value: str) -> str:
     """Build the SQL condition that Python's `re` finds the pattern in the value."""
     name, compiled = rows.make_table_name(), re.compile(regex)
 

@@ -112,7 +112,9 @@ def make_different_values_check(args: arguments.SeveralColumns, rows: Rows) -> R
         or "FALSE"
     )
     judged_sql = build_judged_sql(values, args.ignore_row_if)
-    return RowCheck(args.column_list, judged_sql, f"({judged_sql} AND ({equality_sql}))", args.mostly, as_mapping=True)
+    return RowCheck(
+        args.column_list, judged_sql, f"({judged_sql} AND ({equality_sql}))", args.mostly, has_mapping_examples=True
+    )
 
 
 def build_judged_sql(values: list[str], ignore_row_if: str) -> str:
@@ -162,10 +164,9 @@ def _make_pair_check(args: arguments.ColumnPair, rows: Rows, operator: str) -> R
 
 
 def _build_na_sql(values: Sequence[str]) -> str:
-    """Build the SQL aggregate that is true if an integer column has missing values and inexact integers.
+    """Build the SQL aggregate that is true if an integer column has missing values and integers that no float can hold.
 
-    An integer is inexact if a float cannot hold it. Then `by_gx` has NA for the missing values of the column, and
-    pandas compares NA differently from NaN.
+    Great Expectations gets such a column with NA for the missing values, and pandas compares NA differently from NaN.
     """
     return " OR ".join(
         f"(count(*) > count({value}) AND max(abs({value}::HUGEINT)) > {MAX_EXACT_INTEGER})" for value in values
@@ -180,7 +181,7 @@ def _build_range_condition(value: str, args: Any, low: str | None, high: str | N
 
 
 def _build_bound_sql(kind: str, value: Any) -> str | None:
-    """Return the SQL of a bound for a kind of column; None without a bound, empty if it does not fit the kind."""
+    """Return the SQL of a bound for a kind of column; None if there is no bound, empty if it does not fit the kind."""
     if value is None:
         return None
     if kind in _NUMBER_KINDS and not isinstance(value, str):

@@ -1,7 +1,8 @@
 """Parse row conditions. Translate them to SQL if the SQL selects the same rows as Great Expectations.
 
-Great Expectations has two forms: strings, which pandas reads, and Condition objects, which are mappings in JSON. Only
-mappings are parsed here. A condition is translated only if its meaning does not depend on the values of the column.
+Great Expectations has two forms of conditions: strings, which pandas reads, and Condition objects, which are mappings
+in JSON. Only mappings are parsed here. A condition is translated only if it means the same in SQL and in pandas,
+whatever values the column has.
 """
 
 from __future__ import annotations
@@ -55,21 +56,21 @@ class Membership(_Model):
 SimpleCondition = Nullity | Comparison | Membership
 
 
-class All(_Model):
+class AllOf(_Model):
     """The condition that all conditions are met."""
 
     type: Literal["and"]
     conditions: list[SimpleCondition] = Field(min_length=1, max_length=100)
 
 
-class Any_(_Model):
+class AnyOf(_Model):
     """The condition that at least one condition is met."""
 
     type: Literal["or"]
-    conditions: list[SimpleCondition | All] = Field(min_length=1, max_length=100)
+    conditions: list[SimpleCondition | AllOf] = Field(min_length=1, max_length=100)
 
 
-RowCondition = SimpleCondition | All | Any_
+RowCondition = SimpleCondition | AllOf | AnyOf
 _ADAPTER: TypeAdapter[RowCondition] = TypeAdapter(RowCondition)
 
 
@@ -85,9 +86,9 @@ def build_condition_sql(rows: Rows, condition: RowCondition | None) -> str | Non
     """Return the SQL of a condition; empty without a condition, None if only Great Expectations can judge it."""
     if condition is None:
         return ""
-    if isinstance(condition, All | Any_):
+    if isinstance(condition, AllOf | AnyOf):
         parts = [build_condition_sql(rows, part) for part in condition.conditions]
-        separator = " AND " if isinstance(condition, All) else " OR "
+        separator = " AND " if isinstance(condition, AllOf) else " OR "
         return None if None in parts else f"({separator.join(filter(None, parts))})"
     if condition.column.name not in rows.schema.names:
         return None
@@ -109,7 +110,7 @@ def _build_comparison_sql(rows: Rows, condition: Comparison | Membership) -> str
         sql = f"coalesce({value} IN ({list_literals(constants)}), FALSE)"
         return sql if condition.operator == "IN" else f"(NOT {sql})"
     if condition.operator == "!=":
-        # A missing integer is NaN or NA in the frame, depending on the other values; NA meets no comparison.
+        # For pandas, a missing integer is NaN or NA, depending on the other values; NA meets no comparison.
         is_int = rows.get_kind(column) == "int"
         return None if is_int else f"({value} IS DISTINCT FROM {to_exact_literal(parameter)})"
     return f"coalesce({value} {_OPERATORS[condition.operator]} {to_exact_literal(parameter)}, FALSE)"

@@ -22,9 +22,9 @@ POSITION = "leeway position"
 """Column of a row's position: 0, 1, 2, ... in the order in which the rows were written."""
 
 HISTORY_DAYS = 14
-"""Number of days, before and after the partition, whose published rows can be counted."""
+"""Number of partitions (of an hour: days) before and after this one whose published rows can be counted."""
 BATCH_ROWS = 64 * 1024
-"""Number of rows in a batch that is read."""
+"""Number of rows in each batch that `read_batches` reads."""
 
 Kind = Literal["int", "float", "text", "flag", "day", "moment", "other"]
 _KINDS: dict[pa.DataType, Kind] = {
@@ -64,9 +64,10 @@ class Rows:
     _lost_days: set[Partition] | None = None
 
     def count_published_rows(self) -> dict[Partition, int]:
-        """Return the row count of each published partition near this one, and of its own published version. Read once.
+        """Return the number of published rows of this partition and of each partition near it.
 
-        Near an hour are the same hours of other days; near a month are other months.
+        Near an hour are the same hours of the days around it; near a month are the months around it. Only the first
+        call reads the lake.
         """
         if self._published_counts is None:
             days = [shift(self.day, distance) for distance in range(-HISTORY_DAYS, HISTORY_DAYS + 1)]
@@ -74,13 +75,13 @@ class Rows:
         return self._published_counts
 
     def find_lost_days(self) -> set[Partition]:
-        """Return the partitions of `count_published_rows` that have a lost file. Read once."""
+        """Return the partitions of `count_published_rows` that have a lost file. Only the first call reads the lake."""
         if self._lost_days is None:
             self._lost_days = self.lake.find_lost_days(self.published, self.count_published_rows())
         return self._lost_days
 
     def get_kind(self, column: str) -> Kind:
-        """Return the kind of a column, which determines how it can be checked."""
+        """Return the kind of a column, which determines the checks that it can have."""
         return _KINDS.get(self.schema.field(column).type, "other")
 
     def build_value_sql(self, column: str) -> str:

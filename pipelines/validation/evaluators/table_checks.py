@@ -70,7 +70,7 @@ def make_column_list_check(args: arguments.ColumnList, rows: Rows) -> TableCheck
     return TableCheck([], lambda *_: (not mismatches, result))
 
 
-def make_volume_check(args: arguments.Volume, rows: Rows) -> TableCheck:
+def make_volume_check(args: arguments.VolumeArguments, rows: Rows) -> TableCheck:
     """Make the check that the number of rows is in line with earlier weeks, or with earlier months for a month.
 
     The check passes if fewer than `min_history` of these weeks or months are published.
@@ -96,7 +96,7 @@ def make_volume_check(args: arguments.Volume, rows: Rows) -> TableCheck:
     return TableCheck([], compute_result)
 
 
-def make_freshness_check(args: arguments.Freshness, rows: Rows) -> TableCheck | None:
+def make_freshness_check(args: arguments.FreshnessArguments, rows: Rows) -> TableCheck | None:
     """Make the check that the newest value is at most `max_age_hours` old at the partition's end, in UTC."""
     if rows.get_kind(args.column) != "moment":
         return None

@@ -28,7 +28,7 @@ def make_unique_combination_check(args: arguments.SeveralColumns, rows: Rows) ->
         return None
     values = [rows.build_value_sql(column) for column in args.column_list]
     return _make_no_duplicates_check(
-        args.column_list, rows, build_judged_sql(values, args.ignore_row_if), args.mostly, as_mapping=True
+        args.column_list, rows, build_judged_sql(values, args.ignore_row_if), args.mostly, has_mapping_examples=True
     )
 
 
@@ -57,7 +57,7 @@ def make_match_check(args: arguments.MatchInTable, rows: Rows) -> RowCheck:
         judged_sql,
         unexpected_sql,
         args.mostly,
-        as_mapping=True,
+        has_mapping_examples=True,
         count_unexpected=_make_counter(unexpected_sql),
     )
 
@@ -82,7 +82,7 @@ def _copy_keys(args: arguments.MatchInTable, rows: Rows, first: dt.date, last: d
 
 
 def _make_no_duplicates_check(
-    columns: Sequence[str], rows: Rows, judged_sql: str, mostly: float, *, as_mapping: bool = False
+    columns: Sequence[str], rows: Rows, judged_sql: str, mostly: float, *, has_mapping_examples: bool = False
 ) -> RowCheck:
     """Make the check that no two rows have equal values in the columns."""
     name, values = rows.make_table_name(), [rows.build_value_sql(column) for column in columns]
@@ -99,7 +99,12 @@ def _make_no_duplicates_check(
 
     unexpected_sql = f"({judged_sql} AND EXISTS (SELECT 1 FROM {name} AS o WHERE {equality_sql}))"  # noqa: S608
     return RowCheck(
-        columns, judged_sql, unexpected_sql, mostly, as_mapping=as_mapping, count_unexpected=count_unexpected
+        columns,
+        judged_sql,
+        unexpected_sql,
+        mostly,
+        has_mapping_examples=has_mapping_examples,
+        count_unexpected=count_unexpected,
     )
 
 

@@ -22,9 +22,9 @@ from pipelines.partitions import get_date, get_last_day, get_unit, shift
 from pipelines.validation.suggesting.summary import ColumnSummary, TableSummary
 
 MARGIN = 0.25
-"""Share of the observed range that a draft also allows beyond each end."""
+"""Part of the observed range by which a draft extends the range at each end."""
 MAX_LENGTH = 64
-"""Largest length of a code, characters. A column with longer values is prose: it gets no pattern and no length."""
+"""Maximum number of characters of a code. A column with longer values is prose: it gets no pattern and no length."""
 WEEKS, MIN_HISTORY = 8, 3
 """Number of earlier weeks to compare the number of rows with, and the smallest number that must exist."""
 MAX_AGE_H = 72
@@ -67,7 +67,10 @@ def _count_days(summary: TableSummary) -> int:
 
 
 def _relax(expectation: Expectation, key: Sequence[str]) -> Expectation:
-    """Return the expectation; if it depends on the season, lower its severity so that it is only reported."""
+    """Return the expectation; if it may depend on the season, with a severity with which it is only reported.
+
+    A failed expectation that is not about single rows neither blocks nor quarantines with the severity `warning`.
+    """
     kind, column = expectation["type"].removeprefix("expect_"), expectation["kwargs"].get("column")
     is_about_key = "unique" in kind or column in key
     if kind == "table_columns_to_match_set" or (is_about_key and expectation["severity"] == "critical"):
@@ -76,6 +79,7 @@ def _relax(expectation: Expectation, key: Sequence[str]) -> Expectation:
 
 
 def _build_expectation(kind: str, severity: str, why: str, **kwargs: Any) -> Expectation:
+    """Build an expectation; `kind` is its type without the prefix `expect_`, `why` the reason for it."""
     return {"type": f"expect_{kind}", "kwargs": kwargs, "severity": severity, "meta": {"why": why}}
 
 
@@ -228,7 +232,7 @@ def _compute_bounds(
 
 
 def _has_outliers(column: ColumnSummary) -> bool:
-    """Return whether the minimum or the maximum is far from the median: more than ten ranges of the middle 98 %."""
+    """Return whether an end is farther from the median than ten times the range of the middle 98 % of the values."""
     low, middle, high = column.quantiles
     usual_range = max(high - low, 1e-12)
     return (column.maximum or 0) - middle > 10 * usual_range or middle - (column.minimum or 0) > 10 * usual_range

@@ -24,10 +24,10 @@ Kind = Literal["number", "integer", "text", "moment", "other"]
 SHAPES = ("[0-9]", "[A-Z]", "[a-z]", "[A-Z0-9]", "[A-Za-z]", "[A-Za-z0-9]", "[A-Za-z0-9_.-]")
 """Character classes, as regular expressions, the narrowest first."""
 MAX_VALUES = 40
-"""Largest number of distinct values that a summary lists."""
+"""Maximum number of distinct values that a summary lists."""
 _VIEW = "rows"
-_KEY = "leeway partition"
-"""Name under which the rows of `_query_by_partition` hold their partition."""
+_PARTITION_KEY = "leeway partition"
+"""Name under which each row of `_query_by_partition` has its partition."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _summarize_view(
         table=table,
         first=dt.date.min,
         last=dt.date.max,
-        days={day[_KEY]: day["n"] for day in days},
+        days={day[_PARTITION_KEY]: day["n"] for day in days},
         columns=columns,
         key=[name for name in key if name != PARTITION],
         repeated_key_rows=_count_rows_with_repeated_key(connection, key),
@@ -166,7 +166,7 @@ def _query_by_partition(connection: duckdb.DuckDBPyConnection, schema: pa.Schema
     selection = ", ".join(f"{sql} AS {quote_identifier(name)}" for name, sql in expressions.items())
     columns = ", ".join(map(quote_identifier, [PARTITION, HOUR_COLUMN] if unit == "hour" else [PARTITION]))
     query = f"SELECT {columns}, {selection} FROM {_VIEW} GROUP BY {columns} ORDER BY {columns}"  # noqa: S608
-    return [{**row, _KEY: make_partition(row, unit)} for row in _query_rows(connection, query)]
+    return [{**row, _PARTITION_KEY: make_partition(row, unit)} for row in _query_rows(connection, query)]
 
 
 def _query_window(connection: duckdb.DuckDBPyConnection, schema: pa.Schema) -> dict[str, Any]:
@@ -223,7 +223,7 @@ def _compute_max_age_h(days: list[dict[str, Any]], name: str) -> float | None:
     for day in days:
         if day[f"{name} newest"] is None:
             return None
-        hours.append((get_end(day[_KEY]).timestamp() - float(day[f"{name} newest"])) / 3600)
+        hours.append((get_end(day[_PARTITION_KEY]).timestamp() - float(day[f"{name} newest"])) / 3600)
     return max(hours)
 
 

@@ -1,8 +1,9 @@
 """Read suites of expectations from expectations/, and judge a partition by a suite.
 
-Suites and results have the JSON format of Great Expectations. The expectations in `duckdb_expectations` are evaluated
-in DuckDB over the partition's files, with the same results as in Great Expectations' pandas engine. The module `by_gx`
-evaluates the others with that engine, and with `engine="gx"` all that the engine knows. It is imported only if needed.
+Suites and results have the JSON format of Great Expectations. DuckDB evaluates the expectations that
+`duckdb_expectations` lists, over the partition's files. Its results are those of Great Expectations' pandas engine. The
+module `gx_engine` evaluates all other expectations with Great Expectations itself; with `engine="gx"`, it evaluates
+every expectation that Great Expectations knows. The module is imported only if needed, since the import takes 2 s.
 
     suite = suites.load_suite(folder, "flights")
     with suites.open_rows(lake, "flights_raw", day, "flights") as rows:

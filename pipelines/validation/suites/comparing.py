@@ -15,10 +15,10 @@ COUNTS = ("element_count", "unexpected_count", "missing_count")
 MAX_ROUNDING = 1e-9
 """Largest relative difference that counts as rounding. Sums, means and deviations depend on the order of additions."""
 SUMMED = ("expect_column_mean_to_be_between", "expect_column_stdev_to_be_between", "expect_column_sum_to_be_between")
-"""Expectations whose observed value comes from a sum. If large values cancel, their rounding errors stay in it."""
+"""Expectations whose observed value comes from a sum. Large values may cancel, but their rounding errors stay."""
 
-MAX_SQUARED = 1e150
-"""Largest value whose square, summed over many rows, is still a float."""
+MAX_SQUARABLE = 1e150
+"""Largest value whose square, summed over many rows, does not exceed the range of a float."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def _find_difference(duckdb_result: ExpectationResult, gx_result: ExpectationRes
     if duckdb_result.error and gx_result.error:
         return ""
     for name in COUNTS:
-        # Great Expectations adds no count of distinct values if there are none.
+        # A missing count means 0: Great Expectations leaves it out, for example if a column has no distinct values.
         if (duckdb_result.result.get(name) or 0) != (gx_result.result.get(name) or 0):
             return name
     if not _is_equal(duckdb_result.result.get("observed_value"), gx_result.result.get("observed_value"), tolerance):
@@ -74,7 +74,7 @@ def _find_difference(duckdb_result: ExpectationResult, gx_result: ExpectationRes
 
 
 def _compute_tolerance(result: ExpectationResult, rows: Rows) -> float:
-    """Compute the largest absolute difference that rounding explains: one rounding error for each addition.
+    """Compute the largest absolute difference between two observed values that rounding explains.
 
     The result is 0 if the observed value is no sum, or if the column has an infinite value or no values. The result is
     infinite if the squares of the values exceed the range of a float: then the standard deviation of Great Expectations
@@ -87,10 +87,11 @@ def _compute_tolerance(result: ExpectationResult, rows: Rows) -> float:
     count, largest_value = rows.query(f"count({value}), max(abs({value}::DOUBLE))")[0]
     if largest_value is None or not math.isfinite(largest_value):
         return 0.0
-    if largest_value > MAX_SQUARED:
+    if largest_value > MAX_SQUARABLE:
         return math.inf
-    additions = count**2 if expectation.type == "expect_column_sum_to_be_between" else count
-    return float(additions * largest_value * sys.float_info.epsilon)
+    # Each of the `count` additions rounds a sum of at most `count` times the largest value. A mean divides by `count`.
+    rounding_count = count**2 if expectation.type == "expect_column_sum_to_be_between" else count
+    return float(rounding_count * largest_value * sys.float_info.epsilon)
 
 
 def _differ_by_rounding(duckdb_result: ExpectationResult, gx_result: ExpectationResult, tolerance: float) -> bool:

@@ -1,6 +1,6 @@
 """Judge a partition by a suite: most expectations by a few queries of DuckDB, the others by Great Expectations.
 
-With the engine `gx`, Great Expectations judges all that it knows.
+With the engine `gx`, Great Expectations judges every expectation that it knows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ class _Evaluator:
         self.expectation, self.check, self.rows, self.condition_sql = expectation, check, rows, condition_sql
 
     def evaluate(self, aggregates: dict[str, Any]) -> ExpectationResult | None:
-        """Evaluate the check by `aggregates` (SQL to value); return None if only Great Expectations can evaluate it."""
+        """Evaluate the check; return None if only Great Expectations can evaluate it.
+
+        Args:
+            aggregates: value of each aggregate, by the aggregate's SQL.
+        """
         values = [aggregates[sql] for sql in self.check.aggregates]
         try:
             success, result = self.check.evaluate(self.rows, values)
@@ -43,7 +47,7 @@ def judge(suite: Suite, rows: Rows, engine: EngineName = "duckdb") -> Judgement:
 
     Args:
         suite: suite of expectations.
-        rows: rows of the partition. Their `count` is set.
+        rows: rows of the partition. `rows.count` is set to their number.
         engine: `duckdb`: Leeway's SQL judges all that it can, and Great Expectations judges the others. `gx`: Great
             Expectations judges everything except Leeway's own expectations, which it does not know.
     """
@@ -71,8 +75,8 @@ def _make_evaluator(
 
     Args:
         expectation: expectation to evaluate.
-        conditional_rows: condition (SQL) to the rows that meet it. If the expectation has another condition, its rows
-            are added.
+        conditional_rows: rows that meet each row condition, by the SQL of the condition; "" has all rows. The rows of
+            this expectation's condition are added if they are not there yet.
 
     Returns:
         The evaluator; a failed result if no check can be made; None if Great Expectations evaluates the expectation.
@@ -135,9 +139,9 @@ def _evaluate_in_one_pass(
 def _evaluate_with_gx(rows: Rows, expectations: Sequence[Expectation]) -> list[ExpectationResult]:
     if not expectations:
         return []
-    from pipelines.validation.suites import by_gx
+    from pipelines.validation.suites import gx_engine
 
-    gx_results = by_gx.evaluate_expectations(rows, expectations)
+    gx_results = gx_engine.evaluate_expectations(rows, expectations)
     return [
         ExpectationResult(
             expectation,

@@ -1,7 +1,8 @@
 """Load the project's own classes of expectations, from the Python files of expectations/.
 
-They are subclasses of Great Expectations' classes. A class registers itself with Great Expectations when it is defined,
-under its name in snake case. The files are loaded only if a suite has a type that Great Expectations does not know.
+They are subclasses of Great Expectations' classes. When such a class is defined, Great Expectations registers it: the
+class's name in snake case is the type of its expectations. The files are loaded only if a suite has a type that Great
+Expectations does not know.
 """
 
 from __future__ import annotations

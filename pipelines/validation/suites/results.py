@@ -1,4 +1,4 @@
-"""Hold the results of all expectations of a suite on one partition, with the engine that judged each."""
+"""The results of the expectations of a suite on one partition, with the engine that judged each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipelines.validation.suites.suite import Suite
 EngineName = Literal["duckdb", "gx"]
 """Engine that judges an expectation: Leeway's SQL in DuckDB, or Great Expectations."""
 MAX_EXAMPLES = 3
-"""Largest number of examples in a summary."""
+"""Maximum number of examples in a summary."""
 _NO_ERROR = {"raised_exception": False, "exception_traceback": None, "exception_message": None}
 
 

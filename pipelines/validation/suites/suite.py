@@ -77,6 +77,6 @@ def _require_known(expectations: Sequence[Expectation], origin: str) -> None:
         except DataError as error:
             raise DataError(f"{origin}, expectation {number}: {error.message}") from None
         if not is_known:
-            from pipelines.validation.suites import by_gx
+            from pipelines.validation.suites import gx_engine
 
-            by_gx.require_valid(expectation, f"{origin}, expectation {number}")
+            gx_engine.require_valid(expectation, f"{origin}, expectation {number}")

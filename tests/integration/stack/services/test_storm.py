@@ -17,7 +17,7 @@ import pytest
 from benchmarks.year import FIRST_DAY, LAKE_SCRIPT, count_faults, count_source_rows
 from stack.airflow.backfill import Backfill
 from stack.airflow.client import AirflowClient
-from stack.airflow.dag_parsing import wait_until_parsed
+from stack.airflow.dag_parsing import unpause_when_parsed
 from stack.layout import CODE, Layout
 from stack.services.commands import API_SERVER, USER, list_services, read_password
 from stack.services.environment import build_environment
@@ -84,7 +84,7 @@ def run_storm(layout: Layout, stack: Stack) -> tuple[AirflowClient, Counter[str]
         load_live_stack(layout, stack)
 
     client = AirflowClient(stack.airflow_url, USER, read_password(layout), check)
-    wait_until_parsed(client, [DAG], stack.started_at, check)
+    unpause_when_parsed(client, [DAG], stack.started_at, check)
     storm.start()
 
     def show(completed_days: int, *_: object) -> None:

@@ -13,7 +13,7 @@ DEFINITIONS = [{"Name": "auc", "Regex": r"auc=(\S+)"}, {"Name": "none", "Regex":
 def test_last_value_of_a_metric_is_final() -> None:
     metrics = FinalMetrics(DEFINITIONS, {})
     for line in ("auc=0.5 auc=0.6", "loss", "nothing", "auc=high", "auc=nan", "auc=inf"):
-        metrics.read_line(line, MOMENT)
+        metrics.update_from_line(line, MOMENT)
     assert {name: value for name, (value, _) in metrics.last_values.items()} == {"auc": 0.6}
 
 

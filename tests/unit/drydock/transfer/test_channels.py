@@ -178,7 +178,7 @@ def test_valid_channel_is_accepted(channel: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("channel", "reason"),
     [
-        ({"ChannelName": "train", "DataSource": {"FileSystemDataSource": {}}}, "S3DataSource only"),
+        ({"ChannelName": "train", "DataSource": {"FileSystemDataSource": {}}}, "use S3DataSource"),
         (build_channel("s3://bucket/m", "AugmentedManifestFile"), "needs Pipe mode"),
         (build_channel("s3://bucket/m", "Converse"), "S3DataType Converse"),
         (build_channel("https://bucket/m"), "not an s3:// URI"),

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import boto3
 import duckdb
 import pandas as pd
 import pyarrow as pa
@@ -26,6 +27,7 @@ from sqlalchemy.exc import OperationalError as DatabaseOperationalError
 
 from pipelines.errors import DataError, LeewayError, ServiceError, SpecError, StorageError
 from pipelines.system.error_translation import translate_error
+from pipelines.system.s3 import open_folder
 
 
 def raise_from(cause: Exception) -> Exception:
@@ -206,6 +208,47 @@ def test_the_code_of_s3_says_whether_a_retry_can_help(code: str, exit_code: int)
 )
 def test_a_malformed_address_or_an_impossible_day_is_an_invalid_request(call: Callable[[], object]) -> None:
     assert isinstance(translate_error(raise_by(call)), SpecError)
+
+
+@pytest.fixture
+def without_aws_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps the credentials of an earlier test
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda: boto3.Session().client("s3", "us-east-1").list_buckets(), "Unable to locate credentials"),
+        (lambda: boto3.Session().client("sagemaker"), "You must specify a region"),
+        (lambda: boto3.Session(profile_name="nobody"), "The config profile (nobody) could not be found"),
+    ],
+)
+@pytest.mark.usefixtures("without_aws_settings")
+def test_a_missing_setting_of_aws_is_named(call: Callable[[], object], reason: str) -> None:
+    error = translate_error(raise_by(call))
+    assert isinstance(error, SpecError)
+    assert error.message == f"AWS is not set up here: {reason}."
+    assert "AWS_DEFAULT_REGION" in error.hint
+
+
+@pytest.mark.usefixtures("without_aws_settings")
+def test_a_retry_does_not_help_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        pytest.raises(SpecError, match="Unable to locate credentials"),
+        open_folder("s3://bucket/model.tar.gz", "model"),
+    ):
+        pass
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    with pytest.raises(ServiceError, match="does not answer"), open_folder("s3://bucket/model.tar.gz", "model"):
+        pass
 
 
 @pytest.mark.parametrize(

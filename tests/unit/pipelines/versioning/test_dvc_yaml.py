@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from pipelines import params
-from pipelines.versioning.stages import Stage, load_stages, remove_model
+from pipelines.versioning.stages import Stage, load_stages, strip_model_suffix
 from tests.tools.imports import ROOT, list_imported_files, read_sections
 
 STAGES = {
-    remove_model(name, "flights"): stage
+    strip_model_suffix(name, "flights"): stage
     for name, stage in load_stages(ROOT / "dvc.yaml").items()
     if name.endswith("@flights")
 }
@@ -55,7 +55,7 @@ def test_each_entry_of_a_stage_is_needed(stage: Stage) -> None:
     """Negative control: without any one entry, the test above would fail."""
     for dep in (dep for dep in stage.deps if dep.startswith("pipelines")):
         assert find_unnamed(replace(stage, deps=tuple(other for other in stage.deps if other != dep))), dep
-    assert find_unnamed(replace(stage, params=())) == {remove_model(stage.name, "flights")}
+    assert find_unnamed(replace(stage, params=())) == {strip_model_suffix(stage.name, "flights")}
 
 
 def test_naming_single_files_of_a_package_is_not_enough() -> None:

@@ -131,8 +131,8 @@ def test_a_stage_of_a_model_is_named_without_the_model() -> None:
     all_stages = stages.load_stages(ROOT / "dvc.yaml")
     assert stages.name_stages_of_model(["train", "nope"], "flights", all_stages) == ["train@flights", "nope"]
     assert stages.name_stages_of_model(["train"], "", all_stages) == ["train"], "DVC refuses it"
-    assert stages.remove_model("train@flights", "flights") == "train"
-    assert stages.remove_model("part@a", "") == "part@a"
+    assert stages.strip_model_suffix("train@flights", "flights") == "train"
+    assert stages.strip_model_suffix("part@a", "") == "part@a"
 
 
 INVALID = {

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from stack.airflow import dag_parsing
-from stack.airflow.dag_parsing import wait_until_parsed
+from stack.airflow.dag_parsing import unpause_when_parsed
 from stack.errors import RequestError
 
 STACK_START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -27,7 +27,7 @@ class FakeAirflow:
 
 
 def wait(airflow: FakeAirflow) -> None:
-    wait_until_parsed(airflow, ["flights_ingest"], STACK_START, lambda: None)  # type: ignore[arg-type]
+    unpause_when_parsed(airflow, ["flights_ingest"], STACK_START, lambda: None)  # type: ignore[arg-type]
 
 
 def test_unpauses_a_paused_dag():

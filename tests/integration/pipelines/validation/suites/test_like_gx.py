@@ -14,7 +14,7 @@ from pipelines.lake import Lake
 from pipelines.validation import suites
 from pipelines.validation.evaluators.duckdb_expectations import ADDED_EXPECTATIONS, DUCKDB_EXPECTATIONS
 from pipelines.validation.evaluators.rows import Rows
-from pipelines.validation.suites import by_gx, judging
+from pipelines.validation.suites import gx_engine, judging
 
 DAY = dt.date(2013, 1, 1)
 MOMENT = dt.datetime(2013, 1, 1, 5, tzinfo=dt.UTC)
@@ -238,7 +238,7 @@ def test_each_known_type_is_compared() -> None:
 @pytest.mark.parametrize("name", SUITES)
 def test_results_equal_those_of_the_pandas_engine(name: str, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     suite = suites.parse_suite(name, {"expectations": SUITES[name]}, name)
-    gx_results = by_gx.evaluate_expectations(rows, suite.expectations)
+    gx_results = gx_engine.evaluate_expectations(rows, suite.expectations)
     monkeypatch.setattr(
         judging,
         "_evaluate_with_gx",

@@ -90,6 +90,17 @@ def test_a_page_says_when_there_are_too_many_bad_rows(home: Path) -> None:
     assert "rows are bad" not in quarantined_text
 
 
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(0, "all of them with the same answers"), (1, "1 of them differently"), (2, "2 of them differently")],
+)
+def test_a_page_says_how_many_expectations_the_engines_judge_differently(count: int, words: str, home: Path) -> None:
+    difference = {"what": "success", "duckdb": build_result(), "gx": FAULTY}
+    verification = {"great_expectations": "1.24", "compared": 30, "differences": [difference] * count}
+    page = datadocs.add_run(write_evidence(home, build_result(), verification=verification, engines={"duckdb": 30}))
+    assert f"30 expectations by both (Great Expectations 1.24), {words}." in Page(page).text
+
+
 def test_every_link_leads_to_a_file_and_no_page_needs_a_network(home: Path) -> None:
     for moment in ("2026-01-01T10:00:00+00:00", "2026-01-02T10:00:00+00:00", "2026-01-03T10:00:00+00:00"):
         datadocs.add_run(write_evidence(home, FAULTY, validated_at=moment))
