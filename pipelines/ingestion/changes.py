@@ -22,7 +22,7 @@ from pipelines.errors import DataError
 from pipelines.ingestion.progress_log import log_progress
 from pipelines.lake import PARTITION, Lake, connect
 from pipelines.lake.evolution import to_iceberg_schema
-from pipelines.lake.spool import regroup_rows
+from pipelines.lake.new_files import regroup_rows
 from pipelines.source import ChangingSource
 from pipelines.system.duckdb_session import LOW_MEMORY_MIB, quote_identifier, quote_text, retry_with_more_memory
 from pipelines.system.temporary_folders import make_temporary_folder

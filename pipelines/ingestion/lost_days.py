@@ -14,8 +14,8 @@ from pipelines.dataset import Dataset
 from pipelines.errors import SpecError
 from pipelines.ingestion import changes
 from pipelines.lake import Lake
+from pipelines.lake.new_files import write_local_files
 from pipelines.lake.repair import DatasetRowSource
-from pipelines.lake.spool import write_local_files
 from pipelines.partitions import Partition
 
 

@@ -43,7 +43,9 @@ def load_training_window(model: str, dataset: str, as_of: dt.date) -> WindowSpec
 
 def digest_training_data(lake: Lake, dataset: Dataset, window: Window) -> str:
     """Compute the SHA-256 of the data of a training: its window, the published days, and their content."""
-    versions = lake.find_versions(dataset.published, lake.count_rows_of_days(dataset.published, [*window.all_days]))
+    versions = lake.find_partition_versions(
+        dataset.published, lake.count_rows_of_partitions(dataset.published, [*window.all_days])
+    )
     content = {str(day): version for day, version in versions.items()} | {"window": str(window)}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -65,7 +67,7 @@ def find_validation_failures(
     if not days:
         return
     rows = ResultsTable(lake).read_newest(dataset.published, days.first, days.last)
-    published_counts = lake.count_rows_of_days(dataset.published, [*days])
+    published_counts = lake.count_rows_of_partitions(dataset.published, [*days])
     suspect_columns = _find_suspect_columns(lake, dataset, drifted_columns) if published_counts else set()
     for day in dict.fromkeys(row[PARTITION] for row in rows if row[PARTITION] not in published_counts):
         yield f"{day} was not published"

@@ -36,7 +36,7 @@ def select_complete_days(
     days = Days(min(profiles), max(profiles))
     refused_hours = _list_refused_partitions(lake, dataset, days)
     key_values = {"model_name": model_name, "model_version": version}
-    row_counts = lake.count_rows_of_days(dataset.predictions, list(list_partitions(days, "hour")), key_values)
+    row_counts = lake.count_rows_of_partitions(dataset.predictions, list(list_partitions(days, "hour")), key_values)
     complete_profiles = {}
     for day, profile in profiles.items():
         hours = [*list_partitions(Days(day, day), "hour")]
@@ -53,4 +53,4 @@ def _list_refused_partitions(lake: Lake, dataset: Dataset, days: Days) -> set[Pa
     failed_partitions: set[Partition] = {
         Hour(row[PARTITION], row[HOUR_COLUMN]) if dataset.partition == "hour" else row[PARTITION] for row in failed_rows
     }
-    return failed_partitions - lake.count_rows_of_days(dataset.published, failed_partitions).keys()
+    return failed_partitions - lake.count_rows_of_partitions(dataset.published, failed_partitions).keys()
