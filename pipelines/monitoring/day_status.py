@@ -14,10 +14,10 @@ from pipelines.window import Days
 
 
 def list_refused_days(lake: Lake, dataset: Dataset, days: Days) -> set[dt.date]:
-    """List the days that failed validation and are not published: they will not be scored until their data change.
+    """List the days that failed validation and are not published. They are not scored before their data change.
 
-    A day that passed its validation is not in the list, even if it is not published yet. If partitions are hours, a day
-    is in the list only if validation refused all its hours.
+    A day that passed validation is not in the list, even if it is not published yet. If partitions are hours, a day is
+    in the list only if validation refused all its hours.
     """
     refused_partitions = _list_refused_partitions(lake, dataset, days)
     return {day for day in days if refused_partitions.issuperset(list_partitions(Days(day, day), dataset.partition))}
