@@ -20,7 +20,9 @@ from pipelines.partitions import Partition
 
 
 class IngestionRowSource(DatasetRowSource):
-    """Read lost staging partitions from the sources of datasets; an incremental source once, from its beginning.
+    """Read lost staging partitions from the sources of datasets again.
+
+    A source that is read by cursor has no partitions, so all its rows are read, once for all its lost partitions.
 
     Args:
         datasets: the datasets whose staging partitions may be restored.
