@@ -73,7 +73,7 @@ class EventTable(ABC, Generic[E, S]):
         """Return the values of the event's columns, without `date` and `place`."""
 
     @abstractmethod
-    def fold(self, rows: Iterable[Row]) -> S:
+    def build_state(self, rows: Iterable[Row]) -> S:
         """Return the state of a model after the events of these rows.
 
         Args:
@@ -82,7 +82,7 @@ class EventTable(ABC, Generic[E, S]):
 
     def read_state(self, model: str) -> S:
         """Return the state of a model after all its events."""
-        return self.fold(_to_rows(self._months.read(EqualTo("model", model))))
+        return self.build_state(_to_rows(self._months.read(EqualTo("model", model))))
 
     def append_event(self, model: str, decide: Callable[[S], E | None]) -> E | None:
         """Append the event that `decide` returns for the model's state; append nothing if it returns None.
@@ -100,7 +100,7 @@ class EventTable(ABC, Generic[E, S]):
 
     def _append_to_version(self, version: TableVersion, model: str, decide: Callable[[S], E | None]) -> E | None:
         rows = _to_rows(version.read(EqualTo("model", model)))
-        event = decide(self.fold(rows))
+        event = decide(self.build_state(rows))
         if event is None or event.id in {row["id"] for row in rows}:
             return None
         month = get_month(event.at)
