@@ -65,12 +65,8 @@ def rebuild_manifest_list(table: Table, finding: Finding) -> Finding | None:
         parent_manifests = _read_parent_manifests(table, snapshot, list(names))
         own_manifests = [_describe_manifest(table, path, snapshot) for path in own_paths]
         touched_files = {path for _, paths in own_manifests for path in paths}
-        kept_manifests = [
-            manifest
-            for manifest in parent_manifests
-            if _has_files(manifest) and not _list_files(table, manifest) & touched_files
-        ]
-        manifests = [*(manifest for manifest, _ in own_manifests), *kept_manifests]
+        manifests = [manifest for manifest, _ in own_manifests]
+        manifests += _list_kept_manifests(table, parent_manifests, touched_files)
         if not own_manifests or not _has_totals(table, manifests, snapshot):
             return None
     except Exception as error:
@@ -184,6 +180,17 @@ def _describe_manifest(table: Table, path: str, snapshot: Snapshot) -> tuple[Man
         key_metadata=None,
     )
     return manifest, {entry.data_file.file_path for entry in [*existing, *deleted]}
+
+
+def _list_kept_manifests(
+    table: Table, parent_manifests: Sequence[ManifestFile], touched_files: set[str]
+) -> list[ManifestFile]:
+    """List the parent's manifests that have files, none of which the commit kept in a new manifest or deleted."""
+    return [
+        manifest
+        for manifest in parent_manifests
+        if _has_files(manifest) and not _list_files(table, manifest) & touched_files
+    ]
 
 
 def _has_files(manifest: ManifestFile) -> bool:

@@ -48,7 +48,7 @@ class MeanError:
 
     se: float
     degrees_of_freedom: float
-    """Degrees of freedom of the error, for Student's t: the stronger days are correlated, the fewer."""
+    """Degrees of freedom of the error, for Student's t. A higher correlation of consecutive days gives fewer."""
 
 
 def estimate_error(samples: Sequence[DayValues]) -> MeanError:
@@ -79,9 +79,8 @@ def estimate_error(samples: Sequence[DayValues]) -> MeanError:
     day_effect_correlation = _remove_row_noise(value_correlation, mean_row_variance * degrees_of_freedom / square_sum)
     day_effect_share = value_correlation / day_effect_correlation if day_effect_correlation else 1.0
     # Factor by which correlation multiplies the variance of a sample's mean.
-    variance_factors = 1 + day_effect_share * np.array(
-        [_sum_correlations(size, day_effect_correlation) for size in sizes]
-    )
+    correlation_sums = np.array([_sum_correlations(size, day_effect_correlation) for size in sizes])
+    variance_factors = 1 + day_effect_share * correlation_sums
     day_variance = square_sum / (sizes.sum() - variance_factors.sum())
     # `day_variance` has the noise of the rows of all samples; replace it by the noise of each sample's own rows.
     variances = day_variance * variance_factors + row_variances - mean_row_variance

@@ -56,7 +56,7 @@ class ColumnPlan:
     bins: int
     """Number of counts in the column."""
     center: float = 0.0
-    """See `reference.Number.center`."""
+    """Number near the mean of the column, from which differences are summed."""
     mismatch: str = ""
     """What the file has in place of the column: another type, or "nothing"; empty if it has the column."""
     is_readable: bool = True

@@ -46,7 +46,7 @@ class Column:
     n: int = 0
     """Number of finite values, from which the moments are computed."""
     center: float = 0.0
-    """Number near the mean, from which differences are summed; see `reference.Number.center`."""
+    """Number near the mean, from which differences are summed, because such sums lose fewer digits."""
     s1: float = 0.0
     """Sum of x - center."""
     s2: float = 0.0

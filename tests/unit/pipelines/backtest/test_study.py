@@ -168,7 +168,7 @@ def test_the_page_shows_every_auc_needs_no_other_file_and_is_reproducible(
     assert "<m>" not in text and "&lt;m&gt;" in text
     links = re.findall(r"""(?:src|href)=["'](?!data:)|https?://|<script|@import|url\(""", text)
     assert links == []
-    assert "more than 0.02 worse than that of its holdout" in text
+    assert "more than 0.02 worse than on its holdout" in text
     contents = page.read_bytes(), (tmp_path / "backtest.png").read_bytes()
     backtest_report.write_report(tmp_path, finished_backtest)
     assert (page.read_bytes(), (tmp_path / "backtest.png").read_bytes()) == contents
