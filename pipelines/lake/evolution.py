@@ -140,8 +140,8 @@ def _plan_properties(
 ) -> dict[str, str]:
     """Return the table properties to set.
 
-    The partition becomes the first one of each added or widened column. It also replaces the recorded first partition
-    of a column that it has, if it is earlier.
+    The partition becomes the first one of each added or widened column. If the partition has a column whose recorded
+    first partition is later, it becomes the first one of that column, too.
     """
     changes = {f"{SINCE_PREFIX}{name}": partition.isoformat() for name in added}
     changes |= {f"{WIDE_SINCE_PREFIX}{name}": partition.isoformat() for name in widened}

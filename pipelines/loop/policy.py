@@ -30,7 +30,7 @@ class Policy(Parameters):
     earlier candidate was judged."""
     max_age_days: Days = 0
     """Largest age of a model, in days since its last training. An older model is trained again, even without drift. If
-    this is set, a run of the schedule trains only a model that is that old. 0: no limit."""
+    this is set, a run of the schedule trains only a model of at least this age. 0: no limit."""
     in_flight_h: Annotated[float, Field(gt=0, le=8_784, allow_inf_nan=False)] = 96.0
     """Number of hours after which a training without a recorded end is taken as dead. Choose more than an approval may
     take."""
