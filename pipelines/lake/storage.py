@@ -37,6 +37,7 @@ def find_size(io: FileIO, location: str) -> int | None:
     Raises:
         PermissionError: the file may not be read.
         OSError: the disk cannot read the file.
+        DataError: the storage refuses the request, for example because the bucket is missing. A retry cannot help.
         ServiceError: the storage does not answer. A retry can help.
     """
     with _translate_remote_errors(location):
@@ -53,6 +54,7 @@ def read_bytes(io: FileIO, location: str) -> bytes:
 
     Raises:
         OSError: the file does not exist, may not be read, or the disk cannot read it.
+        DataError: the storage refuses the request, for example because the bucket is missing. A retry cannot help.
         ServiceError: the storage does not answer. A retry can help.
     """
     return b"".join(iterate_chunks(io, location))
@@ -63,6 +65,7 @@ def iterate_chunks(io: FileIO, location: str) -> Iterator[bytes]:
 
     Raises:
         OSError: the file does not exist, may not be read, or the disk cannot read it.
+        DataError: the storage refuses the request, for example because the bucket is missing. A retry cannot help.
         ServiceError: the storage does not answer. A retry can help.
     """
     with _translate_remote_errors(location), io.new_input(location).open() as file:
@@ -75,6 +78,7 @@ def compute_digest(io: FileIO, locations: Iterable[str]) -> str:
 
     Raises:
         OSError: a file does not exist, may not be read, or the disk cannot read it.
+        DataError: the storage refuses the request, for example because the bucket is missing. A retry cannot help.
         ServiceError: the storage does not answer. A retry can help.
     """
     digest = hashlib.sha256()
@@ -108,6 +112,7 @@ def put_file(io: FileIO, location: str, source: Path) -> None:
     """Copy `source` to `location` and replace an existing file, atomically.
 
     Raises:
+        DataError: the storage refuses the request, for example because the bucket is missing. A retry cannot help.
         ServiceError: the storage does not answer. A retry can help.
     """
     path = get_local_path(location)
@@ -132,6 +137,7 @@ def download_file(io: FileIO, location: str, path: Path) -> Path:
 
     Raises:
         OSError: the file does not exist, may not be read, or the disk cannot read it.
+        DataError: the storage refuses the request, for example because the bucket is missing. A retry cannot help.
         ServiceError: the storage does not answer. A retry can help.
     """
     with path.open("wb") as target:
