@@ -17,7 +17,7 @@ from benchmarks.decisions.drift import count_alarms, count_runs
 from benchmarks.decisions.scored_days import HOLDOUT_DAYS, NO_DRIFT, TRAINING_DAYS, Drift, build_record, simulate_days
 from pipelines.monitoring.drift import Policy, WindowResult, decide_each
 from pipelines.monitoring.drift.alarms import find_breaches
-from pipelines.monitoring.drift.finding import Decisive
+from pipelines.monitoring.drift.finding import BoundedMeasure
 from pipelines.monitoring.windows import compare_windows
 
 DAYS, WINDOW_DAYS, LABEL_DELAY_DAYS = 365, 14, 1
@@ -31,7 +31,7 @@ DRIFT_START, DRIFT_DAYS = 40, 45
 """Days after the holdout on which the drift begins, and days for which it lasts."""
 SHIPPED_POLICY = Policy(false_alarms_per_year=1)
 """The policy of params.yaml."""
-ALL_BOUNDS: dict[Decisive, float] = {
+ALL_BOUNDS: dict[BoundedMeasure, float] = {
     **SHIPPED_POLICY.bounds,
     "js": 0.1,
     "ks": 0.1,
@@ -42,7 +42,7 @@ ALL_BOUNDS: dict[Decisive, float] = {
 }
 ALL_POLICY = Policy(false_alarms_per_year=1, bounds=ALL_BOUNDS)
 """A policy by which every measure with a p-value decides."""
-SIGNIFICANCE_POLICY = Policy(false_alarms_per_year=1, bounds=dict.fromkeys(get_args(Decisive), 1e-9))
+SIGNIFICANCE_POLICY = Policy(false_alarms_per_year=1, bounds=dict.fromkeys(get_args(BoundedMeasure), 1e-9))
 """A policy by which p-values alone decide, whatever the effect."""
 DRIFTS = {
     "the first feature moves by 0.7 standard deviations": Drift(feature=0.7),

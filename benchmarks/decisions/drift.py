@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from pipelines.monitoring.drift import Decision, Finding, Policy, WindowResult, columns, decide_each, measures
+from pipelines.monitoring.drift import Decision, Finding, Policy, WindowResult, columns, decide_each, distances
 from pipelines.monitoring.drift.alarms import find_breaches
-from pipelines.monitoring.drift.counts import Column, Counts
+from pipelines.monitoring.drift.counts import ComparedColumn, Counts
 from pipelines.monitoring.drift.dispersion import Sample, estimate_null_distribution
 
 Array = np.ndarray[Any, Any]
@@ -176,9 +176,9 @@ def _compute_window(year: Year, references: Sequence[Sample], last_index: int, b
         window = _build_sample(counts, days, by_day)
         totals = reference.total, window.total
         is_rate = measure == "missing"
-        effects = _compare_rates(*totals) if is_rate else measures.compute_psi(*totals)
+        effects = _compare_rates(*totals) if is_rate else distances.compute_psi(*totals)
         statistic = (
-            measures.compute_chi_square(*totals) if is_rate else effects * measures.compute_sample_factor(*totals)
+            distances.compute_chi_square(*totals) if is_rate else effects * distances.compute_sample_factor(*totals)
         )
         p_values = estimate_null_distribution(reference, window).compute_chi_square_p_value(statistic)
         pairs = zip(effects.tolist(), p_values.tolist(), strict=True)
@@ -187,21 +187,21 @@ def _compute_window(year: Year, references: Sequence[Sample], last_index: int, b
 
 
 def _compare_rates(reference: Array, window: Array) -> Array:
-    return np.asarray(np.abs(measures.compute_shares(window)[:, 1] - measures.compute_shares(reference)[:, 1]))
+    return np.asarray(np.abs(distances.compute_shares(window)[:, 1] - distances.compute_shares(reference)[:, 1]))
 
 
 def _get_date(index: int) -> date:
     return date(2024, 1, 1) + timedelta(days=index)
 
 
-def build_column(year: Year, index: int, reference_days: Array, window_days: Array) -> Column:
+def build_column(year: Year, index: int, reference_days: Array, window_days: Array) -> ComparedColumn:
     """Return one column of the year in the form that `columns.examine_column` takes."""
     reference, window = (
         Counts(year.bins[index, days], year.presence[index, days, 1], days % 7)
         for days in (reference_days, window_days)
     )
     edges = special.ndtri(np.arange(1, BINS) / BINS)
-    return Column(f"x{index}", "numeric", reference, window, edges=edges, weight=1 / COLUMNS)
+    return ComparedColumn(f"x{index}", "numeric", reference, window, edges=edges, weight=1 / COLUMNS)
 
 
 def run() -> dict[str, Any]:

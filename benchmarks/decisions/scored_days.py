@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from pipelines.monitoring.profiles.column_plans import JOINT
 from pipelines.monitoring.profiles.profile import Column, Profile
 from pipelines.monitoring.profiles.record import ReferenceRecord
 from pipelines.monitoring.profiles.reference import SCORE_EDGES, Category, Number, Reference
-from pipelines.monitoring.profiles.slots import JOINT
 
 Array = np.ndarray[Any, Any]
 FIRST_DAY = dt.date(2024, 1, 1)

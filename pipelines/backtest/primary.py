@@ -1,4 +1,4 @@
-"""Define the primary metric, by which retraining strategies are compared: AUC, accuracy, or mean absolute error."""
+"""Define the metric by which retraining strategies are compared: AUC, accuracy or mean absolute error, by task."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ class PrimaryMetric:
     name: str
     """Name among the metrics of an evaluation."""
     title: str
+    """Name for people."""
     greater_is_better: bool
     default_drop: float
-    """Default of the loss after which a model is trained again."""
+    """Default of `drop` of a backtest: the loss after which the strategy "on drift" trains again."""
     is_relative: bool = False
-    """Whether a loss is a share of the earlier value. It is for errors, because they have the unit of the label."""
+    """Whether a loss is a share of the earlier value. True for errors, because they have the unit of the label."""
 
     def measure_rows(self, labels: pd.Series[Any], scores: Any) -> Array:
-        """Return one number for each row, from which `combine` computes the metric.
+        """Return one number for each row, from which `compute_from_rows` computes the metric.
 
-        The number is the score, 1 if the predicted class is right and else 0, or the absolute error.
+        Binary: the score. Multiclass: 1 if the predicted class is right, else 0. Regression: the absolute error.
 
         Args:
             labels: labels of the rows, all known.
@@ -50,15 +51,19 @@ class PrimaryMetric:
             return np.asarray(np.abs(split_quantiles(scores)[0] - labels.to_numpy(dtype=np.float64)))
         return np.asarray(scores, dtype=np.float64)
 
-    def combine(self, labels: pd.Series[Any], values: Array) -> float | None:
-        """Compute the metric; None if there are no rows, or if all labels are the same and the metric is the AUC."""
+    def compute_from_rows(self, labels: pd.Series[Any], values: Array) -> float | None:
+        """Compute the metric from what `measure_rows` returned.
+
+        Returns:
+            The metric; None if there are no rows, or if the metric is the AUC and all labels are the same.
+        """
         if self.task != "binary":
             return float(np.mean(values)) if len(values) else None
         is_one = labels.to_numpy(dtype=bool)
         return None if is_one.all() or not is_one.any() else float(roc_auc_score(is_one, values))
 
     def compute_loss(self, value: float, earlier_value: float) -> float:
-        """Return by how much the value is worse than the earlier value `earlier_value`; below 0 if it is better."""
+        """Return by how much a value is worse than an earlier value; below 0 if it is better."""
         loss = earlier_value - value if self.greater_is_better else value - earlier_value
         return loss / earlier_value if self.is_relative and earlier_value else loss
 
@@ -66,8 +71,8 @@ class PrimaryMetric:
         """Return the best of the values."""
         return max(values) if self.greater_is_better else min(values)
 
-    def find_worst(self, values: Sequence[float]) -> int:
-        """Return the position of the worst value; of the first, if several are equal."""
+    def find_worst_index(self, values: Sequence[float]) -> int:
+        """Return the position of the worst value; if several values are equally bad, that of the first."""
         worst_value = min(values) if self.greater_is_better else max(values)
         return list(values).index(worst_value)
 
@@ -83,7 +88,7 @@ PRIMARY_METRICS: Mapping[Task, PrimaryMetric] = {
 
 @dataclass(frozen=True)
 class Gain:
-    """Mean difference of the values of two strategies, with a 95 % interval. Positive if the first is better."""
+    """Mean difference of the values of two strategies, with its 95 % interval; positive if the first one is better."""
 
     mean: float
     low: float
@@ -100,8 +105,8 @@ class Gain:
 def compare_values(metric: PrimaryMetric, values: Sequence[float], other_values: Sequence[float]) -> Gain | None:
     """Compare the values of two strategies by a paired t-test (Student 1908); None for fewer than two pairs.
 
-    The test treats the pairs as independent. A pair is of one week or month, so weather makes consecutive pairs
-    slightly dependent, and the interval a little too narrow.
+    A pair has the values of both strategies in one week or month. The test takes the pairs as independent. Consecutive
+    weeks or months are slightly correlated, so the interval is a little too narrow.
     """
     differences = np.subtract(values, other_values) * (1 if metric.greater_is_better else -1)
     if len(differences) < 2:

@@ -1,4 +1,4 @@
-"""Compare three retraining strategies, with the models that a backfill of the training DAG registered.
+"""Compare three retraining strategies, using the models that a backfill of the training DAG registered.
 
 Each model is scored on the months after it. No result depends on the future: a month is scored only by models that were
 trained as of its first day or before, and a decision in a month uses only labels that were known when the month began.
@@ -28,8 +28,9 @@ from pipelines.system.log import log
 from pipelines.window import DAY, Days
 
 NEVER = "never retrain"
+"""Name of a strategy, as the report shows it."""
 Scorer = Callable[[pd.DataFrame], Any]
-"""Takes rows with the features, returns what the model returns for them."""
+"""Function that scores rows of features, and returns what the model returns."""
 NO_MODEL_HINT = "Backfill its training DAG first, as in docs/how-to/backfills.md."
 
 
@@ -100,7 +101,7 @@ class Backtest:
 def list_models(
     registry: Registry, name: str, charges: Sequence[Mapping[str, Any]], metric: PrimaryMetric = AUC
 ) -> list[BackfilledModel]:
-    """List the models of a backfill, oldest as_of first; for each as_of, only the newest version.
+    """List the models of a backfill, oldest as_of first. Of several versions with the same as_of, list the newest.
 
     Args:
         registry: registry of the model.
@@ -134,10 +135,10 @@ def run_backtest(
         dataset: dataset of the model.
         first: the first month begins on this day or later; None: the as_of of the first model.
         last: last day; None: the last published day.
-        label_delay_days: days until a label is known, as in the step `snapshot`.
-        drop: the strategy "on drift" trains again if the primary metric is worse than on the holdout by more than
-            this. It is a difference of the AUC or of the accuracy, or a share of the mean absolute error. None: the
-            default of the task.
+        label_delay_days: number of days until a label is known, as in the step `snapshot`.
+        drop: loss of the primary metric, against its value on the holdout, after which the strategy "on drift" trains
+            again. For AUC and accuracy it is a difference, for the mean absolute error a share of the value on the
+            holdout. None: the default of the task.
 
     Raises:
         SpecError: partitions are months. A retry cannot help.
@@ -162,7 +163,7 @@ def run_backtest(
             months.append(month)
     if not months:
         raise DataError(f"no month of {dataset.published} has labels of both kinds.", "Nothing can be measured.")
-    strategies = compare_strategies(models, months, metric.default_drop if drop is None else drop, metric)
+    strategies = build_strategies(models, months, metric.default_drop if drop is None else drop, metric)
     return Backtest(name, dataset.published, snapshot_id, models, months, strategies, metric)
 
 
@@ -181,10 +182,10 @@ def _list_months(lake: Lake, dataset: Dataset, name: str, first: dt.date, last: 
     return spans
 
 
-def compare_strategies(
+def build_strategies(
     models: Sequence[BackfilledModel], months: Sequence[Month], drop: float, metric: PrimaryMetric = AUC
 ) -> list[Strategy]:
-    """List the three strategies, with the models that each would have trained and served.
+    """Build the three strategies, with the models that each would have trained and served.
 
     All strategies begin with the same model.
     """
@@ -195,8 +196,8 @@ def compare_strategies(
     serving_models, trained_models = _retrain_on_drift(models, months, first_model, drop, metric)
     loss = f"{drop:.0%}" if metric.is_relative else f"{drop:g}"
     rule = (
-        f"trained again when the model's own {metric.title} of the month before was more than {loss} worse than that "
-        "of its holdout, by the labels known at the month's end"
+        f"trained again when the model's {metric.title} in the month before was more than {loss} worse than on its "
+        "holdout, by the labels that were known at the end of that month"
     )
     return [
         Strategy("retrain monthly", "trained again before every month", monthly_models, all_models),
@@ -257,7 +258,10 @@ def _score_month(
     values, known_values = {}, {}
     for version, scorer in scorers.items():
         rows = metric.measure_rows(labels, scorer(frame))
-        value, known_value = metric.combine(labels, rows), metric.combine(labels[is_known], rows[is_known])
+        value, known_value = (
+            metric.compute_from_rows(labels, rows),
+            metric.compute_from_rows(labels[is_known], rows[is_known]),
+        )
         if value is not None:
             values[version] = value
         if known_value is not None:

@@ -41,7 +41,7 @@ def write_report(
 ) -> None:
     """Compare retraining monthly, never, and on drift: write their quality and cost as a PNG and an HTML page."""
     begin, end = parse_days(first, last)
-    from pipelines.backtest import page as backtest_page
+    from pipelines.backtest import report as backtest_report
     from pipelines.backtest.study import run_backtest
     from pipelines.steps.snapshot import SnapshotSpec
 
@@ -49,6 +49,6 @@ def write_report(
     delay = int(params.load_section(settings().project, "snapshot", model).get("label_delay_days", default))
     backtest = run_backtest(model, find_dataset_of_model(model, dataset), begin, end, delay, drop)
     folder = Path(out) if out else settings().home / "backtest" / model
-    page = backtest_page.write_report(folder, backtest)
-    for line in (*backtest_page.summarize_backtest(backtest), str(page)):
+    page = backtest_report.write_report(folder, backtest)
+    for line in (*backtest_report.summarize_backtest(backtest), str(page)):
         write_line(line)

@@ -112,9 +112,9 @@ def charge_ended_jobs(
 ) -> None:
     """Charge the ended jobs that no task charged, because their task was marked by hand or did not run again."""
     from pipelines.costs.charges import format_usd
-    from pipelines.costs.sweep import sweep
+    from pipelines.costs.sweep import charge_uncharged_jobs
 
-    charges = sweep(dt.datetime.now(dt.UTC) - dt.timedelta(days=days))
+    charges = charge_uncharged_jobs(dt.datetime.now(dt.UTC) - dt.timedelta(days=days))
     if as_json:
         write_json([charge.model_dump(mode="json") for charge in charges])
         return

@@ -1,6 +1,6 @@
 """Compare the worst case of a training with the budgets of its run and of its project's month.
 
-A job that still runs is not in the ledger yet: trainings that start at the same time see the same remaining budget.
+A job that still runs is not in the ledger yet, so trainings that start at the same time see the same remaining budget.
 """
 
 from __future__ import annotations

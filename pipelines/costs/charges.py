@@ -1,7 +1,7 @@
 """Compute the cost of a SageMaker job, the saving by spot, and the time lost to interruptions.
 
-All are computed from SageMaker's description of the job. Costs are those of instances, without disks and S3 requests.
-This module imports only pydantic.
+All figures are computed from SageMaker's description of the job. The cost is that of the instances, without disks and
+S3 requests. This module loads no large library but pydantic.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INTERRUPTED = "Interrupted"
 """Secondary status of a spot interruption."""
 HOUR_S = 3_600
 DIGITS = 6
-"""Decimals of an amount in USD: a second of the cheapest instance is 0.000014."""
+"""Decimals of an amount in USD. They are needed, since a second of the cheapest instance costs 0.000014 USD."""
 
 # SageMaker and the log give an empty string for a time that is not known.
 _Moment = Annotated[AwareDatetime | None, BeforeValidator(lambda value: value or None)]
@@ -127,11 +127,11 @@ class Charge(_Record):
     on_demand_usd: float
     """training_s x instance_count x price, USD: the cost without spot."""
     saving: float
-    """Share that spot saved: 1 - billable_s / training_s; 0 if the job never trained."""
+    """Share of the on-demand cost that spot saved: 1 - billable_s / training_s; 0 if the job never trained."""
     interruptions: int
     """Number of spot interruptions."""
     lost_s: float
-    """Seconds of training that interruptions lost, each second counted once."""
+    """Seconds of training that interruptions lost. A second that several interruptions lost counts once."""
     capacity_s: float
     """Seconds of waiting for instances: before the first ones, and after each interruption."""
     first_capacity_s: float
@@ -236,7 +236,10 @@ def _sort_transitions(job: Job) -> list[Transition]:
 
 
 def _list_training_spans(job: Job) -> list[tuple[dt.datetime, dt.datetime]]:
-    """List the spans of training. A span ends where the next transition starts: SageMaker may report an earlier end."""
+    """List the spans of time in which the job trained, each with its begin and end.
+
+    A span ends when the next transition starts, because the end that SageMaker reports may be earlier.
+    """
     transitions = _sort_transitions(job)
     next_starts = [transition.start for transition in transitions[1:]]
     return [
@@ -247,7 +250,10 @@ def _list_training_spans(job: Job) -> list[tuple[dt.datetime, dt.datetime]]:
 
 
 def _find_save_time(job: Job, interruption: dt.datetime, next_interruption: dt.datetime | None) -> dt.datetime | None:
-    """Return when the checkpoint that was restored first between two interruptions was saved; None without one."""
+    """Return when the checkpoint was saved that the job restored after an interruption; None if it restored none.
+
+    Only the first start of the script before the next interruption is examined.
+    """
     for checkpoint in sorted(job.restored, key=lambda restored: restored.at):
         if checkpoint.at >= interruption and (next_interruption is None or checkpoint.at < next_interruption):
             return checkpoint.saved_at

@@ -30,7 +30,7 @@ class RunCost:
     worst_usd: float
     """Cost of the most expensive past run, USD; if there are none, the highest possible cost of a run."""
     basis: str
-    """Text that says how both figures were estimated."""
+    """How both figures were estimated, for people."""
 
 
 @dataclass(frozen=True)

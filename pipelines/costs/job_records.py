@@ -1,6 +1,6 @@
 """Convert SageMaker's descriptions of jobs to the records that the step `charge` takes.
 
-Uses only the standard library, because Airflow's operators import it.
+This module imports only the standard library, because Airflow's operators import it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 KINDS = ("Training", "Processing", "Transform")
 """Kinds of jobs, as they appear in SageMaker's names: CreateTrainingJob, TrainingJobName."""
 RESTORED = re.compile(r"checkpoint restored: (?:none|name=\S+ saved_at=(\S+))")
-"""Line that a training script prints at each start: the checkpoint that it resumes from, or `none`. The group is the
-time at which the checkpoint was saved."""
+"""Line that a training script prints at each start, with the checkpoint from which it resumes, or `none`. The pattern's
+group is the time at which the checkpoint was saved."""
 
 
 def to_training_record(job: Mapping[str, Any], restored: Sequence[Mapping[str, str]]) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def get_end_time(job: Mapping[str, Any]) -> dt.datetime:
 
 
 def get_instance_fields(job: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the InstanceType and InstanceCount of a processing or transform job."""
+    """Return the part of a processing or transform job's description that has InstanceType and InstanceCount."""
     if "TransformResources" in job:
         return dict(job["TransformResources"])
     return dict(job["ProcessingResources"]["ClusterConfig"])

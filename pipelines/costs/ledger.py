@@ -32,7 +32,7 @@ SCHEMA = pa.schema(
         ("price_source", _TEXT),
         *((name, pa.float64()) for name in ("cost_usd", "on_demand_usd", "saving")),
         ("interruptions", pa.int64()),
-        # seconds lost to interruptions, of waiting for instances, and of waiting for the first instances
+        # Seconds of training that interruptions lost, seconds of all waits for instances, and of the first wait.
         *((name, pa.float64()) for name in ("lost_s", "capacity_s", "first_capacity_s")),
     ]
 )

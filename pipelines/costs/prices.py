@@ -20,7 +20,9 @@ from pipelines.costs.charges import Price
 from pipelines.errors import DataError, InvalidError, ServiceError
 
 PRICES_VARIABLE = "LEEWAY_PRICES"
+"""Environment variable with the path of another table of prices, or with `API_VALUE`."""
 API_VALUE = "api"
+"""Value of the variable with which prices are requested from AWS."""
 DEFAULT_TABLE = Path(__file__).with_name("prices.json")
 API_REGION = "us-east-1"
 """Region in which AWS serves the prices of all regions."""
@@ -109,7 +111,7 @@ def _request_price_from_aws(instance_type: str, region: str) -> Price:
     prices = {(usd_h, day) for product in products for usd_h, day in _list_hourly_prices(product)}
     if not prices:
         raise DataError(
-            f"AWS's price list has no training on {instance_type} in {region}.",
+            f"AWS's price list has no price for training on {instance_type} in {region}.",
             f"Check the spelling, or set {PRICES_VARIABLE} to a file: {_format_example()}",
         )
     # If several prices are valid, use the highest, so that a budget is not exceeded.
@@ -134,7 +136,7 @@ def _list_products(filters: list[dict[str, str]]) -> list[dict[str, Any]]:
             raise InvalidError(
                 f"AWS denies access to its price list: {details['Code']}: {details['Message']}.", hint
             ) from None
-        raise ServiceError(f"AWS's price list failed: {details['Code']}.") from None
+        raise ServiceError(f"AWS's price list failed: {details['Code']}.", "Run it again later.") from None
     except BotoCoreError as error:
         hint = f"Try again, or unset {PRICES_VARIABLE} to use the table of this package."
         raise ServiceError(f"AWS's price list does not answer: {error}.", hint) from None

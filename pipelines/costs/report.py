@@ -17,12 +17,13 @@ from pipelines.lake import PARTITION
 
 KEYS = ("month", "project", "model", "instance_type", "dag_id")
 """Columns by which the report can be grouped."""
-HEADERS = (
+HEADINGS = (
     *("jobs", "inter-\nruptions", "training\nh", "billable\nh"),
     *("cost\nUSD", "on demand\nUSD", "saved\nUSD", "saved\n%", "lost\ns"),
 )
+"""Headings of the columns with figures, in the order of `_format_cells`."""
 MAX_COLORS = 6
-"""Number of colors in the chart; the instance types with the lowest cost share the last color."""
+"""Number of colors in the chart. If there are more instance types, those with the lowest cost share the last color."""
 OTHERS = "others"
 """Label of the instance types that share a color."""
 COLORS = ("#1f5fa8", "#e08a1e", "#3a9168", "#b8434e", "#7a5ca8", "#8c8c8c")
@@ -90,7 +91,7 @@ def build_table(groups: Sequence[Row], keys: Sequence[str], total: Row, caption:
     table = Table(title="Training costs", caption=caption, caption_justify="left")
     for name in keys:
         table.add_column(name.replace("_", " "))
-    for name in HEADERS:
+    for name in HEADINGS:
         table.add_column(name, justify="right")
     digits = 2 if total["on_demand_usd"] >= 10 else 4
     for group in groups:

@@ -1,4 +1,8 @@
-"""Charge the jobs that no task charged: their task was marked by hand, or did not run again after the job had ended."""
+"""Charge ended jobs that no Airflow task charged.
+
+Such a job remains if a person marked its task as failed or successful, or if the task did not run again after the job
+had ended.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,8 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from pipelines.costs import job_records
+from pipelines.costs.charge_jobs import JobPurpose, charge_jobs
 from pipelines.costs.charges import FINAL_STATUSES, Charge, Job
-from pipelines.costs.charging import JobPurpose, charge_jobs
 from pipelines.costs.ledger import Ledger
 from pipelines.errors import DataError, ServiceError, SpecError
 from pipelines.system.log import log
@@ -20,7 +24,7 @@ DAG_TAG = "leeway:dag"
 """Tag of every job that an operator of Leeway started; its value is the DAG's ID."""
 
 
-def sweep(since: dt.datetime) -> list[Charge]:
+def charge_uncharged_jobs(since: dt.datetime) -> list[Charge]:
     """Charge every ended job that an operator of Leeway created since a moment and that is not charged yet.
 
     Idempotent.
@@ -67,7 +71,7 @@ def _charge_each(jobs: Sequence[tuple[Job, JobPurpose]]) -> list[Charge]:
             log.error("%s", error)
     if failures:
         message = f"{len(failures)} of {len(jobs)} jobs were not charged: {failures[0]}"
-        raise DataError(message, "The other jobs were charged.")
+        raise DataError(message, "The other jobs were charged. Correct the cause, and run it again.")
     return charges
 
 

@@ -1,1 +1,1 @@
-"""Read sources: partitions by day, and changes by cursor."""
+"""Read the rows of sources: a partition at a time, or only new and changed rows, by cursor."""

@@ -1,6 +1,6 @@
 """Read the changed rows of a source without partitions, and merge them by key into the partitions of their days.
 
-The rows stay on the disk until they are merged, so memory does not grow with their number.
+The changed rows are in a file until they are merged, so memory use does not grow with their number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pipelines.errors import DataError
 from pipelines.ingestion.progress_log import log_progress
 from pipelines.lake import PARTITION, Lake, connect
 from pipelines.lake.evolution import to_iceberg_schema
-from pipelines.lake.spool import regroup_rows
+from pipelines.lake.new_files import regroup_rows
 from pipelines.source import ChangingSource
 from pipelines.system.duckdb_session import LOW_MEMORY_MIB, quote_identifier, quote_text, retry_with_more_memory
 from pipelines.system.temporary_folders import make_temporary_folder
@@ -30,8 +30,10 @@ from pipelines.system.temporary_folders import make_temporary_folder
 BATCH_ROWS = 64 * 1024
 """Number of rows in a batch of merged rows."""
 KEY_HASH, NUMBER = "leeway key hash", "leeway number"
-"""Columns of sorted rows: the hash of the key, and the number of a changed row. Rows of the lake have no number."""
-# DuckDB only sorts here: a sort can spill. With a window function and a join, DuckDB 2.0 needs memory for all rows.
+"""Columns that are added for the merge: the hash of the key, and the position of a changed row in the order in which
+the source returned it. The number is null in rows of the lake."""
+# DuckDB only sorts here, because a sort can use the disk. For a window function or a join, DuckDB 2.0 needs memory for
+# all rows.
 _SORT_QUERY = """
 SELECT *, hash({key}) AS {key_hash} FROM (
     SELECT * EXCLUDE (file_row_number), file_row_number AS {number}
@@ -49,7 +51,7 @@ class ChangedRows:
     columns: list[str]
     """Columns of the source, including those that have no value in any row."""
     rows: int = 0
-    largest: Any = None
+    largest_cursor: Any = None
     """Largest value of the cursor."""
     _days: set[dt.date] = field(default_factory=set)
 
@@ -61,15 +63,19 @@ class ChangedRows:
     @property
     def watermark(self) -> str:
         """Largest value of the cursor, as text; empty if no row was read."""
-        if self.largest is None:
+        if self.largest_cursor is None:
             return ""
-        return str(self.largest.isoformat() if hasattr(self.largest, "isoformat") else self.largest)
+        return str(
+            self.largest_cursor.isoformat() if hasattr(self.largest_cursor, "isoformat") else self.largest_cursor
+        )
 
     def count_batch(self, batch: pa.RecordBatch, cursor: str) -> None:
         """Update the number of rows, the days and the largest cursor by a batch that is written to the file."""
         if batch.num_rows:
-            largest = pc.max(batch[cursor]).as_py()
-            self.largest = largest if self.largest is None else max(largest, self.largest)
+            largest_cursor = pc.max(batch[cursor]).as_py()
+            self.largest_cursor = (
+                largest_cursor if self.largest_cursor is None else max(largest_cursor, self.largest_cursor)
+            )
             self._days.update(pc.unique(batch[PARTITION]).to_pylist())
             self.rows += batch.num_rows
 
@@ -78,11 +84,11 @@ class ChangedRows:
 def read_changes(
     source: ChangingSource, since: str | None, title: str, table_schema: pa.Schema | None
 ) -> Iterator[ChangedRows]:
-    """Read the source's rows after the watermark `since` into a file, which is removed when the block ends.
+    """Read the source's rows whose cursor is above `since` into a file, which is removed when the block ends.
 
     Args:
-        source: source; all its rows are read.
-        since: watermark; None to read all rows.
+        source: the source.
+        since: watermark, the largest cursor that was read before; None to read all rows.
         title: name of what is read, for the log and for messages.
         table_schema: columns of the table that the rows are written to; None if there is no table yet.
 
@@ -136,7 +142,7 @@ def merge_changes(
 
 
 def _keep_newest_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield, for each key that changed, the changed row with the largest number; for other keys, the lake's rows.
+    """Yield the changed row with the largest number for each key that changed; for other keys, the lake's rows.
 
     Args:
         batches: rows with the columns `KEY_HASH` and `NUMBER`, sorted by the key, and by descending number.
@@ -147,7 +153,7 @@ def _keep_newest_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> I
         hashes = batch[KEY_HASH].to_numpy()
         is_first = np.append(last_hash is None or hashes[:1] != last_hash, hashes[1:] != hashes[:-1])
         is_old = batch[NUMBER].is_null().to_numpy(zero_copy_only=False)
-        # The first row of each row's key, counted from 1; 0 if it is in an earlier batch.
+        # For each row, the position of the first row with its key, counted from 1; 0 if that is in an earlier batch.
         first_indexes = np.maximum.accumulate(np.where(is_first, np.arange(1, len(hashes) + 1), 0))
         is_changed = np.append(is_key_changed, ~is_old)[first_indexes]
         yield batch.select(schema.names).filter(pa.array(is_first | ~is_changed))
@@ -179,4 +185,5 @@ def _check_batch(batch: pa.RecordBatch, cursor: str, title: str) -> None:
         if batch[name].null_count:
             raise DataError(f"{title}: {batch[name].null_count} rows have no {name}.", "Nothing was staged.")
     if not pa.types.is_date32(batch[PARTITION].type):
-        raise DataError(f"{title}: column {PARTITION} holds {batch[PARTITION].type}, not days.")
+        message = f"{title}: column {PARTITION} holds {batch[PARTITION].type}, not days."
+        raise DataError(message, "The source must return it as date32.")

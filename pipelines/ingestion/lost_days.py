@@ -14,13 +14,15 @@ from pipelines.dataset import Dataset
 from pipelines.errors import SpecError
 from pipelines.ingestion import changes
 from pipelines.lake import Lake
+from pipelines.lake.new_files import write_local_files
 from pipelines.lake.repair import DatasetRowSource
-from pipelines.lake.spool import write_local_files
 from pipelines.partitions import Partition
 
 
 class IngestionRowSource(DatasetRowSource):
-    """Read lost staging partitions from the sources of datasets; an incremental source once, from its beginning.
+    """Read lost staging partitions from the sources of datasets again.
+
+    A source that is read by cursor has no partitions, so all its rows are read, once for all its lost partitions.
 
     Args:
         datasets: the datasets whose staging partitions may be restored.

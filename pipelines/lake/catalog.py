@@ -28,19 +28,19 @@ def open_catalog() -> Catalog:
 
     Raises:
         ConflictError: the SQLite catalog stayed locked. A retry can help.
-        DataError: the catalog's database is damaged, or lists no tables while their files are there. A retry cannot
+        DataError: the catalog's database is damaged, or it is empty although files of tables exist. A retry cannot
             help.
         SpecError: the configuration of another catalog is wrong. A retry cannot help.
         ServiceError: the configured catalog does not answer. A retry can help.
     """
     properties = build_embedded_properties()
-    if not is_configured():
+    if not has_configured_catalog():
         _refuse_lost_catalog()
     for attempt in retry_conflicts():
         with attempt, explain_damaged_catalog():
             catalog = CachingSqlCatalog(NAMESPACE, **properties) if properties else load_catalog(NAMESPACE)
             if not catalog.namespace_exists(NAMESPACE):
-                _refuse_lost_tables(catalog)
+                _refuse_empty_catalog(catalog)
                 catalog.create_namespace_if_not_exists(NAMESPACE)
             return catalog
     raise AssertionError("tenacity returns or raises")
@@ -86,7 +86,7 @@ def create_table(catalog: Catalog, name: str, schema: pa.Schema, partition_colum
     identifier = (NAMESPACE, name)
     if catalog.table_exists(identifier):
         return
-    _refuse_lost_table(catalog, name)
+    _refuse_unlisted_table(catalog, name)
     try:
         transaction = catalog.create_table_transaction(identifier, schema, properties=TABLE_PROPERTIES)
         with transaction, transaction.update_spec() as spec:
@@ -96,8 +96,11 @@ def create_table(catalog: Catalog, name: str, schema: pa.Schema, partition_colum
         return  # another process created it first
 
 
-def is_configured() -> bool:
-    """Return whether pyiceberg's own configuration names the catalog; otherwise it is the embedded one."""
+def has_configured_catalog() -> bool:
+    """Return whether pyiceberg's own configuration names the catalog. If not, the embedded one is used.
+
+    The embedded catalog is an SQLite database under LEEWAY_HOME.
+    """
     return bool(configured_catalog.read_configuration())
 
 
@@ -122,29 +125,45 @@ def get_embedded_file() -> Path:
 
 
 def list_embedded_tables() -> dict[str, list[str]]:
-    """Return the tables whose files are beside the embedded catalog, as `list_stored_tables` does."""
+    """Return the tables whose files are beside the embedded catalog, whether or not it lists them.
+
+    Returns:
+        Name to the locations of the table's metadata files, the newest last; the names are sorted.
+    """
     return list_stored_tables(PyArrowFileIO(), f"{get_embedded_file().parent.as_uri()}/{NAMESPACE}")
 
 
 def _refuse_lost_catalog() -> None:
-    """Refuse to create a catalog if there are tables of a lost catalog: the new catalog would not list them."""
+    """Refuse to create a catalog if there are tables of a lost catalog, which the new one would not list.
+
+    Raises:
+        DataError: there are such tables. A retry cannot help.
+    """
     path = get_embedded_file()
-    # Checked twice: another process may have created the catalog and a table in between.
-    if is_empty(path) and list_embedded_tables() and is_empty(path):
+    # is_empty_database is called twice: another process may have created the catalog and a table in between.
+    if is_empty_database(path) and list_embedded_tables() and is_empty_database(path):
         state = "is empty" if path.exists() else "does not exist"
         raise DataError(f"{path} {state}, but {path.parent / NAMESPACE} has tables.", RESTORE_LAKE)
 
 
-def _refuse_lost_tables(catalog: Catalog) -> None:
-    """Refuse to use an empty catalog if the warehouse has tables: another catalog listed them."""
+def _refuse_empty_catalog(catalog: Catalog) -> None:
+    """Refuse to use an empty catalog if the warehouse has tables, which a lost catalog or another one must have listed.
+
+    Raises:
+        DataError: there are such tables. A retry cannot help.
+    """
     if (folder := get_tables_folder(catalog)) and list_stored_tables(load_io(catalog, folder), folder):
         if catalog.namespace_exists(NAMESPACE):  # another process has created it
             return
         raise DataError(f"the catalog is empty, but {_format_location(folder)} has tables.", RESTORE_LAKE)
 
 
-def _refuse_lost_table(catalog: Catalog, name: str) -> None:
-    """Refuse to create a table if there are files of a lost table of this name: the new table would hide their rows."""
+def _refuse_unlisted_table(catalog: Catalog, name: str) -> None:
+    """Refuse to create a table if files of a lost table have this name, whose rows the new table would hide.
+
+    Raises:
+        DataError: there are such files. A retry cannot help.
+    """
     if (folder := get_tables_folder(catalog)) and list_stored_tables(load_io(catalog, folder), folder, name=name):
         if catalog.table_exists((NAMESPACE, name)):  # another process has created it
             return
@@ -156,7 +175,7 @@ def _format_location(location: str) -> str:
     return str(storage.get_local_path(location) or location)
 
 
-def is_empty(path: Path) -> bool:
+def is_empty_database(path: Path) -> bool:
     """Return whether there is no database at `path`: no file, or one without content."""
     return not path.exists() or (path.is_file() and not path.stat().st_size)
 
@@ -164,7 +183,7 @@ def is_empty(path: Path) -> bool:
 @contextmanager
 def explain_damaged_catalog() -> Iterator[None]:
     """Raise an error that names the catalog if its database cannot be read. Leave other errors unchanged."""
-    if is_configured():
+    if has_configured_catalog():
         with configured_catalog.explain_errors():
             yield
         return

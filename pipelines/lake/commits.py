@@ -21,7 +21,7 @@ PARTITION_PROPERTY = "leeway.partition"
 DIGEST_PROPERTY = "leeway.digest"
 """Snapshot property: SHA-256 over the files that a commit wrote."""
 RETRY_S = 120.0
-"""Longest time that a commit is retried while other processes commit to the same table."""
+"""Longest time, seconds, that a commit is retried while other processes commit to the same table."""
 RETRIES_PROPERTY = "commit.retry.num-retries"
 """Table property: how often pyiceberg itself retries a commit."""
 TABLE_PROPERTIES = {
@@ -35,7 +35,7 @@ TABLE_PROPERTIES = {
 
 @dataclass(frozen=True)
 class ChangeCounts:
-    """Numbers of rows of a partition that a write changed."""
+    """How many rows of a partition a write added, removed and changed."""
 
     added: int = 0
     removed: int = 0

@@ -1,4 +1,4 @@
-"""Check the catalog that pyiceberg is configured to use, and explain its errors by the name of the wrong setting."""
+"""Check pyiceberg's configuration of the catalog. Name the wrong setting in errors."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _check_database(uri: str) -> None:
 
 def _check_warehouse(warehouse: str) -> None:
     if not warehouse or urlsplit(warehouse).scheme not in ("", *SCHEMA_TO_FILE_IO):
-        state = "is of an unknown kind" if warehouse else "is not set"
+        state = "begins with an unknown scheme" if warehouse else "is not set"
         raise SpecError(
             f"{PREFIX}WAREHOUSE {state}.", "Write a folder, or s3://BUCKET/PREFIX, in which the tables are stored."
         )
@@ -70,7 +70,9 @@ def _check_warehouse(warehouse: str) -> None:
 
 @contextmanager
 def explain_errors() -> Iterator[None]:
-    """Name the configured catalog in the errors of the block that opens it or reads its database. Other errors pass.
+    """Translate errors of the block that opens the configured catalog or reads its database, so that they name it.
+
+    Other errors are raised unchanged.
 
     Raises:
         SpecError: a property is wrong. A retry cannot help.

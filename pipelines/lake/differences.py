@@ -1,8 +1,8 @@
-"""Count how many rows of a partition a write changes. The memory does not grow with the partition.
+"""Count how many rows of a partition a write changes. Memory use does not grow with the partition.
 
-Rows are compared by 64-bit hashes of the row and of its key. The hashes are written to `BUCKETS` files, chosen by the
-hash of the key, and compared one file at a time. The probability that a changed row is not noticed is 2^-64.
-DuckDB gives equal rows equal hashes.
+Rows are compared by 64-bit hashes of the row and of its key, which DuckDB computes. The hashes are written to `BUCKETS`
+files, and compared one file at a time. The hash of the key decides which file, so that all rows of a key are in one
+file. The probability that a changed row is not noticed is 2^-64.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyiceberg.table import DataScan
 from pipelines.errors import DataError
 from pipelines.lake import views
 from pipelines.lake.commits import ChangeCounts
-from pipelines.lake.spool import Spool
+from pipelines.lake.new_files import NewFiles
 from pipelines.system.duckdb_session import connect, create_view, quote_identifier
 from pipelines.system.error_translation import describe_reason, translate_error
 from pipelines.system.lake_errors import RESTORE_DAY
@@ -40,13 +40,13 @@ FROM (SELECT true AS {is_old}, * FROM old_rows UNION ALL BY NAME SELECT false AS
 
 
 def count_changes(
-    old_scan: DataScan, spool: Spool, key: Sequence[str], ignored_columns: Sequence[str] = ()
+    old_scan: DataScan, new_files: NewFiles, key: Sequence[str], ignored_columns: Sequence[str] = ()
 ) -> ChangeCounts:
-    """Count how the spool's rows differ from those of the scan; the order of the rows does not matter.
+    """Count how many rows differ between the scan and the new files. The order of the rows does not matter.
 
     Args:
         old_scan: the rows that the partition has.
-        spool: the rows that the partition will have.
+        new_files: files with the rows that the partition will have.
         key: columns that identify a row. Without them, a changed row counts as one removed and one added.
         ignored_columns: columns that are not compared.
 
@@ -54,22 +54,24 @@ def count_changes(
         The changes. If the old rows cannot be read because their file is damaged, all new rows count as added.
     """
     try:
-        return _compare(old_scan, spool, key, ignored_columns)
+        return _compare(old_scan, new_files, key, ignored_columns)
     except (duckdb.Error, DataError) as error:
         if translate_error(error).hint != RESTORE_DAY:
             raise
         log.warning("the old rows cannot be read, and are replaced: %s", describe_reason(error))
-        return ChangeCounts(added=spool.rows)
+        return ChangeCounts(added=new_files.rows)
 
 
-def _compare(old_scan: DataScan, spool: Spool, key: Sequence[str], ignored_columns: Sequence[str]) -> ChangeCounts:
-    schema = _merge_schemas(views.read_schema(old_scan), spool.schema)
+def _compare(
+    old_scan: DataScan, new_files: NewFiles, key: Sequence[str], ignored_columns: Sequence[str]
+) -> ChangeCounts:
+    schema = _merge_schemas(views.read_schema(old_scan), new_files.schema)
     _check_key(schema, key)
     compared_columns = [name for name in schema.names if name not in ignored_columns]
     with connect() as connection, make_temporary_folder() as folder:
         with (
             views.create_scan_view(connection, "old_rows", old_scan, schema),
-            create_view(connection, "new_rows", views.localize_files(old_scan.io, spool.paths, folder), schema),
+            create_view(connection, "new_rows", views.fetch_files(old_scan.io, new_files.paths, folder), schema),
         ):
             _write_buckets(_read_hashes(connection, compared_columns, key or compared_columns), folder)
         paths = [_get_bucket_path(folder, number) for number in range(BUCKETS)]
@@ -85,8 +87,8 @@ def _check_key(schema: pa.Schema, key: Sequence[str]) -> None:
     if missing_columns:
         columns = ", ".join(schema.names[:40])
         raise DataError(
-            f"the rows have no column {missing_columns[0]}, which their key names.",
-            f"Correct `key` of the dataset. The columns: {columns}.",
+            f"the rows have no column {missing_columns[0]}, which the dataset's key names.",
+            f"Correct `key` of the dataset. Columns of the rows: {columns}.",
         )
 
 

@@ -1,4 +1,8 @@
-"""Define tables of events of models. Events are added by compare and swap, and are never changed or removed."""
+"""Define the base class of append-only tables: each row is an event of a model.
+
+The state of a model is computed from its events. If two processes append at the same time, one of them computes the
+state again and decides again (compare and swap).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,8 @@ COMMON_COLUMNS = [
     (PARTITION, pa.date32()),  # first day of the month of `at`
     ("id", TEXT),
     ("model", TEXT),
-    ("place", pa.int64()),  # position among the model's events, from 0; `at` cannot order them, since clocks differ
+    # Position among the model's events, from 0. The time of the event cannot order them: the clocks of machines differ.
+    ("place", pa.int64()),
     ("kind", TEXT),
 ]
 """The first columns of every table of events."""
@@ -65,21 +70,25 @@ class EventTable(ABC, Generic[E, S]):
 
     @abstractmethod
     def to_row(self, event: E) -> Row:
-        """Return the event's columns, without the partition and the place."""
+        """Return the values of the event's columns, without `date` and `place`."""
 
     @abstractmethod
-    def fold(self, rows: Iterable[Row]) -> S:
-        """Return the state after the events of these rows, which come oldest first and without partition and place."""
+    def build_state(self, rows: Iterable[Row]) -> S:
+        """Return the state of a model after the events of these rows.
+
+        Args:
+            rows: all events of the model, oldest first, as `to_row` returns them.
+        """
 
     def read_state(self, model: str) -> S:
         """Return the state of a model after all its events."""
-        return self.fold(_to_rows(self._months.read(EqualTo("model", model))))
+        return self.build_state(_to_rows(self._months.read(EqualTo("model", model))))
 
     def append_event(self, model: str, decide: Callable[[S], E | None]) -> E | None:
         """Append the event that `decide` returns for the model's state; append nothing if it returns None.
 
-        Compare and swap: if another process appended an event first, `decide` is called again, with the new state.
-        Idempotent: an event whose id is in the table is not appended again.
+        If another process appended an event first, `decide` is called again, with the new state. Idempotent: an event
+        whose id is in the table is not appended again.
 
         Returns:
             The event that was appended; None if no event was appended.
@@ -91,7 +100,7 @@ class EventTable(ABC, Generic[E, S]):
 
     def _append_to_version(self, version: TableVersion, model: str, decide: Callable[[S], E | None]) -> E | None:
         rows = _to_rows(version.read(EqualTo("model", model)))
-        event = decide(self.fold(rows))
+        event = decide(self.build_state(rows))
         if event is None or event.id in {row["id"] for row in rows}:
             return None
         month = get_month(event.at)
@@ -103,6 +112,6 @@ class EventTable(ABC, Generic[E, S]):
 
 
 def _to_rows(table: pa.Table) -> list[Row]:
-    """Return the events' rows, oldest first, without partition and place."""
+    """Return the events' rows, oldest first, without `date` and `place`."""
     rows: list[Row] = table.sort_by("place").to_pylist()
     return [{name: value for name, value in row.items() if name not in (PARTITION, "place")} for row in rows]

@@ -1,7 +1,7 @@
 """Plan changes of a table's columns: accept added and widened columns, refuse removed and narrowed columns.
 
-A partition of a day before a change may still be written with the columns that the table had then. So table properties
-record the first partition that has an added column, and the first partition that has a widened column.
+A partition that is earlier than a change may still be written with the columns that the table had then. So table
+properties record the first partition that has an added column, and the first that has a widened column in its new type.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pipelines.lake.commits import PARTITION
 from pipelines.partitions import Partition
 
 SINCE_PREFIX, WIDE_SINCE_PREFIX = "leeway.since.", "leeway.wide-since."
-"""Table properties, each followed by a column: the first partition that has the column, or has its wide type."""
+"""Prefixes of table properties, each followed by the name of a column, such as leeway.since.wind_speed. The value is
+the first partition that has the column, or that has it in its wider type."""
 _WIDENINGS = {(pa.int32(), pa.int64()), (pa.float32(), pa.float64())}
 """Pairs of a type and the wider type that Iceberg can change it to."""
 _ICEBERG_TYPES = {
@@ -28,7 +29,7 @@ _ICEBERG_TYPES = {
     **dict.fromkeys((pa.large_string(), pa.string_view()), pa.string()),
     **dict.fromkeys((pa.large_binary(), pa.binary_view()), pa.binary()),
 }
-"""Type in Arrow to the type that Iceberg stores it in; other types are stored unchanged."""
+"""Arrow's type to the type in which Iceberg stores it. Types that are not listed are stored unchanged."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,13 @@ class Evolution:
 
     added: Mapping[str, pa.DataType] = field(default_factory=dict)
     widened: Mapping[str, tuple[pa.DataType, pa.DataType]] = field(default_factory=dict)
-    """Column to its type before and after."""
+    """Column to its type before and after the write."""
     since: Mapping[str, str] = field(default_factory=dict)
-    """Table properties to set: the first partition that has a column, or has its wide type."""
+    """Table properties to set: the first partition that has a column, or that has it in its wider type."""
 
     def describe(self) -> list[str]:
         """Describe the changes, one line for each column."""
-        lines = [f"added {name}: {kind}" for name, kind in self.added.items()]
+        lines = [f"added {name}: {column_type}" for name, column_type in self.added.items()]
         return lines + [f"widened {name}: {old} to {new}" for name, (old, new) in self.widened.items()]
 
     def apply(self, transaction: Transaction) -> None:
@@ -67,22 +68,22 @@ def to_iceberg_schema(schema: pa.Schema, table_schema: pa.Schema | None = None) 
     """
     fields = []
     for column in schema:
-        kind = _to_iceberg_type(column.type)
-        if pa.types.is_null(kind):
+        column_type = _to_iceberg_type(column.type)
+        if pa.types.is_null(column_type):
             if table_schema is None or column.name not in table_schema.names:
                 continue
-            kind = table_schema.field(column.name).type
-        fields.append(pa.field(column.name, kind))
+            column_type = table_schema.field(column.name).type
+        fields.append(pa.field(column.name, column_type))
     return pa.schema(fields)
 
 
-def plan_evolution(table: Table, schema: pa.Schema, day: Partition) -> Evolution:
+def plan_evolution(table: Table, schema: pa.Schema, partition: Partition) -> Evolution:
     """Plan how writing a partition changes the table's columns.
 
     Args:
         table: the table before the write.
         schema: schema of the partition, as `to_iceberg_schema` returns it.
-        day: the partition.
+        partition: the partition.
 
     Raises:
         DataError: columns were removed or narrowed, or changed their type; the message names them all. A retry cannot
@@ -90,36 +91,40 @@ def plan_evolution(table: Table, schema: pa.Schema, day: Partition) -> Evolution
     """
     properties = table.properties
     old_types, new_types = _map_types_by_name(table.schema().as_arrow()), _map_types_by_name(schema)
-    added = {name: kind for name, kind in new_types.items() if name not in old_types}
+    added = {name: column_type for name, column_type in new_types.items() if name not in old_types}
     widened = {
-        name: (kind, new_types[name])
-        for name, kind in old_types.items()
-        if name in new_types and _is_wider(kind, new_types[name])
+        name: (column_type, new_types[name])
+        for name, column_type in old_types.items()
+        if name in new_types and _is_wider(column_type, new_types[name])
     }
     problems = [
         f"column {name} is gone"
         for name in old_types
-        if name not in new_types and not _is_before(properties, SINCE_PREFIX, name, day)
+        if name not in new_types and not _is_before(properties, SINCE_PREFIX, name, partition)
     ]
-    for name, kind in old_types.items():
-        new_kind = new_types.get(name, kind)
-        is_narrower = _is_wider(new_kind, kind)
-        is_accepted = is_narrower and _is_before(properties, WIDE_SINCE_PREFIX, name, day)
-        if new_kind == kind or name in widened or is_accepted:
+    for name, column_type in old_types.items():
+        new_type = new_types.get(name, column_type)
+        is_narrower = _is_wider(new_type, column_type)
+        is_accepted = is_narrower and _is_before(properties, WIDE_SINCE_PREFIX, name, partition)
+        if new_type == column_type or name in widened or is_accepted:
             continue
-        problems.append(f"column {name} {'was narrowed' if is_narrower else 'changed'} from {kind} to {new_kind}")
+        problems.append(
+            f"column {name} {'was narrowed' if is_narrower else 'changed'} from {column_type} to {new_type}"
+        )
     if problems:
         raise DataError(
-            f"partition {day} does not fit the table {table.name()[-1]}: {'; '.join(problems)}.",
+            f"partition {partition} does not fit the table {table.name()[-1]}: {'; '.join(problems)}.",
             "Correct the source, or write to a new table.",
         )
-    return Evolution(added, widened, _plan_properties(properties, day, added, widened, new_types))
+    return Evolution(added, widened, _plan_properties(properties, partition, added, widened, new_types))
 
 
 def plan_new_columns(table: Table, schema: pa.Schema) -> Evolution:
     """Plan to add the columns that the table lacks. A column that the schema lacks is null in its rows."""
     types = _map_types_by_name(table.schema().as_arrow())
-    return Evolution({name: kind for name, kind in _map_types_by_name(schema).items() if name not in types})
+    return Evolution(
+        {name: column_type for name, column_type in _map_types_by_name(schema).items() if name not in types}
+    )
 
 
 def _map_types_by_name(schema: pa.Schema) -> dict[str, pa.DataType]:
@@ -128,26 +133,32 @@ def _map_types_by_name(schema: pa.Schema) -> dict[str, pa.DataType]:
 
 def _plan_properties(
     properties: Mapping[str, str],
-    day: Partition,
+    partition: Partition,
     added: Mapping[str, pa.DataType],
     widened: Mapping[str, object],
     columns: Mapping[str, pa.DataType],
 ) -> dict[str, str]:
-    """Return the properties to set: for added and widened columns, and for added columns that this earlier day has."""
-    changes = {f"{SINCE_PREFIX}{name}": day.isoformat() for name in added}
-    changes |= {f"{WIDE_SINCE_PREFIX}{name}": day.isoformat() for name in widened}
-    earlier_days = {
-        name: day.isoformat()
-        for name, first_day in properties.items()
-        if name.startswith(SINCE_PREFIX) and name.removeprefix(SINCE_PREFIX) in columns and day.isoformat() < first_day
+    """Return the table properties to set.
+
+    The partition becomes the first one of each added or widened column. If the partition has a column whose recorded
+    first partition is later, it becomes the first one of that column, too.
+    """
+    changes = {f"{SINCE_PREFIX}{name}": partition.isoformat() for name in added}
+    changes |= {f"{WIDE_SINCE_PREFIX}{name}": partition.isoformat() for name in widened}
+    earlier_partitions = {
+        name: partition.isoformat()
+        for name, first_partition in properties.items()
+        if name.startswith(SINCE_PREFIX)
+        and name.removeprefix(SINCE_PREFIX) in columns
+        and partition.isoformat() < first_partition
     }
-    return changes | earlier_days
+    return changes | earlier_partitions
 
 
-def _is_before(properties: Mapping[str, str], prefix: str, name: str, day: Partition) -> bool:
-    """Return whether the day is before the first partition that a property records for the column."""
-    first_day = properties.get(f"{prefix}{name}")
-    return first_day is not None and name != PARTITION and day.isoformat() < first_day
+def _is_before(properties: Mapping[str, str], prefix: str, name: str, partition: Partition) -> bool:
+    """Return whether the partition is earlier than the first one that a table property records for the column."""
+    first_partition = properties.get(f"{prefix}{name}")
+    return first_partition is not None and name != PARTITION and partition.isoformat() < first_partition
 
 
 def _is_wider(old_type: pa.DataType, new_type: pa.DataType) -> bool:
@@ -157,15 +168,15 @@ def _is_wider(old_type: pa.DataType, new_type: pa.DataType) -> bool:
     return (old_type, new_type) in _WIDENINGS
 
 
-def _to_iceberg_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_dictionary(kind):
-        return _to_iceberg_type(kind.value_type)
-    if pa.types.is_map(kind):
-        return pa.map_(_to_iceberg_type(kind.key_type), _to_iceberg_type(kind.item_type))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(pa.field("element", _to_iceberg_type(kind.value_type)))
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(member.name, _to_iceberg_type(member.type)) for member in kind])
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", tz="UTC" if kind.tz else None)
-    return pa.time64("us") if pa.types.is_time(kind) else _ICEBERG_TYPES.get(kind, kind)
+def _to_iceberg_type(column_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(column_type):
+        return _to_iceberg_type(column_type.value_type)
+    if pa.types.is_map(column_type):
+        return pa.map_(_to_iceberg_type(column_type.key_type), _to_iceberg_type(column_type.item_type))
+    if pa.types.is_list(column_type) or pa.types.is_large_list(column_type):
+        return pa.list_(pa.field("element", _to_iceberg_type(column_type.value_type)))
+    if pa.types.is_struct(column_type):
+        return pa.struct([pa.field(member.name, _to_iceberg_type(member.type)) for member in column_type])
+    if pa.types.is_timestamp(column_type):
+        return pa.timestamp("us", tz="UTC" if column_type.tz else None)
+    return pa.time64("us") if pa.types.is_time(column_type) else _ICEBERG_TYPES.get(column_type, column_type)

@@ -1,4 +1,4 @@
-"""Read from the snapshots of a table which partition each snapshot wrote, and the digest of its files."""
+"""Read which partition each snapshot of a table wrote, and the digest of the files that it wrote."""
 
 from __future__ import annotations
 
@@ -26,42 +26,44 @@ def find_oldest_equal_snapshot(table: Table, first: Partition, last: Partition) 
     return snapshot
 
 
-def find_last_write(table: Table, day: Partition) -> Snapshot | None:
+def find_last_write(table: Table, partition: Partition) -> Snapshot | None:
     """Return the newest snapshot that may have written the partition."""
     snapshots = _iterate_newest_first(table)
-    return next((snapshot for snapshot in snapshots if _may_have_written(snapshot, day, day)), None)
+    return next((snapshot for snapshot in snapshots if _may_have_written(snapshot, partition, partition)), None)
 
 
-def find_versions(table: Table, days: Collection[PartitionT]) -> dict[PartitionT, str]:
-    """Return the version of each of `days`: the digest of its files, or the snapshot id if there is no digest.
+def find_partition_versions(table: Table, partitions: Collection[PartitionT]) -> dict[PartitionT, str]:
+    """Return a text for each of `partitions`, which changes when the partition's rows change.
 
-    Days that no snapshot wrote are left out.
+    It is the digest of the files that the last write created, or the id of that write's snapshot if there is no digest.
+    Partitions that no snapshot wrote are left out.
     """
     versions: dict[PartitionT, str] = {}
     for snapshot in _iterate_newest_first(table):
-        for day in days:
-            if day not in versions and _may_have_written(snapshot, day, day):
-                versions[day] = _read_property(snapshot, DIGEST_PROPERTY) or str(snapshot.snapshot_id)
-        if len(versions) == len(days):
+        for partition in partitions:
+            if partition not in versions and _may_have_written(snapshot, partition, partition):
+                versions[partition] = _read_property(snapshot, DIGEST_PROPERTY) or str(snapshot.snapshot_id)
+        if len(versions) == len(partitions):
             break
     return versions
 
 
-def find_digest(table: Table, day: Partition) -> str | None:
+def find_digest(table: Table, partition: Partition) -> str | None:
     """Return the digest of the files that the last write of the partition created; None if that write has no digest."""
-    snapshot = find_last_write(table, day)
+    snapshot = find_last_write(table, partition)
     return _read_property(snapshot, DIGEST_PROPERTY) if snapshot else None
 
 
 def expire_old_snapshots(table: Table) -> None:
     """Expire all old snapshots if there are at least `MAX_SNAPSHOTS`. The last snapshot stays.
 
-    Call it only for tables whose old snapshots nobody reads. pyiceberg 0.12 copies the metadata 19 times in
-    each commit, so commits would become slower with each snapshot.
+    Call it only for tables whose old snapshots nobody reads. It keeps commits fast: each commit copies and writes the
+    table's metadata, which list all snapshots.
     """
     old_ids = [snapshot.snapshot_id for snapshot in table.snapshots()[:-1]]
     if len(old_ids) >= MAX_SNAPSHOTS:
-        # If another process commits in between, the next writer expires them. ValueError: they have expired already.
+        # CommitFailedException, OperationalError: another process commits now. The next writer expires the snapshots.
+        # ValueError: another process has expired them.
         with suppress(CommitFailedException, OperationalError, ValueError):
             table.maintenance.expire_snapshots().by_ids(old_ids).commit()
 

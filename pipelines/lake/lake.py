@@ -17,16 +17,16 @@ from pipelines.lake import differences, evolution, history, views
 from pipelines.lake.catalog import create_table, find_table, load_table, open_catalog
 from pipelines.lake.commits import PARTITION_PROPERTY, ChangeCounts, Commit, retry_conflicts
 from pipelines.lake.named_file import write_named_file
+from pipelines.lake.new_files import NewFiles, build_properties, check_first_rows, commit_new_files, write_new_files
 from pipelines.lake.partitions import (
     WHOLE_PARTITION,
+    build_exclusion_filter,
     build_filter,
     build_range_filter,
     count_rows,
-    exclude,
-    list_columns,
-    list_files,
+    list_files_by_partition,
+    list_partition_columns,
 )
-from pipelines.lake.spool import Spool, build_properties, check_first_rows, commit_spool, write_spool
 from pipelines.partitions import Partition, PartitionT
 from pipelines.window import Unit
 
@@ -49,7 +49,7 @@ class Lake:
     def write_partition(
         self,
         name: str,
-        day: Partition,
+        partition: Partition,
         rows: pa.Table | pa.RecordBatchReader,
         key: Sequence[str] = (),
         part: Mapping[str, str] = WHOLE_PARTITION,
@@ -62,30 +62,31 @@ class Lake:
 
         Args:
             name: name of the table; if there is no such table, it is created with the rows' schema.
-            day: the partition.
-            rows: all rows of the partition, or of the `part`, in the order in which they are read; `date` is `day`.
+            partition: the partition.
+            rows: all rows of the partition, or of the `part`, in the order in which they are read. Their `date` (and
+                `hour`, if the partition is an hour) are those of the partition.
             key: columns that identify a row. Without them, a changed row counts as one removed and one added.
             part: names and values of columns that are the same in all `rows`. Only the partition's rows with these
                 values are replaced. Every write to the table must name the same columns.
             ignored_columns: columns that are not compared. Rows that differ only in these columns count as equal.
 
         Raises:
-            DataError: there are no rows, or rows of another day, or a column is gone, narrower or of another type, or
-                neither the old nor the new rows have a column of the key. A retry cannot help.
+            DataError: there are no rows, or rows of another partition; or a column is gone, narrower or of another
+                type; or a column of the key is in neither the old nor the new rows. A retry cannot help.
             ConflictError: other writers committed first in every attempt. A retry can help.
         """
         batches: Iterator[pa.RecordBatch] = iter(rows.to_batches() if isinstance(rows, pa.Table) else rows)
-        batches = check_first_rows(day, rows.schema, batches)
-        table = self._find_or_create(name, rows.schema, list_columns(day, part))
+        batches = check_first_rows(partition, rows.schema, batches)
+        table = self._find_or_create(name, rows.schema, list_partition_columns(partition, part))
         schema = evolution.to_iceberg_schema(rows.schema, table.schema().as_arrow())
-        evolution.plan_evolution(table, schema, day)
-        with write_spool(table, day, schema, batches) as spool:
+        evolution.plan_evolution(table, schema, partition)
+        with write_new_files(table, partition, schema, batches) as new_files:
             for attempt in retry_conflicts():
                 with attempt:
-                    return self._commit(name, build_filter(day, part), day, spool, key, ignored_columns)
+                    return self._commit(name, build_filter(partition, part), partition, new_files, key, ignored_columns)
         raise AssertionError("tenacity returns or raises")
 
-    def clear_partition(self, name: str, day: Partition, part: Mapping[str, str] = WHOLE_PARTITION) -> bool:
+    def clear_partition(self, name: str, partition: Partition, part: Mapping[str, str] = WHOLE_PARTITION) -> bool:
         """Delete the rows of a partition, or only its rows with the values of `part`. Idempotent.
 
         Returns:
@@ -94,19 +95,21 @@ class Lake:
         for attempt in retry_conflicts():
             with attempt:
                 table = find_table(self.catalog, name)
-                where = build_filter(day, part)
-                if table is None or not views.list_files(table.scan(row_filter=where)):
+                where = build_filter(partition, part)
+                if table is None or not views.list_data_files(table.scan(row_filter=where)):
                     return False
-                table.delete(where, snapshot_properties={PARTITION_PROPERTY: day.isoformat()})
+                table.delete(where, snapshot_properties={PARTITION_PROPERTY: partition.isoformat()})
                 return True
         raise AssertionError("tenacity returns or raises")
 
-    def append_rows(self, name: str, day: dt.date, rows: pa.Table) -> None:
+    def append_rows(self, name: str, partition: dt.date, rows: pa.Table) -> None:
         """Append rows to a partition of a table whose old rows never change, as one commit. New columns are added.
+
+        If the table has many old snapshots, they are expired.
 
         Args:
             name: name of the table; if there is no such table, it is created with the rows' schema.
-            day: the partition; `date` is `day` in all rows.
+            partition: the partition; it is the `date` of all rows.
             rows: rows to append.
 
         Raises:
@@ -117,18 +120,18 @@ class Lake:
                 create_table(self.catalog, name, rows.schema)
                 table = load_table(self.catalog, name)
                 add_columns = evolution.plan_new_columns(table, rows.schema).apply
-                with write_named_file(table, day, rows) as spool:
-                    commit_spool(table, spool, None, build_properties(day, spool), add_columns)
+                with write_named_file(table, partition, rows) as new_files:
+                    commit_new_files(table, new_files, None, build_properties(partition, new_files), add_columns)
         history.expire_old_snapshots(table)
 
-    def read_partition(self, name: str, day: Partition) -> pa.Table:
+    def read_partition(self, name: str, partition: Partition) -> pa.Table:
         """Return the rows of one partition, in memory; no rows if it was never written.
 
         Raises:
             DataError: there is no such table. A retry cannot help.
         """
         table = load_table(self.catalog, name)
-        return table.scan(row_filter=build_filter(day)).to_arrow().cast(table.schema().as_arrow())
+        return table.scan(row_filter=build_filter(partition)).to_arrow().cast(table.schema().as_arrow())
 
     def read_rows(self, name: str, where: BooleanExpression) -> pa.Table | None:
         """Return the rows that match, in memory; None if there is no such table."""
@@ -152,7 +155,7 @@ class Lake:
         first: Partition,
         last: Partition,
         snapshot_id: int | None = None,
-        excluded_days: Collection[Partition] = (),
+        excluded_partitions: Collection[Partition] = (),
     ) -> Iterator[None]:
         """Create the DuckDB view `view` of the table's partitions `first`..`last`; drop it when the block ends.
 
@@ -162,8 +165,8 @@ class Lake:
             DataError: there is no such table or snapshot. A retry cannot help.
         """
         scan = self._scan_days(name, first, last, snapshot_id)
-        if excluded_days:
-            scan = scan.filter(exclude(excluded_days))
+        if excluded_partitions:
+            scan = scan.filter(build_exclusion_filter(excluded_partitions))
         with views.create_scan_view(connection, view, scan):
             yield
 
@@ -206,31 +209,31 @@ class Lake:
         table = find_table(self.catalog, name)
         return count_rows(table, unit) if table else {}
 
-    def count_rows_of_days(
-        self, name: str, days: Collection[PartitionT], part: Mapping[str, str] = WHOLE_PARTITION
+    def count_rows_of_partitions(
+        self, name: str, partitions: Collection[PartitionT], part: Mapping[str, str] = WHOLE_PARTITION
     ) -> dict[PartitionT, int]:
-        """Return the row count of each of `days`, or of the rows with the values of `part`. Only metadata are read."""
-        table = find_table(self.catalog, name) if days else None
-        files = list_files(table, days, part) if table else []
+        """Return the row count of each of `partitions` that has rows, or of its rows with the values of `part`."""
+        table = find_table(self.catalog, name) if partitions else None
+        files = list_files_by_partition(table, partitions, part) if table else []
         counts: dict[PartitionT, int] = {}
         for partition, task in files:
             counts[partition] = counts.get(partition, 0) + task.file.record_count
         return counts
 
-    def find_lost_days(self, name: str, days: Collection[PartitionT]) -> set[PartitionT]:
-        """Return the partitions, out of `days`, with a file that is missing or does not have its original size.
+    def find_lost_partitions(self, name: str, partitions: Collection[PartitionT]) -> set[PartitionT]:
+        """Return those of `partitions` that have a file that is missing or does not have its original size.
 
         Raises:
             ServiceError: the storage does not answer. A retry can help.
         """
-        table = find_table(self.catalog, name) if days else None
-        files = list_files(table, days) if table else []
+        table = find_table(self.catalog, name) if partitions else None
+        files = list_files_by_partition(table, partitions) if table else []
         return {partition for partition, task in files if table and not views.is_complete(table.io, task)}
 
     def pin_window(self, name: str, first: Partition, last: Partition) -> int:
         """Return the id of the oldest snapshot since which no partition in `first`..`last` was written.
 
-        The id stays the same while other days are written, so results that depend on the window are computed once.
+        The id stays the same while other partitions are written, so that what was computed from the window stays valid.
 
         Raises:
             DataError: the table does not exist or is empty. A retry cannot help.
@@ -240,13 +243,10 @@ class Lake:
             raise DataError(f"table {name} is empty.", "Ingest and validate first.")
         return int(snapshot.snapshot_id)
 
-    def find_versions(self, name: str, days: Collection[PartitionT]) -> dict[PartitionT, str]:
-        """Return the versions of those `days` that were written; empty if there is no such table.
-
-        Days with equal rows have equal versions.
-        """
+    def find_partition_versions(self, name: str, partitions: Collection[PartitionT]) -> dict[PartitionT, str]:
+        """Return, for each of `partitions` that was written, a text that changes when the partition's rows change."""
         table = find_table(self.catalog, name)
-        return history.find_versions(table, days) if table else {}
+        return history.find_partition_versions(table, partitions) if table else {}
 
     def _find_or_create(self, name: str, schema: pa.Schema, partition_columns: Sequence[str]) -> Table:
         table = find_table(self.catalog, name)
@@ -265,34 +265,34 @@ class Lake:
         self,
         name: str,
         where: BooleanExpression,
-        day: Partition,
-        spool: Spool,
+        partition: Partition,
+        new_files: NewFiles,
         key: Sequence[str],
         ignored_columns: Sequence[str],
     ) -> Commit:
-        """Replace the rows that `where` selects by those of the spool, in one attempt; do nothing if they are equal."""
+        """Replace the rows that `where` selects by the new rows, in one attempt; do nothing if they are equal."""
         table = load_table(self.catalog, name)
-        plan, old_scan = evolution.plan_evolution(table, spool.schema, day), table.scan(row_filter=where)
-        files = views.list_files(old_scan)
-        has_rows, has_same_digest = bool(files), history.find_digest(table, day) == spool.digest
-        is_intact = has_rows and has_same_digest and views.have_digest(table.io, files, spool.digest)
+        plan, old_scan = evolution.plan_evolution(table, new_files.schema, partition), table.scan(row_filter=where)
+        files = views.list_data_files(old_scan)
+        has_rows, has_same_digest = bool(files), history.find_digest(table, partition) == new_files.digest
+        is_intact = has_rows and has_same_digest and views.have_digest(table.io, files, new_files.digest)
         if is_intact and not plan.describe():
-            return _report_unchanged(table, day, spool)
+            return _report_unchanged(table, partition, new_files)
         changes = (
-            differences.count_changes(old_scan, spool, key, ignored_columns)
+            differences.count_changes(old_scan, new_files, key, ignored_columns)
             if has_rows
-            else ChangeCounts(added=spool.rows)
+            else ChangeCounts(added=new_files.rows)
         )
         is_damaged = has_rows and has_same_digest and not is_intact  # then the files are replaced by equal rows
         if not changes and not plan.describe() and not is_damaged:
-            return _report_unchanged(table, day, spool)
-        properties = build_properties(day, spool)
-        snapshot = commit_spool(table, spool, where if has_rows else None, properties, plan.apply)
-        return Commit(snapshot.snapshot_id, True, spool.rows, changes, plan.describe())
+            return _report_unchanged(table, partition, new_files)
+        properties = build_properties(partition, new_files)
+        snapshot = commit_new_files(table, new_files, where if has_rows else None, properties, plan.apply)
+        return Commit(snapshot.snapshot_id, True, new_files.rows, changes, plan.describe())
 
 
-def _report_unchanged(table: Table, day: Partition, spool: Spool) -> Commit:
-    """Return the commit that wrote the partition: its snapshot stays the same while other days are written."""
-    snapshot = history.find_last_write(table, day) or table.current_snapshot()
+def _report_unchanged(table: Table, partition: Partition, new_files: NewFiles) -> Commit:
+    """Return a result with the snapshot that wrote the partition: a write of another partition does not change it."""
+    snapshot = history.find_last_write(table, partition) or table.current_snapshot()
     assert snapshot is not None
-    return Commit(snapshot.snapshot_id, False, spool.rows)
+    return Commit(snapshot.snapshot_id, False, new_files.rows)

@@ -1,6 +1,8 @@
-"""Define a table of the lake whose partitions are months. It is changed by compare and swap.
+"""Define a table of the lake whose partitions are months.
 
-It is for tables with a few rows a day: a year of rows is in twelve files, which are read quickly.
+It suits tables that get a few rows a day: a year of rows is in twelve files, which are read quickly. A writer loads the
+table, computes the new rows of a month, and commits them. If another process committed meanwhile, the writer repeats
+all of it (compare and swap).
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from pipelines.lake.catalog import create_table, find_table, load_table, open_ca
 from pipelines.lake.commits import PARTITION, retry_conflicts
 from pipelines.lake.history import expire_old_snapshots
 from pipelines.lake.named_file import write_named_file
-from pipelines.lake.spool import build_properties, commit_spool
+from pipelines.lake.new_files import build_properties, commit_new_files
 
 T = TypeVar("T")
 ALL_COLUMNS = ("*",)
@@ -40,8 +42,8 @@ class TableVersion:
 
     def __init__(self, table: Table, schema: pa.Schema) -> None:
         self._table, self._schema = table, schema
-        self.is_replaced = False
-        """Whether this attempt committed a month."""
+        self.has_committed = False
+        """Whether a month of the table was replaced."""
 
     def read(self, where: BooleanExpression) -> pa.Table:
         """Return the rows that match, in memory."""
@@ -63,11 +65,11 @@ class TableVersion:
         """
         where = EqualTo(PARTITION, month.isoformat())
         has_rows = any(self._table.scan(row_filter=where).plan_files())
-        with write_named_file(self._table, month, rows) as spool:
+        with write_named_file(self._table, month, rows) as new_files:
             # pyiceberg asserts with AssertRefSnapshotId that the table is at the loaded snapshot. Its own retries,
             # which would skip that check, are off in all tables of the lake.
-            commit_spool(self._table, spool, where if has_rows else None, build_properties(month, spool))
-        self.is_replaced = True
+            commit_new_files(self._table, new_files, where if has_rows else None, build_properties(month, new_files))
+        self.has_committed = True
 
     def expire_old_snapshots(self) -> None:
         """Expire all snapshots but the last, if there are many."""
@@ -75,14 +77,13 @@ class TableVersion:
 
 
 class MonthTable:
-    """One table of months. Cheap to create; must not be shared by threads.
+    """A table whose partitions are months. Cheap to create; must not be shared by threads.
 
     Args:
         name: name of the table.
         schema: columns of the table, with `date`, the first day of the month.
         catalog: the catalog of the table; None: the configured catalog.
-        keeps_snapshots: whether old snapshots are kept. If not, the time of a commit does not grow with the number of
-            commits.
+        keeps_snapshots: whether old snapshots are kept. If they are, commits become slower with each snapshot.
 
     Raises:
         ConflictError: the lake's catalog stayed locked. A retry can help.
@@ -121,8 +122,8 @@ class MonthTable:
         """Call `change` with the current version of the table; call it again if another writer committed first.
 
         Args:
-            change: reads from its version, and replaces at most one month of it. It must change nothing else, because
-                it is called for each attempt.
+            change: function that reads rows of the version, and replaces at most one month. It must have no other
+                effect, because it may be called several times.
 
         Returns:
             The result of the last call.
@@ -135,7 +136,7 @@ class MonthTable:
             with attempt:
                 version = self._load()
                 result = change(version)
-        if version.is_replaced and not self._keeps_snapshots:
+        if version.has_committed and not self._keeps_snapshots:
             version.expire_old_snapshots()
         return result
 

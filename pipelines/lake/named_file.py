@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 from pyiceberg.table import Table
 
 from pipelines.lake.commits import PARTITION
-from pipelines.lake.spool import Spool, remove_unused_files
+from pipelines.lake.new_files import NewFiles, remove_unused_files
 
 NAMED_FILE = re.compile(r"-([0-9a-f]{64})\.parquet$")
 """End of the name of a file that `write_named_file` wrote."""
 
 
 @contextmanager
-def write_named_file(table: Table, day: dt.date, rows: pa.Table) -> Iterator[Spool]:
+def write_named_file(table: Table, day: dt.date, rows: pa.Table) -> Iterator[NewFiles]:
     """Write a few rows to one file in the table's folder; remove it when the block ends, unless it is committed.
 
     The digest of the content is in the file's name, so it remains known when the snapshot that wrote the file expires.
@@ -32,16 +32,16 @@ def write_named_file(table: Table, day: dt.date, rows: pa.Table) -> Iterator[Spo
     buffer = content.getvalue()
     digest = hashlib.sha256(buffer).hexdigest()
     path = f"{table.location()}/data/{PARTITION}={day}/{uuid.uuid4()}-{digest}.parquet"
-    spool = Spool(rows.schema, [path], rows.num_rows, digest)
+    new_files = NewFiles(rows.schema, [path], rows.num_rows, digest)
     try:
         with table.io.new_output(path).create(overwrite=True) as target:
             target.write(buffer)
-        yield spool
+        yield new_files
     finally:
-        remove_unused_files(table, spool)
+        remove_unused_files(table, new_files)
 
 
-def read_digest_of_name(location: str) -> str:
+def read_digest_in_name(location: str) -> str:
     """Return the SHA-256 in the name of a file that `write_named_file` wrote; empty for other files."""
     match = NAMED_FILE.search(location)
     return match[1] if match else ""

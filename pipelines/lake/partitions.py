@@ -31,10 +31,13 @@ from pipelines.partitions import HOUR_COLUMN, Hour, Month, Partition, PartitionT
 from pipelines.window import Unit
 
 WHOLE_PARTITION: Mapping[str, str] = {}
+"""The value of `part` that selects all rows of a partition. Another value selects the rows with certain values of some
+columns, such as {"model": "flights", "version": "3"}."""
 _EPOCH = dt.date(1970, 1, 1)
+"""Iceberg stores a date as the number of days since this one."""
 
 
-def list_columns(partition: Partition, part: Mapping[str, str]) -> list[str]:
+def list_partition_columns(partition: Partition, part: Mapping[str, str]) -> list[str]:
     """List the columns besides `date` by which the table of a partition is partitioned."""
     return [*([HOUR_COLUMN] if isinstance(partition, Hour) else []), *part]
 
@@ -65,7 +68,7 @@ def build_days_filter(partitions: Iterable[Partition]) -> BooleanExpression:
     return In(PARTITION, sorted({get_date(partition).isoformat() for partition in partitions}))
 
 
-def exclude(partitions: Collection[Partition]) -> BooleanExpression:
+def build_exclusion_filter(partitions: Collection[Partition]) -> BooleanExpression:
     """Build the filter of all partitions except these."""
     return Not(reduce(Or, (build_filter(partition) for partition in partitions)))
 
@@ -78,7 +81,7 @@ def find_partition(table: Table, file: DataFile, unit: Unit) -> Partition:
 
 
 def make_partition(values: Mapping[str, Any], unit: Unit) -> Partition:
-    """Make a key from the values of the columns by which a table is partitioned."""
+    """Return the partition that has these values in the columns by which a table is partitioned."""
     day: dt.date = values[PARTITION]
     return Hour(day, values[HOUR_COLUMN]) if unit == "hour" else Month(day) if unit == "month" else day
 
@@ -95,7 +98,7 @@ def count_rows(table: Table, unit: Unit) -> dict[Partition, int]:
     return counts
 
 
-def list_files(
+def list_files_by_partition(
     table: Table, partitions: Collection[PartitionT], part: Mapping[str, str] = WHOLE_PARTITION
 ) -> Iterator[tuple[PartitionT, FileScanTask]]:
     """Yield the data files of partitions of one unit, or of their `part`, each with its partition."""
@@ -107,8 +110,13 @@ def list_files(
             yield partition, task  # type: ignore[misc]
 
 
-def parse_values(text: str, unit: Unit) -> tuple[Partition, list[str]]:
-    """Parse the values of a data file's partition, such as 2013-01-01/5/flights/3: its key, and the other values."""
+def parse_partition_text(text: str, unit: Unit) -> tuple[Partition, list[str]]:
+    """Split a text such as 2013-01-01/5/flights/3, as `check.table_files.format_partition` writes it.
+
+    Returns:
+        The partition (here the hour 5 of 2013-01-01), and the values of the other columns by which the table is
+        partitioned (here a model and its version).
+    """
     day, *values = text.split("/")
     hours = [int(values.pop(0))] if unit == "hour" else [None]
     return make_partition({PARTITION: dt.date.fromisoformat(day), HOUR_COLUMN: hours[0]}, unit), values

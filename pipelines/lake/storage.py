@@ -20,8 +20,9 @@ from pipelines.system.error_translation import AWS_ERROR, describe_reason, trans
 from pipelines.system.files import replace_file
 
 CHUNK_BYTES = 1 << 20
+"""Number of bytes that are read at a time."""
 ACCESS_DENIED = "AWS Error ACCESS_DENIED"
-"""Text of pyarrow 25's error if S3 refuses a request."""
+"""Part of the text of pyarrow 25's error if S3 refuses a request."""
 
 
 def get_local_path(location: str) -> Path | None:
@@ -36,6 +37,7 @@ def find_size(io: FileIO, location: str) -> int | None:
     Raises:
         PermissionError: the file may not be read.
         OSError: the disk cannot read the file.
+        DataError: the storage refuses the request, for example because the bucket is missing. A retry cannot help.
         ServiceError: the storage does not answer. A retry can help.
     """
     with _translate_remote_errors(location):
@@ -48,19 +50,37 @@ def find_size(io: FileIO, location: str) -> int | None:
 
 
 def read_bytes(io: FileIO, location: str) -> bytes:
-    """Return the content of a small file. Raises the errors of `find_size`, or FileNotFoundError."""
+    """Return the content of a small file.
+
+    Raises:
+        OSError: the file does not exist, may not be read, or the disk cannot read it.
+        DataError: the storage refuses the request, for example because the bucket is missing. A retry cannot help.
+        ServiceError: the storage does not answer. A retry can help.
+    """
     return b"".join(iterate_chunks(io, location))
 
 
 def iterate_chunks(io: FileIO, location: str) -> Iterator[bytes]:
-    """Yield a file's content in chunks of `CHUNK_BYTES`. Raises the errors of `find_size`, or FileNotFoundError."""
+    """Yield a file's content in chunks of `CHUNK_BYTES`.
+
+    Raises:
+        OSError: the file does not exist, may not be read, or the disk cannot read it.
+        DataError: the storage refuses the request, for example because the bucket is missing. A retry cannot help.
+        ServiceError: the storage does not answer. A retry can help.
+    """
     with _translate_remote_errors(location), io.new_input(location).open() as file:
         while chunk := file.read(CHUNK_BYTES):
             yield bytes(chunk)
 
 
 def compute_digest(io: FileIO, locations: Iterable[str]) -> str:
-    """Return the SHA-256 over the content of the files, in this order. Raises as `iterate_chunks`."""
+    """Return the SHA-256 over the content of the files, in this order.
+
+    Raises:
+        OSError: a file does not exist, may not be read, or the disk cannot read it.
+        DataError: the storage refuses the request, for example because the bucket is missing. A retry cannot help.
+        ServiceError: the storage does not answer. A retry can help.
+    """
     digest = hashlib.sha256()
     for location in locations:
         for chunk in iterate_chunks(io, location):
@@ -92,6 +112,7 @@ def put_file(io: FileIO, location: str, source: Path) -> None:
     """Copy `source` to `location` and replace an existing file, atomically.
 
     Raises:
+        DataError: the storage refuses the request, for example because the bucket is missing. A retry cannot help.
         ServiceError: the storage does not answer. A retry can help.
     """
     path = get_local_path(location)
@@ -112,7 +133,13 @@ def put_file(io: FileIO, location: str, source: Path) -> None:
 
 
 def download_file(io: FileIO, location: str, path: Path) -> Path:
-    """Copy a file to `path` on this machine, and return `path`. Raises as `iterate_chunks`."""
+    """Copy a file to `path` on this machine, and return `path`.
+
+    Raises:
+        OSError: the file does not exist, may not be read, or the disk cannot read it.
+        DataError: the storage refuses the request, for example because the bucket is missing. A retry cannot help.
+        ServiceError: the storage does not answer. A retry can help.
+    """
     with path.open("wb") as target:
         for chunk in iterate_chunks(io, location):
             target.write(chunk)

@@ -39,17 +39,17 @@ def create_scan_view(
 @contextmanager
 def open_files(scan: DataScan) -> Iterator[list[str]]:
     """Yield paths on this machine of Parquet files with the scan's rows, valid until the block ends."""
-    tasks = list_files(scan)
+    tasks = list_data_files(scan)
     with make_temporary_folder() as folder:
         # Other engines delete rows by writing delete files, which DuckDB would ignore.
         if any(task.delete_files for task in tasks):
             yield [_write_remaining_rows(scan, folder)]
         else:
-            yield localize_files(scan.io, [task.file.file_path for task in tasks], folder)
+            yield fetch_files(scan.io, [task.file.file_path for task in tasks], folder)
 
 
-def localize_files(io: FileIO, locations: Sequence[str], folder: Path) -> list[str]:
-    """Return paths on this machine of data files; copy files that are not on this machine to `folder`.
+def fetch_files(io: FileIO, locations: Sequence[str], folder: Path) -> list[str]:
+    """Return the path of each data file on this machine; copy files that are not on this machine to `folder`.
 
     Raises:
         DataError: a file that has to be copied does not exist. A retry cannot help.
@@ -85,7 +85,7 @@ def is_complete(io: FileIO, task: FileScanTask) -> bool:
         return False
 
 
-def list_files(scan: DataScan) -> list[FileScanTask]:
+def list_data_files(scan: DataScan) -> list[FileScanTask]:
     """Return the scan's data files, always in the same order."""
     return sorted(scan.plan_files(), key=lambda task: build_sort_key(task.file.file_path))
 
@@ -96,19 +96,25 @@ def read_schema(scan: DataScan) -> pa.Schema:
 
 
 def _find_local_path(location: str) -> str:
-    """Return the path of a data file on this machine; empty if it is in remote storage, or contains a wildcard."""
+    """Return the path of a data file on this machine; empty if DuckDB cannot read it there.
+
+    It cannot read a file in remote storage, or one whose path has a wildcard: DuckDB would look for matching files.
+    """
     path = storage.get_local_path(location)
     return "" if path is None or set("*?[") & set(str(path)) else str(path)
 
 
 def build_sort_key(location: str) -> tuple[str, str]:
-    """Return a key that sorts files by the number at the end of their name: rows come in the order of the write."""
+    """Return a key that sorts files by the number at the end of their names: the order in which they were written."""
     folder, _, name = location.rpartition("/")
     return folder, name.rpartition("-")[2]
 
 
 def _copy_file(io: FileIO, location: str, folder: Path) -> str:
-    """Copy a data file to `folder`; return the path of the copy. It ends like `location`, because errors name it."""
+    """Copy a data file to `folder`; return the path of the copy.
+
+    The path ends with the last three parts of `location`, so that an error that names the copy tells which file it is.
+    """
     path = folder.joinpath(*location.split("/")[-3:])
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -15,7 +15,8 @@ METADATA_SUFFIX = ".metadata.json"
 
 def get_tables_folder(catalog: Catalog) -> str:
     """Return the folder in which the catalog creates tables; empty if only the catalog's server knows it."""
-    resolve = getattr(catalog, "_resolve_table_location", None)  # pyiceberg 0.12: no server decides in these catalogs
+    # pyiceberg 0.12: a catalog has this method only if no server decides where its tables are.
+    resolve = getattr(catalog, "_resolve_table_location", None)
     warehouse = str(catalog.properties.get("warehouse", "")).rstrip("/")
     if resolve is None or "/" not in warehouse:
         return ""
@@ -28,7 +29,10 @@ def get_tables_folder(catalog: Catalog) -> str:
 
 
 def lacks_database_tables(catalog: Catalog) -> bool:
-    """Return whether the catalog is an SQL catalog whose database has no tables yet, or has lost them."""
+    """Return whether this is an SQL catalog whose database lacks pyiceberg's own tables, which list the Iceberg tables.
+
+    They are missing in a new database, or lost.
+    """
     return hasattr(catalog, "engine") and not inspect(catalog.engine).has_table("iceberg_tables")
 
 

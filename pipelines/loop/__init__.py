@@ -1,12 +1,13 @@
-"""The retraining loop: whether drift may start a training now, and the results of the trainings that it started.
+"""Decide whether drift may start a training now, and record the trainings that were started or held back.
 
-The guards, events and transitions are pure: a decision depends on the request, the history and the policy only. The
-guards use the `as_of` of the request as the time, so a replay of last year gives the decisions of last year. Only the
-check whether a training still runs uses wall-clock time. `journal` and `facts` read and write; `study` and `report`
-compare the loop with other strategies. Importing this package loads no large library.
+The modules `guards`, `events` and `transitions` are pure: a decision depends on the request, the history and the policy
+only. The guards take the `as_of` of the request as the present, so a replay of last year gives the decisions of last
+year. Only the check whether a training still runs uses wall-clock time. `journal` reads and writes the history, `facts`
+collects what the guards need, `study` and `report` compare the loop with other strategies. Importing this package loads
+no large library.
 """
 
-from pipelines.loop.events import Event, History, Kind, Training, Trigger, fold
+from pipelines.loop.events import Event, History, Kind, Training, Trigger, build_history
 from pipelines.loop.guards import GUARDS, HoldBack, Request, combine_hold_backs
 from pipelines.loop.policy import Policy
 
@@ -20,6 +21,6 @@ __all__ = [
     "Request",
     "Training",
     "Trigger",
+    "build_history",
     "combine_hold_backs",
-    "fold",
 ]

@@ -1,4 +1,4 @@
-"""Events of the loop, and the history of trainings that is built from them."""
+"""Define the events of the loop, and build the history of trainings from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Outcome = Literal["passed", "not_passed", "failed"]
 
 
 class Kind(StrEnum):
-    """Kinds of events."""
+    """Kinds of events: a training was started, was held back or ended; or a person reset the breaker."""
 
     STARTED = "started"
     HELD_BACK = "held_back"
@@ -52,7 +52,7 @@ class Event:
     why: str = ""
     """Why the training was held back, or the breaker was reset."""
     until: dt.date | None = None
-    """First as_of at which the guards would allow the training; None: something else has to change first."""
+    """First as_of at which the guards would allow the training; None if waiting is not enough."""
     alert: bool = False
     """Whether to alert a person."""
     data: str = ""
@@ -70,7 +70,7 @@ class Event:
             kind: kind of the event.
             model: registered model.
             run: run of a DAG, DAG/RUN.
-            key: distinguishes the event from others of the same kind and run.
+            key: text that distinguishes the event from others of the same kind and run, such as a number.
             fields: the other fields.
         """
         event_id = hashlib.sha256(json.dumps([model, kind, run, key]).encode()).hexdigest()[:32]
@@ -82,11 +82,14 @@ class Training:
     """A training that was started."""
 
     run: str
+    """Run of a DAG, DAG/RUN."""
     as_of: dt.date
     trigger: str
+    """What requested the training: drift, schedule, manual or backfill."""
     data: str
+    """Digest of the data of the training's window."""
     at: dt.datetime
-    """Time at which it was last started."""
+    """Wall-clock time at which the training was last started."""
     outcome: str = ""
     """`passed`, `not_passed` or `failed`; empty while it runs."""
     version: str = ""
@@ -94,7 +97,7 @@ class Training:
 
     @property
     def is_counted(self) -> bool:
-        """Whether the guards count the training. They do not count a backfill: as a rule it promotes nothing."""
+        """Whether the guards count the training. They do not count backfills, which normally promote nothing."""
         return self.trigger != "backfill"
 
 
@@ -105,7 +108,7 @@ class History:
     events: tuple[Event, ...] = field(default=(), repr=False)
     """The events, oldest first."""
     trainings: Mapping[str, Training] = field(default_factory=dict)
-    """Run to its training. A run that was cleared and runs again has one training."""
+    """Run to its training. A run that runs again, because a person cleared it in Airflow, has one training."""
     breaker_runs: tuple[str, ...] = ()
     """Runs that drift started and that ended since the last reset, newest last."""
 
@@ -129,7 +132,7 @@ class History:
         return replace(history, breaker_runs=()) if event.kind is Kind.RESET else history
 
 
-def fold(events: Iterable[Event]) -> History:
+def build_history(events: Iterable[Event]) -> History:
     """Build the history from the events, oldest first."""
     history = History()
     for event in events:

@@ -42,8 +42,10 @@ def load_training_window(model: str, dataset: str, as_of: dt.date) -> WindowSpec
 
 
 def digest_training_data(lake: Lake, dataset: Dataset, window: Window) -> str:
-    """Compute the SHA-256 of the data of a training: its window, the published days, and their content."""
-    versions = lake.find_versions(dataset.published, lake.count_rows_of_days(dataset.published, [*window.all_days]))
+    """Compute a SHA-256 that changes when the data of a training change: its window, the published days, their rows."""
+    versions = lake.find_partition_versions(
+        dataset.published, lake.count_rows_of_partitions(dataset.published, [*window.all_days])
+    )
     content = {str(day): version for day, version in versions.items()} | {"window": str(window)}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -51,10 +53,10 @@ def digest_training_data(lake: Lake, dataset: Dataset, window: Window) -> str:
 def find_validation_failures(
     lake: Lake, dataset: Dataset, days: Days, drifted_columns: Collection[str]
 ) -> Iterator[str]:
-    """Describe every failure in the last validations of the days that counts against a training.
+    """Yield a text for each failure in the last validations of some days because of which no model should be trained.
 
-    A failure is a validated day that was not published, a failed critical expectation, or a failed expectation on a
-    column from which a drifted feature is built.
+    Such a failure is a validated day that was not published, a failed critical expectation, or a failed expectation of
+    any severity on a drifted column or a column from which a drifted feature is built.
 
     Args:
         lake: the lake.
@@ -65,7 +67,7 @@ def find_validation_failures(
     if not days:
         return
     rows = ResultsTable(lake).read_newest(dataset.published, days.first, days.last)
-    published_counts = lake.count_rows_of_days(dataset.published, [*days])
+    published_counts = lake.count_rows_of_partitions(dataset.published, [*days])
     suspect_columns = _find_suspect_columns(lake, dataset, drifted_columns) if published_counts else set()
     for day in dict.fromkeys(row[PARTITION] for row in rows if row[PARTITION] not in published_counts):
         yield f"{day} was not published"
@@ -75,10 +77,10 @@ def find_validation_failures(
 
 
 def explain_budget_refusal(model: str) -> str:
-    """Explain why the budget does not allow the worst-case cost of a training of the model; empty if it does.
+    """Explain why the budget does not allow the worst-case cost of a training of the model; empty if it allows it.
 
     The text is also empty if section `budget` of params.yaml lacks a key of `WORST_CASE_KEYS`. The budget is that of
-    the current month by wall-clock time: a replay of past days is paid today.
+    the current month by wall-clock time, because a replay of past days costs money today.
     """
     section = {"model": model, **params.load_section(settings().project, "budget", model)}
     if not section.keys() >= WORST_CASE_KEYS:
@@ -88,15 +90,15 @@ def explain_budget_refusal(model: str) -> str:
 
 
 def explain_age(model: str, dataset: Dataset, trained_as_of: dt.date, as_of: dt.date) -> str:
-    """Explain that the last training is too old, by the policy in params.yaml; empty if it is not.
+    """Explain that the last training is too old, by the policy in params.yaml; empty if it is not too old.
 
-    A training is too old after `max_age_days`. If it used fewer days of data, it is too old after as many days as it
-    used: there are then as many new days as the model has seen. Without `max_age_days`, no training is too old.
+    A training is too old after `max_age_days`. A training that used fewer days of data is too old after that number of
+    days, because there are then as many new days as the model has seen. Without `max_age_days`, no training is too old.
 
     Args:
         model: registered model.
         dataset: dataset of the model.
-        trained_as_of: as_of of the version that scores. It counts if the loop knows no later training.
+        trained_as_of: as_of of the version that scores. It is used if the loop has recorded no later training.
         as_of: moment of the next training. Only earlier trainings count, so a repeated call gives the same answer.
     """
     policy = Policy.model_validate(params.load_section(settings().project, "guard", model).get("policy", {}))
@@ -114,14 +116,14 @@ def explain_age(model: str, dataset: Dataset, trained_as_of: dt.date, as_of: dt.
 
 
 def count_training_days(model: str, dataset: Dataset, as_of: dt.date) -> int:
-    """Count the days of the training window as of a date, without those before the first published day; at least 1."""
+    """Count the training days of a window as of a date, without those before the first published day; at least 1."""
     window = load_training_window(model, dataset.name, as_of).compute_window()
     first_published = min(Lake.open().count_rows_by_day(dataset.published), default=window.train.first)
     return max(len(window.clip_to(first_published).train), 1)
 
 
 def select_quality_days(model: str, as_of: dt.date, policy: Policy) -> Days:
-    """Select the days before `as_of` whose validations must have passed: at least the window of drift, or none.
+    """Select the days before `as_of` whose validations must have passed: at least the drift step's window, or no day.
 
     Raises:
         SpecError: the parameters of the model are not valid. A retry cannot help.
@@ -129,7 +131,7 @@ def select_quality_days(model: str, as_of: dt.date, policy: Policy) -> Days:
     window_days = int(params.load_value(settings().project, "drift", "window_days", model))
     day_count = window_days if policy.quality_days is None else policy.quality_days
     if 0 < day_count < window_days:
-        log.warning("quality_days is %d, but drift looks at %d days: all of them are examined", day_count, window_days)
+        log.warning("quality_days is %d, but drift compares %d days: all of these are examined", day_count, window_days)
         day_count = window_days
     return Days(as_of - day_count * DAY, as_of - DAY)
 
@@ -144,7 +146,8 @@ def _find_suspect_columns(lake: Lake, dataset: Dataset, drifted_columns: Collect
 def _list_columns(row: Mapping[str, Any]) -> set[str]:
     """List the columns of a failed expectation.
 
-    An expectation of severity `info` on several columns counts for none of them, since any of them may be wrong.
+    An expectation of severity `info` on several columns counts for none of these columns, since it does not say which
+    of them is wrong.
     """
     text = row["column"] or ""
     return {text, *(text.split(", ") if row["severity"] != "info" else ())}

@@ -1,6 +1,7 @@
 """Decide whether to hold back a request for a training.
 
-Each guard takes the request, the history and the policy. It returns a `HoldBack`, or None if it has no objection.
+Each guard is a function of the request, the history and the policy. It returns a `HoldBack`, or None if it allows the
+request.
 """
 
 from __future__ import annotations
@@ -24,20 +25,21 @@ class Request:
     run: str
     """Run of a DAG that makes the request, DAG/RUN."""
     as_of: dt.date
-    """Moment of the training."""
+    """As_of of the training: it sees only rows whose label was known before this day."""
     trigger: str
     """What makes the request: `drift`, `schedule`, `manual` or `backfill`."""
     now: dt.datetime
     """Wall-clock time."""
     reason: str = ""
+    """Why the training is requested."""
     drifted_columns: tuple[str, ...] = ()
     """Columns that drifted, the one furthest over its bound first."""
     data: str = ""
     """Digest of the data of the training's window."""
     failed_validations: tuple[str, ...] = ()
-    """What validation found wrong with the drifted columns, one sentence each."""
+    """Failures in the validations of the days before `as_of`, one text each."""
     budget_refusal: str = ""
-    """Why the budget does not allow the training; empty if it does."""
+    """Why the budget does not allow the training; empty if the budget allows it."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,11 @@ class HoldBack:
     """The decision of a guard that holds a request back."""
 
     guard: str
+    """Name of the guard."""
     why: str
+    """Why the guard holds the request back."""
     until: dt.date | None = None
-    """First as_of at which the guard would allow the request; None: something else has to change first."""
+    """First as_of at which the guard would allow the request; None if waiting is not enough."""
 
 
 def check_data_quality(request: Request, history: History, policy: Policy) -> HoldBack | None:
@@ -64,8 +68,8 @@ def check_data_quality(request: Request, history: History, policy: Policy) -> Ho
 def check_breaker(request: Request, history: History, policy: Policy) -> HoldBack | None:
     """Hold back if the last trainings did not pass the gate: retraining does not help, so a person has to find out why.
 
-    After `policy.breaker_days` one training is allowed, because its holdout is new. If it does not pass either,
-    the guard holds back for the same time again.
+    After `policy.breaker_days` days the guard allows one training, because its holdout has new days. If that training
+    does not pass either, the guard holds back for the same time again.
     """
     trainings = {training.run: training for training in _list_earlier_trainings(request, history)}
     last_trainings = [trainings[run] for run in history.breaker_runs if run in trainings][-policy.breaker_after :]
@@ -101,7 +105,7 @@ def check_in_flight(request: Request, history: History, policy: Policy) -> HoldB
 
 
 def check_cooldown(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Hold back if another training is too close: drift can be measured only after a model has scored some days."""
+    """Hold back if another training is too close in time: the drift of a model can be measured only after some days."""
     trainings = _list_other_trainings(request, history)
     near_dates = [
         training.as_of for training in trainings if _count_days_between(training, request) < policy.cooldown_days
@@ -116,7 +120,7 @@ def check_cooldown(request: Request, history: History, policy: Policy) -> HoldBa
 
 
 def check_per_week(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Hold back if seven days would have more trainings than the policy allows."""
+    """Hold back if there would be more trainings within seven days than the policy allows."""
     week = dt.timedelta(WEEK_DAYS)
     trainings = _list_other_trainings(request, history)
     recent_dates = sorted(
@@ -143,7 +147,7 @@ def check_age(request: Request, history: History, policy: Policy) -> HoldBack | 
 
 
 def check_budget(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Hold back if the worst-case cost is more than the rest of the month's budget."""
+    """Hold back if the budget does not allow the worst-case cost of the training."""
     return HoldBack("budget", request.budget_refusal) if request.budget_refusal else None
 
 
@@ -161,14 +165,14 @@ GUARDS: Mapping[str, Guard] = {
 SCHEDULE_GUARDS: Mapping[str, Guard] = {"age": check_age}
 """The guards of the schedule's runs."""
 ALERTING = ("data_quality", "breaker")
-"""Guards that alert a person, who has to look at the data or at the trainings."""
+"""Names of the guards that alert a person, because a person has to look at the data or at the trainings."""
 
 
 def list_hold_backs(request: Request, history: History, policy: Policy) -> list[HoldBack]:
-    """List the answers of all guards that hold this request back.
+    """List the decisions of all guards that hold this request back.
 
-    A request by a person or a backfill is never held back. A run that was started before is not held back either: a
-    person cleared the run to repeat it.
+    A request by a person or a backfill is never held back. A run that has already started a training is not held back
+    either: it runs again because a person cleared it in Airflow.
     """
     if request.run in history.trainings:
         return []
@@ -178,7 +182,10 @@ def list_hold_backs(request: Request, history: History, policy: Policy) -> list[
 
 
 def combine_hold_backs(request: Request, history: History, policy: Policy) -> HoldBack | None:
-    """Combine the answers of all guards that hold back, named after the most serious guard; None if no guard does."""
+    """Combine the decisions of all guards that hold the request back into one; None if no guard holds it back.
+
+    It has the name of the most serious guard, and the reasons of all.
+    """
     hold_backs = list_hold_backs(request, history, policy)
     if not hold_backs:
         return None
@@ -188,9 +195,9 @@ def combine_hold_backs(request: Request, history: History, policy: Policy) -> Ho
 
 
 def find_last_training(history: History, as_of: dt.date) -> Training | None:
-    """Return the counted training with the latest as_of before this date; None if there is none.
+    """Return the training with the latest as_of before this date; None if there is none.
 
-    A training that failed does not count: it gave no model.
+    Backfills do not count, nor do trainings that failed, because they gave no model.
     """
     trainings = (training for training in history.trainings.values() if training.is_counted)
     earlier_trainings = [training for training in trainings if training.as_of < as_of and training.outcome != "failed"]
@@ -198,17 +205,17 @@ def find_last_training(history: History, as_of: dt.date) -> Training | None:
 
 
 def _list_other_trainings(request: Request, history: History) -> Iterator[Training]:
-    """Yield the trainings that guards count, without that of the request's run."""
+    """Yield all trainings except backfills and the training of the request's run."""
     return (training for training in history.trainings.values() if training.is_counted and training.run != request.run)
 
 
 def _count_days_between(training: Training, request: Request) -> int:
-    """Return the days between the as_of of the training and of the request, 0 or more, whichever is earlier."""
+    """Return the number of days between the as_of of the training and that of the request; never below 0."""
     return abs((request.as_of - training.as_of).days)
 
 
 def _list_earlier_trainings(request: Request, history: History) -> Iterator[Training]:
-    """Yield the other trainings with an as_of up to the request's: a replay must not see later ones."""
+    """Yield the other trainings whose as_of is not later than the request's: a replay must not see later ones."""
     return (training for training in _list_other_trainings(request, history) if training.as_of <= request.as_of)
 
 

@@ -1,4 +1,4 @@
-"""The table `loop_events`: the trainings that were started, held back or ended, and the resets of the breaker."""
+"""Define the table `loop_events`: trainings that were started, held back or ended, and resets of the breaker."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from pipelines.lake.event_table import COMMON_COLUMNS, TEXT, EventTable, Row
-from pipelines.loop.events import Event, History, Kind, fold
+from pipelines.loop.events import Event, History, Kind, build_history
 
 
 class Journal(EventTable[Event, History]):
-    """Events of the loops of all models."""
+    """The table of the loop's events, of all models."""
 
     table = "loop_events"
     columns = pa.schema(
@@ -30,16 +30,16 @@ class Journal(EventTable[Event, History]):
     )
 
     def to_row(self, event: Event) -> Row:
-        """Return the columns of the event; the drifted columns are JSON."""
+        """Return the values of the event's columns; those of `drifted_columns` are JSON."""
         return {
             **vars(event),
             "kind": str(event.kind),
             "drifted_columns": json.dumps(event.drifted_columns, ensure_ascii=False),
         }
 
-    def fold(self, rows: Iterable[Row]) -> History:
+    def build_state(self, rows: Iterable[Row]) -> History:
         """Build the history of the events in these rows."""
-        return fold(
+        return build_history(
             Event(**{**row, "kind": Kind(row["kind"]), "drifted_columns": (*json.loads(row["drifted_columns"]),)})
             for row in rows
         )

@@ -1,4 +1,4 @@
-"""The policy of the guards: key `policy` in the section `guard` of params.yaml."""
+"""Define the policy of the guards: key `policy` in the section `guard` of params.yaml."""
 
 from __future__ import annotations
 
@@ -16,20 +16,25 @@ class Policy(Parameters):
     """Bounds of the guards. An unknown key is refused, since otherwise a misspelt bound would have no effect."""
 
     cooldown_days: Days = 14
-    """Smallest distance (days) between the as_of of a training that drift starts and that of any other; 0: no pause."""
+    """Smallest number of days between the as_of of a training that drift starts and that of any other training. 0: no
+    pause."""
     per_week: Count = 1
-    """Largest number of trainings, whatever started them, whose as_of may lie within the same seven days."""
+    """Largest number of trainings within seven days, by their as_of. Trainings that a person or the schedule started
+    count, too; backfills do not."""
     breaker_after: Count = 3
-    """The loop stops after this number of trainings in a row that drift started and that did not pass the gate."""
+    """Number of trainings in a row that drift started and that did not pass the gate, after which the breaker holds
+    back further ones."""
     breaker_days: Days = 28
-    """Days after the last of them until the loop tries one training again; 0: it waits for `loop reset`. Normally the
-    length of the holdout: then no earlier candidate was judged on the days of the new holdout."""
+    """Number of days from the last of these trainings until the breaker allows one training again. 0: the breaker waits
+    for `loop reset`. Normally this is the length of the holdout, so that the new holdout has only days on which no
+    earlier candidate was judged."""
     max_age_days: Days = 0
-    """Days after the last training at which the model is trained again, also without drift; 0: only drift, a person or
-    the schedule trains it. If it is set, a run of the schedule trains only if the last training is that old."""
+    """Largest age of a model, in days since its last training. An older model is trained again, even without drift. If
+    this is set, a run of the schedule trains only a model of at least this age. 0: no limit."""
     in_flight_h: Annotated[float, Field(gt=0, le=8_784, allow_inf_nan=False)] = 96.0
-    """Hours after which a training without a recorded end counts as dead. Set it longer than an approval may take."""
+    """Number of hours after which a training without a recorded end is taken as dead. Choose more than an approval may
+    take."""
     quality_days: Days | None = None
-    """Number of days before `as_of` whose validations must have passed; empty: those of the window of the
-    drift step, `window_days` in section drift of params.yaml. A smaller number counts as `window_days`; 0 turns this
-    guard off."""
+    """Number of days before `as_of` whose validations must have passed. Empty: the days that the drift step compares
+    (`window_days` in section drift of params.yaml); a smaller number has the same effect. 0: validations are not
+    examined."""

@@ -16,11 +16,13 @@ from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_C
 from pipelines.pages.page import write_page
 
 PAGE = "loop.html"
+"""Name of the page's file, and of its template."""
 STYLES = {
     NEVER: {"color": REFERENCE_COLOR, "linestyle": "--", "linewidth": 1.6},
     MONTHLY: {"color": CHAMPION_COLOR, "linestyle": "-.", "linewidth": 1.6},
     DRIFT: {"color": CANDIDATE_COLOR, "linewidth": 2.2},
 }
+"""Name of a strategy to the style of its line."""
 COLORS = {
     "promoted": "#14632b",
     "rolled_back": "#9b1c26",
@@ -71,12 +73,12 @@ def summarize_gain(study: Study) -> list[str]:
 
 def _build_strategy_row(strategy: Strategy, study: Study) -> dict[str, Any]:
     values = [week.values[strategy.name] for week in study.weeks]
-    worst_index = study.metric.find_worst(values)
+    worst_index = study.metric.find_worst_index(values)
     return {
         "name": strategy.name,
         "rule": strategy.rule,
         "trainings": len(strategy.runs),
-        "versions": ", ".join(f"version {item.version} from {item.since}" for item in strategy.serving_versions),
+        "versions": ", ".join(f"version {served.version} from {served.since}" for served in strategy.serving_versions),
         "cost": "cost unknown" if strategy.cost_usd is None else format_usd(strategy.cost_usd),
         "mean": fmean(values),
         "worst": values[worst_index],

@@ -29,6 +29,7 @@ from pipelines.system.log import log
 from pipelines.window import DAY, Days
 
 MONTHLY, DRIFT = "retrain monthly", "on drift"
+"""Names of strategies, as the report shows them; `NEVER` is the third."""
 STRATEGIES: Sequence[tuple[str, str, Sequence[str]]] = (
     (NEVER, "the first champion serves throughout", ()),
     (
@@ -64,7 +65,7 @@ class Strategy:
     serving_versions: Sequence[ServedVersion]
     """Versions that served, oldest first; the first of them served on the first day."""
     runs: Sequence[str]
-    """Runs that trained, also those whose version never served."""
+    """Runs that trained, including those whose version never served."""
     cost_usd: float | None
     """Cost of these runs in the ledger; None if the ledger lacks one of them."""
 
@@ -93,10 +94,8 @@ class TimelineEvent:
     kind: str
     """started, held_back, passed, not_passed, failed, promoted, rolled_back or reset."""
     text: str
-    """Reason of the event, after the name of the guard if one held the training back.
-
-    For a promotion or rollback, it names the old and the new champion instead.
-    """
+    """Reason of the event. If a guard held the training back, the name of the guard comes first: GUARD: REASON. For a
+    promotion or rollback, the old and the new champion."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ class Study:
 
 
 def compare_strategies(weeks: Sequence[Week], name: str, other_name: str, metric: PrimaryMetric = AUC) -> Gain | None:
-    """Compare the weekly values of two strategies; None for fewer than two weeks. See `compare_values`.
+    """Compare the weekly values of two strategies by a paired t-test; None for fewer than two weeks.
 
     Args:
         weeks: the weeks of the study.
@@ -190,15 +189,18 @@ def list_strategies(registry: Registry, name: str, history: History, first: dt.d
     first_run, costs = versions[first_version].tags.get("leeway.dag_run", ""), _sum_cost_by_run()
 
     def build_strategy(title: str, rule: str, triggers: Iterable[str]) -> Strategy:
-        trainings = [run for run in history.trainings.values() if run.trigger in triggers and first < run.as_of <= last]
-        trainings.sort(key=lambda run: (run.as_of, run.at))
-        passed_trainings = [run for run in trainings if run.outcome == "passed" and run.version in versions]
-        served_versions = [
-            ServedVersion(run.version, run.as_of)
-            for run in passed_trainings
-            if title != DRIFT or run.version in promoted_versions
+        trainings = [
+            training
+            for training in history.trainings.values()
+            if training.trigger in triggers and first < training.as_of <= last
         ]
-        runs = [first_run, *(run.run for run in trainings)]
+        trainings.sort(key=lambda training: (training.as_of, training.at))
+        served_versions = [
+            ServedVersion(training.version, training.as_of)
+            for training in trainings
+            if training.outcome == "passed" and training.version in (promoted_versions if title == DRIFT else versions)
+        ]
+        runs = [first_run, *(training.run for training in trainings)]
         known_costs = [costs[run] for run in runs if run in costs]
         cost = sum(known_costs) if len(known_costs) == len(runs) else None
         return Strategy(title, rule, [ServedVersion(first_version, first), *served_versions], runs, cost)
@@ -219,15 +221,16 @@ def score_week(
     row_days = pd.to_datetime(frame[PARTITION]).dt.date
     row_versions = {strategy.name: [strategy.find_version_on(day) for day in row_days] for strategy in strategies}
     served_versions = {version for versions in row_versions.values() for version in versions}
-    rows = {version: metric.measure_rows(labels, scorers[version](frame)) for version in served_versions}
+    row_values = {version: metric.measure_rows(labels, scorers[version](frame)) for version in served_versions}
     values = {}
     for name, versions in row_versions.items():
-        value = metric.combine(labels, np.asarray([rows[version][row] for row, version in enumerate(versions)]))
+        served_values = np.asarray([row_values[version][row] for row, version in enumerate(versions)])
+        value = metric.compute_from_rows(labels, served_values)
         if value is None:
             log.warning("%s: all %d labels are the same, so the week is left out", days, len(labels))
             return None
         values[name] = value
-    log.info("%s: %d rows, scored by %d versions", days, len(labels), len(rows))
+    log.info("%s: %d rows, scored by %d versions", days, len(labels), len(row_values))
     return Week(days, len(labels), values)
 
 
@@ -253,7 +256,7 @@ def _build_timeline(
     """List the trainings that drift requested, the resets, and every change of the champion, by as_of."""
     timeline, day = [], first
     for event in history.events:
-        day = event.as_of or day  # a reset has no as_of: it gets that of the event before
+        day = event.as_of or day  # a reset has no as_of: it gets that of the event before it
         if event.trigger == "drift" or event.kind is Kind.RESET:
             text = f"{event.guard}: {event.why}" if event.guard else event.reason or event.why
             timeline.append(TimelineEvent(day, event.outcome or str(event.kind), text))

@@ -1,4 +1,4 @@
-"""Build the next event of the loop from its history. All functions are pure."""
+"""Build the next event of a model's loop from its history. All functions are pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.window import DAY
 
 
 def build_decision(request: Request, history: History, policy: Policy) -> Event | None:
-    """Build the event that starts the training or holds it back; None if the run already has such an event."""
+    """Build the event that a training is started or held back; None if the run already has such an event."""
     if history.find_last_decision(request.run):
         return None
     fields: dict[str, Any] = {
@@ -27,7 +27,7 @@ def build_decision(request: Request, history: History, policy: Policy) -> Event 
 
 
 def build_end(model: str, run: str, outcome: Outcome, version: str, history: History) -> Event | None:
-    """Build the event that ends the run's training; None if the training has ended already, or was never started."""
+    """Build the event that the run's training ended; None if it has ended before, or was never started."""
     last_decision = history.find_last_decision(run)
     if last_decision is None or last_decision.kind is not Kind.STARTED:
         return None

@@ -1,4 +1,4 @@
-"""Compare the performance of a multiclass model, class by class, between a window and the holdout."""
+"""Measure and estimate the performance of a multiclass model by class, and compare a window with the holdout."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pipelines.monitoring.drift import Finding, Policy
-from pipelines.monitoring.drift.classes import ClassDays, Key, estimate_classes, measure_classes
+from pipelines.monitoring.drift.classes import ClassDays, MetricKey, estimate_classes, measure_classes
 from pipelines.monitoring.drift.counts import Array
 from pipelines.monitoring.drift.performance import Performance, build_loss_finding
+from pipelines.monitoring.profiles.column_plans import CLASS_COUNTS, CLASS_SUMS
 from pipelines.monitoring.profiles.profile import Profile
-from pipelines.monitoring.profiles.slots import CLASS_COUNTS, CLASS_SUMS
 
-Performances = Mapping[Key, Performance]
+Performances = Mapping[MetricKey, Performance]
 
 
 def measure_class_days(days: Mapping[dt.date, Profile], policy: Policy) -> Performances:
     """Measure the recall of each class over the days with labels; empty for other models."""
-    classes = _collect_classes([profile for profile in days.values() if profile.judged_rows])
+    classes = _collect_classes([profile for profile in days.values() if profile.labelled_rows])
     return measure_classes(classes, policy.alpha) if classes else {}
 
 
@@ -39,7 +39,7 @@ def find_class_losses(window: Performances, holdout: Performances) -> list[Findi
 
 
 def _collect_classes(profiles: Sequence[Profile]) -> list[ClassDays]:
-    """Collect the sums of each class by day; empty if no profile has classes or scores of them."""
+    """Collect the sums of each class by day, from the profiles that have scores of classes; empty if there are none."""
     profiles = [profile for profile in profiles if profile.classes and sum(profile.classes[0].counts[CLASS_COUNTS:])]
     if not profiles:
         return []

@@ -14,10 +14,10 @@ from pipelines.window import Days
 
 
 def list_refused_days(lake: Lake, dataset: Dataset, days: Days) -> set[dt.date]:
-    """List the days that failed validation and are not published: they will not be scored until their data change.
+    """List the days that failed validation and are not published. They are not scored before their data change.
 
-    A day that passed its validation is not in the list, even if it is not published yet. If partitions are hours, a day
-    is in the list only if validation refused all its hours.
+    A day that passed validation is not in the list, even if it is not published yet. If partitions are hours, a day is
+    in the list only if validation refused all its hours.
     """
     refused_partitions = _list_refused_partitions(lake, dataset, days)
     return {day for day in days if refused_partitions.issuperset(list_partitions(Days(day, day), dataset.partition))}
@@ -36,7 +36,7 @@ def select_complete_days(
     days = Days(min(profiles), max(profiles))
     refused_hours = _list_refused_partitions(lake, dataset, days)
     key_values = {"model_name": model_name, "model_version": version}
-    row_counts = lake.count_rows_of_days(dataset.predictions, list(list_partitions(days, "hour")), key_values)
+    row_counts = lake.count_rows_of_partitions(dataset.predictions, list(list_partitions(days, "hour")), key_values)
     complete_profiles = {}
     for day, profile in profiles.items():
         hours = [*list_partitions(Days(day, day), "hour")]
@@ -53,4 +53,4 @@ def _list_refused_partitions(lake: Lake, dataset: Dataset, days: Days) -> set[Pa
     failed_partitions: set[Partition] = {
         Hour(row[PARTITION], row[HOUR_COLUMN]) if dataset.partition == "hour" else row[PARTITION] for row in failed_rows
     }
-    return failed_partitions - lake.count_rows_of_days(dataset.published, failed_partitions).keys()
+    return failed_partitions - lake.count_rows_of_partitions(dataset.published, failed_partitions).keys()

@@ -12,7 +12,7 @@ import numpy as np
 
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.monitoring.drift import Decision, Finding, Measure, Policy, alarms
-from pipelines.monitoring.drift.counts import Array, Column, Counts
+from pipelines.monitoring.drift.counts import Array, ComparedColumn, Counts
 from pipelines.monitoring.profiles.record import ReferenceRecord
 from pipelines.monitoring.windows import ComparedWindow, measure_days
 from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, Axes, plt, save_figure
@@ -21,7 +21,7 @@ from pipelines.system.files import replace_folder
 
 PAGE = "drift.html"
 MAX_COLUMNS, MAX_BINS, MAX_DISTRIBUTIONS = 30, 24, 4
-"""Largest numbers of columns in the heat map, bins in a distribution, and distributions in the report."""
+"""Largest numbers of columns in the heat map, of bins in a distribution, and of distributions in the report."""
 MAX_CHARACTERS = 32
 """Largest number of characters of a name or a value in a chart; the table of the page shows all characters."""
 MAX_CLASSES = 8
@@ -50,14 +50,14 @@ def write_report(folder: Path, history: DriftHistory) -> Path:
     last_window, decision = history.windows[-1], history.decisions[-1]
     order = _order_columns(history)
     with replace_folder(folder) as temporary:
-        pictures = {
+        figures = {
             "heat": _draw_heat_map(history, order),
             "bins": _draw_distributions(history, order),
             "performance": _draw_performance(history),
         }
         if history.windows[-1].classes:
-            pictures["classes"] = _draw_classes(history.windows)
-        paths = [save_figure(temporary / f"{name}.png", figure) for name, figure in pictures.items()]
+            figures["classes"] = _draw_classes(history.windows)
+        paths = [save_figure(temporary / f"{name}.png", figure) for name, figure in figures.items()]
         rows = sorted(
             (_build_table_row(finding, decision, history.policy) for finding in last_window.result.findings),
             key=_get_sort_key,
@@ -123,8 +123,8 @@ def _draw_heat_map(history: DriftHistory, order: Sequence[str]) -> Any:
     axis.set_yticks(range(len(names)), [_shorten(name) for name in names], fontsize=8)
     _label_days(axis, [window.day for window in history.windows])
     axis.set_title(
-        "Color: largest effect of the window up to the day, relative to its bound. Dash: significantly over the bound. "
-        "Square: alarm",
+        "Color: largest effect in the window that ends on the day, divided by its bound. "
+        "Dash: significantly over the bound. Square: alarm",
         loc="left",
         fontsize=10,
     )
@@ -154,7 +154,7 @@ def _draw_distributions(history: DriftHistory, order: Sequence[str]) -> Any:
     return figure
 
 
-def _draw_bars(axis: Axes, column: Column, labels: Sequence[str]) -> None:
+def _draw_bars(axis: Axes, column: ComparedColumn, labels: Sequence[str]) -> None:
     """Draw, for each bin, its share of the rows of the reference and of the window.
 
     Bins that are empty in both are left out. If more than `MAX_BINS` bins are left, only the largest are drawn.
@@ -185,7 +185,7 @@ def _compute_shares(counts: Counts | None) -> Array:
     return np.asarray(rows / max(rows.sum(), 1.0))
 
 
-def _list_bin_labels(record: ReferenceRecord, column: Column) -> list[str]:
+def _list_bin_labels(record: ReferenceRecord, column: ComparedColumn) -> list[str]:
     """List the labels of the bins of a column, with one more for rows without a value."""
     if column.edges is not None:
         inner_bins = [f"{low:.4g} to {high:.4g}" for low, high in zip(column.edges, column.edges[1:], strict=False)]
@@ -197,7 +197,7 @@ def _list_bin_labels(record: ReferenceRecord, column: Column) -> list[str]:
 
 
 def _draw_performance(history: DriftHistory) -> Any:
-    """Draw the mean score and label of each window, and the performance."""
+    """Draw two charts: the mean score and the mean label of each window, and the performance of each window."""
     days = [window.day for window in history.windows]
     statistic = "mean" if history.record.reference.target else "rate"
     figure, (mean_axis, performance_axis) = plt.subplots(2, 1, figsize=(12, 6), layout="constrained", sharex=True)

@@ -1,4 +1,4 @@
-"""Write the lake's table `drift_results`: every finding of every decided window, with the decision."""
+"""Write the lake's table `drift_results`: one row for each finding of a window, with the decision on the window."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ SCHEMA = pa.schema(
     ]
 )
 KEY = ("model_name", "model_version", "name", "measure")
+"""Columns that identify a row of a day."""
 
 
 def write_findings(
     day: dt.date, model_name: str, version: str, decision: Decision, window: WindowResult, policy: Policy
 ) -> bool:
-    """Write the findings of a window by a model version, replacing what was there. Idempotent.
+    """Write the findings about one window of a model version, replacing those that were there. Idempotent.
 
     Args:
         day: last day of the window.

@@ -1,6 +1,7 @@
-"""Compare the days of a model version with its reference, window by window.
+"""Compare the profiles of a model version's days with its reference, window by window.
 
-This turns profiles into the findings that `pipelines.monitoring.drift` decides on.
+The result of each window is a list of findings, from which `pipelines.monitoring.drift` decides whether there is an
+alarm.
 """
 
 from __future__ import annotations
@@ -20,8 +21,17 @@ from pipelines.monitoring.class_windows import (
     find_class_losses,
     measure_class_days,
 )
-from pipelines.monitoring.drift import Finding, Measure, Policy, WindowResult, columns, numbers, performance, seasonal
-from pipelines.monitoring.drift.counts import Array, Column, Counts, Kind
+from pipelines.monitoring.drift import (
+    Finding,
+    Measure,
+    Policy,
+    WindowResult,
+    columns,
+    performance,
+    regression_errors,
+    seasonal,
+)
+from pipelines.monitoring.drift.counts import Array, ComparedColumn, Counts, Kind
 from pipelines.monitoring.drift.performance import Performance
 from pipelines.monitoring.profiles.profile import Profile
 from pipelines.monitoring.profiles.record import ReferenceRecord
@@ -29,6 +39,7 @@ from pipelines.monitoring.profiles.reference import SCORE_EDGES
 
 ProfilesByDay = Mapping[dt.date, Profile]
 COLUMN_KINDS: Mapping[str, Kind] = {"number": "numeric", "score": "numeric", "category": "category", "label": "label"}
+"""Kind of a column in a profile to its kind in a comparison."""
 FULL_WEIGHT = 1.0
 """Weight of scores, labels and performance: drift of one of them is enough for an alarm."""
 
@@ -39,11 +50,11 @@ class ComparedWindow:
 
     day: dt.date
     """Last day of the window."""
-    columns: tuple[Column, ...]
+    columns: tuple[ComparedColumn, ...]
     """Counts of the reference and of the window."""
     performance: Mapping[Measure, Estimate]
-    """The metrics measured over the days with labels, and the AUC estimated from all scores. A metric that could not be
-    computed is left out."""
+    """The metrics measured over the days with labels, and those estimated from the scores of all days. A metric that
+    could not be computed is left out."""
     result: WindowResult
     """The findings."""
     classes: Performances = field(default_factory=dict)
@@ -63,13 +74,13 @@ def compare_windows(
 
     Args:
         record: the reference, with the profiles of its own days.
-        days: day to its profile over the reference, up to the last day to decide on.
+        days: day to its profile, which was counted in the bins of the reference; up to the last day to decide on.
         length: number of days of a window.
         weights: feature to its importance, 0 to 1; a feature that is missing here has 0. If all are 0, all features
             get the same weight, because otherwise none could cause an alarm.
-        policy: policy with the level of the intervals, and the least number of rows.
-        label_delay_days: days until the label of a day is known.
-        refused_days: days that are not scored because validation refused them. A window without them is complete.
+        policy: policy with the level of the intervals, and the smallest number of rows.
+        label_delay_days: number of days after which the labels of a day are known.
+        refused_days: days that are not scored because validation refused them. A window is complete without them.
 
     Raises:
         DataError: a profile belongs to another reference. A retry cannot help.
@@ -93,7 +104,7 @@ def compare_windows(
 
 
 def measure_days(days: ProfilesByDay, policy: Policy) -> dict[Measure, Performance]:
-    """Measure the performance over the days with labels; empty if no day has labels."""
+    """Measure the performance of a model over the days with labels; empty if no day has labels."""
     profiles = _select_labelled_profiles(days)
     if not profiles:
         return {}
@@ -168,7 +179,8 @@ def _measure_window(
 def _estimate_from_scores(record: ReferenceRecord, days: ProfilesByDay, policy: Policy) -> dict[Measure, Performance]:
     """Estimate the performance without labels, from scores that are calibrated by the holdout's labels.
 
-    In a regression, use the errors that the models of the reference estimate; empty if there are no such models.
+    In a regression, the estimate is the mean of the errors that the reference's models of the errors predict. It is
+    empty if the reference has no such models.
     """
     if record.reference.target:
         return _estimate_errors(days, policy)
@@ -180,10 +192,10 @@ def _estimate_from_scores(record: ReferenceRecord, days: ProfilesByDay, policy: 
 
 
 def _measure_errors(profiles: Sequence[Profile], policy: Policy) -> dict[Measure, Performance]:
-    """Measure the mean absolute error of a regression; each profile has rows with score and label."""
+    """Measure the mean absolute error of a regression from profiles that have rows with score and label."""
     columns = [profile.errors for profile in profiles if profile.errors]
     rows, absolute, squared = np.asarray([(*column.counts, *column.sums) for column in columns]).T
-    return numbers.measure_errors(rows, absolute, squared, policy.alpha)
+    return regression_errors.measure_errors(rows, absolute, squared, policy.alpha)
 
 
 def _estimate_errors(days: ProfilesByDay, policy: Policy) -> dict[Measure, Performance]:
@@ -191,14 +203,14 @@ def _estimate_errors(days: ProfilesByDay, policy: Policy) -> dict[Measure, Perfo
     if not columns:
         return {}
     rows = np.asarray([column.counts[0] for column in columns], dtype=np.float64)
-    return numbers.estimate_errors(rows, np.asarray([column.sums for column in columns]), policy.alpha)
+    return regression_errors.estimate_errors(rows, np.asarray([column.sums for column in columns]), policy.alpha)
 
 
 def _drop_effects_of_few_labels(
     losses: Sequence[Finding], labelled_days: ProfilesByDay, policy: Policy
 ) -> Sequence[Finding]:
-    """Remove the effects and p-values of losses from too few labels: such a loss may be large by chance."""
-    rows = sum(profile.judged_rows for profile in labelled_days.values())
+    """Remove the effects and p-values of losses that were measured from too few labels: they may be large by chance."""
+    rows = sum(profile.labelled_rows for profile in labelled_days.values())
     if rows >= policy.min_rows:
         return losses
     note = f"{rows} labelled rows, fewer than the {policy.min_rows} that a decision needs"
@@ -206,12 +218,12 @@ def _drop_effects_of_few_labels(
 
 
 def _select_labelled_profiles(days: ProfilesByDay) -> list[Profile]:
-    return [profile for profile in days.values() if profile.judged_rows]
+    return [profile for profile in days.values() if profile.labelled_rows]
 
 
 def _build_feature_columns(
     record: ReferenceRecord, window: ProfilesByDay, weights: Mapping[str, float]
-) -> Iterator[Column]:
+) -> Iterator[ComparedColumn]:
     edges = {number.name: number.edges for number in record.reference.numbers}
     training = _select_season(record.training, window)
     for name in (*edges, *(category.name for category in record.reference.categories)):
@@ -220,7 +232,7 @@ def _build_feature_columns(
 
 def _build_score_and_label_columns(
     record: ReferenceRecord, window: ProfilesByDay, labelled_days: ProfilesByDay
-) -> Iterator[Column]:
+) -> Iterator[ComparedColumn]:
     """Build two columns: the scores, compared with the holdout, and the labels, compared with all days.
 
     Scores are not compared with the training days, because a model scores its training rows too well.
@@ -233,17 +245,17 @@ def _build_score_and_label_columns(
 
 
 def _select_season(reference: ProfilesByDay, window: ProfilesByDay) -> ProfilesByDay:
-    """Select the reference's days in the same weeks a year before; all its days if there are too few of these."""
+    """Select the reference's days in the weeks of the window a year before; all its days if these are too few."""
     is_selected = seasonal.select_same_weeks(list(reference), list(window))
     return {day: profile for (day, profile), selected in zip(reference.items(), is_selected, strict=True) if selected}
 
 
 def _build_column(
     name: str, reference: ProfilesByDay, window: ProfilesByDay, edges: Sequence[float] | None, weight: float
-) -> Column:
+) -> ComparedColumn:
     # A label with edges is a number.
     kind: Kind = "numeric" if edges else COLUMN_KINDS[next(iter(reference.values()))[name].kind]
-    return Column(
+    return ComparedColumn(
         name,
         kind,
         _collect_counts(name, reference),
@@ -254,7 +266,7 @@ def _build_column(
 
 
 def _collect_counts(name: str, days: ProfilesByDay) -> Counts | None:
-    """Collect the counts of a column; None if no day has it. On a day without it, its rows count as missing."""
+    """Collect the counts of a column; None if no day has the column. Rows of a day without it count as missing."""
     profiled_columns = [profile[name] for profile in days.values()]
     if all(column.absent for column in profiled_columns):
         return None
@@ -270,7 +282,7 @@ def _stack_joint_counts(profiles: Sequence[Profile]) -> Array:
 
 
 def _compute_bin_scores(profiles: Sequence[Profile]) -> Array:
-    """Compute the mean score of each bin; for a bin without rows, return its middle."""
+    """Compute the mean score of the rows in each bin; for a bin without rows, its middle."""
     middles = [(low + high) / 2 for low, high in pairwise(SCORE_EDGES)]
     sums = np.asarray([profile.joint.sums for profile in profiles]).sum(axis=0).reshape(2, -1).sum(axis=0)
     rows = _stack_joint_counts(profiles).sum(axis=(0, 2))

@@ -29,7 +29,7 @@ def require_published(lake: Lake, dataset: Dataset, day: Partition) -> None:
     if not dataset.label:
         raise SpecError(f"the dataset {dataset.name} has no label: there is nothing to predict.")
     check_partition(dataset, day)
-    if not lake.count_rows_of_days(dataset.published, [day]):
+    if not lake.count_rows_of_partitions(dataset.published, [day]):
         raise DataError(f"{dataset.published} has no partition {day}.", "Publish it first: `ingest`, then `validate`.")
 
 

@@ -102,7 +102,7 @@ def _list_source_partitions(source: Source, partitions: Sequence[Partition]) -> 
 def _list_published_days(lake: Lake, dataset: Dataset, days: Sequence[Partition]) -> set[Partition]:
     """Return the days that are published and have no lost file."""
     published_days = lake.count_rows_by_partition(dataset.published, dataset.partition).keys() & set(days)
-    lost_days = lake.find_lost_days(dataset.published, published_days)
+    lost_days = lake.find_lost_partitions(dataset.published, published_days)
     if lost_days:
         log.warning(
             "%s: files of %d published %ss are lost, and written again, the first of %s",

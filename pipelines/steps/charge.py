@@ -78,7 +78,7 @@ def run(spec: ChargeSpec) -> ChargeResult:
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
         ConflictError: other writers kept changing the ledger. A retry can help.
     """
-    from pipelines.costs.charging import JobPurpose, charge_jobs
+    from pipelines.costs.charge_jobs import JobPurpose, charge_jobs
 
     charges = charge_jobs(spec.jobs, JobPurpose(**spec.model_dump(exclude={"jobs"})))
     return ChargeResult(jobs=charges, **sum_charges(charges))

@@ -205,7 +205,7 @@ def _explain_incomplete_window(
     if not days_without_profile:
         return None
     first_profiled_day = min([*profiled_days, *incomplete_days], default=spec.partition)
-    scored_days = table.find_scored_days(window[0], spec.partition, spec.model).difference(incomplete_days)
+    scored_days = table.find_profiled_days(window[0], spec.partition, spec.model).difference(incomplete_days)
     missing_days = [day for day in days_without_profile if day >= first_profiled_day and day not in scored_days]
     if missing_days:
         more = f" and {len(missing_days) - 1} more" * (len(missing_days) > 1)

@@ -72,7 +72,7 @@ def run(spec: OutcomesSpec) -> OutcomesResult:
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     require_published(lake, dataset, spec.partition)
     tables = [dataset.published, dataset.predictions]
-    if lake.count_rows_of_days(dataset.predictions, [spec.partition]):
+    if lake.count_rows_of_partitions(dataset.predictions, [spec.partition]):
         result = repeat_until_current(lake, tables, spec.partition, lambda: _join_labels(lake, dataset, spec))
     else:
         result = _build_empty_result(dataset, spec, 0)

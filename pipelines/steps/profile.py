@@ -136,7 +136,7 @@ def _load_record(spec: ProfileSpec) -> tuple[ReferenceRecord, str]:
 
 
 def _build_result(spec: ProfileSpec, version: str, profile: Profile, *, is_changed: bool) -> ProfileResult:
-    from pipelines.monitoring.profiles.slots import NOTHING
+    from pipelines.monitoring.profiles.column_plans import NOTHING
 
     features = [column for column in profile.columns if column.kind in {"number", "category"}]
     label = next(column for column in profile.columns if column.kind == "label")

@@ -87,7 +87,10 @@ def run(spec: ScoreSpec) -> ScoreResult:
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     require_published(lake, dataset, spec.partition)
     result = ScoreResult(table=dataset.predictions, partition=spec.partition, model_name=spec.model)
-    if spec.max_rows and lake.count_rows_of_days(dataset.published, [spec.partition])[spec.partition] > spec.max_rows:
+    if (
+        spec.max_rows
+        and lake.count_rows_of_partitions(dataset.published, [spec.partition])[spec.partition] > spec.max_rows
+    ):
         log.info("%s %s: more than %d rows: not scored in this process", dataset.name, spec.partition, spec.max_rows)
         return result.model_copy(update={"large": True})
     registry = Registry.open()

@@ -194,7 +194,7 @@ def _is_only_incomplete(judgement: Judgement) -> bool:
 
 def _withdraw(lake: Lake, dataset: Dataset, partition: Partition) -> int:
     """Remove the published rows of a day and the outcomes of their labels; return the number of rows."""
-    rows = lake.count_rows_of_days(dataset.published, [partition]).get(partition, 0)
+    rows = lake.count_rows_of_partitions(dataset.published, [partition]).get(partition, 0)
     if rows:
         lake.clear_partition(dataset.published, partition)
         log.warning("%s %s: %d rows withdrawn", dataset.published, partition, rows)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pipelines.dataset import Dataset
 from pipelines.lake import Lake
+from pipelines.lake.new_files import write_local_files
 from pipelines.lake.repair import DatasetRowSource
-from pipelines.lake.spool import write_local_files
 from pipelines.partitions import Partition
 from pipelines.settings import settings
 from pipelines.validation import quarantine, suites

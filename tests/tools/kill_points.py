@@ -17,14 +17,14 @@ CODE = """
 import os, signal, sys
 from pipelines.cli import app
 from pipelines.ingestion import changes
-from pipelines.lake import differences, spool
+from pipelines.lake import differences, new_files
 from pipelines.steps import {step} as step
 from pipelines.validation import quarantine
 from pipelines.validation.evaluators import rows
 
 # A small day gives many batches, groups and files.
 changes.BATCH_ROWS = differences.BATCH_ROWS = quarantine.BATCH_ROWS = rows.BATCH_ROWS = 100
-spool.GROUP_ROWS, spool.FILE_BYTES = 150, 10_000
+new_files.GROUP_ROWS, new_files.FILE_BYTES = 150, 10_000
 calls, run = 0, step.run
 
 def count_call(frame, event, argument):

@@ -1,6 +1,6 @@
-"""Sources of rows: files and object stores, databases, HTTP APIs; each is read in batches.
+"""Read rows in batches from sources: files on this machine or in an object store, databases, HTTP APIs.
 
-Importing the package loads the protocols only. A kind of source is loaded when it is first used.
+Importing the package loads the protocols only. A class of sources is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a kind of source when it is first used."""
+    """Import the module of a name when the name is first used."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"pipelines.ingestion.sources.{_MODULES[name]}"), name)

@@ -1,4 +1,4 @@
-"""Addresses of sources, without their secrets."""
+"""Remove secrets from addresses of sources, and read addresses from environment variables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ SECRET_NAMES = re.compile(
 def redact(url: str) -> str:
     """Return the address without the parts that can hold secrets.
 
-    These are the user and the password, the query and the fragment for HTTP, and else a query with a secret.
+    User and password are removed from every address. The query and the fragment are removed from an HTTP address; from
+    other addresses the query is removed only if it has a parameter with the name of a secret.
     """
     scheme, separator, remainder = url.partition("://")
     if not separator:
@@ -36,7 +37,7 @@ def is_http(address: str) -> bool:
 
 
 def has_secret(address: str) -> bool:
-    """Return whether the address holds a password, a token, or a parameter whose name is that of a secret."""
+    """Return whether the address holds a password or a token, or a parameter with the name of a secret."""
     if "://" not in address:
         return False
     authority, separator, _ = address.partition("://")[2].partition("/")[0].rpartition("@")

@@ -1,4 +1,4 @@
-"""Convert the values of a source to the declared types; an error names the first value that does not fit."""
+"""Convert the values of a source to the declared types. An error names the first value that does not fit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Position:
-    """Origin of a batch, for messages: the place, and the number of the first row."""
+    """Where a batch comes from, for messages: its file, page or table, and the number of its first row."""
 
     place: str
     row: int = 1
@@ -46,47 +46,52 @@ def convert_batch(
     """
     arrays = []
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
-        kind = columns.get(name, UTC if pa.types.is_timestamp(array.type) else array.type)
-        arrays.append(convert_column(array, kind, zone, name, position))
+        data_type = columns.get(name, UTC if pa.types.is_timestamp(array.type) else array.type)
+        arrays.append(convert_column(array, data_type, zone, name, position))
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
-def convert_column(array: pa.Array, kind: pa.DataType, zone: Zone, name: str, position: Position) -> pa.Array:
+def convert_column(array: pa.Array, data_type: pa.DataType, zone: Zone, name: str, position: Position) -> pa.Array:
     """Return the array in another type.
 
     Raises:
         DataError: a value does not fit. A retry cannot help.
     """
     try:
-        return _convert(array, kind, zone)
+        return _convert(array, data_type, zone)
     except BadValueError as error:
         index, problem, hint = error.index, error.problem, error.hint
     except (pa.ArrowException, ValueError):
         if not len(array):  # there is no value to name: the types themselves do not fit
             hint = "Declare the column in columns=, in a type that fits."
-            raise DataError(f"{position.place}: column {name}: cannot convert {array.type} to {kind}.", hint) from None
-        index = _find_first_bad_value(array, kind, zone)
-        problem, hint = f"is not of type {kind}", ""
+            raise DataError(
+                f"{position.place}: column {name}: cannot convert {array.type} to {data_type}.", hint
+            ) from None
+        index = _find_first_bad_value(array, data_type, zone)
+        problem, hint = f"is not of type {data_type}", ""
     raise _build_bad_value_error(array[index].as_py(), name, position, index, problem, hint)
 
 
-def build_array(values: Sequence[Any], kind: pa.DataType | None, zone: Zone, name: str, position: Position) -> pa.Array:
-    """Build an array of Python values; infer its type if `kind` is None.
+def build_array(
+    values: Sequence[Any], data_type: pa.DataType | None, zone: Zone, name: str, position: Position
+) -> pa.Array:
+    """Build an array of Python values; infer its type if `data_type` is None.
 
     Raises:
         DataError: a value does not fit, or no single type fits all values. A retry cannot help.
     """
-    if kind is not None and pa.types.is_string(kind):
+    if data_type is not None and pa.types.is_string(data_type):
         values = [value if value is None or isinstance(value, str) else _to_text(value) for value in values]
-    elif kind is None and any(isinstance(value, (dict, list)) for value in values):
+    elif data_type is None and any(isinstance(value, (dict, list)) for value in values):
         values = [value if value is None else _to_text(value) for value in values]
     try:
-        # The type is inferred first: with `kind`, pyarrow 25 truncates 1.5 to 1 and reads a time without a zone as UTC.
+        # The type is inferred first: with `data_type`, pyarrow 25 truncates 1.5 to 1 and reads a time without a zone as
+        # UTC.
         array = pa.array(values)
     except (pa.ArrowException, OverflowError, ValueError, TypeError):
-        array = _build_value_by_value(values, kind, zone, name, position)
-    kind = kind or (UTC if pa.types.is_timestamp(array.type) else array.type)
-    return convert_column(array, kind, zone, name, position)
+        array = _build_value_by_value(values, data_type, zone, name, position)
+    data_type = data_type or (UTC if pa.types.is_timestamp(array.type) else array.type)
+    return convert_column(array, data_type, zone, name, position)
 
 
 def to_days(array: pa.Array, name: str, position: Position) -> pa.Array:
@@ -128,42 +133,43 @@ def add_day_column(batch: pa.RecordBatch, day: Any, name: str, position: Positio
     return batch.append_column(PARTITION, days)
 
 
-def parse_cursor(text: str, kind: pa.DataType, place: str) -> pa.Scalar:
+def parse_cursor(text: str, data_type: pa.DataType, place: str) -> pa.Scalar:
     """Parse the text of a cursor into a value of its type.
 
     Raises:
         SpecError: the text does not fit the type. A retry cannot help.
     """
     try:
-        return convert_column(pa.array([text]), kind, Zone("UTC"), "since", Position(place))[0]
+        return convert_column(pa.array([text]), data_type, Zone("UTC"), "since", Position(place))[0]
     except DataError:
-        raise SpecError(f"{place}: the watermark {text[:60]!r} is not of type {kind}.") from None
+        message = f"{place}: the watermark {text[:60]!r} is not of type {data_type}."
+        raise SpecError(message, "Give a value of the source's cursor.") from None
 
 
-def _convert(array: pa.Array, kind: pa.DataType, zone: Zone) -> pa.Array:
-    """Return the array in another type, by stricter rules than pyarrow's."""
-    if pa.types.is_timestamp(kind):
+def _convert(array: pa.Array, data_type: pa.DataType, zone: Zone) -> pa.Array:
+    """Return the array in another type; refuse some values that pyarrow would convert."""
+    if pa.types.is_timestamp(data_type):
         return to_utc(array, zone)
-    if array.type == kind:
+    if array.type == data_type:
         return array
-    if pa.types.is_boolean(kind) and pa.types.is_integer(array.type):
+    if pa.types.is_boolean(data_type) and pa.types.is_integer(array.type):
         bounds = pc.min_max(array).as_py()
         if not {bounds["min"], bounds["max"]} <= {0, 1, None}:
             raise pa.ArrowInvalid("neither 0 nor 1")
-    if pa.types.is_boolean(array.type) and not pa.types.is_string(kind):
+    if pa.types.is_boolean(array.type) and not pa.types.is_string(data_type):
         raise pa.ArrowInvalid("a boolean is not a number")
-    if pa.types.is_decimal(kind) and pa.types.is_integer(array.type):
+    if pa.types.is_decimal(data_type) and pa.types.is_integer(array.type):
         array = array.cast(pa.string())  # pyarrow 25 casts integers only to decimals that hold all integers
-    return array.cast(kind)
+    return array.cast(data_type)
 
 
-def _find_first_bad_value(array: pa.Array, kind: pa.DataType, zone: Zone) -> int:
+def _find_first_bad_value(array: pa.Array, data_type: pa.DataType, zone: Zone) -> int:
     """Return the index of the first value that cannot be converted, by bisection."""
     low, high = 0, len(array)
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            _convert(array.slice(low, middle - low), kind, zone)
+            _convert(array.slice(low, middle - low), data_type, zone)
             low = middle
         except (BadValueError, pa.ArrowException, ValueError):
             high = middle
@@ -171,16 +177,16 @@ def _find_first_bad_value(array: pa.Array, kind: pa.DataType, zone: Zone) -> int
 
 
 def _build_value_by_value(
-    values: Sequence[Any], kind: pa.DataType | None, zone: Zone, name: str, position: Position
+    values: Sequence[Any], data_type: pa.DataType | None, zone: Zone, name: str, position: Position
 ) -> pa.Array:
-    """Build an array of values of several Python types; refuse the first value that does not fit."""
+    """Build an array of values whose Python types differ; refuse the first value that does not fit."""
     arrays: list[pa.Array] = []
     for index, value in enumerate(values):
         try:
-            array = pa.array([value], None if kind or not arrays else arrays[0].type)
-            arrays.append(_convert(array, kind, zone) if kind else array)
+            array = pa.array([value], None if data_type or not arrays else arrays[0].type)
+            arrays.append(_convert(array, data_type, zone) if data_type else array)
         except (BadValueError, pa.ArrowException, OverflowError, ValueError, TypeError):
-            problem = f"is not of type {kind}" if kind else "is of another type than the values before it"
+            problem = f"is not of type {data_type}" if data_type else "is of another type than the values before it"
             raise _build_bad_value_error(value, name, position, index, problem, "") from None
     return pa.concat_arrays(arrays)
 

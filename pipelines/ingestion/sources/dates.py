@@ -1,4 +1,4 @@
-"""Fill in the partition in addresses and parameters: for {date}, or in another form for {date:%Y/%m/%d}."""
+"""Replace placeholders such as {date} or {date:%Y/%m/%d} in addresses and parameters by a day, hour or month."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from pipelines.partitions import Hour, Partition, get_date, get_unit
 from pipelines.window import Unit
 
 DATE_PLACEHOLDER = re.compile(r"\{date(?::([^{}]*))?\}")
-
-
 FORMATS: dict[Unit, str] = {"hour": "%Y-%m-%dT%H", "day": "%Y-%m-%d", "month": "%Y-%m"}
-"""Form of {date} for each unit of partitions."""
+"""Format of a placeholder {date} that names none, for each unit of partitions."""
 
 
 def fill_date(pattern: str, partition: Partition) -> str:
-    """Replace every placeholder in the pattern with the day, hour or month."""
+    """Replace every placeholder in the pattern by the partition."""
     hour = partition.hour if isinstance(partition, Hour) else 0
     moment, default = dt.datetime.combine(get_date(partition), dt.time(hour)), FORMATS[get_unit(partition)]
     return DATE_PLACEHOLDER.sub(lambda match: moment.strftime(match[1] or default), pattern)

@@ -25,7 +25,8 @@ class Layout:
         nulls: texts in a CSV that mean that a value is missing.
         decimal_point: character before the decimals of a number in a CSV.
         final_newline: whether a CSV must end with a newline. If it does not, its last value may be truncated.
-        texts: text columns of a CSV to which `nulls` does not apply. Only an empty value is missing; `NA` is a code.
+        texts: text columns of a CSV to which `nulls` does not apply. In these columns only an empty value is missing,
+            because a text such as `NA` may be a value.
     """
 
     columns: Mapping[str, pa.DataType] = field(default_factory=dict)
@@ -49,7 +50,7 @@ def check_columns(place: str, required: Sequence[str], names: Sequence[str], hin
         place: name of the file, for the message.
         required: columns that the file must have.
         names: columns that the file has.
-        hint: what to do about a missing column; if it is empty, the message lists the columns of the file.
+        hint: what to do about a missing column; if it is empty, the error lists the columns of the file instead.
 
     Raises:
         DataError: the message names the columns. A retry cannot help.
@@ -60,9 +61,12 @@ def check_columns(place: str, required: Sequence[str], names: Sequence[str], hin
         raise DataError(f"{place} lacks the column(s) {', '.join(missing)}.", hint or listing)
     duplicates = sorted({name for name in names if names.count(name) > 1})
     if duplicates:
-        raise DataError(f"{place} has more than one column {', '.join(duplicates[:5])}.", "Names must differ.")
+        raise DataError(f"{place} has more than one column {', '.join(duplicates[:5])}.", "Rename all but one of them.")
 
 
 def is_read_as_text(data_type: pa.DataType) -> bool:
-    """Return whether values of the type are read as text, because `convert` is stricter than the reader of the file."""
+    """Return whether values of the type are read as text and converted later.
+
+    The module `convert` refuses values that pyarrow's readers of files would accept.
+    """
     return bool(pa.types.is_timestamp(data_type))

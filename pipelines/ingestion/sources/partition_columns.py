@@ -40,7 +40,8 @@ def add_partition_columns(
             columns[HOUR_COLUMN] = pa.repeat(pa.scalar(partition.hour, pa.int32()), batch.num_rows)
     for column, values in columns.items():
         if column == name.lower():  # DuckDB ignores the case: with Date and date, rows could not be queried
-            batch = batch.set_column(batch.schema.names.index(name), column, _keep_day(batch[name], values, position))
+            _check_no_day_is_lost(batch[name], values, position)
+            batch = batch.set_column(batch.schema.names.index(name), column, values)
         elif column in batch.schema.names:
             raise DataError(
                 f"{position.place} has a column {column}, but the {column if column == HOUR_COLUMN else 'day'} is to "
@@ -89,18 +90,22 @@ def match_partition(batch: pa.RecordBatch, partition: Partition) -> pa.Array:
 def describe_partition(batch: pa.RecordBatch, index: int, unit: Unit) -> str:
     """Describe the partition of a row, such as "day 2013-01-01"."""
     day = batch[PARTITION][index].as_py()
-    key = Hour(day, batch[HOUR_COLUMN][index].as_py()) if unit == "hour" else Month(day) if unit == "month" else day
-    return f"{unit} {key}"
+    hour = batch[HOUR_COLUMN][index].as_py() if unit == "hour" else 0
+    partition = Hour(day, hour) if unit == "hour" else Month(day) if unit == "month" else day
+    return f"{unit} {partition}"
 
 
-def _keep_day(array: pa.Array, days: pa.Array, position: Position) -> pa.Array:
-    """Return the new column `date`; refuse to replace days within a month by its first day, which would lose them."""
+def _check_no_day_is_lost(array: pa.Array, days: pa.Array, position: Position) -> None:
+    """Refuse to replace the column `date` if it has days within a month, and the new column has the first of the month.
+
+    Raises:
+        DataError: a day would be lost. A retry cannot help.
+    """
     old_days = array.cast(pa.date32(), safe=False) if pa.types.is_temporal(array.type) else days
     index = pc.index(pc.equal(old_days, days), False).as_py()
     if index >= 0:
         raise DataError(
             f"{position.place}: row {position.row + index}, column {PARTITION}: {old_days[index]} is not the first day "
-            "of a month, as it must be where partitions are months.",
+            "of a month, as it must be if partitions are months.",
             "Rename the column, and name it in day=.",
         )
-    return days

@@ -47,7 +47,7 @@ class Zone:
 
 
 class BadValueError(Exception):
-    """The value at an index of an array cannot be converted. Caught by `convert`, which knows the place."""
+    """The value at an index of an array cannot be converted. `convert` adds the place and raises a DataError."""
 
     def __init__(self, index: int, problem: str, hint: str = "") -> None:
         super().__init__(index, problem, hint)
@@ -55,7 +55,7 @@ class BadValueError(Exception):
 
 
 def to_utc(array: pa.Array, zone: Zone) -> pa.Array:
-    """Convert timestamps, or ISO 8601 texts, to UTC; those without an offset are read in the zone.
+    """Convert timestamps, or texts, to UTC. A time without an offset is taken as local time of the zone.
 
     Raises:
         BadValueError: a time has no offset and there is no zone, or the time does not exist or occurs twice in the

@@ -1,4 +1,4 @@
-"""Convert a column of two texts in another source to true and false (TrueFalse)."""
+"""Convert a text column of a source, which has two values, to true and false (TrueFalse)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TrueFalse:
     """Rows of another source. A column of two texts becomes true and false, for example the label of a binary model.
 
     Args:
-        source: source by the day that has the column as text.
+        source: another source, which has the column as text.
         column: name of the column.
         true: text that becomes true.
         false: text that becomes false. A missing value stays missing; any other text is refused.
@@ -51,15 +51,16 @@ class TrueFalse:
 
     @contextmanager
     def read_once(self, partitions: Collection[Any]) -> Iterator[Source]:
-        """Yield this source over one that reads a file of many partitions once."""
+        """Yield a copy of this source for some partitions, which reads a file of many partitions only once."""
         with read_once(self.source, partitions) as source:
             yield replace(self, source=source)
 
     def read(self, partition: Any) -> pa.RecordBatchReader:
-        """Read the rows of one partition. Raises as the other source does.
+        """Read the rows of one partition. Raises the errors of the other source as well.
 
         Raises:
-            DataError: the column has a third text; the reader raises it, too. A retry cannot help.
+            DataError: the column is missing, or has a third text. Raised here or while the returned reader is read. A
+                retry cannot help.
         """
         reader = self.source.read(partition)
         index = reader.schema.get_field_index(self.column)
@@ -68,12 +69,12 @@ class TrueFalse:
         schema = reader.schema.set(index, pa.field(self.column, pa.bool_()))
         return pa.RecordBatchReader.from_batches(schema, self._convert_batches(reader, index))
 
-    def _convert_batches(self, reader: pa.RecordBatchReader, index: int) -> Iterator[pa.RecordBatch]:
+    def _convert_batches(self, reader: pa.RecordBatchReader, column_index: int) -> Iterator[pa.RecordBatch]:
         for batch in reader:
-            values = batch.column(index)
+            values = batch.column(column_index)
             is_known = pc.fill_null(pc.is_in(values, value_set=pa.array([self.true, self.false])), False)
-            bad = pc.index(pc.or_(is_known, pc.is_null(values)), False).as_py()
-            if bad >= 0:
-                message = f"{self.source.describe().location}: column {self.column}: {values[bad].as_py()!r}"
+            index = pc.index(pc.or_(is_known, pc.is_null(values)), False).as_py()  # of the first bad value
+            if index >= 0:
+                message = f"{self.source.describe().location}: column {self.column}: {values[index].as_py()!r}"
                 raise DataError(f"{message} is neither {self.true!r} nor {self.false!r}.", "Correct the source.")
-            yield batch.set_column(index, self.column, pc.equal(values, self.true))
+            yield batch.set_column(column_index, self.column, pc.equal(values, self.true))

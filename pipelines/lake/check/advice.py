@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from pipelines.dataset import Dataset
 from pipelines.lake.check.findings import Finding
-from pipelines.lake.partitions import parse_values
+from pipelines.lake.partitions import parse_partition_text
 
 REPAIR = "Run `python -m pipelines lake check --repair`, or restore a backup: `make restore`."
+"""Advice about a catalog, or about its entry of a table."""
 BACKUP = "restore it from a backup: `python -m pipelines lake check --repair --backup FILE`, or `make restore`"
 OLDER = "Only older snapshots need it: model versions that were trained on them cannot be reproduced"
 STEPS = {
@@ -26,7 +27,7 @@ def advise(finding: Finding, datasets: Sequence[Dataset]) -> str:
     step = _find_step(finding, datasets) if finding.kind == "rows" else ""
     if not finding.is_current:
         return f"{OLDER}. To get it back, {BACKUP}."
-    # `str.capitalize` would change the rest of the sentence.
+    # Only the first letter becomes a capital. `str.capitalize` would also make the other letters small.
     return f"{step[:1].upper()}{step[1:]}, or {BACKUP}." if step else f"{BACKUP[:1].upper()}{BACKUP[1:]}."
 
 
@@ -36,7 +37,7 @@ def _find_step(finding: Finding, datasets: Sequence[Dataset]) -> str:
         tables = (dataset.staging, dataset.published, dataset.quarantine, dataset.predictions, dataset.outcomes)
         if finding.table not in tables:
             continue
-        partition, model = parse_values(finding.partition, dataset.partition)
+        partition, values = parse_partition_text(finding.partition, dataset.partition)
         options = f"--dataset {dataset.published} --partition {partition}"
         if finding.table == dataset.staging:
             command = f"`python -m pipelines ingest {options}`, or `sync --watermark ''`"
@@ -44,8 +45,9 @@ def _find_step(finding: Finding, datasets: Sequence[Dataset]) -> str:
         if finding.table in (dataset.published, dataset.quarantine):
             return f"judge the staged rows by the current suite: `python -m pipelines validate {options}`"
         options = f"--dataset {dataset.name} --partition {partition}"
-        if finding.table == dataset.predictions and len(model) == 2:
-            return f"`python -m pipelines score {options} --model {model[0]} --version {model[1]}`"
-        if finding.table == dataset.outcomes and model:
-            return f"`python -m pipelines outcomes {options} --model {model[0]}`"
+        if finding.table == dataset.predictions and len(values) == 2:
+            model, version = values
+            return f"`python -m pipelines score {options} --model {model} --version {version}`"
+        if finding.table == dataset.outcomes and values:
+            return f"`python -m pipelines outcomes {options} --model {values[0]}`"
     return STEPS.get(finding.table, "")

@@ -18,8 +18,8 @@ from pipelines.lake.catalog import (
     build_embedded_properties,
     explain_damaged_catalog,
     get_embedded_file,
-    is_configured,
-    is_empty,
+    has_configured_catalog,
+    is_empty_database,
     list_embedded_tables,
 )
 from pipelines.lake.check.findings import Finding
@@ -33,11 +33,11 @@ from pipelines.lake.warehouse import (
 )
 from pipelines.system.error_translation import LOCKED_TEXTS
 
-CERTAIN_COMMITS = 2
-"""The catalog is outdated if the table has at least this number of versions that are newer than the one that it
-names. One newer version is no damage: a writer that is killed before it changes the catalog leaves it."""
+MIN_NEWER_VERSIONS = 2
+"""The catalog is outdated if at least this number of a table's metadata files are newer than the one that it names. One
+newer file is no damage: a writer that was killed before it changed the catalog leaves one."""
 BUSY_S = 30.0
-"""Longest time to wait for a database that another process writes."""
+"""Longest time, seconds, to wait for a database that another process writes."""
 
 
 def find_catalog_damage() -> Finding | None:
@@ -46,10 +46,10 @@ def find_catalog_damage() -> Finding | None:
     Raises:
         ConflictError: the database stayed locked. A retry can help.
     """
-    if is_configured():
+    if has_configured_catalog():
         return None
     path = get_embedded_file()
-    if is_empty(path):
+    if is_empty_database(path):
         if not list_embedded_tables():
             return None
         if path.exists():
@@ -77,8 +77,8 @@ def open_catalog_to_check(*, creates_tables: bool = False) -> Catalog:
 
 
 def has_no_lake() -> bool:
-    """Return whether there is no embedded catalog, and no table that it should list."""
-    return not is_configured() and is_empty(get_embedded_file()) and not list_embedded_tables()
+    """Return whether the embedded catalog is used, but neither the catalog nor any table exists."""
+    return not has_configured_catalog() and is_empty_database(get_embedded_file()) and not list_embedded_tables()
 
 
 def list_tables(catalog: Catalog) -> list[str]:
@@ -108,19 +108,19 @@ def find_unlisted_tables(listed_names: list[str], metadata: Mapping[str, list[st
             yield Finding("table", "unlisted", locations[-1], "is not listed by the catalog", table)
 
 
-def find_outdated_version(
+def find_outdated_entry(
     io: FileIO, table: str, current_location: str, metadata: Sequence[str], uuid: str
 ) -> Finding | None:
-    """Return a finding if there are newer versions of the table than the one that the catalog names.
+    """Return a finding if there are newer metadata files of the table than the one that the catalog names, else None.
 
     Args:
         io: reads the metadata.
         table: name of the table.
-        current_location: location of the version that the catalog names.
-        metadata: locations of all versions, listed before the catalog was read.
-        uuid: UUID of the table.
+        current_location: location of the metadata file that the catalog names.
+        metadata: locations of all metadata files of the table, listed before the catalog was read.
+        uuid: UUID of the table. Metadata files of another table, which had the same name, do not count.
     """
-    if not metadata or get_version(metadata[-1]) < get_version(current_location) + CERTAIN_COMMITS:
+    if not metadata or get_version(metadata[-1]) < get_version(current_location) + MIN_NEWER_VERSIONS:
         return None
     if _read_uuid(io, metadata[-1]) != uuid:
         return None
@@ -129,7 +129,7 @@ def find_outdated_version(
 
 
 def _read_uuid(io: FileIO, location: str) -> str:
-    """Return the table's UUID of a metadata file; empty if it cannot be read."""
+    """Return the UUID of the table that a metadata file describes; empty if the file cannot be read."""
     try:
         return str(json.loads(storage.read_bytes(io, location))["table-uuid"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -158,7 +158,7 @@ def _check_database(path: Path) -> Finding | None:
             results = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(1)").fetchall()]
     except sqlite3.DatabaseError as error:
         if any(text in str(error) for text in LOCKED_TEXTS):
-            raise ConflictError(f"{path} stayed locked by another process.", "Run it again.") from None
+            raise ConflictError(f"{path} stayed locked by another process.", "Run the check again.") from None
         results = [str(error)]
     if results == ["ok"]:
         try:

@@ -31,12 +31,13 @@ class Scope:
 
 
 EVERYTHING = Scope()
+"""The files of all snapshots, with their content."""
 
 
 def check_lake(catalog: Catalog | None = None, scope: Scope = EVERYTHING) -> LakeReport:
     """Check the catalog, and the metadata, the manifests and the data files of all tables. Nothing is changed.
 
-    A commit that another process makes during the check is not checked, and is not reported.
+    What another process commits during the check is neither checked nor reported as a problem.
 
     Args:
         catalog: the catalog to check; if None, the configured one.
@@ -51,7 +52,8 @@ def check_lake(catalog: Catalog | None = None, scope: Scope = EVERYTHING) -> Lak
     if catalog is None and (damage := catalogs.find_catalog_damage()):
         return _check_without_catalog(damage, scope)
     catalog = catalog or catalogs.open_catalog_to_check()
-    # The metadata are listed before the catalog is read: otherwise a commit in between would be reported as a finding.
+    # The metadata files are listed before the catalog is read. In the other order, a commit in between would be
+    # reported as a problem of the catalog.
     metadata = catalogs.list_metadata(catalog)
     listed_names = catalogs.list_tables(catalog)
     unlisted_tables = list(catalogs.find_unlisted_tables(listed_names, metadata))
@@ -95,7 +97,7 @@ def _check_listed_table(catalog: Catalog, name: str, metadata: Sequence[str], sc
         location = catalogs.find_metadata_location(catalog, name) or (metadata[-1] if metadata else name)
         return _report_unreadable_metadata(location, name, error)
     report = _check_table(table, scope)
-    outdated_finding = catalogs.find_outdated_version(
+    outdated_finding = catalogs.find_outdated_entry(
         table.io, name, table.metadata_location, metadata, str(table.metadata.table_uuid)
     )
     return replace(report, findings=(outdated_finding, *report.findings)) if outdated_finding else report

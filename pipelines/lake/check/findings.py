@@ -10,9 +10,10 @@ from pipelines.escaping import escape
 
 Kind = Literal["catalog", "table", "metadata", "manifest list", "manifest", "rows"]
 Problem = Literal["missing", "cut", "changed", "damaged", "unreadable", "unlisted", "outdated"]
-"""`cut`: the size differs. `changed`: the size is the same, but the bytes differ. `damaged`: the file cannot be parsed,
-or its counts are wrong. `unreadable`: there is no permission to read the file. `unlisted`: the catalog does not list
-the table. `outdated`: the catalog names an old version of the table."""
+"""`missing`: there is no such file. `cut`: the size differs. `changed`: the size is the same, but the bytes differ.
+`damaged`: the file cannot be parsed, or its counts are wrong. `unreadable`: there is no permission to read the file, or
+the disk cannot read it. `unlisted`: the catalog does not list the table. `outdated`: the catalog names an old version
+of the table."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Finding:
     """Description of the problem, in one line."""
     table: str = ""
     partition: str = ""
-    """Day or month of the rows; empty if the finding is not about a partition."""
+    """Partition of the rows, such as 2013-01-01 or 2013-01-01/flights/3; empty if the finding is not about rows."""
     rows: int = 0
     """Rows of the file, as its manifest says."""
     is_current: bool = True
@@ -37,7 +38,8 @@ class Finding:
     digest: str = ""
     """SHA-256 over the files of `group`; empty if it is not known."""
     group: tuple[str, ...] = ()
-    """Locations of the files that were written together with this one, in the order of their rows."""
+    """Locations of the files that `digest` is computed over, in the order of their rows: this file, and those that were
+    written together with it. Empty if the finding is not about rows."""
     restored_from: str = ""
     """Source from which a repair restored the file; empty if it is still lost."""
     advice: str = ""

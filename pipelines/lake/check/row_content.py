@@ -16,7 +16,7 @@ from pyiceberg.manifest import DataFile, FileFormat
 from pipelines.lake import storage
 from pipelines.lake.check.findings import Finding, Problem
 from pipelines.lake.check.table_files import RowFile, TableFiles, describe_read_error
-from pipelines.lake.named_file import read_digest_of_name
+from pipelines.lake.named_file import read_digest_in_name
 
 
 def check_row_files(files: TableFiles, *, reads_content: bool) -> Iterator[Finding]:
@@ -24,8 +24,8 @@ def check_row_files(files: TableFiles, *, reads_content: bool) -> Iterator[Findi
 
     Args:
         files: the files of a table.
-        reads_content: whether the content of the files is read, too; otherwise only presence and size. If a file of a
-            snapshot is missing or cut, the content of that snapshot's other files is not read.
+        reads_content: whether the content of the files is read. If not, only presence and size are checked. If a file
+            of a snapshot is missing or cut, the content of that snapshot's other files is not read.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.
@@ -66,7 +66,16 @@ def _check_size(io: FileIO, data_file: DataFile) -> tuple[Problem, str] | None:
 
 
 def _check_content(io: FileIO, group: Sequence[RowFile], digest: str) -> dict[str, tuple[Problem, str] | None]:
-    """Check the content of the files that a snapshot wrote together; return the problem of each."""
+    """Check the content of the files that a snapshot wrote together.
+
+    Args:
+        io: reads the files.
+        group: the files, in the order of their rows.
+        digest: SHA-256 over the files; empty if it is not known.
+
+    Returns:
+        Location to problem, or to None if the file has none.
+    """
     problems: dict[str, tuple[Problem, str] | None] = {}
     content = hashlib.sha256()
     for file in group:
@@ -78,19 +87,19 @@ def _check_content(io: FileIO, group: Sequence[RowFile], digest: str) -> dict[st
         except OSError as error:
             problems[file.location] = describe_read_error(error)
             continue
-        expected_digest = read_digest_of_name(file.location)
+        expected_digest = read_digest_in_name(file.location)
         is_changed = bool(expected_digest) and expected_digest != own_digest.hexdigest()
         problems[file.location] = ("changed", "has other bytes than were committed") if is_changed else None
         if not expected_digest and not digest and file.data_file.file_format == FileFormat.PARQUET:
             problems[file.location] = find_problem(io, file.data_file)
     if digest and not any(problems.values()) and content.hexdigest() != digest:
         decode_problems = {file.location: find_problem(io, file.data_file) for file in group}
-        unlocated_problem: tuple[Problem, str] = (
+        shared_problem: tuple[Problem, str] = (
             "changed",
             "has other bytes than were committed, or another file of its snapshot has",
         )
         # If all files can be decoded, it is not known which one was changed.
-        return decode_problems if any(decode_problems.values()) else dict.fromkeys(problems, unlocated_problem)
+        return decode_problems if any(decode_problems.values()) else dict.fromkeys(problems, shared_problem)
     return problems
 
 
@@ -111,7 +120,7 @@ def _compare_with_manifest(file: pq.ParquetFile, data_file: DataFile) -> tuple[P
 def _make_finding(
     files: TableFiles, file: RowFile, group: Sequence[RowFile], digest: str, problem: Problem, detail: str
 ) -> Finding:
-    own_digest = read_digest_of_name(file.location)
+    own_digest = read_digest_in_name(file.location)
     return Finding(
         "rows",
         problem,

@@ -1,4 +1,4 @@
-"""Walk from a table's metadata over its snapshots and manifests to its data files."""
+"""List the data files that a table's snapshots need, and the problems of the manifests that list them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from pipelines.lake.views import build_sort_key
 from pipelines.system.error_translation import DISK_ERRORS, describe_reason, translate_error
 
 _EPOCH = dt.date(1970, 1, 1)
+"""Iceberg stores a date as the number of days since this one."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,9 @@ class RowFile:
     snapshot_id: int
     """Snapshot that added the file."""
     partition: str
+    """Partition of the rows, as `format_partition` writes it."""
     is_current: bool
+    """Whether the current snapshot needs the file."""
 
     @property
     def location(self) -> str:
@@ -40,7 +43,7 @@ class RowFile:
 
 @dataclass
 class TableFiles:
-    """The data files that the snapshots of a table need, and the problems of the files that list them."""
+    """The data files that a table's snapshots need, and the problems of the manifests and manifest lists."""
 
     table: Table
     row_files: dict[str, RowFile] = field(default_factory=dict)
@@ -53,9 +56,9 @@ class TableFiles:
         return str(self.table.name()[-1])
 
     def group_by_snapshot(self) -> Iterator[tuple[str, Sequence[RowFile]]]:
-        """Yield the files that one snapshot added together, in the order of their rows, with their digest.
+        """Yield the digest and the files of each snapshot that added files, in the order of their rows.
 
-        The digest is empty if it is not known, or if some of the snapshot's files are not listed any more.
+        The digest is empty if it is not known, or if no snapshot needs some of the files any more.
         """
         groups: dict[int, list[RowFile]] = {}
         for file in self.row_files.values():
@@ -119,7 +122,7 @@ def _add_snapshot(files: TableFiles, manifests: dict[str, bool], snapshot: Snaps
     """
     io, location = files.table.io, snapshot.manifest_list
     try:
-        storage.read_bytes(io, location)  # pyiceberg's reader does not tell an outage from a damaged file
+        storage.read_bytes(io, location)  # raises an error that tells an outage from a damaged file; pyiceberg's do not
         listed_manifests = list(read_manifest_list(io.new_input(location)))
     except Exception as error:
         files.findings.append(_make_finding(files, "manifest list", location, error, snapshot, is_current))
@@ -174,7 +177,7 @@ def _make_finding(
 
 
 def format_partition(table: Table, data_file: DataFile) -> str:
-    """Format the values of the partition, such as 2013-01-01 or 2013-01-01/flights/3."""
+    """Format the partition of a data file, such as 2013-01-01 or 2013-01-01/flights/3 (day, model and version)."""
     spec, schema = table.metadata.specs().get(data_file.spec_id, table.spec()), table.metadata.schema()
     values: list[Any] = list(data_file.partition)
     texts = []

@@ -1,4 +1,4 @@
-"""Read single files of the lake from a file that `make backup` wrote."""
+"""Read single files of the lake from a backup, a tar file that `make backup` wrote."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipelines.lake.check.findings import Finding
 from pipelines.settings import settings
 
 MANIFEST = "MANIFEST.json"
-"""Last file in a backup. It has the path of the home, and the digest of each other file."""
+"""Last file in a backup. It has the path of LEEWAY_HOME, and the digest of each other file."""
 
 
 class Backup:
@@ -28,7 +28,10 @@ class Backup:
         self._archive, self._home, self._digests = archive, home, digests
 
     def write_files(self, finding: Finding, folder: Path) -> Sequence[Path]:
-        """Copy the files of the group from the same paths in the backup; return no files if the backup lacks one."""
+        """Copy the files of `finding.group` from the backup to `folder`, and return the copies in the group's order.
+
+        Returns no files if the backup lacks one of them.
+        """
         locations = finding.group or (finding.location,)
         paths = [self.extract(location, folder / str(index)) for index, location in enumerate(locations)]
         return [path for path in paths if path] if all(paths) else []
@@ -54,7 +57,8 @@ def open_backup(path: Path) -> Iterator[Backup]:
     """Open a file that `make backup` wrote.
 
     Raises:
-        SpecError: there is no such file, it is not a complete backup, or it is of another home. A retry cannot help.
+        SpecError: there is no such file, it is not a complete backup, or it is a backup of another LEEWAY_HOME. A retry
+            cannot help.
     """
     with ExitStack() as stack:
         try:
@@ -71,7 +75,7 @@ def open_backup(path: Path) -> Iterator[Backup]:
 
 
 def _read_manifest(archive: tarfile.TarFile) -> tuple[Path, dict[str, str]]:
-    """Return the home of the backup, and the digest of each file in it."""
+    """Return the LEEWAY_HOME that was backed up, and the digest of each file in the backup."""
     manifest = archive.extractfile(MANIFEST)
     values = json.load(manifest) if manifest else {}
     return Path(values["home"]), {name: str(entry["sha256"]) for name, entry in values["files"].items()}

@@ -1,4 +1,4 @@
-"""Restore the catalog: rebuild a lost one, list tables again, and name the newest versions of tables."""
+"""Restore the catalog: rebuild a lost one, list lost tables again, and correct entries that name an old version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from pipelines.lake.catalog import build_embedded_properties, get_embedded_file, is_empty, list_embedded_tables
+from pipelines.lake.catalog import build_embedded_properties, get_embedded_file, is_empty_database, list_embedded_tables
 from pipelines.lake.check.catalogs import find_catalog_damage
 from pipelines.lake.check.checking import find_version
 from pipelines.lake.check.findings import Finding
@@ -28,12 +28,14 @@ from pipelines.system.log import log
 SQLITE_SUFFIXES = ("-journal", "-wal", "-shm")
 """Suffixes of the files that SQLite keeps beside a database. Such files of an old database would damage a new one."""
 NEWEST = "the newest metadata"
+"""Where the content comes from, for log lines and reports."""
 
 
 def rebuild_catalog(finding: Finding) -> Finding | None:
     """Replace the lost embedded catalog by a new one with the newest version of each table.
 
-    The new database is complete before it gets its name. The damaged database is kept under another name.
+    The new database is written under another name, and renamed when it is complete. The damaged database is kept under
+    another name.
 
     Returns:
         The finding; None if there is no table to list, or if another process has rebuilt the catalog.
@@ -81,7 +83,7 @@ def point_to_newest_metadata(catalog: Catalog, finding: Finding, metadata: Seque
         catalog, finding.table, current_location, location
     ):
         return None
-    log.info("%s: version %d is named again", finding.table, get_version(location))
+    log.info("%s: the catalog names version %d again", finding.table, get_version(location))
     return replace(finding, restored_from=NEWEST)
 
 
@@ -93,15 +95,16 @@ def _rebuild_newest_versions(io: FileIO, metadata: Mapping[str, list[str]]) -> N
 
 
 def _choose_version(io: FileIO, table: str, locations: Sequence[str], old_catalog: bytes = b"") -> str:
-    """Return the location of a table's newest version; empty if it is lost: an older version would hide commits.
+    """Return the location of a table's newest version; empty if that version is lost.
 
-    If its metadata file does not exist, and its content is certain, the file is written again.
+    An older version is never returned, because it would hide commits. If the newest version has no metadata file, but
+    its content is certain, the file is written.
 
     Args:
         io: reads the metadata.
         table: name of the table.
-        locations: locations of its metadata, the newest last.
-        old_catalog: content of the damaged catalog, which may name the version that was committed last.
+        locations: locations of its metadata files, the newest last.
+        old_catalog: bytes of the damaged catalog, which may contain the location that was committed last.
     """
     number = get_version(locations[-1])
     named_locations = [location for location in locations if location.encode() in old_catalog]
@@ -136,7 +139,7 @@ def _keep_old_files(path: Path) -> None:
     for sqlite_file in (Path(f"{path}{sqlite_suffix}") for sqlite_suffix in SQLITE_SUFFIXES):
         with suppress(FileNotFoundError):
             os.replace(sqlite_file, f"{sqlite_file}{suffix}")
-    if not is_empty(path):
+    if not is_empty_database(path):
         with suppress(FileExistsError):
             os.link(path, f"{path}{suffix}")
 

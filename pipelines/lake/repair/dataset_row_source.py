@@ -1,4 +1,4 @@
-"""The base class of row sources that create the rows of a dataset's lost partitions again."""
+"""Define the base class of row sources that create the rows of a dataset's lost partitions again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from pipelines.dataset import Dataset
 from pipelines.errors import StorageError
 from pipelines.lake.check.findings import Finding
-from pipelines.lake.partitions import parse_values
+from pipelines.lake.partitions import parse_partition_text
 from pipelines.partitions import Partition
 from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log
@@ -19,10 +19,11 @@ class DatasetRowSource(ABC):
     """Create the rows of lost partitions of datasets again. Subclasses define how.
 
     Args:
-        datasets: table whose partitions may be restored, to its dataset.
+        datasets: name of each table whose partitions may be restored, to the table's dataset.
     """
 
     name: str
+    """Name for log lines and reports."""
 
     def __init__(self, datasets: Mapping[str, Dataset]) -> None:
         self._datasets = datasets
@@ -37,7 +38,7 @@ class DatasetRowSource(ABC):
         if dataset is None or not finding.digest:
             return []
         try:
-            partition = parse_values(finding.partition, dataset.partition)[0]
+            partition = parse_partition_text(finding.partition, dataset.partition)[0]
             return self._write_rows(dataset, finding.table, partition, folder)
         except Exception as error:  # a source of a dataset may raise any error
             translation = translate_error(error)

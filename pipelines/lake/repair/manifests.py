@@ -1,7 +1,7 @@
-"""Write lost manifest lists and manifests again, from the parent's list and the data files.
+"""Write lost manifest lists and manifests again, from other manifests and the data files.
 
-A file is written only if it agrees with the known facts of the lost file: the snapshot's totals, the digest of the
-rows, and the manifest's length.
+A file is written only if it agrees with what is known about the lost file. A manifest list must give the totals of the
+snapshot's summary. A manifest must list a file with the commit's digest, and must have the recorded length.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ from pipelines.lake import storage
 from pipelines.lake.check.findings import Finding
 from pipelines.lake.check.table_files import TableFiles, describe_read_error, read_summary
 from pipelines.lake.commits import DIGEST_PROPERTY, PARTITION, PARTITION_PROPERTY
-from pipelines.lake.named_file import read_digest_of_name
+from pipelines.lake.named_file import read_digest_in_name
 from pipelines.partitions import get_date, parse_partition
 from pipelines.system.log import log
 from pipelines.system.temporary_folders import make_temporary_folder
 
 SOURCE = "the existing manifests and files"
+"""Where the content comes from, for log lines and reports."""
 LIST_NAME = re.compile(r"snap-\d+-\d+-(?P<commit>[0-9a-f-]{36})\.avro$")
 """Name of a manifest list. The manifests that the commit wrote have the same UUID in their names."""
 
@@ -49,7 +50,8 @@ LIST_NAME = re.compile(r"snap-\d+-\d+-(?P<commit>[0-9a-f-]{36})\.avro$")
 def rebuild_manifest_list(table: Table, finding: Finding) -> Finding | None:
     """Write a lost manifest list again, at its location; return the finding, or None if its content is not certain.
 
-    It has the manifests that the commit wrote, and those of the parent whose files the commit did not touch.
+    The list has the manifests that the commit wrote, and those manifests of the parent snapshot whose files the commit
+    neither rewrote nor deleted.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.
@@ -60,13 +62,11 @@ def rebuild_manifest_list(table: Table, finding: Finding) -> Finding | None:
     names = storage.list_files(table.io, f"{table.location()}/metadata")
     own_paths = sorted(name for name in names if name.rpartition("/")[2].startswith(f"{match['commit']}-m"))
     try:
-        parents = _read_parent_manifests(table, snapshot, list(names))
+        parent_manifests = _read_parent_manifests(table, snapshot, list(names))
         own_manifests = [_describe_manifest(table, path, snapshot) for path in own_paths]
         touched_files = {path for _, paths in own_manifests for path in paths}
-        kept_manifests = [
-            parent for parent in parents if _has_files(parent) and not _list_files(table, parent) & touched_files
-        ]
-        manifests = [*(manifest for manifest, _ in own_manifests), *kept_manifests]
+        manifests = [manifest for manifest, _ in own_manifests]
+        manifests += _list_kept_manifests(table, parent_manifests, touched_files)
         if not own_manifests or not _has_totals(table, manifests, snapshot):
             return None
     except Exception as error:
@@ -88,10 +88,13 @@ def rebuild_manifest_list(table: Table, finding: Finding) -> Finding | None:
 
 
 def rebuild_manifest(files: TableFiles, finding: Finding) -> Finding | None:
-    """Write a lost manifest of added files again, at its location; return the finding, or None if it is not certain.
+    """Write a lost manifest with one added data file again, at its location.
 
-    The data file is the one in the commit's partition that has the commit's digest; or, if the commit has expired,
-    the one with the right number of rows to which nothing refers.
+    The data file is the one in the commit's partition that has the commit's digest. If the digest is not known, because
+    the commit's snapshot has expired, it is the only file with the right number of rows that no other manifest lists.
+
+    Returns:
+        The finding; None if the content of the manifest is not certain.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.
@@ -138,7 +141,11 @@ def _read_parent_manifests(table: Table, snapshot: Snapshot, names: Sequence[str
 
 
 def _describe_manifest(table: Table, path: str, snapshot: Snapshot) -> tuple[ManifestFile, set[str]]:
-    """Describe a manifest that the snapshot wrote; return it with the files that it keeps or deletes."""
+    """Return the entry of a manifest list for a manifest that the snapshot wrote.
+
+    Returns:
+        The entry, and the paths of those data files that the manifest keeps or deletes.
+    """
     with AvroFile[ManifestEntry](
         table.io.new_input(path),
         MANIFEST_ENTRY_SCHEMAS[DEFAULT_READ_VERSION],
@@ -151,14 +158,14 @@ def _describe_manifest(table: Table, path: str, snapshot: Snapshot) -> tuple[Man
         for status in (ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING, ManifestEntryStatus.DELETED)
     }
     added, existing, deleted = by_status.values()
-    numbers = [entry.sequence_number for entry in existing] + ([snapshot.sequence_number] if added else [])
+    sequence_numbers = [entry.sequence_number for entry in existing] + ([snapshot.sequence_number] if added else [])
     manifest = ManifestFile.from_args(
         manifest_path=path,
         manifest_length=len(table.io.new_input(path)),
         partition_spec_id=spec_id,
         content=ManifestContent.DATA,
         sequence_number=snapshot.sequence_number,
-        min_sequence_number=min(filter(None, numbers), default=snapshot.sequence_number),
+        min_sequence_number=min(filter(None, sequence_numbers), default=snapshot.sequence_number),
         added_snapshot_id=snapshot.snapshot_id,
         **{
             f"{name}_{unit}_count": len(group)
@@ -173,6 +180,17 @@ def _describe_manifest(table: Table, path: str, snapshot: Snapshot) -> tuple[Man
         key_metadata=None,
     )
     return manifest, {entry.data_file.file_path for entry in [*existing, *deleted]}
+
+
+def _list_kept_manifests(
+    table: Table, parent_manifests: Sequence[ManifestFile], touched_files: set[str]
+) -> list[ManifestFile]:
+    """List the parent's manifests that have files, none of which the commit kept in a new manifest or deleted."""
+    return [
+        manifest
+        for manifest in parent_manifests
+        if _has_files(manifest) and not _list_files(table, manifest) & touched_files
+    ]
 
 
 def _has_files(manifest: ManifestFile) -> bool:
@@ -214,8 +232,8 @@ def _find_row_file(files: TableFiles, manifest: ManifestFile) -> str:
 
 
 def _may_be_row_file(table: Table, location: str, rows: int) -> bool:
-    """Return whether a file has the digest in its name, and this number of rows."""
-    if storage.compute_digest(table.io, [location]) != read_digest_of_name(location):
+    """Return whether the content of a file has the digest in the file's name, and this number of rows."""
+    if storage.compute_digest(table.io, [location]) != read_digest_in_name(location):
         return False
     return bool(parquet_file_to_data_file(table.io, table.metadata, location).record_count == rows)
 

@@ -1,7 +1,8 @@
 """Write a lost metadata file again, from the version before it and the snapshots that were committed later.
 
-A snapshot's manifest list names its parent. So the lists that follow the last known snapshot are the lost commits, if
-exactly one follows each. Their summaries are computed from the manifests and the data files.
+A snapshot's manifest list names its parent snapshot. So the manifest lists whose parent is the last known snapshot, and
+then their children, are the lost commits. The content is certain only if no snapshot has two children. The summaries of
+the lost snapshots are computed from the manifests and the data files.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from pipelines.system.temporary_folders import make_temporary_folder
 from pipelines.window import Unit
 
 SOURCE = "the version before it"
+"""Where the content comes from, for log lines and reports."""
 
 
 class _UncertainError(Exception):
@@ -47,13 +49,15 @@ class _UncertainError(Exception):
 
 @dataclass(frozen=True)
 class _Commit:
-    """A snapshot that the known versions lack, as its manifest list describes it."""
+    """A snapshot that is in no readable metadata file, as its manifest list describes it."""
 
     snapshot_id: int
     parent_id: int | None
     sequence_number: int
     location: str
-    modified: dt.datetime
+    """Location of the manifest list."""
+    modified_at: dt.datetime
+    """When the manifest list was written."""
 
 
 def rebuild_metadata(io: FileIO, finding: Finding, versions: Sequence[str]) -> Finding | None:
@@ -67,14 +71,15 @@ def rebuild_metadata(io: FileIO, finding: Finding, versions: Sequence[str]) -> F
     Raises:
         ServiceError: the storage does not answer. A retry can help.
     """
-    # If the version before it is lost, too, an earlier version and more commits give the same content.
+    # If the version directly before it is lost, too, an earlier version and more commits give the same content.
     earlier_locations = [location for location in versions if get_version(location) < get_version(finding.location)]
     base = find_last_version(io, finding.table, earlier_locations)
     if base is None:
         return None
     try:
         metadata, operations = _attach_commits(base)
-        _require_number(base, operations, get_version(finding.location) - get_version(str(base.metadata_location)))
+        lost_commits = get_version(finding.location) - get_version(str(base.metadata_location))
+        _require_commit_count(base, operations, lost_commits)
     except _UncertainError as error:
         log.warning("%s: %s is not written again: %s", finding.table, finding.location, error)
         return None
@@ -83,10 +88,11 @@ def rebuild_metadata(io: FileIO, finding: Finding, versions: Sequence[str]) -> F
 
 
 def attach_later_commits(base: Table) -> str:
-    """Return the location of a version with all commits: that of `base`, or of a new one if commits follow `base`.
+    """Write a metadata file with the commits that follow `base`, if there are such commits.
 
     Returns:
-        The location; empty if commits follow and their content is not certain.
+        The location of the new file; that of `base` if no commits follow; empty if commits follow and their content is
+        not certain.
 
     Raises:
         ServiceError: the storage does not answer. A retry can help.
@@ -148,11 +154,11 @@ def _attach_commits(base: Table) -> tuple[TableMetadata, list[Operation]]:
     return metadata, operations
 
 
-def _require_number(base: Table, operations: Sequence[Operation], commits: int) -> None:
-    """Raise an error if the snapshots cannot be those of this number of commits.
+def _require_commit_count(base: Table, operations: Sequence[Operation], commits: int) -> None:
+    """Raise an error if this number of commits cannot have made snapshots with these operations.
 
-    A commit that replaces rows makes two snapshots: it deletes, and then appends. One that expires snapshots makes
-    none.
+    A commit that replaces rows makes two snapshots: one that deletes, and one that appends. A commit that expires
+    snapshots makes none.
     """
     commit_operations = [
         operation
@@ -216,7 +222,7 @@ def _describe_snapshot(base: Table, commit: _Commit, metadata: TableMetadata) ->
         snapshot_id=commit.snapshot_id,
         parent_snapshot_id=commit.parent_id,
         sequence_number=commit.sequence_number,
-        timestamp_ms=max(int(commit.modified.timestamp() * 1000), metadata.last_updated_ms),
+        timestamp_ms=max(int(commit.modified_at.timestamp() * 1000), metadata.last_updated_ms),
         manifest_list=commit.location,
         summary=_summarize(base, own_entries, live_entries),
         schema_id=metadata.current_schema_id,
@@ -256,10 +262,10 @@ def _require_same_columns(base: Table, manifest: str) -> None:
 
 
 def _require_no_other_rows(table: Table, base: Table, modification_times: dict[str, dt.datetime]) -> None:
-    """Raise an error if the metadata do not refer to all data files: a lost commit may have published one.
+    """Raise an error if there is a data file that the metadata do not refer to, and that a lost commit may have added.
 
-    A table whose snapshots expire has data files to which nothing refers. A commit writes its files after it has read
-    the version before it. So only files that are newer than that version can belong to a lost commit.
+    If snapshots of the table have expired, their data files remain although nothing refers to them. A commit writes its
+    files after it has read the version before it. So only files that are newer than `base` can belong to a lost commit.
     """
     moment = dt.datetime.fromtimestamp(base.metadata.last_updated_ms / 1000 if _has_expired(base) else 0, dt.UTC)
     used_locations = list_table_files(table).row_files

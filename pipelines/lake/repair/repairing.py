@@ -89,32 +89,36 @@ def _restore(
 
 
 def _restore_catalog_entries(
-    open_findings: Sequence[Finding], metadata: Mapping[str, Sequence[str]], catalog: Catalog
+    open_findings: Sequence[Finding], metadata_by_table: Mapping[str, Sequence[str]], catalog: Catalog
 ) -> Iterator[Finding]:
-    """Enter lost tables into the catalog again, and make it point to the newest metadata of a table."""
+    """Make the catalog list lost tables again, and name the newest metadata file of each table."""
     for finding in open_findings:
         restored_finding = None
         if finding.problem == "unlisted":
-            restored_finding = catalogs.register_table(catalog, finding, metadata[finding.table])
+            restored_finding = catalogs.register_table(catalog, finding, metadata_by_table[finding.table])
         elif finding.problem == "outdated":
-            restored_finding = catalogs.point_to_newest_metadata(catalog, finding, metadata[finding.table])
+            restored_finding = catalogs.point_to_newest_metadata(catalog, finding, metadata_by_table[finding.table])
         if restored_finding:
             yield restored_finding
 
 
 def _restore_metadata(
-    open_findings: Sequence[Finding], versions: Mapping[str, Sequence[str]], backup: Backup | None, catalog: Catalog
+    open_findings: Sequence[Finding],
+    metadata_by_table: Mapping[str, Sequence[str]],
+    backup: Backup | None,
+    catalog: Catalog,
 ) -> Iterator[Finding]:
-    """Restore metadata, manifest lists and manifests from the same places in the backup, or write them again."""
+    """Restore metadata files, manifest lists and manifests: copy them from the backup, or write them again."""
     for finding in open_findings:
         if finding.kind in ("metadata", "manifest list", "manifest"):
-            restored_finding = _extract(finding, backup, catalog) if backup else None
-            if restored_finding := restored_finding or _rebuild(finding, catalog, versions.get(finding.table, [])):
+            restored_finding = _copy_from_backup(finding, backup, catalog) if backup else None
+            locations = metadata_by_table.get(finding.table, [])
+            if restored_finding := restored_finding or _rebuild(finding, catalog, locations):
                 log.info("%s: restored from %s", finding.describe(), restored_finding.restored_from)
                 yield restored_finding
 
 
-def _extract(finding: Finding, backup: Backup, catalog: Catalog) -> Finding | None:
+def _copy_from_backup(finding: Finding, backup: Backup, catalog: Catalog) -> Finding | None:
     with make_temporary_folder() as folder:
         path = backup.extract(finding.location, folder / "file")
         if path is None:
@@ -123,9 +127,9 @@ def _extract(finding: Finding, backup: Backup, catalog: Catalog) -> Finding | No
         return replace(finding, restored_from=backup.name)
 
 
-def _rebuild(finding: Finding, catalog: Catalog, versions: Sequence[str]) -> Finding | None:
+def _rebuild(finding: Finding, catalog: Catalog, metadata_locations: Sequence[str]) -> Finding | None:
     if finding.kind == "metadata":
-        return metadata.rebuild_metadata(load_io(catalog, finding.location), finding, versions)
+        return metadata.rebuild_metadata(load_io(catalog, finding.location), finding, metadata_locations)
     try:
         table = catalog.load_table((NAMESPACE, finding.table))
     except Exception:  # the table's metadata are lost, too

@@ -11,10 +11,10 @@ from pyiceberg.io import FileIO
 from pipelines.lake import storage
 from pipelines.lake.check.findings import Finding
 from pipelines.lake.check.table_files import TableFiles
-from pipelines.lake.named_file import read_digest_of_name
+from pipelines.lake.named_file import read_digest_in_name
 
 Group = tuple[FileIO, tuple[str, ...]]
-"""A FileIO that reads some files, and their locations, in the order of their rows."""
+"""Locations of files in the order of their rows, and the FileIO that reads them."""
 
 
 class RowSource(Protocol):
@@ -36,7 +36,7 @@ class RowSource(Protocol):
 
 
 class LakeRowSource:
-    """Copy other files of the lake: another snapshot or table may have the same content."""
+    """Copy other files of the lake that have the content of a lost file: another snapshot or table may have it."""
 
     name = "another file of the lake"
 
@@ -68,4 +68,4 @@ def _list_groups(tables: Sequence[TableFiles]) -> Iterator[tuple[str, FileIO, tu
         for digest, files in table.group_by_snapshot():
             yield digest, table.table.io, tuple(file.location for file in files)
             for file in files:
-                yield read_digest_of_name(file.location), table.table.io, (file.location,)
+                yield read_digest_in_name(file.location), table.table.io, (file.location,)

@@ -18,9 +18,10 @@ from pipelines.system.log import log
 def find_last_version(io: FileIO, table: str, locations: Sequence[str]) -> Table | None:
     """Return the readable version with the highest number; None if no version can be read.
 
-    If several metadata files have this number, those whose data files and manifests all exist come first, then the one
-    with the last snapshot. pyiceberg 0.12 does not delete the metadata file of a commit that lost a race. It deletes
-    the commit's manifests. But a commit that only expired snapshots wrote no manifests, so its files are complete.
+    Several metadata files can have the same number: pyiceberg 0.12 leaves the metadata file of a commit that failed
+    because another process committed first. A file whose manifests and data files all exist is preferred, because
+    pyiceberg deletes the manifests of a failed commit. A commit that only expired snapshots had no manifests to delete,
+    so among the preferred files the one with the newest snapshot is returned.
 
     Args:
         io: reads the files.

@@ -1,6 +1,6 @@
-"""Decide whether the findings of the windows up to a day are an alarm.
+"""Decide whether there is an alarm on a day, from the findings of the windows up to that day.
 
-The decision depends on these windows only, so a backfill decides the same as the daily runs.
+The decision depends on these windows only, so a backfill gives the same decisions as the daily runs.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from pipelines.monitoring.drift.finding import Decisive, Finding, WindowResult
+from pipelines.monitoring.drift.finding import BoundedMeasure, Finding, WindowResult
 from pipelines.monitoring.drift.policy import Policy
 
 Outcome = Literal["drift", "none", "undecided"]
 Breaches = dict[str, Finding]
 """Column to finding, for the findings of a window that are significantly over their bounds.
 
-If a column has several, only the one furthest over its bound is included.
+Of several such findings of a column, only the one furthest over its bound is included.
 """
 
 
@@ -85,7 +85,7 @@ def get_bound(finding: Finding, policy: Policy) -> float | None:
 
     If a column vanished, its effect and its bound are both 1, so the effect always reaches the bound.
     """
-    return 1.0 if finding.measure == "vanished" else policy.bounds.get(cast(Decisive, finding.measure))
+    return 1.0 if finding.measure == "vanished" else policy.bounds.get(cast(BoundedMeasure, finding.measure))
 
 
 def compute_bound_ratio(finding: Finding | None, policy: Policy) -> float:

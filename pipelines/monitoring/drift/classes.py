@@ -1,7 +1,8 @@
 """Measure how well a multiclass model predicts each class, and estimate it for days without labels.
 
 The estimates use confidence-based performance estimation (CBPE, NannyML): a row belongs to each class with its
-calibrated probability. Each metric is a ratio of sums over rows. Its error is over days (`day_values`).
+calibrated probability. Each metric is a ratio of sums over rows. Its standard error is computed from the variance
+between days (`day_values`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pipelines.monitoring.drift.day_values import estimate_error
 from pipelines.monitoring.drift.finding import PERFORMANCE, Measure
 from pipelines.monitoring.drift.performance import Performance, build_day_values, compute_auc, estimate_performance
 
-LEAST_ROWS = 100
+MIN_ROWS = 100
 """Smallest number of rows of a class, counted or expected, for which its performance is computed."""
 
 
@@ -29,28 +30,28 @@ class ClassDays:
     predicted: Array
     """Rows that are predicted as the class."""
     labelled: Array
-    """Rows of this label."""
+    """Rows that have the class as label."""
     hits: Array
-    """Rows of this label that are predicted as the class."""
+    """Rows that have the class as label, and are predicted as it."""
     bins: Array
     """Rows in each bin of the probability of the class."""
     expected: Array
-    """Sum of the calibrated probabilities: expected rows of this label."""
+    """Expected rows that have the class as label: the sum of the calibrated probabilities."""
     expected_hits: Array
-    """The same of the rows that are predicted as the class."""
+    """Sum of the calibrated probabilities over the rows that are predicted as the class."""
     squares: Array
     """Sum of the squares of the calibrated probabilities."""
     hit_squares: Array
-    """The same of the rows that are predicted as the class."""
+    """Sum of the squares of the calibrated probabilities over the rows that are predicted as the class."""
     expected_bins: Array
-    """Expected rows of this label in each bin."""
+    """Expected rows that have the class as label, in each bin."""
 
 
-Key = tuple[str, Measure]
-"""Column of a finding, and its measure: `performance` of the model, or `performance/CLASS` of one class."""
+MetricKey = tuple[str, Measure]
+"""What a metric is about, and the metric: `performance` for the whole model, or `performance/CLASS` for one class."""
 
 
-def measure_classes(classes: Sequence[ClassDays], alpha: float) -> dict[Key, Performance]:
+def measure_classes(classes: Sequence[ClassDays], alpha: float) -> dict[MetricKey, Performance]:
     """Measure the recall of each class from labels. Classes with few rows are left out."""
     recalls = {
         _name_column(days): _build_mean(days.hits, days.labelled, float(days.hits.sum()), alpha) for days in classes
@@ -58,17 +59,17 @@ def measure_classes(classes: Sequence[ClassDays], alpha: float) -> dict[Key, Per
     return {(column, "recall"): recall for column, recall in recalls.items() if recall}
 
 
-def estimate_classes(classes: Sequence[ClassDays], alpha: float) -> dict[Key, Performance]:
+def estimate_classes(classes: Sequence[ClassDays], alpha: float) -> dict[MetricKey, Performance]:
     """Estimate accuracy and macro AUC of the model, and recall and precision of each class, without labels.
 
-    The standard errors are those of the metrics that will be measured once the labels are known. The values of the days
-    depend on the estimates alone. Classes with few rows are left out.
+    The standard errors are those of the metrics that will be measured once the labels are known. `Performance.days`,
+    with which `find_losses` compares two estimates, depends on the estimates alone. Classes with few rows are left out.
     """
     hits, predicted, squares = (
         np.sum([getattr(days, name) for days in classes], axis=0)
         for name in ("expected_hits", "predicted", "hit_squares")
     )
-    estimates: dict[Key, Performance | None] = {
+    estimates: dict[MetricKey, Performance | None] = {
         (PERFORMANCE, "estimated_accuracy"): _build_mean(hits, predicted, float(squares.sum()), alpha),
         (PERFORMANCE, "estimated_macro_auc"): _estimate_macro_auc(classes, alpha),
     }
@@ -86,7 +87,7 @@ def _name_column(days: ClassDays) -> str:
 def _build_mean(part: Array, rows: Array, squares: float, alpha: float) -> Performance | None:
     """Build the estimate of a mean over rows; `squares` is the sum of the squared values of the rows."""
     total = float(rows.sum())
-    if total < LEAST_ROWS:
+    if total < MIN_ROWS:
         return None
     variance = max(squares / total - (float(part.sum()) / total) ** 2, 0.0)
     return _build_ratio(part, rows, float(np.sqrt(variance / total)), alpha)
@@ -94,17 +95,17 @@ def _build_mean(part: Array, rows: Array, squares: float, alpha: float) -> Perfo
 
 def _estimate_recall(days: ClassDays, alpha: float) -> Performance | None:
     total = float(days.expected.sum())
-    if total < LEAST_ROWS:
+    if total < MIN_ROWS:
         return None
     recall, squares = float(days.expected_hits.sum()) / total, float(days.hit_squares.sum())
-    # The error of a ratio by the delta method: a row in the numerator counts 1 - recall, any other row -recall.
+    # The variance of a ratio by the delta method: a row of the numerator has the value 1 - recall, other rows -recall.
     variance = squares * (1 - recall) ** 2 + (float(days.squares.sum()) - squares) * recall**2
     return _build_ratio(days.expected_hits, days.expected, float(np.sqrt(variance)) / total, alpha)
 
 
 def _estimate_macro_auc(classes: Sequence[ClassDays], alpha: float) -> Performance | None:
     """Estimate the mean of the AUCs of each class against all others; None if a class has too few rows."""
-    if any(not LEAST_ROWS <= days.expected.sum() <= days.bins.sum() - LEAST_ROWS for days in classes):
+    if any(not MIN_ROWS <= days.expected.sum() <= days.bins.sum() - MIN_ROWS for days in classes):
         return None
     counts = np.stack([np.stack([days.bins - days.expected_bins, days.expected_bins], axis=-1) for days in classes])
     total, scores = counts.sum(axis=1), np.empty(0)
@@ -115,9 +116,9 @@ def _estimate_macro_auc(classes: Sequence[ClassDays], alpha: float) -> Performan
     aucs = [
         estimate_performance(days.bins, _compute_bin_probabilities(days), alpha)["estimated_auc"] for days in classes
     ]
-    row_se, least_se = (float(np.mean([getattr(auc, name) for auc in aucs])) for name in ("row_se", "se"))
+    row_se, min_se = (float(np.mean([getattr(auc, name) for auc in aucs])) for name in ("row_se", "se"))
     value, rows = float(compute_auc(total, scores).mean()), round(float(total[0].sum()))
-    return _build_performance(value, without_day, row_se, least_se, rows, alpha)
+    return _build_performance(value, without_day, row_se, min_se, rows, alpha)
 
 
 def _compute_bin_probabilities(days: ClassDays) -> Array:
@@ -134,11 +135,11 @@ def _build_ratio(part: Array, rows: Array, row_se: float, alpha: float) -> Perfo
 
 
 def _build_performance(
-    value: float, without_day: Array, row_se: float, least_se: float, rows: int, alpha: float
+    value: float, without_day: Array, row_se: float, min_se: float, rows: int, alpha: float
 ) -> Performance:
     values = build_day_values(without_day, row_se)
     error = estimate_error([values])
-    se = max(error.se, least_se)
+    se = max(error.se, min_se)
     half_width = se * float(stats.t.isf(alpha, error.degrees_of_freedom))
     low, high = max(value - half_width, 0.0), min(value + half_width, 1.0)
     return Performance(value, low, high, se, rows, days=values, row_se=row_se)

@@ -1,4 +1,4 @@
-"""Measure how each column of a window differs from the reference: one finding, with effect and p-value, per measure."""
+"""Measure how each column of a window differs from the reference. Each measure gives a finding: effect and p-value."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from pipelines.monitoring.drift import measures, seasonal
-from pipelines.monitoring.drift.counts import Array, Column, Counts
+from pipelines.monitoring.drift import distances, seasonal
+from pipelines.monitoring.drift.counts import Array, ComparedColumn, Counts
 from pipelines.monitoring.drift.dispersion import Sample, estimate_null_distribution
 from pipelines.monitoring.drift.finding import Finding, Measure, WindowResult
 
 
 def summarize_window(
-    day: str, rows: int, columns: Iterable[Column], performance_findings: Iterable[Finding] = ()
+    day: str, rows: int, columns: Iterable[ComparedColumn], performance_findings: Iterable[Finding] = ()
 ) -> WindowResult:
     """Collect the findings of a window: those of its columns, and `performance_findings`."""
     findings = tuple(finding for column in columns for finding in examine_column(column))
     return WindowResult(day, rows, (*findings, *performance_findings))
 
 
-def examine_column(column: Column) -> tuple[Finding, ...]:
+def examine_column(column: ComparedColumn) -> tuple[Finding, ...]:
     """Compute the findings of a column. If a measure cannot be computed, the finding's note says why."""
     if column.reference is None:
         return (_build_empty_finding(column, "vanished", "the reference does not have this column"),)
@@ -38,18 +38,18 @@ def examine_column(column: Column) -> tuple[Finding, ...]:
     )
 
 
-def _build_empty_finding(column: Column, measure: Measure, note: str) -> Finding:
+def _build_empty_finding(column: ComparedColumn, measure: Measure, note: str) -> Finding:
     return Finding(column.name, measure, None, None, column.weight, note)
 
 
-def _measure_distribution(column: Column, reference: Counts, window: Counts) -> Iterator[Finding]:
+def _measure_distribution(column: ComparedColumn, reference: Counts, window: Counts) -> Iterator[Finding]:
     """Measure the change of the distribution: effects over all bins, p-values over pooled bins with enough rows."""
     if not reference.total.sum() or not window.total.sum():
         side = "the window" if reference.total.sum() else "the reference"
         yield _build_empty_finding(column, "psi", f"{side} has no values")
         return
-    groups = measures.pool_bins(reference.total, window.total, ordered=column.kind == "numeric")
-    pooled_counts = (measures.merge_bins(reference.bins, groups), measures.merge_bins(window.bins, groups))
+    groups = distances.pool_bins(reference.total, window.total, ordered=column.kind == "numeric")
+    pooled_counts = (distances.merge_bins(reference.bins, groups), distances.merge_bins(window.bins, groups))
     distribution = estimate_null_distribution(
         Sample.from_counts(pooled_counts[0], reference.strata), Sample.from_counts(pooled_counts[1], window.strata)
     )
@@ -79,35 +79,35 @@ def _compute_chi_square_measures(
         all_bins: counts of the reference and of the window in all bins, for the effects.
         pooled_bins: the same in pooled bins, for the statistics.
     """
-    sample_factor = float(measures.compute_sample_factor(*pooled_bins))
-    chi_square = float(measures.compute_chi_square(*pooled_bins))
-    yield "psi", float(measures.compute_psi(*all_bins)), float(measures.compute_psi(*pooled_bins)) * sample_factor
-    divergence_bits = float(measures.compute_jensen_shannon(*all_bins))
+    sample_factor = float(distances.compute_sample_factor(*pooled_bins))
+    chi_square = float(distances.compute_chi_square(*pooled_bins))
+    yield "psi", float(distances.compute_psi(*all_bins)), float(distances.compute_psi(*pooled_bins)) * sample_factor
+    divergence_bits = float(distances.compute_jensen_shannon(*all_bins))
     yield (
         "js",
         math.sqrt(divergence_bits),
-        8 * math.log(2) * float(measures.compute_jensen_shannon(*pooled_bins)) * sample_factor,
+        8 * math.log(2) * float(distances.compute_jensen_shannon(*pooled_bins)) * sample_factor,
     )
     yield "chi_square", math.sqrt(chi_square / sum(float(counts.sum()) for counts in pooled_bins)), chi_square
 
 
-def _measure_ordered(column: Column, reference: Counts, window: Counts) -> Iterator[Finding]:
+def _measure_ordered(column: ComparedColumn, reference: Counts, window: Counts) -> Iterator[Finding]:
     """Compute the measures that need ordered bins. Bins are not pooled: pooling could hide the largest distance."""
     distribution = estimate_null_distribution(
         Sample.from_counts(reference.bins, reference.strata), Sample.from_counts(window.bins, window.strata)
     )
-    distance = float(measures.compute_ks_distance(reference.total, window.total))
+    distance = float(distances.compute_ks_distance(reference.total, window.total))
     p_value = distribution.compute_ks_p_value(
-        distance, float(measures.compute_sample_factor(reference.total, window.total))
+        distance, float(distances.compute_sample_factor(reference.total, window.total))
     )
     yield Finding(column.name, "ks", distance, p_value, column.weight)
     if column.edges is not None and len(column.edges):
-        effect = measures.compute_wasserstein(reference.total, window.total, column.edges)
+        effect = distances.compute_wasserstein(reference.total, window.total, column.edges)
         note = "" if effect is not None else "the reference has only one value"
         yield Finding(column.name, "wasserstein", effect, None, column.weight, note)
 
 
-def _measure_unseen(column: Column, reference: Counts, window: Counts) -> Iterator[Finding]:
+def _measure_unseen(column: ComparedColumn, reference: Counts, window: Counts) -> Iterator[Finding]:
     """Measure the change of the share of values that the reference does not have; categories only."""
     if column.kind != "category":
         return
@@ -116,7 +116,12 @@ def _measure_unseen(column: Column, reference: Counts, window: Counts) -> Iterat
 
 
 def _measure_rate(
-    column: Column, measure: Measure, reference: Counts, window: Counts, reference_rows: Array, window_rows: Array
+    column: ComparedColumn,
+    measure: Measure,
+    reference: Counts,
+    window: Counts,
+    reference_rows: Array,
+    window_rows: Array,
 ) -> Finding:
     """Measure the change of a rate by the score test, with the variance between days.
 
@@ -133,11 +138,11 @@ def _measure_rate(
     totals = reference_rows.sum(axis=0), window_rows.sum(axis=0)
     if not all(total.sum() for total in totals):
         return _build_empty_finding(column, measure, "there are no rows")
-    effect = abs(float(measures.compute_shares(totals[1])[1] - measures.compute_shares(totals[0])[1]))
+    effect = abs(float(distances.compute_shares(totals[1])[1] - distances.compute_shares(totals[0])[1]))
     distribution = estimate_null_distribution(
         Sample.from_counts(reference_rows, reference.strata), Sample.from_counts(window_rows, window.strata)
     )
-    p_value = float(distribution.compute_chi_square_p_value(measures.compute_chi_square(*totals)))
-    if measures.pool_bins(*totals, ordered=True).max() == 0:
-        p_value = max(p_value, measures.compute_fisher_p_value(*totals))
+    p_value = float(distribution.compute_chi_square_p_value(distances.compute_chi_square(*totals)))
+    if distances.pool_bins(*totals, ordered=True).max() == 0:
+        p_value = max(p_value, distances.compute_fisher_p_value(*totals))
     return Finding(column.name, measure, effect, p_value, column.weight)

@@ -1,4 +1,4 @@
-"""Hold the counts of one column over fixed bins, for each day of the reference or of a window."""
+"""Hold the counts of one column in fixed bins, for each day of the reference or of a window."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from pipelines.errors import DataError
 
 Array = np.ndarray[Any, Any]
 ANY_DAY = 7
-"""Stratum of every day if weekdays are not used; 0 to 6 are the weekdays."""
+"""Number that takes the place of the weekday (0 to 6) if weekdays are not used."""
 Kind = Literal["numeric", "category", "label"]
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Number of rows in each bin, one line for each day, oldest first. Without days, rows are taken as independent.
+    """Number of rows in each bin, for each day, oldest first. If the days are not given, rows count as independent.
 
     Raises:
         DataError: a count is below 0 or not a number, or the shapes do not fit. A retry cannot help.
     """
 
     bins: Array
-    """Shape (days, bins) or (bins,). Numeric: underflow, the bins in order, overflow. Categories: any order, but values
-    that the reference does not have ("unseen") come last. Labels: 0, 1."""
+    """Shape (days, bins), or (bins,) without days. Numeric: below the first edge, the bins in order, above the last
+    edge.
+    Categories: any order, but values that the reference does not have ("unseen") come last. Labels: 0, 1."""
     missing: Array | float = 0.0
-    """Rows without a value, shape (days,) or one number."""
+    """Number of rows without a value: shape (days,), or one number without days."""
     weekdays: Array | tuple[()] = ()
     """Shape (days,), 0 to 6; empty: weekdays are not used."""
 
@@ -58,13 +59,13 @@ class Counts:
 
     @property
     def strata(self) -> Array:
-        """The stratum of each day: its weekday, or `ANY_DAY` if weekdays are not used."""
+        """The group of days that each day is compared with: its weekday, or `ANY_DAY` if weekdays are not used."""
         return np.asarray(self.weekdays) if len(self.weekdays) else np.full(len(self.bins), ANY_DAY)
 
 
 @dataclass(frozen=True)
-class Column:
-    """Counts of a column in the reference and in the window, over the same bins.
+class ComparedColumn:
+    """Counts of a column in the reference and in the window, in the same bins.
 
     Raises:
         DataError: the bins are not the same, or do not fit the edges. A retry cannot help.

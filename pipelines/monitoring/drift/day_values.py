@@ -1,12 +1,11 @@
 """Estimate the error of a mean over days, if each day is correlated with the day before.
 
-A day's value has two parts: an effect that all rows of the day share, and the noise of the single rows. This module
-calls the shared effect weather, because that is what it is for flights. Weather can last for several days; the noise of
-one day is independent of the next day's.
+A day's value has two parts: the day effect, which all rows of the day share (for flights, the weather), and the noise
+of the single rows. The effects of consecutive days are correlated; their noise is independent.
 
-The values of days are modelled as an autoregression of order 1. Its one parameter can be estimated from some 30 days.
-The module `dispersion`, for matrices of counts, adds up the covariances of a few lags instead. So few lags are not
-enough if weather lasts: with a correlation of 0.7 and no drift, 12 % of windows are significant at a level of 5 %.
+The day effects are modelled as an autoregression of order 1. Its one parameter can be estimated from some 30 days. The
+module `dispersion`, for matrices of counts, adds up the covariances of a few lags instead. A few lags are not enough if
+the correlation is high: at 0.7 and without drift, 12 % of windows are significant at a level of 5 %.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ import numpy as np
 
 from pipelines.monitoring.drift.counts import Array
 
-LOWEST_CORRELATION, HIGHEST_CORRELATION = -0.3, 0.95
-"""Limits of the correlation of consecutive days. An estimate beyond them is due to chance, and could make the error of
-the mean almost 0 (below the lower limit) or almost infinite (above the upper limit)."""
-LEAST_WEATHER_SHARE = 0.75
-"""Lowest share of the variance of a day's value that is attributed to weather. The rest is the noise of the day's rows.
+MIN_CORRELATION, MAX_CORRELATION = -0.3, 0.95
+"""Limits of the estimated correlation of consecutive days. An estimate beyond them is due to chance. Below the lower
+limit it could make the error of the mean almost 0, above the upper limit almost infinite."""
+MIN_DAY_EFFECT_SHARE = 0.75
+"""Smallest share of the variance of a day's value that is attributed to the day effect. The rest is noise of the rows.
 
-The noise is independent from day to day, so the values are less correlated than the weather. The correlation of the
-weather is the correlation of the values, divided by the share of the weather. Division by a smaller share would
+The noise is independent from day to day, so the values are less correlated than the day effects. The correlation of the
+day effects is the correlation of the values, divided by the day effect's share. Division by a smaller share would
 increase the error of the result too much.
 """
-LEAST_ROW_SHARE = 0.5
-"""Lowest variance of a day's value, as a share of `row_variance`. Without this limit, a few days that are alike
-by chance would give an error near 0."""
+MIN_ROW_SHARE = 0.5
+"""Smallest variance of a day's value, as a share of `row_variance`. Without this limit, a few days that are alike by
+chance would give an error near 0."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class MeanError:
 
     se: float
     degrees_of_freedom: float
-    """Degrees of freedom of the error, for Student's t: fewer if the weather lasts longer."""
+    """Degrees of freedom of the error, for Student's t. A higher correlation of consecutive days gives fewer."""
 
 
 def estimate_error(samples: Sequence[DayValues]) -> MeanError:
@@ -77,19 +76,20 @@ def estimate_error(samples: Sequence[DayValues]) -> MeanError:
     if not square_sum:
         return MeanError(0.0, degrees_of_freedom)
     value_correlation = _estimate_value_correlation(samples, square_sum, degrees_of_freedom)
-    weather_correlation = _remove_row_noise(value_correlation, mean_row_variance * degrees_of_freedom / square_sum)
-    weather_share = value_correlation / weather_correlation if weather_correlation else 1.0
+    day_effect_correlation = _remove_row_noise(value_correlation, mean_row_variance * degrees_of_freedom / square_sum)
+    day_effect_share = value_correlation / day_effect_correlation if day_effect_correlation else 1.0
     # Factor by which correlation multiplies the variance of a sample's mean.
-    variance_factors = 1 + weather_share * np.array([_sum_correlations(size, weather_correlation) for size in sizes])
+    correlation_sums = np.array([_sum_correlations(size, day_effect_correlation) for size in sizes])
+    variance_factors = 1 + day_effect_share * correlation_sums
     day_variance = square_sum / (sizes.sum() - variance_factors.sum())
     # `day_variance` has the noise of the rows of all samples; replace it by the noise of each sample's own rows.
     variances = day_variance * variance_factors + row_variances - mean_row_variance
-    variances = np.maximum(variances, LEAST_ROW_SHARE * row_variances)
-    slopes = np.array([_differentiate_correlations(size, weather_correlation) for size in sizes])
+    variances = np.maximum(variances, MIN_ROW_SHARE * row_variances)
+    slopes = np.array([_differentiate_correlations(size, day_effect_correlation) for size in sizes])
     slope = float((slopes / sizes).sum() / (variance_factors / sizes).sum())
     return MeanError(
         float(np.sqrt((variances / sizes).sum())),
-        degrees_of_freedom / _compute_freedom_divisor(value_correlation, weather_correlation, slope),
+        degrees_of_freedom / _compute_freedom_divisor(value_correlation, day_effect_correlation, slope),
     )
 
 
@@ -99,14 +99,12 @@ def _estimate_value_correlation(samples: Sequence[DayValues], square_sum: float,
     days = degrees_of_freedom + len(samples)
     raw_correlation = products / degrees_of_freedom / (square_sum / days)
     return float(
-        np.clip(
-            raw_correlation + len(samples) * (1 + 3 * raw_correlation) / days, LOWEST_CORRELATION, HIGHEST_CORRELATION
-        )
+        np.clip(raw_correlation + len(samples) * (1 + 3 * raw_correlation) / days, MIN_CORRELATION, MAX_CORRELATION)
     )
 
 
 def _remove_row_noise(value_correlation: float, row_share: float) -> float:
-    """Compute the correlation of consecutive days' weather from the correlation of their values.
+    """Compute the correlation of consecutive days' effects from the correlation of their values.
 
     Args:
         value_correlation: correlation of consecutive days' values.
@@ -114,7 +112,7 @@ def _remove_row_noise(value_correlation: float, row_share: float) -> float:
     """
     if value_correlation <= 0:
         return value_correlation
-    return min(value_correlation / max(1 - row_share, LEAST_WEATHER_SHARE), HIGHEST_CORRELATION)
+    return min(value_correlation / max(1 - row_share, MIN_DAY_EFFECT_SHARE), MAX_CORRELATION)
 
 
 def _sum_correlations(days: float, correlation: float) -> float:
@@ -132,7 +130,7 @@ def _differentiate_correlations(days: float, correlation: float) -> float:
     return float(2 * ((1 - lags / days) * lags * correlation ** (lags - 1)).sum())
 
 
-def _compute_freedom_divisor(value_correlation: float, weather_correlation: float, slope: float) -> float:
+def _compute_freedom_divisor(value_correlation: float, day_effect_correlation: float, slope: float) -> float:
     """Compute the number by which the degrees of freedom of independent days are divided.
 
     The error has 2 / V degrees of freedom (Satterthwaite 1946). V is the relative variance of the estimated variance of
@@ -140,9 +138,9 @@ def _compute_freedom_divisor(value_correlation: float, weather_correlation: floa
 
     Args:
         value_correlation: correlation of consecutive days' values.
-        weather_correlation: correlation of consecutive days' weather.
+        day_effect_correlation: correlation of consecutive days' effects.
         slope: derivative, with respect to `value_correlation`, of the logarithm of the variance of the mean.
     """
-    variance_part = 1 + 2 * value_correlation**2 / (1 - weather_correlation**2)
-    correlation_part = slope**2 * (1 - weather_correlation**2) / 2
-    return variance_part + correlation_part + 2 * slope * weather_correlation
+    variance_part = 1 + 2 * value_correlation**2 / (1 - day_effect_correlation**2)
+    correlation_part = slope**2 * (1 - day_effect_correlation**2) / 2
+    return variance_part + correlation_part + 2 * slope * day_effect_correlation

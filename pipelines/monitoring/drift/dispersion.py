@@ -1,10 +1,10 @@
-"""Compute p-values of distances, corrected for within-day correlation (such as the weather of a day's flights).
+"""Compute p-values of distances, corrected for within-day correlation: the flights of a day share its weather.
 
 Under the null hypothesis the chi-square of shares p and q is a sum of squared normals whose variances are not 1 but the
 eigenvalues of the matrix of design effects (Rao & Scott 1981, JASA 76). The matrix is estimated from how much the
 variance between the days of a sample exceeds the variance of independent rows. Since the matrix is only an estimate,
 the test is an F test; its degrees of freedom are an effective number of days (Thomas & Rao 1987, JASA 82; `svychisq` in
-Lumley's R package survey). All functions broadcast over leading axes.
+Lumley's R package survey). All functions broadcast over the leading axes of their arrays.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special, stats
 
-from pipelines.monitoring.drift import measures
+from pipelines.monitoring.drift import distances
 from pipelines.monitoring.drift.counts import Array
 
 LAGS = 3
@@ -36,13 +36,13 @@ class NullDistribution:
     share: Array
     """Share of each bin in both samples together, shape (..., bins)."""
     degrees_of_freedom: float
-    """Degrees of freedom of the estimate, an effective number of days; 0: no days, rows are taken as independent."""
+    """Degrees of freedom of the estimate: an effective number of days. 0: no days, rows count as independent."""
 
     def compute_chi_square_p_value(self, statistic: Array) -> Array:
         """Compute the p-value of a statistic that is chi-square with bins - 1 degrees of freedom for independent rows.
 
         The right tail is approximated by three moments (Imhof 1961, Biometrika 48). Two moments, as in Satterthwaite's
-        method, give p-values several times too small near 0.001 if one eigenvalue, such as the weather's, dominates.
+        method, give p-values several times too small near 0.001 if one eigenvalue is much larger than the others.
         """
         trace = np.trace(self.effects, axis1=-2, axis2=-1)
         is_positive = trace > 1e-9
@@ -92,8 +92,9 @@ class Sample:
     """Sums of squares and products of the deviations of days from their weekday's mean, with lagged products, shape
     (..., bins, bins). A deviation is in rows, divided by the mean rows of a day."""
     independent: Array
-    """Value of `within` for independent rows, as a multiple of their projection, shape (...)."""
-    one_over_days: Array
+    """If rows were independent, `within` would be this number times the projection of `_compute_projection`. Shape
+    (...)."""
+    inverse_day_count: Array
     """One divided by the effective number of days, in which a day with more rows has more weight."""
     degrees_of_freedom: int
     """Degrees of freedom: the number of days minus the number of weekdays among them."""
@@ -112,29 +113,31 @@ class Sample:
         rows = counts.sum(axis=-1)
         mean_rows = np.maximum(rows.mean(axis=-1), 1e-12)
         degrees_of_freedom = len(weekdays) - len(np.unique(weekdays))
-        one_over_days = np.asarray((measures.compute_shares(rows) ** 2).sum(axis=-1))
+        inverse_day_count = np.asarray((distances.compute_shares(rows) ** 2).sum(axis=-1))
         return cls(
             counts.sum(axis=-2),
             _compute_products_within_days(counts, weekdays, mean_rows),
             degrees_of_freedom / mean_rows,
-            one_over_days,
+            inverse_day_count,
             degrees_of_freedom,
         )
 
 
 def estimate_null_distribution(reference: Sample, window: Sample) -> NullDistribution:
-    """Estimate the null distribution of the distance of two samples; never narrower than for independent rows."""
-    share = measures.compute_shares(reference.total + window.total)
+    """Estimate the null distribution of the distance of two samples. It is never narrower than for independent rows."""
+    share = distances.compute_shares(reference.total + window.total)
     independent = _compute_projection(share)
     degrees_of_freedom = reference.degrees_of_freedom + window.degrees_of_freedom
     if degrees_of_freedom <= 0:
         return NullDistribution(independent, share, 0)
     within = _scale_by_share((reference.within + window.within) / degrees_of_freedom, share)
     excess = within - independent * _add_axes((reference.independent + window.independent) / degrees_of_freedom)
-    # One line of counts is a reference without days, not a reference of one day.
-    one_over_days = window.one_over_days + np.where(reference.one_over_days < 1, reference.one_over_days, 0.0)
+    # A reference with one row of counts is a reference without days, not a reference of one day.
+    inverse_day_count = window.inverse_day_count + np.where(
+        reference.inverse_day_count < 1, reference.inverse_day_count, 0.0
+    )
     effects = independent + excess * _add_axes(
-        one_over_days * measures.compute_sample_factor(reference.total, window.total)
+        inverse_day_count * distances.compute_sample_factor(reference.total, window.total)
     )
     is_narrower = np.trace(effects, axis1=-2, axis2=-1) < np.trace(independent, axis1=-2, axis2=-1)
     return NullDistribution(
@@ -146,7 +149,7 @@ def _compute_products_within_days(counts: Array, weekdays: Array, mean_rows: Arr
     """Compute `Sample.within`; `mean_rows` is the mean number of rows of a day."""
     rows = counts.sum(axis=-1, keepdims=True)
     is_weekday = (weekdays[:, np.newaxis] == np.unique(weekdays)).astype(np.float64)
-    weekday_share = is_weekday @ measures.compute_shares(is_weekday.T @ counts)
+    weekday_share = is_weekday @ distances.compute_shares(is_weekday.T @ counts)
     residual = (counts - rows * weekday_share) / _add_axes(mean_rows)
     products = np.swapaxes(residual, -1, -2) @ residual
     for lag, weight in enumerate(LAG_WEIGHTS[: len(weekdays) - 1], start=1):

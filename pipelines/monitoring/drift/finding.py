@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Decisive = Literal[
+BoundedMeasure = Literal[
     "psi",
     "js",
     "ks",
@@ -27,10 +27,12 @@ Decisive = Literal[
     "estimated_recall",
     "estimated_precision",
 ]
-"""Measures for which a policy can set a bound. Wasserstein has no p-value, so it is reported and decides nothing."""
+"""Measures for which a policy can set a bound. The Wasserstein distance is not among them: it has no p-value, so it is
+only reported."""
 PERFORMANCE = "performance"
-"""The `column` of findings about the model's performance. For one class, /CLASS is appended."""
-Measure = Literal[Decisive, "wasserstein", "vanished"]
+"""The `column` of findings about the model's performance; performance/CLASS for one class of a multiclass model."""
+Measure = Literal[BoundedMeasure, "wasserstein", "vanished"]
+"""What a finding measures. `vanished`: whether the column is missing in the window."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,12 @@ class Finding:
     """One measure of one column. If it cannot be computed, the effect is None, never NaN, and `note` says why."""
 
     column: str
+    """Name of a feature, of the score or of the label; `PERFORMANCE`, or `PERFORMANCE`/CLASS."""
     measure: Measure
     effect: float | None
-    """Size of the change in the unit of the measure, 0: no change; see docs/explanation/drift.md."""
+    """Size of the change, in the unit of the measure (see docs/explanation/drift.md). 0 means no change."""
     p_value: float | None
-    """Probability of such an effect or a larger one if nothing drifts; None: not tested, or not computed."""
+    """Probability of such an effect or a larger one if nothing drifts. None if it was not tested or not computed."""
     weight: float = 1.0
     """Importance of the column, 0 to 1; 1 for scores, labels and performance."""
     note: str = ""

@@ -15,7 +15,7 @@ from scipy.optimize import isotonic_regression
 
 from pipelines.errors import DataError
 from pipelines.evaluation.statistics.estimate import Estimate
-from pipelines.monitoring.drift import measures
+from pipelines.monitoring.drift import distances
 from pipelines.monitoring.drift.counts import Array
 from pipelines.monitoring.drift.day_values import DayValues, MeanError, estimate_error
 from pipelines.monitoring.drift.finding import PERFORMANCE, Finding, Measure
@@ -25,7 +25,10 @@ Metric = Callable[[Array, Array], Array]
 
 
 def compute_auc(counts: Array, scores: Array) -> Array:
-    """Compute the share of pairs (label 1, label 0) in the right order; a pair in one bin counts half. NaN: no pair."""
+    """Compute the share of pairs (label 1, label 0) in the right order; NaN if there is no pair.
+
+    A pair in one bin counts half. The order of the bins is that of the scores, so `scores` is not used.
+    """
     zeros, ones = counts[..., 0], counts[..., 1]
     zeros_below = np.cumsum(zeros, axis=-1) - zeros / 2
     pairs = zeros.sum(axis=-1) * ones.sum(axis=-1)
@@ -37,7 +40,7 @@ def compute_auc(counts: Array, scores: Array) -> Array:
 def compute_brier(counts: Array, scores: Array) -> Array:
     """Compute the mean squared error of the probability."""
     return np.asarray(
-        (measures.compute_shares(_flatten(counts)) * np.concatenate([scores**2, (1 - scores) ** 2])).sum(axis=-1)
+        (distances.compute_shares(_flatten(counts)) * np.concatenate([scores**2, (1 - scores) ** 2])).sum(axis=-1)
     )
 
 
@@ -46,9 +49,9 @@ def compute_log_loss(counts: Array, scores: Array) -> Array:
     epsilon = float(np.finfo(np.float64).eps)
     clipped_scores = np.clip(scores, epsilon, 1 - epsilon)
     return np.asarray(
-        (measures.compute_shares(_flatten(counts)) * -np.log(np.concatenate([1 - clipped_scores, clipped_scores]))).sum(
-            axis=-1
-        )
+        (
+            distances.compute_shares(_flatten(counts)) * -np.log(np.concatenate([1 - clipped_scores, clipped_scores]))
+        ).sum(axis=-1)
     )
 
 
@@ -65,8 +68,6 @@ METRICS: Mapping[Measure, Metric] = {
     "log_loss": compute_log_loss,
     "ece": compute_ece,
 }
-
-
 HIGHER_IS_BETTER = {
     *("auc", "estimated_auc", "estimated_accuracy", "estimated_macro_auc"),
     *("recall", "estimated_recall", "estimated_precision"),
@@ -77,23 +78,23 @@ RELATIVE = {"mae", "estimated_mae", "estimated_rmse"}
 
 @dataclass(frozen=True, kw_only=True)
 class Performance(Estimate):
-    """A metric of a sample of days, with its interval, and with the values of its days for `find_losses`."""
+    """A metric of a sample of days, with its interval, and with the values of the days that `find_losses` compares."""
 
     days: DayValues | None
     """The values of the days; None if rows count as independent."""
     row_se: float
     """Standard error if all rows were independent."""
     values_of_runs: tuple[float, ...] = ()
-    """Mean of the metric over all runs of 1 consecutive day, of 2 days, and so on to all days. Only the ECE has them,
-    because chance makes it larger if there are fewer days. Empty for other metrics."""
+    """For each n from 1 to the number of days: the mean of the metric over all runs of n consecutive days. Only the ECE
+    has them, because chance makes it larger if there are fewer days. Empty for other metrics."""
 
 
 def measure_performance(counts: Array, scores: Array, alpha: float) -> dict[Measure, Performance]:
     """Measure each metric with its interval. Empty if all labels are the same.
 
-    The standard error is over days, because the rows of a day are not independent, and a day is correlated with the day
-    before (`day_values`). The value of a day is its pseudo-value of the jackknife (Efron & Stein 1981). If there are no
-    days, or all rows of one label are in one day, the standard error is over rows instead.
+    The standard error is computed from the variance between days, because the rows of a day are not independent, and a
+    day is correlated with the day before (`day_values`). The value of a day is its pseudo-value of the jackknife (Efron
+    & Stein 1981). If there are no days, or all rows of one label are in one day, rows count as independent.
 
     Args:
         counts: shape (days, bins, 2), oldest day first, or (bins, 2).
@@ -114,7 +115,7 @@ def measure_performance(counts: Array, scores: Array, alpha: float) -> dict[Meas
 def calibrate_scores(counts: Array, scores: Array) -> Array:
     """Compute the calibrated probability of label 1 in each bin by isotonic regression of counts, shape (bins, 2).
 
-    A bin without rows keeps its score, as far as the order allows.
+    A bin without rows keeps its score, unless the probabilities would then decrease from bin to bin.
     """
     rows = counts.sum(axis=-1)
     rate = np.divide(counts[:, 1], rows, out=scores.astype(np.float64), where=rows > 0)
@@ -125,8 +126,8 @@ def estimate_performance(histogram: Array, probabilities: Array, alpha: float) -
     """Estimate the AUC from calibrated scores, without labels. Empty if less than one row of a label is expected.
 
     The standard error is that of the AUC that will be measured once the labels are known: rows and labels are both
-    random. If days are given, it includes the variance between days. The values of the days depend on the scores alone:
-    `find_losses` compares two estimates that both use these probabilities and no labels.
+    random. If days are given, it includes the variance between days. `Performance.days`, with which `find_losses`
+    compares two estimates, depends on the scores alone, because neither estimate uses labels.
 
     Args:
         histogram: shape (days, bins), oldest day first, or (bins,).
@@ -155,10 +156,10 @@ def estimate_performance(histogram: Array, probabilities: Array, alpha: float) -
 
 
 def find_losses(window: Mapping[Measure, Performance], holdout: Mapping[Measure, Performance]) -> tuple[Finding, ...]:
-    """Compare the performance with the champion's on its holdout: one finding, with a one-sided p-value, per metric.
+    """Compare each metric of the window with that of the champion's holdout: one finding, with a one-sided p-value.
 
-    The days of both samples together give the error of the difference (`day_values`), and the test is Student's t.
-    If one of the samples has no values of days, the test is normal, with the error over rows.
+    The standard error of the difference is estimated from the days of both samples (`day_values`), and the test is
+    Student's t. If one of the samples has no values of days, rows count as independent, and the test is normal.
 
     Args:
         window: performance of the window.
@@ -169,7 +170,7 @@ def find_losses(window: Mapping[Measure, Performance], holdout: Mapping[Measure,
 
 
 def build_loss_finding(column: str, name: Measure, window: Performance, holdout: Performance) -> Finding:
-    """Compare one metric of the window with that of the holdout; see `find_losses`."""
+    """Compare one metric of the window with that of the holdout, as `find_losses` does for all metrics."""
     value, reference = _match_days(window, holdout)
     loss = reference - value if name in HIGHER_IS_BETTER else value - reference
     error = _estimate_error_of_difference(window, holdout)
@@ -206,7 +207,7 @@ def _measure_metric(days: Array, scores: Array, metric: Metric, alpha: float) ->
 
 
 def _measure_runs(days: Array, scores: Array, metric: Metric) -> Iterator[float]:
-    """Measure the mean of a metric over all runs of 1 consecutive day, of 2, and so on to all days."""
+    """Yield, for each n from 1 to the number of days, the mean of a metric over all runs of n consecutive days."""
     sums = np.concatenate([np.zeros((1, *days.shape[1:])), np.cumsum(days, axis=0)])
     for length in range(1, len(days) + 1):
         yield float(metric(sums[length:] - sums[:-length], scores).mean())
@@ -229,7 +230,12 @@ def _compute_day_values(days: Array, scores: Array, metric: Metric, row_se: floa
 
 
 def build_day_values(leave_one_out: Array, row_se: float) -> DayValues:
-    """Build the pseudo-values of the days from the metric without each day; of one day, the deviation is 0."""
+    """Build the jackknife's pseudo-values of the days.
+
+    Args:
+        leave_one_out: the metric of all days but one, for each day; shape (days,). One number for a single day.
+        row_se: standard error of the metric if all rows were independent.
+    """
     days = len(leave_one_out)
     return DayValues((days - 1) * (leave_one_out.mean() - leave_one_out), days * row_se**2)
 

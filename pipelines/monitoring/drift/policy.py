@@ -6,14 +6,14 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from pipelines.monitoring.drift.finding import Decisive
+from pipelines.monitoring.drift.finding import BoundedMeasure
 from pipelines.parameters import Parameters
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 
-BOUNDS: dict[Decisive, float] = {
+BOUNDS: dict[BoundedMeasure, float] = {
     "psi": 0.10,
     "missing": 0.05,
     "unseen": 0.02,
@@ -39,24 +39,26 @@ class Policy(Parameters):
     """Highest expected number of false alarms in a year, on data that does not drift."""
     windows_per_year: Count = 365
     """Number of decisions in a year."""
-    bounds: Annotated[dict[Decisive, Positive], Field(min_length=1)] = BOUNDS
-    """Measure to the least effect that counts as drift. A measure without a bound is only reported."""
+    bounds: Annotated[dict[BoundedMeasure, Positive], Field(min_length=1)] = BOUNDS
+    """Measure to the smallest effect that counts as drift. A measure without a bound is only reported."""
     at_least: Count = 3
-    """An alarm can begin for a column that is over the bound of a measure in the newest window.
+    """In how many of the last `of_last` windows a column must be significantly over a bound before its alarm begins.
 
-    It must be over the bound in at least this many of the last `of_last` windows."""
+    The newest window must be one of them."""
     of_last: Count = 5
-    """Number of last windows that `at_least` refers to. Windows with fewer than `min_rows` rows are not counted."""
+    """Number of windows that `at_least` refers to. Windows with fewer than `min_rows` rows are not counted."""
     end_below: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """An alarm ends when the effect is below this share of the bound (hysteresis)."""
+    """The alarm of a column ends when its effect is below this share of the bound (hysteresis)."""
     min_rows: Count = 1_000
-    """A window with fewer rows is not decided. Performance from fewer labelled rows causes no alarm."""
+    """Smallest number of rows of a window that is decided, and of labelled rows for which a measured loss of
+    performance can cause an alarm."""
     min_weight: Share = 0.02
-    """Smallest sum of the importances of these columns for an alarm to begin: one unimportant column is not enough."""
+    """Smallest total importance of the columns whose alarms would begin. If it is smaller, none of them begins: one
+    unimportant column is not enough."""
 
     @property
     def alpha(self) -> float:
-        """Probability of a false finding allowed for each window; over a year these add up to the allowed number."""
+        """Highest probability of a false finding in a window: the allowed false alarms, divided by the windows."""
         return self.false_alarms_per_year / self.windows_per_year
 
     @model_validator(mode="after")

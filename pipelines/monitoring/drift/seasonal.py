@@ -14,10 +14,10 @@ YEAR = timedelta(days=364)
 
 
 def reweight(reference: Counts, window: Counts) -> Counts:
-    """Weight the reference's days so that its mix of weekdays is that of the window.
+    """Weight the reference's days so that each weekday has the same share of the rows as in the window.
 
-    The sum of the weights of all rows is their effective sample size (Kish 1965). The reference is returned
-    unchanged if it lacks a weekday of the window, or if all weights are equal.
+    The weighted number of all rows is the effective sample size (Kish 1965). The reference is returned unchanged if it
+    lacks a weekday of the window, or if all weights are equal.
     """
     reference_rows, window_rows = (counts.presence.sum(axis=1) for counts in (reference, window))
     weights = _compute_day_weights(reference_rows, reference.strata, window_rows, window.strata)
@@ -52,8 +52,8 @@ def select_same_weeks(
     Args:
         reference: days of the reference.
         window: days of the window.
-        around_weeks: weeks before and after the window, moved back by a year, that are selected too.
-        min_days: if fewer days would be selected, all days are selected: too few give no reliable variance.
+        around_weeks: number of weeks that are also selected before and after the window's weeks of a year before.
+        min_days: if fewer days would be selected, all days are selected: the variance of a few days is not reliable.
 
     Returns:
         Whether each day is selected: booleans, shape (days of the reference,).

@@ -1,6 +1,6 @@
-"""Read scored rows in batches, and sum values that are computed from each row, by day.
+"""Read scored rows in batches, and sum, by day, values that are computed from each row.
 
-Memory does not grow with the rows.
+Memory use does not grow with the number of rows.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ Array = np.ndarray[Any, Any]
 Day = dt.date | None
 """The day to which sums belong; None: all days together."""
 BATCH_ROWS = 65_536
+"""Number of rows that are in memory at a time."""
 
 
 def read_batches(paths: Iterable[Path], names: Collection[str], day_column: str) -> Iterator[pa.Table]:

@@ -8,8 +8,9 @@ from pipelines.monitoring.profiles.reference import Category
 from pipelines.monitoring.profiles.texts import select_normalizer
 
 OTHER, UNSEEN, MISSING = -3, -2, -1
-"""Positions in the counts of a category, from the end: values of training without a bin of their own; values that were
-not in training; missing values. If the reference does not list the values without a bin, a new value is OTHER."""
+"""Positions of the last three counts of a category. OTHER: values in training that have no bin of their own. UNSEEN:
+values that were not in training; if the reference does not list the other values, they count as OTHER. MISSING: rows
+without a value."""
 
 
 def build_bin_finder(category: Category) -> Callable[[str | None], int]:

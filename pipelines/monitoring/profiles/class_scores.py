@@ -1,8 +1,8 @@
-"""Count the rows of each class, and estimate how many of them the model gets right, without labels.
+"""Count the rows of each class, and estimate without labels how many of them the model predicts correctly.
 
-This is confidence-based performance estimation (CBPE) of several classes, as NannyML does it. The probabilities of each
-class are calibrated against all other classes by isotonic regression on the holdout, and divided by their sum. A row
-then belongs to each class with its calibrated probability.
+This is confidence-based performance estimation (CBPE) for several classes, as in NannyML. The probability of each class
+is calibrated by isotonic regression on the holdout, this class against all others. The calibrated probabilities of a
+row are divided by their sum. They say how probably the row belongs to each class.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import pyarrow.parquet as pq
 from sklearn.isotonic import IsotonicRegression
 
 from pipelines.monitoring.profiles.batches import Day, add_by_day, read_batches
+from pipelines.monitoring.profiles.column_plans import CLASS_COUNTS, ColumnPlan
 from pipelines.monitoring.profiles.profile import Column
 from pipelines.monitoring.profiles.reference import ClassCurve, Classes, Reference, compute_edges
-from pipelines.monitoring.profiles.slots import CLASS_COUNTS, Slot
 from pipelines.score_columns import SCORES
 
 Array = np.ndarray[Any, Any]
-SCORE_BINS = 20
-"""Number of bins of a class's probability, of equal mass on the holdout."""
+CLASS_SCORE_BINS = 20
+"""Number of bins of a class's probability. Each has about the same number of the holdout's rows."""
 DIGITS = 9
 """Significant digits of the stored curves."""
 
@@ -48,30 +48,30 @@ def fit_classes(path: Path, label: str) -> Classes:
 
 
 def count_classes(
-    reference: Reference, paths: Iterable[Path], slots: Sequence[Slot], day_column: str = ""
-) -> Iterator[tuple[Day, Slot, Column]]:
+    reference: Reference, paths: Iterable[Path], plans: Sequence[ColumnPlan], day_column: str = ""
+) -> Iterator[tuple[Day, ColumnPlan, Column]]:
     """Count the rows of each class, and add up their calibrated probabilities; by day, if `day_column` is given.
 
     Args:
         reference: reference with the curves of the classes.
         paths: Parquet files with the column `scores`, and the label if it is known.
-        slots: slots of the columns to build, one for each class.
+        plans: the columns to build, one for each class.
         day_column: column with the date; empty: all rows together.
     """
     classes = reference.classes
     assert classes is not None
     batches = read_batches(paths, {SCORES, classes.label}, day_column)
     sums_by_day = add_by_day(batches, lambda batch: _measure_rows(classes, batch), day_column)
-    ends = np.cumsum([2 * slot.bins + 1 for slot in slots])
+    ends = np.cumsum([2 * plan.bins + 1 for plan in plans])
     for day, (rows, *numbers) in sums_by_day.items():
-        for slot, values in zip(slots, np.split(numbers, ends[:-1]), strict=True):
-            counts = tuple(int(value) for value in values[: slot.bins])
+        for plan, values in zip(plans, np.split(numbers, ends[:-1]), strict=True):
+            counts = tuple(int(value) for value in values[: plan.bins])
             missing = int(rows) - sum(counts[CLASS_COUNTS:])
-            yield day, slot, Column(slot.name, slot.kind, counts, missing, sums=tuple(map(float, values[slot.bins :])))
+            yield day, plan, Column(plan.name, plan.kind, counts, missing, sums=tuple(map(float, values[plan.bins :])))
 
 
 def calibrate(classes: Classes, scores: Array) -> Array:
-    """Return the calibrated probability of each class; shape (rows, classes). Each row of them adds up to 1."""
+    """Return the calibrated probability of each class, shape (rows, classes). Those of a row add up to 1."""
     curves = classes.curves
     probabilities = np.column_stack(
         [np.interp(scores[:, position], curve.scores, curve.chances) for position, curve in enumerate(curves)]
@@ -117,7 +117,7 @@ def _fit_curve(name: str, scores: Array, is_class: Array) -> ClassCurve:
         tuple(float(f"{number:.{DIGITS}g}") for number in values)
         for values in (model.X_thresholds_, model.y_thresholds_)
     )
-    return ClassCurve(name=name, scores=sorted_scores, chances=chances, edges=compute_edges(scores, SCORE_BINS))
+    return ClassCurve(name=name, scores=sorted_scores, chances=chances, edges=compute_edges(scores, CLASS_SCORE_BINS))
 
 
 def _read_scores(rows: pa.Table, names: Sequence[str]) -> Array:

@@ -21,16 +21,18 @@ from pipelines.errors import DataError
 from pipelines.features import engines
 from pipelines.monitoring.profiles import queries
 from pipelines.monitoring.profiles.category_bins import MISSING, build_bin_finder
+from pipelines.monitoring.profiles.column_plans import SCORE_BINS, ColumnPlan, plan_columns
 from pipelines.monitoring.profiles.profile import Column, Profile
 from pipelines.monitoring.profiles.reference import Category, Number, Reference
-from pipelines.monitoring.profiles.slots import SCORE_BINS, Slot, list_slots
 
 Query = Callable[[ibis.Table], ibis.Table]
+"""Builds the expression of a query from the table of rows."""
 Execute = Callable[[Query], Iterator[pa.RecordBatch]]
+"""Runs a query on an engine, and returns its result."""
 Day = dt.date | None
 """The day to which counts belong; None: all days together."""
-CountedColumns = Iterator[tuple[Day, Slot, Column]]
-"""The counts of columns, each with its day and its slot."""
+CountedColumns = Iterator[tuple[Day, ColumnPlan, Column]]
+"""The counts of columns, each with its day and its plan."""
 
 
 def count_file(reference: Reference, path: Path, engine: engines.EngineName = "duckdb") -> Profile:
@@ -49,22 +51,25 @@ def count_file(reference: Reference, path: Path, engine: engines.EngineName = "d
 
 
 def count_files(reference: Reference, paths: Sequence[Path], engine: engines.EngineName = "duckdb") -> Profile:
-    """Count all rows of several Parquet files together, in the columns of the last file; see `count_file`."""
+    """Count all rows of several Parquet files together. The columns and their types are those of the last file.
+
+    Takes the engine, and raises the errors, of `count_file`.
+    """
     metadata = [_read_metadata(reference, path) for path in paths]
     schema, rows = metadata[-1][0], sum(count for _, count in metadata)
-    slots = list_slots(reference, schema)
-    readable_slots = [slot for slot in slots if slot.is_readable] if rows else []
-    columns: dict[Slot, Column] = {}
-    if readable_slots:
-        locations, selected_schema = [str(path) for path in paths], _select_schema(readable_slots, schema)
+    plans = plan_columns(reference, schema)
+    readable_plans = [plan for plan in plans if plan.is_readable] if rows else []
+    columns: dict[ColumnPlan, Column] = {}
+    if readable_plans:
+        locations, selected_schema = [str(path) for path in paths], _select_schema(readable_plans, schema)
         with engines.open_engine(engine, locations, selected_schema) as run:
             execute = partial(run, days=None)
             counts = chain(
-                _count_columns(execute, reference, readable_slots),
-                _estimate_without_labels(reference, paths, readable_slots),
+                _count_columns(execute, reference, readable_plans),
+                _estimate_without_labels(reference, paths, readable_plans),
             )
-            columns = {slot: column for _, slot, column in counts}
-    return _build_profile(reference, slots, rows, columns)
+            columns = {plan: column for _, plan, column in counts}
+    return _build_profile(reference, plans, rows, columns)
 
 
 def count_days(
@@ -88,26 +93,28 @@ def count_days(
     schema, _ = _read_metadata(reference, path)
     if day_column not in schema.names:
         raise DataError(f"{path} has no column {day_column}.", "Write the date of each row to this column.")
-    slots = list_slots(reference, schema)
-    readable_slots = [slot for slot in slots if slot.is_readable]
-    selected_schema = _select_schema(readable_slots, schema).append(pa.field(day_column, schema.field(day_column).type))
-    columns: dict[Day, dict[Slot, Column]] = {}
+    plans = plan_columns(reference, schema)
+    readable_plans = [plan for plan in plans if plan.is_readable]
+    selected_schema = _select_schema(readable_plans, schema).append(pa.field(day_column, schema.field(day_column).type))
+    columns: dict[Day, dict[ColumnPlan, Column]] = {}
     with engines.open_engine(engine, [str(path)], selected_schema) as run:
         execute = partial(run, days=None)
         batches = execute(partial(queries.count_rows, day_column=day_column))
         rows_by_day = {row[queries.DAY]: int(row["rows"]) for row in _list_rows(batches)}
-        for date, slot, column in chain(
-            _count_columns(execute, reference, readable_slots, day_column),
-            _estimate_without_labels(reference, [path], readable_slots, day_column),
+        for date, plan, column in chain(
+            _count_columns(execute, reference, readable_plans, day_column),
+            _estimate_without_labels(reference, [path], readable_plans, day_column),
         ):
-            columns.setdefault(date, {})[slot] = column
+            columns.setdefault(date, {})[plan] = column
     return {
-        date: _build_profile(reference, slots, rows_by_day[date], columns.get(date, {})) for date in sorted(rows_by_day)
+        date: _build_profile(reference, plans, rows_by_day[date], columns.get(date, {})) for date in sorted(rows_by_day)
     }
 
 
-def _build_profile(reference: Reference, slots: Sequence[Slot], rows: int, columns: Mapping[Slot, Column]) -> Profile:
-    return Profile(reference.digest, rows, tuple(columns.get(slot) or slot.build_empty(rows) for slot in slots))
+def _build_profile(
+    reference: Reference, plans: Sequence[ColumnPlan], rows: int, columns: Mapping[ColumnPlan, Column]
+) -> Profile:
+    return Profile(reference.digest, rows, tuple(columns.get(plan) or plan.build_empty(rows) for plan in plans))
 
 
 def _read_metadata(reference: Reference, path: Path) -> tuple[pa.Schema, int]:
@@ -116,7 +123,8 @@ def _read_metadata(reference: Reference, path: Path) -> tuple[pa.Schema, int]:
         with pq.ParquetFile(path) as file:
             schema, rows = file.schema_arrow, file.metadata.num_rows
     except (OSError, pa.ArrowException) as error:
-        raise DataError(f"{path} cannot be read as a Parquet file: {error}.", "Give the scored rows.") from None
+        message = f"{path} cannot be read as a Parquet file: {error}."
+        raise DataError(message, "Give the path of a Parquet file with the scored rows.") from None
     # DuckDB ignores case in names: of two columns that differ only in case it always reads the first.
     name_counts = Counter(name.lower() for name in schema.names)
     if duplicates := sorted(name for name in reference.names if name_counts[name.lower()] > 1):
@@ -124,14 +132,14 @@ def _read_metadata(reference: Reference, path: Path) -> tuple[pa.Schema, int]:
     return schema, rows
 
 
-def _select_schema(slots: Sequence[Slot], schema: pa.Schema) -> pa.Schema:
+def _select_schema(plans: Sequence[ColumnPlan], schema: pa.Schema) -> pa.Schema:
     """Select the columns to read, with types that the engines support."""
-    types = {slot.name: schema.field(slot.name).type for slot in slots if slot.name in schema.names}
+    types = {plan.name: schema.field(plan.name).type for plan in plans if plan.name in schema.names}
     return pa.schema({name: _convert_type(data_type) for name, data_type in types.items()})
 
 
 def _convert_type(data_type: pa.DataType) -> pa.DataType:
-    """Return a type that the engines support. They lack half floats, decimal32, decimal64 and decimal256."""
+    """Return a type that DuckDB and Spark support. They lack half floats, decimal32, decimal64 and decimal256."""
     if pa.types.is_dictionary(data_type):
         return _convert_type(data_type.value_type)
     if pa.types.is_float16(data_type):
@@ -144,34 +152,34 @@ def _convert_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def _count_columns(
-    execute: Execute, reference: Reference, readable_slots: Sequence[Slot], day_column: str = ""
+    execute: Execute, reference: Reference, readable_plans: Sequence[ColumnPlan], day_column: str = ""
 ) -> CountedColumns:
     targets = [reference.target] if reference.target else []
     numbers = {number.name: number for number in (*reference.numbers, reference.score, *targets)}
     categories = {category.name: category for category in reference.categories}
-    number_slots = [(slot, numbers[slot.name]) for slot in readable_slots if slot.name in numbers]
-    category_slots = [(slot, categories[slot.name]) for slot in readable_slots if slot.kind == "category"]
-    yield from _count_numbers(execute, number_slots, day_column)
-    yield from _count_categories(execute, category_slots, day_column)
+    number_plans = [(plan, numbers[plan.name]) for plan in readable_plans if plan.name in numbers]
+    category_plans = [(plan, categories[plan.name]) for plan in readable_plans if plan.kind == "category"]
+    yield from _count_numbers(execute, number_plans, day_column)
+    yield from _count_categories(execute, category_plans, day_column)
     count_outcomes = _count_errors if reference.target else _count_labels
-    yield from count_outcomes(execute, readable_slots, day_column)
+    yield from count_outcomes(execute, readable_plans, day_column)
 
 
-def _count_numbers(execute: Execute, columns: Sequence[tuple[Slot, Number]], day_column: str) -> CountedColumns:
-    """Count number columns. First assume that all values are finite: this is faster, and nearly always true.
+def _count_numbers(execute: Execute, columns: Sequence[tuple[ColumnPlan, Number]], day_column: str) -> CountedColumns:
+    """Count number columns. The first query assumes that all values are finite: it is faster, and nearly always right.
 
-    A column with other values is yielded a second time, with the correct counts.
+    A column with other values is counted again by a second query, and yielded a second time with the correct counts.
     """
     counts = list(_query_numbers(execute, columns, day_column, assume_finite=True))
     yield from counts
-    slots_to_repeat = {slot for _, slot, column in counts if not _is_finite(column)}
+    plans_to_repeat = {plan for _, plan, column in counts if not _is_finite(column)}
     yield from _query_numbers(
-        execute, [pair for pair in columns if pair[0] in slots_to_repeat], day_column, assume_finite=False
+        execute, [pair for pair in columns if pair[0] in plans_to_repeat], day_column, assume_finite=False
     )
 
 
 def _query_numbers(
-    execute: Execute, columns: Sequence[tuple[Slot, Number]], day_column: str, *, assume_finite: bool
+    execute: Execute, columns: Sequence[tuple[ColumnPlan, Number]], day_column: str, *, assume_finite: bool
 ) -> CountedColumns:
     if not columns:
         return
@@ -182,26 +190,28 @@ def _query_numbers(
         assume_finite=assume_finite,
     )
     for row in _list_rows(execute(query)):
-        for position, (slot, number) in enumerate(columns):
+        for position, (plan, number) in enumerate(columns):
             prefix = f"{position}."
             values = {name.removeprefix(prefix): value for name, value in row.items() if name.startswith(prefix)}
-            yield row.get(queries.DAY), slot, _build_number_column(slot, number, int(row["rows"]), values)
+            yield row.get(queries.DAY), plan, _build_number_column(plan, number, int(row["rows"]), values)
 
 
 def _is_finite(column: Column) -> bool:
     return all(value is None or isfinite(value) for value in (column.minimum, column.maximum))
 
 
-def _build_number_column(slot: Slot, number: Number, rows: int, values: Mapping[str, Any]) -> Column:
+def _build_number_column(plan: ColumnPlan, number: Number, rows: int, values: Mapping[str, Any]) -> Column:
     # The count_if of DuckDB 2.0 returns a decimal, and null if all values are null.
     known_count, n, *cumulative = (int(values[name] or 0) for name in ("known", "n", *queries.name_edge_counts(number)))
     moments: dict[str, Any] = {name: values[name] or 0.0 for name in ("s1", "s2")}
     moments |= {name: values[name] for name in ("minimum", "maximum")}
     counts = tuple(map(int, np.diff([0, *cumulative, known_count])))
-    return replace(slot.build_empty(0), counts=counts, missing=rows - known_count, n=n, **moments)
+    return replace(plan.build_empty(0), counts=counts, missing=rows - known_count, n=n, **moments)
 
 
-def _count_categories(execute: Execute, columns: Sequence[tuple[Slot, Category]], day_column: str) -> CountedColumns:
+def _count_categories(
+    execute: Execute, columns: Sequence[tuple[ColumnPlan, Category]], day_column: str
+) -> CountedColumns:
     if not columns:
         return
     find_bins = [build_bin_finder(category) for _, category in columns]
@@ -210,67 +220,67 @@ def _count_categories(execute: Execute, columns: Sequence[tuple[Slot, Category]]
         partial(queries.count_categories, columns=[category for _, category in columns], day_column=day_column)
     )
     for row in (row for batch in batches for row in batch.to_pylist()):
-        counts = counts_by_day.setdefault(row.get(queries.DAY), [[0] * (slot.bins + 1) for slot, _ in columns])
-        counts[row["column"]][find_bins[row["column"]](row["value"])] += row["times"]
+        counts = counts_by_day.setdefault(row.get(queries.DAY), [[0] * (plan.bins + 1) for plan, _ in columns])
+        counts[row["column"]][find_bins[row["column"]](row["value"])] += row["row_count"]
     for day, counts_of_day in counts_by_day.items():
-        for (slot, _), counts_of_column in zip(columns, counts_of_day, strict=True):
-            column = replace(slot.build_empty(0), counts=tuple(counts_of_column[:MISSING]))
-            yield day, slot, replace(column, missing=counts_of_column[MISSING])
+        for (plan, _), counts_of_column in zip(columns, counts_of_day, strict=True):
+            column = replace(plan.build_empty(0), counts=tuple(counts_of_column[:MISSING]))
+            yield day, plan, replace(column, missing=counts_of_column[MISSING])
 
 
-def _count_labels(execute: Execute, readable_slots: Sequence[Slot], day_column: str) -> CountedColumns:
+def _count_labels(execute: Execute, readable_plans: Sequence[ColumnPlan], day_column: str) -> CountedColumns:
     """Count the label, and the pairs of score bin and label, if the file has these columns."""
-    slot_by_kind = {slot.kind: slot for slot in readable_slots}
-    label, joint = slot_by_kind.get("label"), slot_by_kind.get("joint")
+    plan_by_kind = {plan.kind: plan for plan in readable_plans}
+    label, joint = plan_by_kind.get("label"), plan_by_kind.get("joint")
     if label is None:
         return
-    score = slot_by_kind["score"].name if joint else ""
+    score = plan_by_kind["score"].name if joint else ""
     cells_by_day: dict[Day, list[dict[str, Any]]] = {}
     for cell in _list_rows(
         execute(partial(queries.count_scores_by_label, score=score, label=label.name, day_column=day_column))
     ):
         cells_by_day.setdefault(cell.get(queries.DAY), []).append(cell)
     for day, cells in cells_by_day.items():
-        rows = sum(cell["times"] for cell in cells)
-        counts = tuple(sum(cell["times"] for cell in cells if cell["label"] is truth) for truth in (False, True))
+        rows = sum(cell["row_count"] for cell in cells)
+        counts = tuple(sum(cell["row_count"] for cell in cells if cell["label"] is value) for value in (False, True))
         yield day, label, replace(label.build_empty(0), counts=counts, missing=rows - sum(counts))
         if joint:
             yield day, joint, _build_joint_column(joint, cells, rows)
 
 
-def _count_errors(execute: Execute, readable_slots: Sequence[Slot], day_column: str) -> CountedColumns:
+def _count_errors(execute: Execute, readable_plans: Sequence[ColumnPlan], day_column: str) -> CountedColumns:
     """Count the rows with score and label, and add up their errors, if the file has these columns."""
-    slot_by_kind = {slot.kind: slot for slot in readable_slots}
-    if (error := slot_by_kind.get("error")) is None:
+    plan_by_kind = {plan.kind: plan for plan in readable_plans}
+    if (error := plan_by_kind.get("error")) is None:
         return
-    score, label = slot_by_kind["score"].name, slot_by_kind["label"].name
+    score, label = plan_by_kind["score"].name, plan_by_kind["label"].name
     for row in _list_rows(execute(partial(queries.sum_errors, score=score, label=label, day_column=day_column))):
-        sums, rows = (row["absolute"] or 0.0, row["squared"] or 0.0), int(row["judged"])
+        sums, rows = (row["absolute"] or 0.0, row["squared"] or 0.0), int(row["labelled"])
         column = replace(error.build_empty(0), counts=(rows,), sums=sums, missing=int(row["rows"]) - rows)
         yield row.get(queries.DAY), error, column
 
 
 def _estimate_without_labels(
-    reference: Reference, paths: Sequence[Path], readable_slots: Sequence[Slot], day_column: str = ""
+    reference: Reference, paths: Sequence[Path], readable_plans: Sequence[ColumnPlan], day_column: str = ""
 ) -> CountedColumns:
-    """Add up what the models of the reference estimate without labels. Yield nothing if it has no models."""
-    loss_slots, class_slots = ([slot for slot in readable_slots if slot.kind == kind] for kind in ("loss", "class"))
-    if loss_slots:
+    """Sum the errors and the class probabilities that the reference's models estimate; yield nothing without models."""
+    loss_plans, class_plans = ([plan for plan in readable_plans if plan.kind == kind] for kind in ("loss", "class"))
+    if loss_plans:
         from pipelines.monitoring.profiles.losses import estimate_losses  # loads xgboost
 
-        yield from estimate_losses(reference, paths, loss_slots[0], day_column)
-    if class_slots:
+        yield from estimate_losses(reference, paths, loss_plans[0], day_column)
+    if class_plans:
         from pipelines.monitoring.profiles.class_scores import count_classes  # loads scikit-learn
 
-        yield from count_classes(reference, paths, class_slots, day_column)
+        yield from count_classes(reference, paths, class_plans, day_column)
 
 
-def _build_joint_column(joint: Slot, cells: Sequence[Mapping[str, Any]], rows: int) -> Column:
+def _build_joint_column(joint: ColumnPlan, cells: Sequence[Mapping[str, Any]], rows: int) -> Column:
     counts, sums = [0] * (2 * SCORE_BINS), [0.0] * (2 * SCORE_BINS)
     for cell in cells:
         if cell["label"] is not None and cell["bin"] is not None:
             position = SCORE_BINS * cell["label"] + cell["bin"]
-            counts[position], sums[position] = cell["times"], cell["total"] or 0.0
+            counts[position], sums[position] = cell["row_count"], cell["total"] or 0.0
     return replace(joint.build_empty(0), counts=tuple(counts), sums=tuple(sums), missing=rows - sum(counts))
 
 

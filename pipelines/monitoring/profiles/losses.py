@@ -1,7 +1,7 @@
 """Estimate the errors of a regression for rows without labels, by direct loss estimation (DLE, as NannyML does).
 
-Two small boosters learn, from the rows of the holdout, which absolute and which squared error a row will have. They see
-the features and the score. They are part of the reference, as xgboost's JSON.
+Two small xgboost models are trained on the rows of the holdout. They predict the absolute and the squared error of a
+row from its features and its score. The reference contains them as JSON.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ import xgboost as xgb
 
 from pipelines.monitoring.profiles.batches import Day, add_by_day, read_batches
 from pipelines.monitoring.profiles.category_bins import OTHER, build_bin_finder
+from pipelines.monitoring.profiles.column_plans import ColumnPlan, plan_columns
 from pipelines.monitoring.profiles.profile import Column
 from pipelines.monitoring.profiles.reference import Category, LossModels, Reference, convert_to_utc
-from pipelines.monitoring.profiles.slots import Slot, list_slots
 
 Array = np.ndarray[Any, Any]
 ROUNDS = 60
+"""Number of trees of a model."""
 PARAMETERS = {
     "objective": "reg:squarederror",
     "tree_method": "hist",
@@ -33,8 +34,9 @@ PARAMETERS = {
     "nthread": 1,
     "seed": 13,
 }
-"""Parameters of the boosters. Leaves of 50 rows average the noise of single errors. One thread gives equal bytes."""
-LEAST_ROWS = 200
+"""xgboost's parameters. A leaf has at least 50 rows, so that it averages the noise of single errors. With one thread,
+equal rows give equal bytes."""
+MIN_ROWS = 200
 """Smallest number of holdout rows with which the models of the errors are trained."""
 
 
@@ -42,7 +44,7 @@ def fit_losses(reference: Reference, path: Path) -> LossModels | None:
     """Fit the models of the errors on a Parquet file with the features, the score and the label of the holdout.
 
     Returns:
-        The models; None if the file has fewer than `LEAST_ROWS` rows with score and label.
+        The models; None if the file has fewer than `MIN_ROWS` rows with score and label.
     """
     rows = pq.read_table(path)
     labels, scores = (
@@ -50,7 +52,7 @@ def fit_losses(reference: Reference, path: Path) -> LossModels | None:
     )
     errors = np.abs(scores - labels)
     is_known = np.isfinite(errors)
-    if is_known.sum() < LEAST_ROWS:
+    if is_known.sum() < MIN_ROWS:
         return None
     inputs = _build_inputs(reference, rows)[is_known]
     targets = (errors[is_known], errors[is_known] ** 2)
@@ -58,21 +60,21 @@ def fit_losses(reference: Reference, path: Path) -> LossModels | None:
 
 
 def estimate_losses(
-    reference: Reference, paths: Iterable[Path], slot: Slot, day_column: str = ""
-) -> Iterator[tuple[Day, Slot, Column]]:
+    reference: Reference, paths: Iterable[Path], plan: ColumnPlan, day_column: str = ""
+) -> Iterator[tuple[Day, ColumnPlan, Column]]:
     """Add up the estimated errors of the rows with a finite score; by day, if `day_column` names the date.
 
     Args:
         reference: reference with models of the errors.
         paths: Parquet files of features and scores.
-        slot: slot of the column to build.
+        plan: plan of the column to build.
         day_column: column with the date; empty: all rows together.
     """
     batches = read_batches(paths, reference.names, day_column)
     sums_by_day = add_by_day(batches, lambda batch: _measure_losses(reference, batch), day_column)
     for day, (rows, count, *sums) in sums_by_day.items():
         missing = int(rows - count)
-        yield day, slot, Column(slot.name, slot.kind, (int(count),), missing, sums=tuple(map(float, sums)))
+        yield day, plan, Column(plan.name, plan.kind, (int(count),), missing, sums=tuple(map(float, sums)))
 
 
 def _measure_losses(reference: Reference, rows: pa.Table) -> Array:
@@ -110,28 +112,28 @@ def _build_matrix(inputs: Array, target: Array | None = None) -> Any:
 def _build_inputs(reference: Reference, rows: pa.Table) -> Array:
     """Build the inputs: the numbers, the bins of the categories, and the score; shape (rows, inputs).
 
-    A column that is missing or has another type is NaN. So is a value of which it is known that training did not have
-    it. If the reference does not list all values of training, such a value has the bin of the other values.
+    A column that is missing or has another type is NaN. An unseen value is NaN, too. But if the reference does not list
+    all values of training, no value is known to be unseen, and a new one is in the bin of the other values.
     """
-    slots = list_slots(reference, rows.schema)
-    columns = [_build_number(slot, rows) for slot in slots if slot.kind == "number"]
-    pairs = zip(reference.categories, [slot for slot in slots if slot.kind == "category"], strict=True)
-    columns += [_build_category(category, slot, rows) for category, slot in pairs]
-    columns += [_build_number(slot, rows) for slot in slots if slot.kind == "score"]  # the last one
+    plans = plan_columns(reference, rows.schema)
+    columns = [_build_number(plan, rows) for plan in plans if plan.kind == "number"]
+    pairs = zip(reference.categories, [plan for plan in plans if plan.kind == "category"], strict=True)
+    columns += [_build_category(category, plan, rows) for category, plan in pairs]
+    columns += [_build_number(plan, rows) for plan in plans if plan.kind == "score"]  # the last one
     return np.column_stack(columns)
 
 
-def _build_number(slot: Slot, rows: pa.Table) -> Array:
-    if not slot.is_readable:
+def _build_number(plan: ColumnPlan, rows: pa.Table) -> Array:
+    if not plan.is_readable:
         return np.full(len(rows), np.nan)
-    numbers = np.asarray(rows[slot.name].cast(pa.float64(), safe=False), dtype=np.float64)
+    numbers = np.asarray(rows[plan.name].cast(pa.float64(), safe=False), dtype=np.float64)
     return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
-def _build_category(category: Category, slot: Slot, rows: pa.Table) -> Array:
-    if not slot.is_readable:
+def _build_category(category: Category, plan: ColumnPlan, rows: pa.Table) -> Array:
+    if not plan.is_readable:
         return np.full(len(rows), np.nan)
-    texts = convert_to_utc(rows[slot.name]).cast(pa.string()).combine_chunks().dictionary_encode()
+    texts = convert_to_utc(rows[plan.name]).cast(pa.string()).combine_chunks().dictionary_encode()
     codes = _encode(texts.dictionary.to_pylist(), category)
     indexes = np.asarray(texts.indices.fill_null(len(codes) - 1))
     return np.asarray(codes[indexes])

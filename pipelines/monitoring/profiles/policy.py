@@ -1,4 +1,4 @@
-"""Define how fine the bins of a reference are: the field `reference` of section `evaluate` of params.yaml."""
+"""Define the parameters of a reference's bins: the field `reference` of section `evaluate` of params.yaml."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pipelines.parameters import Parameters
 
 
 class Policy(Parameters):
-    """How fine the bins are. Unknown fields are refused."""
+    """How many bins a reference has. Unknown fields are refused."""
 
     bins: Annotated[int, Field(ge=2, le=100)] = 10
-    """Bins of a number. Each has about the same share of the training's values."""
+    """Number of bins of a numeric column. Each has about the same share of the values in training."""
     values: Annotated[int, Field(ge=1, le=1_000)] = 50
-    """Most frequent values of a category that have a bin of their own; all other values share one bin."""
+    """Largest number of values of a category that have a bin of their own: the most frequent ones in training. All
+    other values share one bin."""

@@ -26,21 +26,27 @@ class Column:
     name: str
     kind: Kind
     counts: tuple[int, ...]
-    """Rows in each bin. number, score: below the edges (with -inf), the bins, above (with +inf). category: the values,
-    other values, unseen values. label: false, true; in a regression, as a number. joint: the score's bins
-    with label false, then with label true. error: rows with a finite score and a finite label.
-    loss: rows with a finite score. class: rows that are predicted as the class, rows with it as label, rows with both,
-    and the rows in each bin of its probability."""
+    """Number of rows in each bin. The bins depend on the kind of the column:
+
+    - number, score: below the first edge (with -inf), between the edges, above the last edge (with +inf)
+    - category: each value with a bin of its own, the other values, the unseen values
+    - label: false, true; in a regression, the bins of a number
+    - joint: the bins of the score in rows with label false, then in rows with label true
+    - error: one count, the rows with a finite score and a finite label
+    - loss: one count, the rows with a finite score
+    - class: rows that are predicted as the class, rows with it as label, rows with both, then each bin of its
+      probability
+    """
     missing: int = 0
     """Rows with null or NaN."""
     absent: int = 0
     """Rows of partitions that lack the column or have it with another type. They are not in `counts`."""
     actual_types: tuple[str, ...] = ()
-    """Types that these partitions have in place of the column's, or "nothing" if they lack the column; sorted."""
+    """The other types that these partitions have; "nothing" stands for a lacking column. Sorted."""
     n: int = 0
     """Number of finite values, from which the moments are computed."""
     center: float = 0.0
-    """Number near the mean, from which differences are summed; see `reference.Number.center`."""
+    """Number near the mean, from which differences are summed, because such sums lose fewer digits."""
     s1: float = 0.0
     """Sum of x - center."""
     s2: float = 0.0
@@ -48,10 +54,14 @@ class Column:
     minimum: float | None = None
     maximum: float | None = None
     sums: tuple[float, ...] = ()
-    """joint: sum of the scores in each bin of `counts`. error: sum of |score - label|, and of its square.
-    loss: sums of the estimated absolute errors, of the estimated squared errors, and of the squares of both.
-    class: sum of the calibrated probabilities over all rows, and over the rows that are predicted as the class; the
-    same two sums of their squares; and the sum of the probabilities in each bin."""
+    """Sums over the rows. They depend on the kind of the column, and are empty for the kinds that are not listed:
+
+    - joint: the scores in each bin of `counts`
+    - error: |score - label|, and its square
+    - loss: the estimated absolute errors, the estimated squared errors, and the squares of both
+    - class: the calibrated probabilities of all rows, those of the rows that are predicted as the class, the same two
+      sums of the squared probabilities, then the probabilities in each bin
+    """
 
     def __add__(self, other: Column) -> Column:
         """Add the counts of two partitions."""
@@ -101,7 +111,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Profile:
-    """The counted columns of one or more partitions, over the bins of one reference."""
+    """The counted columns of one or more partitions, in the bins of one reference."""
 
     reference: str
     """Digest of the reference."""
@@ -117,7 +127,7 @@ class Profile:
         if self.reference != other.reference:
             digests = f"{self.reference[:12]} and {other.reference[:12]}"
             raise DataError(
-                f"profiles over different references ({digests}) cannot be added.", "Profile the partition again."
+                f"profiles with different references ({digests}) cannot be added.", "Run the step `profile` again."
             )
         pairs = zip(self.columns, other.columns, strict=True)
         return Profile(self.reference, self.rows + other.rows, tuple(first + second for first, second in pairs))
@@ -133,7 +143,7 @@ class Profile:
 
     @property
     def errors(self) -> Column | None:
-        """The errors of the scores of a regression; None for binary models."""
+        """The errors of the scores of a regression; None for other models."""
         return next((column for column in self.columns if column.kind == "error"), None)
 
     @property
@@ -147,7 +157,7 @@ class Profile:
         return tuple(column for column in self.columns if column.kind == "class")
 
     @property
-    def judged_rows(self) -> int:
+    def labelled_rows(self) -> int:
         """Number of rows with a score and a label."""
         return sum((self.errors or self.joint).counts)
 

@@ -16,6 +16,7 @@ import ibis
 from pipelines.monitoring.profiles.reference import SCORE_EDGES, Category, Number
 
 LARGEST_FLOAT = repr(sys.float_info.max)
+"""Largest finite number, as text."""
 DAY = "counted_day"
 """Column of a result that holds the day, if rows are counted by day."""
 
@@ -55,7 +56,11 @@ def count_numbers(
 
 
 def name_edge_counts(column: Number) -> list[str]:
-    """Name the cumulative counts of a column: values below each edge but the last, then values up to the last edge."""
+    """Name the cumulative counts of a column in the result of `count_numbers`.
+
+    `below.i` counts the values below the edge i, for each edge but the last; `upto` those up to the last edge. A column
+    without edges has none.
+    """
     return [*(f"below.{position}" for position in range(len(column.edges) - 1)), "upto"] if column.edges else []
 
 
@@ -76,7 +81,7 @@ def _measure_number(rows: ibis.Table, column: Number, assume_finite: bool) -> di
 def count_categories(rows: ibis.Table, columns: Sequence[Category], day_column: str = "") -> ibis.Table:
     """Count the rows of each value of each column; by day, if `day_column` names the column with the date.
 
-    The result has `column` (position in `columns`), `value` and `times`, the number of rows.
+    The result has `column` (position in `columns`), `value` and `row_count`.
     """
     return ibis.union(
         *[_count_category(rows, position, column.name, day_column) for position, column in enumerate(columns)]
@@ -85,17 +90,17 @@ def count_categories(rows: ibis.Table, columns: Sequence[Category], day_column: 
 
 def _count_category(rows: ibis.Table, position: int, name: str, day_column: str) -> ibis.Table:
     keys = [*_select_day(rows, day_column), rows[name].cast("string").name("value")]
-    value_counts = rows.aggregate(rows.count().name("times"), by=keys)
+    value_counts = rows.aggregate(rows.count().name("row_count"), by=keys)
     days = [value_counts[DAY]] if day_column else []
     return value_counts.select(
-        *days, column=ibis.literal(position, "int64"), value=value_counts.value, times=value_counts.times
+        *days, column=ibis.literal(position, "int64"), value=value_counts.value, row_count=value_counts.row_count
     )
 
 
 def count_scores_by_label(rows: ibis.Table, score: str, label: str, day_column: str = "") -> ibis.Table:
     """Count the rows of each score bin and label.
 
-    The result has `bin`, `label`, `times` (the number of rows) and `total` (the sum of the finite scores).
+    The result has `bin`, `label`, `row_count` and `total` (the sum of the finite scores).
 
     Args:
         rows: the table to count.
@@ -116,15 +121,15 @@ def count_scores_by_label(rows: ibis.Table, score: str, label: str, day_column: 
         finite_score=_replace_infinite_by_null(scores),
     )
     return cells.group_by(*([DAY] if day_column else []), "bin", "label").aggregate(
-        times=lambda group: group.count(), total=lambda group: group.finite_score.sum()
+        row_count=lambda group: group.count(), total=lambda group: group.finite_score.sum()
     )
 
 
 def sum_errors(rows: ibis.Table, score: str, label: str, day_column: str = "") -> ibis.Table:
     """Add up the errors of a regression over the rows with a finite score and a finite label.
 
-    The result has `rows` (all rows), `judged` (those with both), `absolute` and `squared`: the sums of |score - label|
-    and of its square.
+    The result has `rows` (all rows), `labelled` (those with both), `absolute` and `squared`: the sums of |score -
+    label| and of its square.
 
     Args:
         rows: the table to count.
@@ -137,7 +142,7 @@ def sum_errors(rows: ibis.Table, score: str, label: str, day_column: str = "") -
     return rows.aggregate(
         by=_select_day(rows, day_column),
         rows=rows.count(),
-        judged=errors.count(),
+        labelled=errors.count(),
         absolute=errors.sum(),
         squared=(errors * errors).sum(),
     )
@@ -154,7 +159,7 @@ def _replace_infinite_by_null(numbers: ibis.Value) -> ibis.Value:
 
 
 def _build_literal(number: float) -> ibis.Value:
-    """Build a literal without loss: DuckDB 2.0 and Spark 4.0 read 17 digits as a decimal, and lose the last bit."""
+    """Build an exact literal: DuckDB 2.0 and Spark 4.0 read 17 digits as a decimal and lose the last bit."""
     return ibis.literal(repr(number)).cast("float64")
 
 

@@ -24,13 +24,13 @@ FILE = "reference.json"
 ARTIFACT = f"evaluation/{FILE}"
 """Path among the artifacts of the version's MLflow run."""
 DIGITS = 9
-"""Significant digits of the stored floats. Engines add in any order: only rounded sums of equal rows are equal."""
+"""Significant digits of the stored floats. Engines add the rows in any order, so the last digits of a sum vary."""
 HINT = "`evaluate` writes this file, and stores it with a registered version"
 
 
 @dataclass(frozen=True)
 class ReferenceRecord:
-    """A reference, and a profile of each training day and holdout day. Those of the holdout include scores and labels.
+    """A reference, and a profile of each training day and holdout day.
 
     Each day has its own profile, because the rows of a day are correlated: tests need the variance between days.
     """
@@ -38,6 +38,7 @@ class ReferenceRecord:
     reference: Reference
     training: Mapping[dt.date, Profile]
     holdout: Mapping[dt.date, Profile]
+    """Profiles of the holdout days, with counts of scores and labels."""
 
     def write(self, path: Path) -> None:
         """Write the record as JSON: equal rows give equal bytes. Idempotent."""

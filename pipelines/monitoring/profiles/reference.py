@@ -24,9 +24,11 @@ from pipelines.system.data_files import explain_damage
 SCORE = "score"
 """Column of the model's scores."""
 SCORE_EDGES = tuple(n / 20 for n in range(21))
-"""20 equal bins of [0, 1]."""
+"""Edges of 20 bins of equal width from 0 to 1."""
 MAX_OTHER_VALUES = 10_000
-"""Largest number of values without a bin of their own that a reference lists. A value that it does not list is new."""
+"""Largest number of values without a bin of their own that a reference lists. If a category has more of them, none is
+listed, and no later value counts as unseen."""
+CONVERT_HINT = "Convert it in the dataset's features, or change its kind there."
 
 Family = Literal["number", "text", "bool", "null", "other"]
 """Type family: a group of types, such as integers and floats of any width, that a model does not distinguish."""
@@ -46,9 +48,11 @@ class Number(_FrozenModel):
     family: Family
     """Type family in training."""
     edges: tuple[float, ...]
-    """Ascending; the last two are equal if the last bin is a single value. Empty: training had no finite value."""
+    """Ascending. If the last bin has a single value, the last two edges are equal. Empty if training had no finite
+    value."""
     center: float
-    """The mean in training. Sums are of differences from it: they lose fewer digits than sums of the values."""
+    """The mean in training. Profiles sum differences from it, because such sums lose fewer digits than sums of the
+    values."""
 
 
 class Category(_FrozenModel):
@@ -60,11 +64,12 @@ class Category(_FrozenModel):
     values: tuple[str, ...]
     """Values with a bin of their own, the most frequent first."""
     rest: tuple[str, ...] | None
-    """Other values in training. None if there are more than `MAX_OTHER_VALUES`; then no value counts as unseen."""
+    """Values in training without a bin of their own. None if there are more than `MAX_OTHER_VALUES`; then no value
+    counts as unseen."""
 
 
 class LossModels(_FrozenModel):
-    """Two boosters that estimate the errors of a row from its features and its score, each as xgboost's JSON."""
+    """Two xgboost models, as JSON, that estimate the errors of a row from its features and its score."""
 
     absolute: str
     """Estimates |score - label|."""
@@ -73,7 +78,10 @@ class LossModels(_FrozenModel):
 
 
 class ClassCurve(_FrozenModel):
-    """The calibration of a class by isotonic regression: the model's probability to the observed share of rows."""
+    """The calibration of a class: a curve from the model's probability to the share of rows that have the class.
+
+    It was fitted by isotonic regression.
+    """
 
     name: str
     scores: tuple[float, ...]
@@ -108,7 +116,7 @@ class Reference(_FrozenModel):
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the reference. Profiles over references with equal digests can be added."""
-        # These fields were added later. A reference without them keeps the digest that it had before.
+        # These fields were added later. References that were stored before keep their digests.
         unset_fields = {name for name in ("target", "losses", "classes") if getattr(self, name) is None}
         return hashlib.sha256(self.model_dump_json(exclude=unset_fields).encode()).hexdigest()
 
@@ -137,8 +145,8 @@ def fit_reference(path: Path, kinds: Mapping[str, str], label: str, policy: Poli
         path: Parquet file of the features that the model was trained on.
         kinds: feature to its kind, 'number' or 'category'.
         label: column of the label.
-        policy: how fine the bins are.
-        task: what the model predicts. In a regression, the bins of label and score are those of the training labels.
+        policy: how many bins there are.
+        task: what the model predicts. In a regression, label and score have the same bins, derived from the labels.
 
     Raises:
         DataError: a feature is not in the file, or has a type that its kind does not allow. A retry cannot help.
@@ -172,7 +180,8 @@ def get_family(data_type: pa.DataType) -> Family:
 def is_countable(data_type: pa.DataType) -> bool:
     """Return whether values of a type can be counted as numbers or categories.
 
-    Nested values are neither. Engines do not agree on the texts of durations and bytes.
+    Nested values are neither. Durations and bytes cannot be categories, because DuckDB and Spark write them as
+    different texts.
     """
     data_type = data_type.value_type if pa.types.is_dictionary(data_type) else data_type
     return not (pa.types.is_nested(data_type) or pa.types.is_duration(data_type) or _is_bytes(data_type))
@@ -189,11 +198,11 @@ def _fit_column(path: Path, name: str, kind: str, policy: Policy) -> Number | Ca
         values = pq.read_table(path, columns=[name])[name]
     family = get_family(values.type)
     if not is_countable(values.type):
-        raise DataError(f"{path}: the feature {name} is {values.type}, not a {kind}.")
+        raise DataError(f"{path}: the feature {name} is {values.type}, not a {kind}.", CONVERT_HINT)
     if kind == "category":
         return _fit_category(name, family, values, policy.values)
     if family not in {"number", "bool", "null"}:
-        raise DataError(f"{path}: the feature {name} is {values.type}, not a number.")
+        raise DataError(f"{path}: the feature {name} is {values.type}, not a number.", CONVERT_HINT)
     # safe=False: integers beyond 2^53 lose their last digits, as they do in the model.
     numbers = np.asarray(values.cast(pa.float64(), safe=False).drop_null())
     finite_numbers = numbers[np.isfinite(numbers)]
@@ -220,7 +229,7 @@ def _fit_category(name: str, family: Family, values: pa.ChunkedArray, max_values
 
 
 def convert_to_utc(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert timestamps to UTC, as the engines write them; Arrow writes them in their own time zone."""
+    """Convert timestamps to UTC: DuckDB and Spark write them in UTC, but Arrow writes them in their own time zone."""
     has_zone = pa.types.is_timestamp(values.type) and values.type.tz
     return values.cast(pa.timestamp(values.type.unit, "UTC")) if has_zone else values
 

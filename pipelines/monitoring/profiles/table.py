@@ -1,7 +1,7 @@
 """Store profiles in the lake's table `profiles`: one row for each column of a partition's profile and model version.
 
-The table is partitioned by month, so that a year of profiles is read from a dozen files. Tables that an earlier version
-created have a column `sketch`. It is not read, and is null in new rows.
+The table is partitioned by month, so that a year of profiles is read from a dozen files. A table that an earlier
+version of Leeway created also has a column `sketch`, which is not used: it is not read, and is null in new rows.
 """
 
 from __future__ import annotations
@@ -52,9 +52,12 @@ class Profiles:
         return cls(MonthTable(TABLE, SCHEMA))
 
     def write(self, day: dt.date, model_name: str, model_version: str, profile: Profile) -> bool:
-        """Write the profile of a partition by a model version, replacing the earlier one. Return whether it changed.
+        """Write the profile of a day that a model version scored, replacing the earlier profile of that day.
 
-        Idempotent: if the rows are the same as before, nothing is committed.
+        Idempotent: if the profile is the same as before, nothing is committed.
+
+        Returns:
+            Whether the profile changed.
 
         Raises:
             ConflictError: other writers kept changing the table. A retry can help.
@@ -63,7 +66,7 @@ class Profiles:
         return self._months.update(partial(_replace_profile, key=key, profile=profile))
 
     def read_window(self, first: dt.date, last: dt.date, model_name: str, model_version: str) -> dict[dt.date, Profile]:
-        """Read the profiles of the days `first` to `last` by a model version. Days without a profile are left out.
+        """Read the profiles of a model version on the days `first` to `last`. Days without a profile are left out.
 
         Args:
             first: first day, included.
@@ -90,7 +93,7 @@ class Profiles:
             rows_by_day.setdefault(row["day"], []).append(row)
         return {day: _build_profile(rows_by_day[day]) for day in sorted(rows_by_day)}
 
-    def find_scored_days(self, first: dt.date, last: dt.date, model_name: str) -> set[dt.date]:
+    def find_profiled_days(self, first: dt.date, last: dt.date, model_name: str) -> set[dt.date]:
         """Find the days from `first` to `last` for which any version of the model has a profile."""
         in_days = And(GreaterThanOrEqual("day", first.isoformat()), LessThanOrEqual("day", last.isoformat()))
         from_month = GreaterThanOrEqual(PARTITION, get_month_of_day(first).isoformat())

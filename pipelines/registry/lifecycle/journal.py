@@ -29,7 +29,7 @@ class Journal(EventTable[Event, State]):
         evidence = json.dumps(event.evidence, sort_keys=True, ensure_ascii=False)
         return {**vars(event), "kind": str(event.kind), "evidence": evidence}
 
-    def fold(self, rows: Iterable[Row]) -> State:
+    def build_state(self, rows: Iterable[Row]) -> State:
         """Return the state of a model after the events of these rows; `rows` has the oldest first."""
         return fold(
             Event(**{**row, "kind": Kind(row["kind"]), "evidence": json.loads(row["evidence"])}) for row in rows

@@ -59,7 +59,7 @@ def make_shrink_check(args: arguments.ShrinkArguments, rows: Rows) -> TableCheck
 def _count_quarantined_rows(rows: Rows, published_count: int, args: arguments.ShrinkArguments) -> int:
     """Count the quarantined rows that are not published. A run that was killed may have left rows in both tables."""
     table = Dataset(rows.published, key=()).quarantine
-    quarantined_count = rows.lake.count_rows_of_days(table, [rows.day]).get(rows.day, 0)
+    quarantined_count = rows.lake.count_rows_of_partitions(table, [rows.day]).get(rows.day, 0)
     has_key = args.key and set(args.key) <= set(rows.schema.names)
     if not quarantined_count or not has_key or rows.count >= args.min_ratio * (published_count + quarantined_count):
         return quarantined_count
@@ -119,7 +119,7 @@ def _count_history(rows: Rows, args: arguments.EarlyEndArguments, days: Sequence
     """Count the rows of published days, and of the published version of the partition, by the time of day."""
     all_days = [*days, get_date(rows.day)]
     first, last, lost_days = min(all_days), max(all_days), rows.find_lost_days()
-    with rows.lake.create_view(rows.connection, _HISTORY, rows.published, first, last, excluded_days=lost_days):
+    with rows.lake.create_view(rows.connection, _HISTORY, rows.published, first, last, excluded_partitions=lost_days):
         return _count_by_time(rows, _HISTORY, args, all_days)
 
 

@@ -71,13 +71,13 @@ class Rows:
         """
         if self._published_counts is None:
             days = [shift(self.day, distance) for distance in range(-HISTORY_DAYS, HISTORY_DAYS + 1)]
-            self._published_counts = self.lake.count_rows_of_days(self.published, days)
+            self._published_counts = self.lake.count_rows_of_partitions(self.published, days)
         return self._published_counts
 
     def find_lost_days(self) -> set[Partition]:
         """Return the partitions of `count_published_rows` that have a lost file. Only the first call reads the lake."""
         if self._lost_days is None:
-            self._lost_days = self.lake.find_lost_days(self.published, self.count_published_rows())
+            self._lost_days = self.lake.find_lost_partitions(self.published, self.count_published_rows())
         return self._lost_days
 
     def get_kind(self, column: str) -> Kind:

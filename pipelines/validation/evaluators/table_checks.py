@@ -79,7 +79,7 @@ def make_volume_check(args: arguments.VolumeArguments, rows: Rows) -> TableCheck
     days = [shift(rows.day, -number if is_month else -7 * number) for number in range(1, args.weeks + 1)]
 
     def compute_result(rows: Rows, _: Any) -> CheckResult:
-        row_counts = rows.lake.count_rows_of_days(rows.published, days)
+        row_counts = rows.lake.count_rows_of_partitions(rows.published, days)
         history = {"history": {str(day): row_counts[day] for day in sorted(row_counts)}}
         if len(row_counts) < args.min_history:
             unit = "months" if is_month else "weeks"

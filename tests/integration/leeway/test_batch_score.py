@@ -21,7 +21,7 @@ from leeway.hooks.transform.job_requests import TransformJobs, build_model_reque
 from leeway.operators.batch_score import BatchScoreOperator
 
 from pipelines.costs.ledger import Ledger
-from pipelines.costs.sweep import sweep
+from pipelines.costs.sweep import charge_uncharged_jobs
 from pipelines.dataset import load_dataset
 from tests.tools import forking
 from tests.tools.outages import post_to_drydock
@@ -310,8 +310,8 @@ def test_ledger_has_each_job_that_ended_once(drydock, project, make_task, contex
     stopped_job = start(other_task, context).trigger.wait.job_name
     drydock.client("sagemaker").stop_transform_job(TransformJobName=stopped_job)
     until(lambda: get_status(drydock, stopped_job) == "Stopped")
-    assert stopped_job in [charge.name for charge in sweep(since)]
-    assert sweep(since) == []
+    assert stopped_job in [charge.name for charge in charge_uncharged_jobs(since)]
+    assert charge_uncharged_jobs(since) == []
 
 
 @pytest.mark.usefixtures("fresh_settings")

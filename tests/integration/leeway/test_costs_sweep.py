@@ -31,7 +31,7 @@ def test_sweep_charges_once_each_job_that_no_task_charged(
     finish: Any,
     until: Any,
 ) -> None:
-    from pipelines.costs.sweep import sweep
+    from pipelines.costs.sweep import charge_uncharged_jobs
 
     since = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=1)
     finish(make_spot_task(), start(make_spot_task(), context))  # its task charges this job
@@ -42,13 +42,13 @@ def test_sweep_charges_once_each_job_that_no_task_charged(
         until(lambda name=name: drydock.describe_job(name)["TrainingJobStatus"] in ("Failed", "Completed"))
 
     before = Ledger.open().read_rows()
-    charged_jobs = [charge.name for charge in sweep(since)]
+    charged_jobs = [charge.name for charge in charge_uncharged_jobs(since)]
     assert uncharged_job in charged_jobs and "foreign-job" not in charged_jobs
     assert not {row["name"] for row in before} & set(charged_jobs)
     row = next(row for row in Ledger.open().read_rows() if row["name"] == uncharged_job)
     assert (row["status"], row["project"], row["model"]) == ("Failed", "tagged", "boat")
     assert (row["run_id"], row["task_id"], row["map_index"]) == ("marked", "train", -1)
-    assert not {charge.name for charge in sweep(since)} & set(charged_jobs), "no job is charged twice"
+    assert not {charge.name for charge in charge_uncharged_jobs(since)} & set(charged_jobs), "no job is charged twice"
 
 
 def test_command_prints_the_jobs_that_it_charged(set_aws_variables: None, commands: Any, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from leeway.hooks.processing.inputs import ARCHIVE
 from leeway.operators.spark_preprocess import SparkPreprocessOperator
 
 from pipelines.costs.ledger import Ledger
-from pipelines.costs.sweep import sweep
+from pipelines.costs.sweep import charge_uncharged_jobs
 from tests.tools import forking
 from tests.tools.airflow_project import link_code
 from tests.tools.outages import ONE_ATTEMPT, post_to_drydock
@@ -241,12 +241,12 @@ def test_refuses_a_job_that_may_exceed_the_budget(drydock, project, make_task, c
 def test_sweep_charges_a_job_that_no_task_charged(drydock, project, make_task, context, start, until):
     since = dt.datetime.now(dt.UTC)
     name = start(make_task("wait", project="boat"), context).trigger.wait.job_name
-    assert name not in [charge.name for charge in sweep(since)], "the job still runs"
+    assert name not in [charge.name for charge in charge_uncharged_jobs(since)], "the job still runs"
     drydock.client("sagemaker").stop_processing_job(ProcessingJobName=name)
     until(lambda: describe_job(drydock, name)["ProcessingJobStatus"] == "Stopped")
-    assert name in [charge.name for charge in sweep(since)]
+    assert name in [charge.name for charge in charge_uncharged_jobs(since)]
     assert [(row["name"], row["run_id"]) for row in Ledger.open().read_rows(project="boat")] == [(name, "run")]
-    assert sweep(since) == []
+    assert charge_uncharged_jobs(since) == []
 
 
 KILLED_WORKER = """

@@ -149,7 +149,7 @@ def test_hours_are_published_trained_on_scored_and_compared(
     assert not score.run(score.ScoreSpec(partition=Hour(DAY, 5), **fields)).changed, "idempotent for each hour"
     outcomes = run_in_project("outcomes", "--dataset", "hours", "--partition", "2013-01-06T05", "--model", model)
     assert (outcomes["partition"], outcomes["outcomes"]) == ("2013-01-06T05", 3)
-    counts = Lake.open().count_rows_of_days("hours_outcomes", [Hour(DAY, 4), Hour(DAY, 5)])
+    counts = Lake.open().count_rows_of_partitions("hours_outcomes", [Hour(DAY, 4), Hour(DAY, 5)])
     assert counts == {Hour(DAY, 5): 3}
 
     identity = {"model": model, "version": version}

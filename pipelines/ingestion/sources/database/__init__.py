@@ -1,1 +1,1 @@
-"""Tables and queries of PostgreSQL and SQLite."""
+"""Read tables and queries of PostgreSQL and SQLite."""

@@ -20,7 +20,7 @@ from pipelines.ingestion.sources.database.sql_types import from_postgres, from_s
 from pipelines.ingestion.sources.layouts import check_columns
 
 BATCH_ROWS = 10_000
-"""Rows that are read at a time."""
+"""Number of rows that are read at a time."""
 CONNECT_S = 10
 """Longest time to wait for a connection to PostgreSQL, seconds."""
 POSTGRES, SQLITE = "postgresql", "sqlite"
@@ -29,7 +29,7 @@ TRANSIENT_STATES = re.compile(r"08|25P0[34]|40|53|55P03|57|58")
 REFUSED_MESSAGES = re.compile(
     r"authentication failed|does not exist|no pg_hba.conf entry|no password supplied|not permitted"
 )
-"""PostgreSQL's messages for connections that a retry cannot open; psycopg 3.3 gives no SQLSTATE with them."""
+"""Messages of PostgreSQL when it refuses a connection and a retry cannot help; psycopg 3.3 gives them no SQLSTATE."""
 BUSY_MESSAGES = re.compile(r"locked|disk I/O error|busy")
 """SQLite's messages for transient errors."""
 
@@ -82,7 +82,8 @@ def connect(url: URL, place: str, timezone: str) -> Iterator[Connection]:
     """
     database, is_postgres = url.database or "", url.get_backend_name() == POSTGRES
     if not is_postgres and not Path(database).is_file():
-        raise DataError(f"there is no SQLite database {database}.")  # a connection would create it
+        # SQLite would create the file.
+        raise DataError(f"there is no SQLite database {database}.", "Correct the path in the database's URL.")
     with _translate_errors(place, url.password):
         options = {"connect_timeout": CONNECT_S} if is_postgres else {}
         engine = sa.create_engine(url, poolclass=NullPool, connect_args=options, hide_parameters=True)
@@ -100,7 +101,10 @@ def stream_rows(connection: Connection, statement: Any) -> Iterator[list[tuple[A
 
 
 def build_selectable(table: str, query: str, names: list[str]) -> Any:
-    """Return the table or query, to select the columns `names` from. SQLAlchemy quotes the names, against injection."""
+    """Return a table or a query from which the columns `names` can be selected.
+
+    SQLAlchemy quotes the names, so that they cannot inject SQL.
+    """
     columns: list[Any] = [sa.column(name) for name in names]
     if query:
         # Colons are escaped: SQLAlchemy would read `:name` as a parameter.

@@ -112,7 +112,7 @@ class _SqlRows:
         for rows in sql_session.stream_rows(connection, statement):
             position = Position(self._place, row)
             columns = zip(types.items(), zip(*rows, strict=True), strict=True)
-            arrays = [build_array(values, kind, zone, name, position) for (name, kind), values in columns]
+            arrays = [build_array(values, data_type, zone, name, position) for (name, data_type), values in columns]
             yield add_day_column(pa.RecordBatch.from_arrays(arrays, names=list(types)), None, self.day, position)
             row += len(rows)
 
@@ -131,8 +131,8 @@ class SqlSource(_SqlRows):
             ServiceError: the database does not answer. A retry can help.
         """
         with self._connect() as connection:
-            kind = self._find_types(connection)[self.day]
-            days_with_rows = self._find_days(connection, kind, days)
+            data_type = self._find_types(connection)[self.day]
+            days_with_rows = self._find_days(connection, data_type, days)
         return sorted(day for day in days_with_rows if days.first <= day <= days.last)
 
     def read(self, partition: dt.date) -> pa.RecordBatchReader:
@@ -159,16 +159,16 @@ class SqlSource(_SqlRows):
                 if rows_of_day.num_rows:
                     yield rows_of_day
 
-    def _find_days(self, connection: Connection, kind: pa.DataType, days: Days) -> set[dt.date]:
-        rows = self._build_selectable({self.day: kind})
+    def _find_days(self, connection: Connection, data_type: pa.DataType, days: Days) -> set[dt.date]:
+        rows = self._build_selectable({self.day: data_type})
         column = rows.c[self.day]
-        conditions = _build_day_conditions(column, kind, days, connection)
-        if connection.dialect.name != SQLITE and not pa.types.is_date(kind):
+        conditions = _build_day_conditions(column, data_type, days, connection)
+        if connection.dialect.name != SQLITE and not pa.types.is_date(data_type):
             moment = sa.cast(column, sa.TIMESTAMP(timezone=True))
             column = sa.cast(sa.func.timezone("UTC", moment), sa.Date).label(self.day)
-            kind = pa.date32()
+            data_type = pa.date32()
         statement = sa.select(column).where(*conditions).distinct()
-        batches = self._read_batches(connection, {self.day: kind}, statement)
+        batches = self._read_batches(connection, {self.day: data_type}, statement)
         return {day for batch in batches for day in pc.unique(batch[PARTITION]).to_pylist()}
 
 
@@ -224,9 +224,9 @@ class SqlChanges(_SqlRows):
                     yield new_rows
 
 
-def _build_day_conditions(column: Any, kind: pa.DataType, days: Days, connection: Connection) -> tuple[Any, Any]:
-    """Return the conditions for a day within `days`; for timestamps in SQLite, they allow one more day on each side."""
-    if pa.types.is_date(kind):
+def _build_day_conditions(column: Any, data_type: pa.DataType, days: Days, connection: Connection) -> tuple[Any, Any]:
+    """Return the conditions that select rows of `days`. For timestamps in SQLite, they also select the days around."""
+    if pa.types.is_date(data_type):
         lower, upper = (_to_bound(day, connection) for day in (days.first, days.last + DAY))
     else:
         midnight = dt.time(tzinfo=dt.UTC)
@@ -236,11 +236,11 @@ def _build_day_conditions(column: Any, kind: pa.DataType, days: Days, connection
 
 
 def _to_bound(value: Any, connection: Connection, margin: dt.timedelta = DAY) -> Any:
-    """Return the value in a form that can be compared with a column.
+    """Return a date, a moment or another value in a form that the database can compare with a column.
 
-    PostgreSQL compares a moment with any kind of timestamp, by the session's time zone. SQLite compares texts,
-    and the format of the column's texts is not known. So `margin` is added to a moment for SQLite, and the caller
-    filters the rows again after reading them.
+    PostgreSQL compares a moment with timestamps of any type, in the session's time zone. SQLite compares texts, and the
+    format of the column's texts is not known. So for SQLite `margin` is added to a moment, and the caller filters the
+    rows again after reading them.
     """
     if connection.dialect.name != SQLITE or not isinstance(value, dt.date):
         return value

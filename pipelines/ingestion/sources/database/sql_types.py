@@ -48,17 +48,17 @@ def from_postgres(column: Any) -> pa.DataType:
     return POSTGRES_TYPES.get(name, pa.string())
 
 
-def from_sqlalchemy(kind: Any, name: str) -> pa.DataType:
+def from_sqlalchemy(data_type: Any, name: str) -> pa.DataType:
     """Return the type of a column that SQLAlchemy found in a table.
 
     Raises:
         DataError: the column has no type. A retry cannot help.
     """
-    if isinstance(kind, types.NullType):
+    if isinstance(data_type, types.NullType):
         raise DataError(f"column {name} has no type in the database.", "Declare it in columns=.")
-    if isinstance(kind, types.Numeric) and not isinstance(kind, types.Float):
-        return _build_decimal_type(kind.precision, kind.scale)
-    return next((arrow for sql, arrow in SQLALCHEMY_TYPES if isinstance(kind, sql)), pa.string())
+    if isinstance(data_type, types.Numeric) and not isinstance(data_type, types.Float):
+        return _build_decimal_type(data_type.precision, data_type.scale)
+    return next((arrow for sql, arrow in SQLALCHEMY_TYPES if isinstance(data_type, sql)), pa.string())
 
 
 def _build_decimal_type(precision: int | None, scale: int | None) -> pa.DataType:

@@ -23,9 +23,10 @@ DELIMITERS = ",;\t|"
 VALUE_ERROR = re.compile(
     r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to (.+?): invalid value '(.*)'", re.S
 )
-DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 ENCODING_ERROR = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?.*invalid UTF8 data", re.S)
 """Messages of pyarrow 25 for a value of another type, and for a value in another encoding."""
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+"""A number with a decimal comma."""
 
 
 def read_batches(file: Any, place: str, layout: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -36,7 +37,9 @@ def read_batches(file: Any, place: str, layout: Layout) -> Iterator[tuple[int, p
     """
     stream = Utf8Stream(file, place, layout.encoding, 2 * BLOCK_BYTES, is_checked=True)
     names = _read_header(stream.head, place, layout)
-    types = {name: pa.string() if is_read_as_text(kind) else kind for name, kind in layout.columns.items()}
+    types = {
+        name: pa.string() if is_read_as_text(data_type) else data_type for name, data_type in layout.columns.items()
+    }
     try:
         types |= _infer_types(stream.head, place, layout, names, types)
         row_number = 2
@@ -100,23 +103,23 @@ def _infer_types(
         return {}
     schema = _open_reader(io.BytesIO(head), layout, declared_types, only_typed=False).schema
     types = {name: schema.field(name).type for name in undeclared_names}
-    binary_columns = [name for name, kind in types.items() if pa.types.is_binary(kind)]
+    binary_columns = [name for name, data_type in types.items() if pa.types.is_binary(data_type)]
     if binary_columns:
         hint = "Set encoding=, perhaps to latin-1."
         raise DataError(f"{place} is not {layout.encoding}: column {binary_columns[0]}.", hint)
     # Times and timestamps are read as text: another type could be inferred from the file of another day.
     stable_types = (pa.int64(), pa.float64(), pa.bool_(), pa.date32())
-    return {name: kind if kind in stable_types else pa.string() for name, kind in types.items()}
+    return {name: data_type if data_type in stable_types else pa.string() for name, data_type in types.items()}
 
 
 def _translate_error(error: str, place: str, names: list[str]) -> DataError:
     """Translate pyarrow's error, which gives the number of the column, into an error with the name of the column."""
     if match := VALUE_ERROR.search(error):
-        column, row, kind, value = names[int(match[1])], match[2] or "?", match[3], match[4]
-        hint = "Declare the column in columns=." if kind == "null" else ""
-        if DECIMAL_COMMA.fullmatch(value) and kind.startswith(("double", "float", "decimal")):
+        column, row, data_type, value = names[int(match[1])], match[2] or "?", match[3], match[4]
+        hint = "Declare the column in columns=." if data_type == "null" else ""
+        if DECIMAL_COMMA.fullmatch(value) and data_type.startswith(("double", "float", "decimal")):
             hint = 'Is it a decimal comma? Set decimal_point=",".'
-        return DataError(f"{place}: row {row}, column {column}: {value[:80]!r} is not of type {kind}.", hint)
+        return DataError(f"{place}: row {row}, column {column}: {value[:80]!r} is not of type {data_type}.", hint)
     if match := ENCODING_ERROR.search(error):
         location = f"row {match[2] or '?'}, column {names[int(match[1])]}"
         return DataError(f"{place} is not in the declared encoding: {location}.", "Set encoding=, perhaps to latin-1.")

@@ -40,8 +40,8 @@ from pipelines.source import Description, Source
 from pipelines.window import Days, Unit
 
 MIN_PARTITIONS = 2
-"""Smallest number of partitions for which the rows of a file are copied."""
-POINTS = (".", ",")
+"""Smallest number of partitions for which `FileSource.read_once` copies the rows of a file."""
+DECIMAL_POINTS = (".", ",")
 """Characters that may stand before the decimals of a number."""
 READERS = {"csv": csv_file.read_batches, "json": json_file.read_batches, "parquet": parquet_file.read_batches}
 
@@ -112,9 +112,10 @@ class FileSource:
             raise SpecError(
                 f"{redact(self._address)}: day={self.day!r} is not in columns=, and other columns are ignored."
             )
-        if self.decimal_point not in POINTS:
+        if self.decimal_point not in DECIMAL_POINTS:
             raise SpecError(
-                f"{redact(self._address)}: decimal_point={self.decimal_point!r}.", f"It can be {' or '.join(POINTS)}"
+                f"{redact(self._address)}: decimal_point={self.decimal_point!r} is not supported.",
+                f"Use {' or '.join(map(repr, DECIMAL_POINTS))}.",
             )
         Zone(self.timezone, self.ambiguous)
         Zone(self.day_timezone)
@@ -160,8 +161,9 @@ class FileSource:
         """Read the rows of one partition.
 
         Raises:
-            DataError: there is no file, or its content does not fit; the reader raises it, too. A retry cannot help.
-            ServiceError: the store failed; the reader raises it, too. A retry can help.
+            DataError: there is no file, or its content does not fit. Raised here or while the returned reader is read.
+                A retry cannot help.
+            ServiceError: the store failed. Raised here or while the returned reader is read. A retry can help.
         """
         batches = self._read_partition(partition)
         first_batch = next(batches, None)
@@ -190,9 +192,9 @@ class FileSource:
 
     @contextmanager
     def read_once(self, partitions: Collection[Partition]) -> Iterator[Source]:
-        """Yield a source of some partitions that reads a file of many partitions once: it copies their rows.
+        """Yield a source of some partitions. It reads a file that holds many partitions only once, and copies its rows.
 
-        Files by day are not copied, and neither is a file for a single partition.
+        If each partition has its own file, or only one partition is wanted, nothing is copied.
 
         Raises:
             DataError: there is no file, or its content does not fit. A retry cannot help.
@@ -223,7 +225,11 @@ class FileSource:
             yield batch if index < 0 else batch.filter(is_of_partition)
 
     def _read_rows(self, partition: Partition) -> Iterator[tuple[Position, pa.RecordBatch, pa.RecordBatch]]:
-        """Read the files of a partition, or the file of all; yield each batch as it is, and with all columns."""
+        """Read the files of a partition, or the file of all partitions.
+
+        Yields:
+            The position of each batch, the batch as the file has it, and the converted batch with `date` and `hour`.
+        """
         layout = self._build_layout(self.columns, self.extra)
         for address in list_files(fill_date(self._address, partition)):
             for position, raw_batch in self._read_file(address, layout):
@@ -240,7 +246,7 @@ class FileSource:
         return Layout(columns, extra, self.delimiter, self.encoding, self.nulls, self.decimal_point, self.final_newline)
 
     def _read_partitions(self) -> Iterator[Partition]:
-        """Yield the partitions of the rows of a file that holds many. Of declared columns, only `day` is read."""
+        """Yield the partitions of the rows of a file that holds many. If `day` is declared, no other column is read."""
         assert self.day
         types = {self.day: self.columns[self.day]} if self.day in self.columns else {}
         layout = self._build_layout(types, "ignore" if types else "take")
@@ -267,7 +273,7 @@ def _build_empty_batch(columns: Mapping[str, pa.DataType]) -> pa.RecordBatch:
 
 
 def _match_schema(batch: pa.RecordBatch, schema: pa.Schema, place: str) -> pa.RecordBatch:
-    """Return the batch with the columns of `schema`; refuse files of one day with different columns."""
+    """Return the batch with the columns of `schema`; refuse one whose file has other columns than the first file."""
     if batch.schema == schema:
         return batch
     differing_columns = set(batch.schema.names) ^ set(schema.names)

@@ -1,4 +1,4 @@
-"""Read JSON lines a block at a time."""
+"""Read JSON lines in blocks."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ BLOCK_BYTES = 1024 * 1024
 """Bytes that are parsed at a time. A line cannot be longer."""
 ROW_PATTERN = re.compile(r" in row (\d+)")
 COLUMN_PATTERN = re.compile(r"Column\(/([^)]*)\) changed from (\w+) to (\w+)")
+"""Parts of messages of pyarrow 25: the row of an error, and a value of another type than the column."""
 UNEXPECTED_FIELDS = {"guess": "infer", "take": "error", "ignore": "ignore"}
 """Value of `Layout.extra` to the option of pyarrow; `guess` infers the types of all columns."""
 
@@ -53,7 +54,7 @@ def _open_reader(source: Any, types: dict[str, pa.DataType], extra: str) -> Any:
 
 def _choose_types(head: bytes, place: str, layout: Layout) -> dict[str, pa.DataType]:
     """Return the types to read the columns in: declared types, and for undeclared columns those of the first lines."""
-    declared_types = {name: _choose_reading_type(kind) for name, kind in layout.columns.items()}
+    declared_types = {name: _choose_reading_type(data_type) for name, data_type in layout.columns.items()}
     lines = head[: head.rfind(b"\n") + 1] or head
     names = _open_reader(io.BytesIO(lines), {}, "guess").schema.names
     check_columns(place, list(declared_types), names)
@@ -64,16 +65,16 @@ def _choose_types(head: bytes, place: str, layout: Layout) -> dict[str, pa.DataT
     }
 
 
-def _choose_reading_type(kind: pa.DataType) -> pa.DataType:
+def _choose_reading_type(data_type: pa.DataType) -> pa.DataType:
     """Return the type to read a declared column in; times and dates are read as text."""
-    return pa.string() if is_read_as_text(kind) or pa.types.is_temporal(kind) else kind
+    return pa.string() if is_read_as_text(data_type) or pa.types.is_temporal(data_type) else data_type
 
 
-def _choose_undeclared_type(kind: pa.DataType, name: str, place: str) -> pa.DataType:
+def _choose_undeclared_type(data_type: pa.DataType, name: str, place: str) -> pa.DataType:
     """Return the type to read an undeclared column in; refuse a nested one."""
-    if pa.types.is_nested(kind):
+    if pa.types.is_nested(data_type):
         raise DataError(f"{place}: column {name} is nested.", 'Declare it as a struct or list, or set extra="ignore".')
-    return kind if kind in (pa.int64(), pa.float64(), pa.bool_()) else pa.string()
+    return data_type if data_type in (pa.int64(), pa.float64(), pa.bool_()) else pa.string()
 
 
 def _translate_error(error: str, place: str, row: int) -> DataError:

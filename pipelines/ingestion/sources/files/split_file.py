@@ -21,8 +21,10 @@ from pipelines.system.temporary_folders import make_temporary_folder
 from pipelines.window import Days, Unit
 
 GROUP_BYTES = 32 * 1024 * 1024
-"""Rows that are split at a time. Each part of them is a piece of the temporary file."""
+"""Size of the rows that are split at a time, bytes. The rows of one partition among them are one piece of the temporary
+file."""
 HOURS = 24
+"""Hours of a day."""
 
 
 @dataclass(frozen=True)
@@ -121,12 +123,12 @@ def _split(batch: pa.RecordBatch, wanted: np.ndarray[Any, Any]) -> Iterator[tupl
 
 
 def _number_rows(batch: pa.RecordBatch) -> np.ndarray[Any, Any]:
-    """Return the number of each row's partition, as `_number_partition` does."""
+    """Return, for each row, the number that `_number_partition` gives its partition."""
     numbers = np.asarray(batch[PARTITION].cast(pa.int32()), np.int64) * HOURS
     return numbers + np.asarray(batch[HOUR_COLUMN], np.int64) if HOUR_COLUMN in batch.schema.names else numbers
 
 
 def _number_partition(partition: Partition) -> int:
-    """Return the number of the partition's first hour since 1970."""
+    """Return a number that identifies the partition: hours from 1970-01-01T00 to its beginning."""
     hour = partition.hour if isinstance(partition, Hour) else 0
     return (get_date(partition) - dt.date(1970, 1, 1)).days * HOURS + hour

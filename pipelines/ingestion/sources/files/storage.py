@@ -1,4 +1,4 @@
-"""Find the files of a partition by their address, open files on any store, and unpack them while they are read."""
+"""Find the files of partitions, open files wherever they are stored, and unpack them while they are read."""
 
 from __future__ import annotations
 
@@ -24,13 +24,17 @@ from pipelines.system.error_translation import is_disk_full
 from pipelines.system.temporary_folders import make_temporary_folder
 
 BLOCK_BYTES = 8 * 1024 * 1024
-"""Size of a request to an object store."""
+"""Bytes that one request reads from an object store."""
 CODECS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 """End of a file's name to pyarrow's name of the compression."""
 
 
 def find_partitions(pattern: str, partitions: Iterable[PartitionT]) -> list[PartitionT]:
-    """Return the partitions that have a file.
+    """Return those of `partitions` that have a file.
+
+    Args:
+        pattern: address with {date}.
+        partitions: the partitions to look for.
 
     Raises:
         ServiceError: the store does not answer. A retry can help.
@@ -38,11 +42,13 @@ def find_partitions(pattern: str, partitions: Iterable[PartitionT]) -> list[Part
     if is_http(pattern):
         from pipelines.ingestion.sources.web.http_client import HttpClient
 
-        return [key for key in partitions if HttpClient().exists(fill_date(pattern, key))]
+        return [partition for partition in partitions if HttpClient().exists(fill_date(pattern, partition))]
     any_day = DATE_PLACEHOLDER.sub(lambda match: re.sub(r"%-?[a-zA-Z]", "*", match[1] or "*"), pattern)
-    # `**` is only allowed as a whole name of a folder, and %Y%m%d becomes ***.
+    # A name like %Y%m%d has become ***, but `**` is only allowed if it is the whole name of a folder.
     names = _glob(re.sub(r"(?<=[^/*])\*{2,}|\*{2,}(?=[^/*])", "*", any_day))
-    return [key for key in partitions if fnmatch.filter(names, _strip_protocol(fill_date(pattern, key)))]
+    return [
+        partition for partition in partitions if fnmatch.filter(names, _strip_protocol(fill_date(pattern, partition)))
+    ]
 
 
 def list_files(address: str) -> list[str]:
@@ -55,7 +61,7 @@ def list_files(address: str) -> list[str]:
     if "*" not in address:
         return [address]
     if is_http(address):
-        raise SpecError(f"{redact(address)}: a web server lists no files.", "Name one file a day.")
+        raise SpecError(f"{redact(address)}: a web server lists no files.", "Name one file for each day, without *.")
     names = _glob(address)
     if not names:
         raise DataError(f"there is no {redact(address)}.")
@@ -146,7 +152,7 @@ def _open_only_member(archive: zipfile.ZipFile, name: str) -> Any:
         member for member in archive.namelist() if not member.endswith("/") and not member.startswith("__MACOSX")
     ]
     if len(members) != 1:
-        raise DataError(f"{name} has {len(members)} files in it: {', '.join(members[:5])}.", "It must have one.")
+        raise DataError(f"{name} has {len(members)} files in it: {', '.join(members[:5])}.", "It must have one file.")
     try:
         return archive.open(members[0])
     except (RuntimeError, NotImplementedError) as error:  # a password, or a compression that Python lacks

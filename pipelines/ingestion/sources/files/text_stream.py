@@ -16,8 +16,8 @@ TAIL_BYTES = 4096
 class Utf8Stream:
     """Reads text in any encoding as bytes of UTF-8.
 
-    `head` holds the first bytes, also before `read` is called. `tail` holds the last bytes so far, and `quote_count` is
-    the number of double quotes so far.
+    `head` holds the first bytes, even before `read` is called. `tail` holds the last bytes that were read, and
+    `quote_count` is the number of double quotes that were read.
 
     Args:
         stream: file of bytes in the encoding.

@@ -1,1 +1,1 @@
-"""HTTP: a client that retries, and JSON APIs that give their rows in pages."""
+"""Read JSON APIs, which return their rows in pages, by an HTTP client that retries."""

@@ -27,7 +27,7 @@ Types = dict[str, pa.DataType]
 
 @dataclass(frozen=True)
 class _HttpRows:
-    """The rows of an HTTP JSON API. Transient failures are retried, after the wait that the API requests.
+    """The rows of an HTTP JSON API. After a transient failure the request is retried; the API may say after how long.
 
     Args:
         url: http:// or https://; may contain {date} or {date:%Y/%m/%d}.
@@ -37,7 +37,8 @@ class _HttpRows:
         columns: required column to its type. Every value must fit its type. Timestamps are converted to UTC.
         extra: whether other columns are read too, in types inferred from the first page, or ignored.
         day: column that gives the day of a row (a date, or a timestamp: its day in UTC).
-        headers_env: header to the environment variable that holds its value, so that no secret is in the source.
+        headers_env: name of a header to the environment variable that holds its value, so that no secret is in the
+            code.
         rate_per_s: largest number of requests per second; None for no limit.
         timezone: time zone of timestamps without an offset, by its name in the IANA database.
         ambiguous: how to read times of the hour that occurs twice in autumn.
@@ -87,7 +88,7 @@ class _HttpRows:
     def _read_batches(self, url: str, params: Mapping[str, str], day: dt.date | None) -> Iterator[pa.RecordBatch]:
         types: Types = {}
         zone, row = Zone(self.timezone, self.ambiguous), 1
-        has_decimals = any(pa.types.is_decimal(kind) for kind in self.columns.values())
+        has_decimals = any(pa.types.is_decimal(data_type) for data_type in self.columns.values())
         reader = RecordReader(self.rows, self.pages, self.headers_env, self.rate_per_s, self.max_bytes, has_decimals)
         for records in reader.read(url, params):
             if not records:
@@ -101,8 +102,8 @@ class _HttpRows:
                 problem = f"{position.place}: {page} has a column {new_columns[0]} that the first page lacks."
                 raise DataError(problem, "Declare it in columns=.")
             arrays = [
-                build_array([record.get(name) for record in records], kind, zone, name, position)
-                for name, kind in types.items()
+                build_array([record.get(name) for record in records], data_type, zone, name, position)
+                for name, data_type in types.items()
             ]
             batch = pa.RecordBatch.from_arrays(arrays, names=list(types))
             yield add_day_column(batch, day, self._get_day_column(types, day), position)
@@ -113,10 +114,10 @@ class _HttpRows:
         check_columns(position.place, list(self.columns), names)
         types = dict(self.columns)
         for name in Layout(self.columns, self.extra).list_undeclared_columns(names):
-            kind = build_array([record.get(name) for record in records], None, zone, name, position).type
-            if pa.types.is_null(kind):
-                kind = pa.string()
-            types[name] = pa.float64() if pa.types.is_decimal(kind) else kind
+            data_type = build_array([record.get(name) for record in records], None, zone, name, position).type
+            if pa.types.is_null(data_type):
+                data_type = pa.string()
+            types[name] = pa.float64() if pa.types.is_decimal(data_type) else data_type
         return types
 
     def _get_day_column(self, types: Mapping[str, pa.DataType], day: dt.date | None) -> str:
@@ -142,7 +143,7 @@ class HttpSource(_HttpRows):
         super().__post_init__()
         if not any(DATE_PLACEHOLDER.search(text) for text in (self.url, *self.params.values())):
             problem = f"{redact(self.url)}: neither the address nor params= has {{date}}."
-            raise SpecError(problem, "The API must be told which day to return.")
+            raise SpecError(problem, "Write {date} where the API expects the day to return.")
 
     def list_partitions(self, days: Days) -> list[dt.date]:
         """Return all days within `days`: an API does not report which days it has."""
@@ -152,10 +153,11 @@ class HttpSource(_HttpRows):
         """Read the rows of one day, in the order of the API.
 
         Raises:
-            DataError: there is no such page, or its content does not fit; the reader raises it, too.
-                A retry cannot help.
+            DataError: there is no such page, or its content does not fit. Raised here or while the returned reader is
+                read. A retry cannot help.
             SpecError: a secret is not in the environment, or the API refuses it. A retry cannot help.
-            ServiceError: the API failed several times; the reader raises it, too. A retry can help.
+            ServiceError: the API failed several times. Raised here or while the returned reader is read. A retry can
+                help.
         """
         params = {name: fill_date(value, partition) for name, value in self.params.items()}
         return self._open_reader(fill_date(self.url, partition), params, partition)
@@ -167,8 +169,8 @@ class HttpChanges(_HttpRows):
 
     Args:
         cursor: column whose values only grow; the API must return the rows sorted by it.
-        since_param: parameter that tells the API the last cursor. Rows up to this cursor are dropped if the API returns
-            them.
+        since_param: parameter of the query in which the API expects the last cursor. If the API also returns rows up to
+            that cursor, they are dropped.
     """
 
     cursor: str = ""
@@ -188,10 +190,11 @@ class HttpChanges(_HttpRows):
         """Read the rows whose cursor is greater than `since`, ordered by cursor; all rows if `since` is None.
 
         Raises:
-            DataError: as for `HttpSource.read`, and if the rows are not sorted; the reader raises it, too.
-                A retry cannot help.
+            DataError: there is no such page, its content does not fit, or the rows are not sorted. Raised here or while
+                the returned reader is read. A retry cannot help.
             SpecError: `since` is not a value of the cursor, or a secret is not in the environment. A retry cannot help.
-            ServiceError: the API failed several times; the reader raises it, too. A retry can help.
+            ServiceError: the API failed several times. Raised here or while the returned reader is read. A retry can
+                help.
         """
         last_cursor = None if since is None else parse_cursor(since, self.columns[self.cursor], redact(self.url))
         params = {} if since is None else {self.since_param: since}

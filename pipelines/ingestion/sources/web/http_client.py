@@ -21,10 +21,11 @@ ATTEMPTS = 5
 """Number of times that a request is made before the client gives up."""
 TIMEOUT_S = (10.0, 60.0)
 """Longest times in seconds: to connect, and between two bytes of the response."""
-PAGE_S = 300.0
+MAX_PAGE_S = 300.0
 """Longest time for one page, seconds. `TIMEOUT_S` does not stop a server that sends a few bytes at a time."""
-LONGEST_WAIT_S = 120.0
-"""Longest Retry-After that the client waits for, seconds. If it is longer, the step fails, and Airflow retries it."""
+MAX_WAIT_S = 120.0
+"""Longest time in a header Retry-After that the client waits, seconds. If it is longer, the step fails, and Airflow can
+retry it."""
 CHUNK_BYTES = 1024 * 1024
 """Bytes of a download that are read at a time."""
 T = TypeVar("T")
@@ -33,14 +34,14 @@ _backoff = wait_random_exponential(multiplier=0.5, max=20.0)
 
 # These two errors do not leave this module.
 class _TransientError(Exception):
-    """The request may succeed when it is retried. `after_s`: the seconds to wait, if the server names them."""
+    """The request may succeed when it is retried. `after_s` is how long to wait, seconds, if the server says so."""
 
     def __init__(self, problem: str, after_s: float | None = None) -> None:
         super().__init__(problem)
         self.problem, self.after_s = problem, after_s
 
 
-class _NotFound(Exception):
+class _NotFoundError(Exception):
     """The server answered 404 or 410."""
 
 
@@ -70,14 +71,14 @@ class HttpClient:
         """
         try:
             return self._get_with_retries(url, read, params)
-        except _NotFound:
+        except _NotFoundError:
             raise DataError(f"there is no {redact(url)}.") from None
 
     def exists(self, url: str) -> bool:
         """Return whether there is such a page."""
         try:
             self._get_with_retries(url, lambda _: None)
-        except _NotFound:
+        except _NotFoundError:
             return False
         return True
 
@@ -118,7 +119,8 @@ class HttpClient:
         except requests.exceptions.RequestException as error:
             raise _translate_error(error, redact(url)) from None
         except ValueError:  # the response contains an address that is not valid
-            raise DataError(f"{redact(url)} gives a response that is not HTTP.") from None
+            message = f"{redact(url)} gives a response that is not HTTP."
+            raise DataError(message, "Is it the address of a web server?") from None
 
     def _wait_for_rate_limit(self) -> None:
         """Sleep until the next request is within `rate_per_s`."""
@@ -139,7 +141,7 @@ def _check_status(response: requests.Response, place: str) -> None:
     if code < 300:
         return
     if code in (404, 410):
-        raise _NotFound
+        raise _NotFoundError
     if code in (401, 403):
         raise SpecError(f"{place} is refused ({code}).", "Are the credentials right, and in the environment?")
     if code in (408, 425, 429) or code >= 500:
@@ -153,7 +155,7 @@ def _check_status(response: requests.Response, place: str) -> None:
 
 
 def _build_transient_error(problem: str, after_s: float | None = None) -> Exception:
-    if after_s is not None and after_s > LONGEST_WAIT_S:
+    if after_s is not None and after_s > MAX_WAIT_S:
         return ServiceError(f"{problem}, and asks to wait {after_s:.0f} s.", "Run it again after that.")
     return _TransientError(problem, after_s)
 
@@ -206,7 +208,7 @@ def _write_content(response: requests.Response, path: Path) -> None:
 
 
 def _read_content(response: requests.Response, url: str, max_bytes: int) -> bytes:
-    chunks, size, deadline = [], 0, time.monotonic() + PAGE_S
+    chunks, size, deadline = [], 0, time.monotonic() + MAX_PAGE_S
     for chunk in response.iter_content(64 * 1024):
         chunks.append(chunk)
         size += len(chunk)

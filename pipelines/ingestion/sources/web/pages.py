@@ -13,10 +13,12 @@ from pipelines.ingestion.sources.addresses import redact
 
 @dataclass(frozen=True)
 class PageRequest:
-    """One request: parameters that are added to those of the source, or the full address of the next page."""
+    """The request of a page, either by parameters or by the page's full address."""
 
     params: Mapping[str, str]
+    """Parameters that are added to those of the source."""
     url: str = ""
+    """Full address of the page; empty: the address of the source."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ class LinkHeader:
     """Each page has a header `Link: <...>; rel="next"` (RFC 8288); the last page has no such header.
 
     Args:
-        path: dotted path to the next page's address in a page; empty if the API has the address in the header.
+        path: dotted path to the address of the next page in the JSON; empty if the address is in the header.
     """
 
     path: str = ""
@@ -168,7 +170,8 @@ def resolve_link(url: str, link: str) -> str:
     """Return the absolute address of a link in a page.
 
     Raises:
-        DataError: the link leads to another host, which must not receive the request's headers. A retry cannot help.
+        DataError: the link leads to another host, which must not get the secrets in the request's headers. A retry
+            cannot help.
     """
     address = urljoin(url, link)
     origin, target = urlsplit(url), urlsplit(address)

@@ -18,8 +18,9 @@ from pipelines.ingestion.sources.web.pages import Page, PageRequest, Pages, look
 MAX_BYTES = 16 * 1024 * 1024
 """Largest size of a page, bytes, if the source sets none."""
 MAX_PAGES = 100_000
-"""Largest number of pages of a request. An API with more is assumed to repeat them without an end."""
+"""Largest number of pages that are read. If an API has more, its paging is assumed to have no end."""
 Records = list[dict[str, Any]]
+"""The rows of a page, each a JSON object."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,12 @@ class RecordReader:
     """Reads the records of an API, page after page.
 
     Args:
-        has_decimals: whether numbers are read as exact decimals. For the other fields see `HttpSource`.
+        rows: dotted path to the list of rows in a page; empty if the page is the list.
+        pages: how the pages are requested.
+        headers_env: name of a header to the environment variable that holds its value.
+        rate_per_s: largest number of requests per second; None for no limit.
+        max_bytes: largest size of a page, in bytes.
+        has_decimals: whether numbers are read as exact decimals.
     """
 
     rows: str
@@ -41,7 +47,8 @@ class RecordReader:
         """Yield the records of each page.
 
         Raises:
-            DataError: a page is not as expected, or comes twice, or is beyond `MAX_PAGES`. A retry cannot help.
+            DataError: a page is not as expected, a page comes twice, or there are more than `MAX_PAGES`. A retry cannot
+                help.
             SpecError: a secret is not in the environment, or the API refuses it. A retry cannot help.
             ServiceError: the API failed several times. A retry can help.
         """

@@ -35,8 +35,8 @@ def call_and_die(*arguments, **options):
 main()
 """
 MOMENTS = {
-    "when the first rows come": ("pipelines.lake", "spool", "_write_file", False),
-    "when the files are written": ("pipelines.lake", "spool", "_write_file", True),
+    "when the first rows come": ("pipelines.lake", "new_files", "_write_file", False),
+    "when the files are written": ("pipelines.lake", "new_files", "_write_file", True),
     "before the commit": ("pyiceberg.table", "Transaction", "commit_transaction", False),
     "after the commit": ("pyiceberg.table", "Transaction", "commit_transaction", True),
 }

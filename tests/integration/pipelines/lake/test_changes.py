@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pipelines.errors import DataError
-from pipelines.lake import ChangeCounts, Lake, connect, spool
+from pipelines.lake import ChangeCounts, Lake, connect, new_files
 
 D1, D2, D3 = (dt.date(2013, 1, day) for day in (1, 2, 3))
 
@@ -140,8 +140,8 @@ def test_a_column_without_values_gets_its_type_from_the_first_value(home: Path) 
 
 
 def test_the_size_of_batches_does_not_change_equal_rows(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool, "GROUP_ROWS", 100)
-    monkeypatch.setattr(spool, "FILE_BYTES", 1)
+    monkeypatch.setattr(new_files, "GROUP_ROWS", 100)
+    monkeypatch.setattr(new_files, "FILE_BYTES", 1)
     lake, rows = Lake.open(), create_rows(D1, list(range(1_050)))
 
     def open_reader(size: int) -> pa.RecordBatchReader:

@@ -57,7 +57,7 @@ def read_by_duckdb(lake: Lake) -> object:
 
 READS: dict[str, Callable[[], object]] = {
     "count": lambda: Lake.open().count_rows_by_day("t"),
-    "count of days": lambda: Lake.open().count_rows_of_days("t", [D1, D2]),
+    "count of days": lambda: Lake.open().count_rows_of_partitions("t", [D1, D2]),
     "pyiceberg": lambda: Lake.open().read_rows("t", AlwaysTrue()),
     "duckdb": lambda: read_by_duckdb(Lake.open()),
     "write": lambda: Lake.open().write_partition("t", D1, create_rows(D1, 3)),

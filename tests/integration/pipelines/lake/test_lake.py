@@ -78,7 +78,7 @@ def test_one_part_of_a_partition_can_be_replaced_and_cleared(home: Path) -> None
     before = {model: lake.read_partition("t", D1).filter(pc.equal(pc.field("model"), model)) for model in "ab"}
     assert lake.write_partition("t", D1, create_model_rows(D1, "a", 2, 60), part={"model": "a"}).changed
     assert lake.count_rows_by_day("t") == {D1: 110, D2: 50}
-    assert lake.count_rows_of_days("t", [D1, D2]) == {D1: 110, D2: 50}
+    assert lake.count_rows_of_partitions("t", [D1, D2]) == {D1: 110, D2: 50}
     after = lake.read_partition("t", D1)
     assert after.filter(pc.equal(pc.field("model"), "b")).equals(before["b"])
     assert after.filter(pc.equal(pc.field("model"), "a"))["value"].to_pylist() == [2] * 60
@@ -132,7 +132,7 @@ def test_refused_rows_create_no_table(home: Path) -> None:
 def test_a_key_without_its_column_is_named_and_changes_nothing(home: Path) -> None:
     lake = Lake.open()
     lake.write_partition("t", D1, create_rows(D1, 1))
-    with pytest.raises(DataError, match="no column id_of_row, which their key names"):
+    with pytest.raises(DataError, match="no column id_of_row, which the dataset's key names"):
         lake.write_partition("t", D1, create_rows(D1, 2), key=("date", "id_of_row"))
     assert count_snapshots(lake, "t") == 1
 
@@ -314,18 +314,18 @@ def test_environment_variables_choose_another_catalog(commands: Any, home: Path,
 
 def test_versions_of_days_are_equal_if_their_rows_are_equal(home: Path) -> None:
     lake, days = Lake.open(), [D1, D2, D3]
-    assert lake.find_versions("t", days) == {}
+    assert lake.find_partition_versions("t", days) == {}
     lake.write_partition("t", D1, create_rows(D1, 1))
     lake.write_partition("t", D2, create_rows(D2, 1))
-    first = lake.find_versions("t", days)
+    first = lake.find_partition_versions("t", days)
     assert set(first) == {D1, D2}
     lake.write_partition("t", D9, create_rows(D9, 1))
     lake.write_partition("t", D1, create_rows(D1, 1))
-    assert lake.find_versions("t", days) == first, "another day, or equal rows, change no version"
+    assert lake.find_partition_versions("t", days) == first, "another day, or equal rows, change no version"
     lake.write_partition("t", D1, create_rows(D1, 2))
-    changed_versions = lake.find_versions("t", days)
+    changed_versions = lake.find_partition_versions("t", days)
     assert changed_versions[D1] != first[D1] and changed_versions[D2] == first[D2]
     lake.write_partition("t", D1, create_rows(D1, 1))
-    assert lake.find_versions("t", days) == first, "the first rows are back"
+    assert lake.find_partition_versions("t", days) == first, "the first rows are back"
     lake.clear_partition("t", D2)
-    assert lake.find_versions("t", days)[D2] != first[D2]
+    assert lake.find_partition_versions("t", days)[D2] != first[D2]

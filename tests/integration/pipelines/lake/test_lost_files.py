@@ -43,7 +43,7 @@ def test_in_s3_a_write_of_equal_rows_replaces_a_lost_file(
     damaged = {"gone": b"", "cut": content[:-9], "other bytes": bytes(len(content))}[damage]
     lost.delete() if damage == "gone" else lost.put(Body=damaged)
     if damage != "other bytes":
-        assert lake.find_lost_days("t", [D1, D2]) == {D1}
+        assert lake.find_lost_partitions("t", [D1, D2]) == {D1}
     assert lake.write_partition("t", D1, create_rows(D1)).changed
     assert lake.read_partition("t", D1).num_rows == 50
     assert not lake.write_partition("t", D1, create_rows(D1)).changed

@@ -93,7 +93,7 @@ def test_a_table_of_an_earlier_version_with_sketches_is_read_and_written(day_pro
     )
     profiles = Profiles.open()
     assert profiles.read_window(DAY, NEXT, "flights", "2") == {DAY: day_profile}
-    assert profiles.find_scored_days(DAY, NEXT, "flights") == {DAY}
+    assert profiles.find_profiled_days(DAY, NEXT, "flights") == {DAY}
     assert not profiles.write(DAY, "flights", "2", day_profile)
     assert profiles.write(NEXT, "flights", "2", day_profile)
     assert profiles.write(DAY, "flights", "2", replace(day_profile, rows=501))

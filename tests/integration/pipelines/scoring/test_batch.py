@@ -102,7 +102,7 @@ def test_score_leaves_a_day_with_more_rows_than_max_rows_to_a_job(publish: Publi
     rows = publish().num_rows
     too_large = run_score(max_rows=rows - 1)
     assert too_large.large and not too_large.scored and not too_large.reason
-    assert not Lake.open().count_rows_of_days("flights_predictions", [DAY])
+    assert not Lake.open().count_rows_of_partitions("flights_predictions", [DAY])
     result = run_score(max_rows=rows)
     assert result.scored == rows and not result.large
 
@@ -148,7 +148,7 @@ def test_refuses_output_that_does_not_have_a_score_for_each_row(
     (tmp_path / "out" / "part-00000.jsonl.out").write_text("\n".join(lines) + "\n")
     with pytest.raises(DataError, match=message):
         run_score(version=job.version, request=job.request, response=str(tmp_path / "out"))
-    assert not Lake.open().count_rows_of_days("flights_predictions", [DAY])
+    assert not Lake.open().count_rows_of_partitions("flights_predictions", [DAY])
 
 
 def test_refuses_a_request_of_another_content_type() -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.backtest import page as backtest_page
+from pipelines.backtest import report as backtest_report
 from pipelines.backtest import study as backtest
 from pipelines.backtest.primary import PRIMARY_METRICS, compare_values
-from pipelines.backtest.study import BackfilledModel, Backtest, Month, compare_strategies
+from pipelines.backtest.study import BackfilledModel, Backtest, Month, build_strategies
 from pipelines.dataset import Dataset
 from pipelines.loop import report as loop_report
 from pipelines.loop import study as loop
@@ -61,8 +61,8 @@ def test_a_loss_has_the_direction_of_the_metric(metric, before: float, value: fl
 
 
 def test_the_best_and_the_worst_are_by_the_direction() -> None:
-    assert (MAE.find_best([3.0, 2.0, 4.0]), MAE.find_worst([3.0, 2.0, 4.0])) == (2.0, 2)
-    assert (ACCURACY.find_best([0.3, 0.2, 0.4]), ACCURACY.find_worst([0.3, 0.2, 0.4])) == (0.4, 1)
+    assert (MAE.find_best([3.0, 2.0, 4.0]), MAE.find_worst_index([3.0, 2.0, 4.0])) == (2.0, 2)
+    assert (ACCURACY.find_best([0.3, 0.2, 0.4]), ACCURACY.find_worst_index([0.3, 0.2, 0.4])) == (0.4, 1)
 
 
 def test_a_smaller_error_is_a_gain_and_chance_is_none() -> None:
@@ -88,21 +88,21 @@ def build_backtest() -> Backtest:
         Month(Days(dt.date(2013, month, 1), dt.date(2013, month, 28)), 900, values, values)
         for month, values in errors.items()
     ]
-    return Backtest("delays", "delays", 7, models, months, compare_strategies(models, months, 0.1, MAE), MAE)
+    return Backtest("delays", "delays", 7, models, months, build_strategies(models, months, 0.1, MAE), MAE)
 
 
 def test_drift_of_an_error_is_its_growth(tmp_path: Path) -> None:
     study = build_backtest()
     served = {strategy.name: [model.version for model in strategy.serving_models] for strategy in study.strategies}
     assert served["on drift"] == ["2", "2", "4", "4"]
-    tolerant = compare_strategies(study.models, study.months, 0.5, MAE)
+    tolerant = build_strategies(study.models, study.months, 0.5, MAE)
     assert [model.version for model in tolerant[2].serving_models] == ["2", "2", "2", "2"], "the negative control"
-    text = read_text(backtest_page.write_report(tmp_path, study))
+    text = read_text(backtest_report.write_report(tmp_path, study))
     assert "mean MAE" in text and "more than 10% worse" in text and "AUC" not in text
     gain = compare_values(MAE, [10.2, 10.1, 10.0, 9.9], [10.2, 12.0, 13.0, 13.5])
     assert gain and f"{gain.mean:+.4f} <small>{gain.low:+.4f} to {gain.high:+.4f}</small>" in text
     assert "<b>9.9000</b>" in text and "<b>13.5000</b>" not in text, "the smallest error is the best"
-    assert backtest_page.summarize_backtest(study)[2].startswith("never retrain    mean MAE 12.1750")
+    assert backtest_report.summarize_backtest(study)[2].startswith("never retrain    mean MAE 12.1750")
 
 
 def test_the_study_of_the_loop_scores_each_row_by_the_model_that_served(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.backtest import page as backtest_page
+from pipelines.backtest import report as backtest_report
 from pipelines.backtest import study as backtest
-from pipelines.backtest.study import BackfilledModel, Backtest, Month, compare_strategies
+from pipelines.backtest.study import BackfilledModel, Backtest, Month, build_strategies
 from pipelines.datasets.flights import DATASET
 from pipelines.window import DAY, Days
 
@@ -41,7 +41,7 @@ def list_served(models: list[BackfilledModel], months: list[Month], drop: float 
     """List for each strategy the version that serves in each month."""
     return {
         strategy.name: [model.version for model in strategy.serving_models]
-        for strategy in compare_strategies(models, months, drop)
+        for strategy in build_strategies(models, months, drop)
     }
 
 
@@ -49,7 +49,7 @@ def list_trained(models: list[BackfilledModel], months: list[Month], drop: float
     """List for each strategy the versions that it trains."""
     return {
         strategy.name: [model.version for model in strategy.trained_models]
-        for strategy in compare_strategies(models, months, drop)
+        for strategy in build_strategies(models, months, drop)
     }
 
 
@@ -95,9 +95,9 @@ def test_all_strategies_begin_with_the_newest_model_of_the_first_month() -> None
 
 
 def test_the_cost_is_that_of_all_trainings_or_unknown() -> None:
-    monthly, never, drift = compare_strategies(MODELS, MONTHS, 0.02)
+    monthly, never, drift = build_strategies(MODELS, MONTHS, 0.02)
     assert (monthly.cost_usd, never.cost_usd, drift.cost_usd) == (2.0, 0.5, 1.0)
-    monthly, never, _ = compare_strategies([*MODELS[:3], build_model(5, cost=None)], MONTHS, 0.02)
+    monthly, never, _ = build_strategies([*MODELS[:3], build_model(5, cost=None)], MONTHS, 0.02)
     assert (monthly.cost_usd, never.cost_usd) == (None, 0.5)
 
 
@@ -153,13 +153,13 @@ def test_a_month_with_equal_labels_is_left_out() -> None:
 
 @pytest.fixture
 def finished_backtest() -> Backtest:
-    return Backtest("<m>", "flights", 42, MODELS, MONTHS, compare_strategies(MODELS, MONTHS, 0.02))
+    return Backtest("<m>", "flights", 42, MODELS, MONTHS, build_strategies(MODELS, MONTHS, 0.02))
 
 
 def test_the_page_shows_every_auc_needs_no_other_file_and_is_reproducible(
     finished_backtest: Backtest, tmp_path: Path
 ) -> None:
-    page = backtest_page.write_report(tmp_path, finished_backtest)
+    page = backtest_report.write_report(tmp_path, finished_backtest)
     text = page.read_text()
     assert (tmp_path / "backtest.png").read_bytes().startswith(b"\x89PNG")
     for month in finished_backtest.months:
@@ -168,14 +168,14 @@ def test_the_page_shows_every_auc_needs_no_other_file_and_is_reproducible(
     assert "<m>" not in text and "&lt;m&gt;" in text
     links = re.findall(r"""(?:src|href)=["'](?!data:)|https?://|<script|@import|url\(""", text)
     assert links == []
-    assert "more than 0.02 worse than that of its holdout" in text
+    assert "more than 0.02 worse than on its holdout" in text
     contents = page.read_bytes(), (tmp_path / "backtest.png").read_bytes()
-    backtest_page.write_report(tmp_path, finished_backtest)
+    backtest_report.write_report(tmp_path, finished_backtest)
     assert (page.read_bytes(), (tmp_path / "backtest.png").read_bytes()) == contents
 
 
 def test_the_terminal_shows_a_line_for_each_strategy(finished_backtest: Backtest) -> None:
-    assert backtest_page.summarize_backtest(finished_backtest) == [
+    assert backtest_report.summarize_backtest(finished_backtest) == [
         "<m>, 2013-02 to 2013-05: 4 month(s), 4,000 rows.",
         "retrain monthly  mean AUC 0.7050, 4 trainings, 2.00 USD",
         "never retrain    mean AUC 0.6400, 1 training, 0.5000 USD",
@@ -186,7 +186,7 @@ def test_the_terminal_shows_a_line_for_each_strategy(finished_backtest: Backtest
 def test_the_picture_of_a_short_backtest_is_not_cut_off(finished_backtest: Backtest, tmp_path: Path) -> None:
     from matplotlib import image
 
-    backtest_page.draw_chart(tmp_path / "short.png", finished_backtest)
+    backtest_report.draw_chart(tmp_path / "short.png", finished_backtest)
     pixels = image.imread(tmp_path / "short.png")
     edges = (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1])
     assert all((edge[..., :3] == 1.0).all() for edge in edges), "the frame is white"

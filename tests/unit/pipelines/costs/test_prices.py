@@ -186,7 +186,7 @@ def test_the_highest_of_several_prices_counts(price_list: PriceList) -> None:
 
 
 def test_a_type_that_aws_does_not_have_is_an_error(price_list: PriceList) -> None:
-    with pytest.raises(DataError, match=r"no training on ml\.nix\.large in us-east-1"):
+    with pytest.raises(DataError, match=r"no price for training on ml\.nix\.large in us-east-1"):
         find_price("ml.nix.large", "us-east-1")
 
 

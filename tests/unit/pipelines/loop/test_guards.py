@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pipelines.loop import GUARDS, Event, History, HoldBack, Kind, Policy, Request, combine_hold_backs, fold, guards
+from pipelines.loop import (
+    GUARDS,
+    Event,
+    History,
+    HoldBack,
+    Kind,
+    Policy,
+    Request,
+    build_history,
+    combine_hold_backs,
+    guards,
+)
 from pipelines.loop.transitions import build_decision, build_end, build_reset
 
 DAY = dt.date(2013, 6, 1)
@@ -54,8 +65,8 @@ def build_training(n: int, outcome: str = "not_passed", **fields: Any) -> list[E
     ]
 
 
-def build_history(*events: Event | list[Event]) -> History:
-    return fold(event for item in events for event in (item if isinstance(item, list) else [item]))
+def create_history(*events: Event | list[Event]) -> History:
+    return build_history(event for item in events for event in (item if isinstance(item, list) else [item]))
 
 
 # Each guard alone
@@ -65,7 +76,7 @@ def build_history(*events: Event | list[Event]) -> History:
     ("days", "holds"), [(0, True), (13, True), (14, False), (40, False), (-13, True), (-14, False)]
 )
 def test_the_cooldown_counts_days_before_and_after_a_training(days: int, holds: bool) -> None:
-    hold_back = guards.check_cooldown(build_request(days), build_history(build_training(0)), Policy(cooldown_days=14))
+    hold_back = guards.check_cooldown(build_request(days), create_history(build_training(0)), Policy(cooldown_days=14))
     assert (hold_back is not None) == holds
     if hold_back:
         assert hold_back.until == compute_day(14)
@@ -74,13 +85,13 @@ def test_the_cooldown_counts_days_before_and_after_a_training(days: int, holds: 
 
 
 def test_a_cooldown_of_0_days_or_without_a_training_holds_nothing_back() -> None:
-    assert guards.check_cooldown(build_request(0), build_history(build_training(0)), Policy(cooldown_days=0)) is None
-    assert guards.check_cooldown(build_request(0), build_history(), Policy()) is None
+    assert guards.check_cooldown(build_request(0), create_history(build_training(0)), Policy(cooldown_days=0)) is None
+    assert guards.check_cooldown(build_request(0), create_history(), Policy()) is None
 
 
 @pytest.mark.parametrize("trigger", ["drift", "schedule", "manual", "backfill"])
 def test_a_training_counts_whatever_started_it_except_a_backfill(trigger: str) -> None:
-    history = build_history(build_start(0, trigger=trigger, data="of 1"))
+    history = create_history(build_start(0, trigger=trigger, data="of 1"))
     checks = (guards.check_cooldown, guards.check_per_week, guards.check_in_flight, guards.check_same_data)
     assert {bool(check(build_request(1), history, Policy())) for check in checks} == {trigger != "backfill"}
 
@@ -98,7 +109,7 @@ def test_a_training_counts_whatever_started_it_except_a_backfill(trigger: str) -
     ],
 )
 def test_any_seven_days_have_at_most_the_allowed_trainings(training_days: list[int], n: int, until: int | None) -> None:
-    history, policy = build_history(*(build_training(number) for number in training_days)), Policy(per_week=2)
+    history, policy = create_history(*(build_training(number) for number in training_days)), Policy(per_week=2)
     hold_back = guards.check_per_week(build_request(n), history, policy)
     assert (hold_back.until if hold_back else None) == (None if until is None else compute_day(until))
     if until is not None:
@@ -108,39 +119,41 @@ def test_any_seven_days_have_at_most_the_allowed_trainings(training_days: list[i
 
 @pytest.mark.parametrize(("ago_h", "holds"), [(0.0, True), (95.9, True), (96.1, False), (-2.0, True)])
 def test_only_one_training_runs_until_it_ends_or_is_too_old(ago_h: float, holds: bool) -> None:
-    history = build_history(build_start(-60, ago_h=ago_h))
+    history = create_history(build_start(-60, ago_h=ago_h))
     assert bool(guards.check_in_flight(build_request(), history, Policy(in_flight_h=96))) == holds
     assert (
-        guards.check_in_flight(build_request(), build_history(build_training(-60, ago_h=ago_h)), Policy(in_flight_h=96))
+        guards.check_in_flight(
+            build_request(), create_history(build_training(-60, ago_h=ago_h)), Policy(in_flight_h=96)
+        )
         is None
     )
 
 
 def test_a_run_is_not_held_back_by_itself() -> None:
-    history = build_history(build_start(0, run="requested"))
+    history = create_history(build_start(0, run="requested"))
     assert [guard(build_request(0), history, Policy()) for guard in GUARDS.values()] == [None] * len(GUARDS)
     assert combine_hold_backs(build_request(0, run="other"), history, Policy()) is not None
 
 
 @pytest.mark.parametrize(("data", "holds"), [("of 0", True), ("of 0, a day of it published again", False), ("", False)])
 def test_the_same_data_are_never_trained_on_twice(data: str, holds: bool) -> None:
-    hold_back = guards.check_same_data(build_request(0, data=data), build_history(build_training(0, "failed")), OFF)
+    hold_back = guards.check_same_data(build_request(0, data=data), create_history(build_training(0, "failed")), OFF)
     assert bool(hold_back) == holds
     assert not hold_back or (hold_back.until is None and "r0 trained on the same data" in hold_back.why)
 
 
 def test_drift_of_days_that_failed_validation_is_held_back_and_names_the_days() -> None:
     failed_validations = tuple(f"2013-05-2{n}: warning" for n in range(5))
-    hold_back = guards.check_data_quality(build_request(failed_validations=failed_validations), build_history(), OFF)
+    hold_back = guards.check_data_quality(build_request(failed_validations=failed_validations), create_history(), OFF)
     assert hold_back and hold_back.why.endswith("2013-05-22: warning; and 2 more")
-    assert guards.check_data_quality(build_request(), build_history(), OFF) is None
+    assert guards.check_data_quality(build_request(), create_history(), OFF) is None
 
 
 def test_an_insufficient_budget_holds_back() -> None:
-    assert guards.check_budget(build_request(budget_refusal="9 USD are more"), build_history(), OFF) == HoldBack(
+    assert guards.check_budget(build_request(budget_refusal="9 USD are more"), create_history(), OFF) == HoldBack(
         "budget", "9 USD are more"
     )
-    assert guards.check_budget(build_request(), build_history(), OFF) is None
+    assert guards.check_budget(build_request(), create_history(), OFF) is None
 
 
 @pytest.mark.parametrize(
@@ -154,7 +167,7 @@ def test_an_insufficient_budget_holds_back() -> None:
     ],
 )
 def test_the_breaker_opens_after_several_trainings_in_a_row_that_did_not_pass(outcomes: list[str], holds: bool) -> None:
-    history = build_history(*(build_training(20 * n, outcome) for n, outcome in enumerate(outcomes)))
+    history = create_history(*(build_training(20 * n, outcome) for n, outcome in enumerate(outcomes)))
     hold_back = guards.check_breaker(build_request(100), history, Policy(breaker_after=3, breaker_days=0))
     assert bool(hold_back) == holds
     assert not hold_back or ("loop reset m --why" in hold_back.why and hold_back.until is None)
@@ -163,14 +176,14 @@ def test_the_breaker_opens_after_several_trainings_in_a_row_that_did_not_pass(ou
 def test_the_breaker_counts_trainings_by_drift_that_ended_before_the_moment() -> None:
     trainings = [build_training(20 * n, "failed") for n in range(3)]
     policy = Policy(breaker_after=3, breaker_days=0)
-    assert guards.check_breaker(build_request(100), build_history(*trainings), policy)
-    assert guards.check_breaker(build_request(30), build_history(*trainings), policy) is None, (
+    assert guards.check_breaker(build_request(100), create_history(*trainings), policy)
+    assert guards.check_breaker(build_request(30), create_history(*trainings), policy) is None, (
         "later trainings do not count"
     )
     scheduled_trainings = [build_training(20 * n, "failed", trigger="schedule") for n in range(3)]
-    assert guards.check_breaker(build_request(100), build_history(*scheduled_trainings), policy) is None
+    assert guards.check_breaker(build_request(100), create_history(*scheduled_trainings), policy) is None
     with_running = [*trainings[:2], build_start(40)]
-    check = guards.check_breaker(build_request(100), build_history(*with_running), policy)
+    check = guards.check_breaker(build_request(100), create_history(*with_running), policy)
     assert check is None, "the third training may still pass"
 
 
@@ -178,8 +191,8 @@ def test_the_breaker_stays_open_until_its_reset_and_then_counts_from_zero() -> N
     trainings = [build_training(20 * n, "failed") for n in range(3)]
     passed_by_hand = build_training(70, "passed", trigger="manual")
     policy = Policy(breaker_after=3, breaker_days=0)
-    assert guards.check_breaker(build_request(300), build_history(*trainings, passed_by_hand), policy)
-    history = build_history(*trainings, build_reset("m", "repaired", build_history(*trainings)))
+    assert guards.check_breaker(build_request(300), create_history(*trainings, passed_by_hand), policy)
+    history = create_history(*trainings, build_reset("m", "repaired", create_history(*trainings)))
     assert guards.check_breaker(build_request(300), history, policy) is None
     later_trainings = [build_training(100 + 20 * n, "failed") for n in range(3)]
     later_history = history
@@ -192,17 +205,17 @@ def test_the_breaker_stays_open_until_its_reset_and_then_counts_from_zero() -> N
 
 def test_the_breaker_lets_one_training_through_once_the_holdout_is_new() -> None:
     trainings = [build_training(20 * n, "not_passed") for n in range(3)]
-    policy, history = Policy(breaker_after=3, breaker_days=28), build_history(*trainings)
+    policy, history = Policy(breaker_after=3, breaker_days=28), create_history(*trainings)
     hold_back = guards.check_breaker(build_request(67), history, policy)
     assert hold_back and hold_back.until == compute_day(68)
     assert f"the breaker allows the next one as of {compute_day(68)}" in hold_back.why
     assert "loop reset m --why" in hold_back.why
     assert guards.check_breaker(build_request(68), history, policy) is None
 
-    refused = build_history(*trainings, build_training(68, "not_passed"))
+    refused = create_history(*trainings, build_training(68, "not_passed"))
     hold_back = guards.check_breaker(build_request(69), refused, policy)
     assert hold_back and hold_back.until == compute_day(96), "a further refusal holds back again, for as long"
-    passed = build_history(*trainings, build_training(68, "passed"))
+    passed = create_history(*trainings, build_training(68, "passed"))
     assert guards.check_breaker(build_request(69), passed, policy) is None
 
 
@@ -225,7 +238,7 @@ def test_the_schedule_trains_only_if_the_last_training_is_old(
     events = [
         build_training(day, outcome, trigger=trigger)[: 2 if outcome else 1] for day, outcome, trigger in trainings
     ]
-    history, policy = build_history(*events), Policy(max_age_days=60)
+    history, policy = create_history(*events), Policy(max_age_days=60)
     hold_back = combine_hold_backs(build_request(n, trigger="schedule"), history, policy)
     assert (hold_back and (hold_back.guard, hold_back.until)) == (until and ("age", compute_day(until)))
     assert combine_hold_backs(build_request(n, trigger="manual"), history, policy) is None
@@ -239,14 +252,14 @@ def test_the_schedule_trains_only_if_the_last_training_is_old(
 def test_only_drift_is_held_back(trigger: str) -> None:
     reasons = {"failed_validations": ("all",), "budget_refusal": "much"}
     assert (
-        combine_hold_backs(build_request(1, trigger=trigger, **reasons), build_history(build_start(0)), Policy())
+        combine_hold_backs(build_request(1, trigger=trigger, **reasons), create_history(build_start(0)), Policy())
         is None
     )
-    assert combine_hold_backs(build_request(1, **reasons), build_history(build_start(0)), Policy())
+    assert combine_hold_backs(build_request(1, **reasons), create_history(build_start(0)), Policy())
 
 
 def test_a_hold_back_names_the_most_serious_guard_and_gives_all_reasons() -> None:
-    hold_back = combine_hold_backs(build_request(1, budget_refusal="much"), build_history(build_start(0)), Policy())
+    hold_back = combine_hold_backs(build_request(1, budget_refusal="much"), create_history(build_start(0)), Policy())
     assert hold_back and hold_back.guard == "in_flight"
     assert [word in hold_back.why for word in ("r0 trains", "the policy demands 14", "in the week", "much")] == [
         True
@@ -256,11 +269,11 @@ def test_a_hold_back_names_the_most_serious_guard_and_gives_all_reasons() -> Non
 
 def test_until_is_the_day_when_no_guard_holds_back_any_more() -> None:
     hold_back = combine_hold_backs(
-        build_request(1), build_history(build_training(0)), Policy(cooldown_days=5, per_week=1)
+        build_request(1), create_history(build_training(0)), Policy(cooldown_days=5, per_week=1)
     )
     assert hold_back and (hold_back.guard, hold_back.until) == ("cooldown", compute_day(7))
     assert (
-        combine_hold_backs(build_request(7), build_history(build_training(0)), Policy(cooldown_days=5, per_week=1))
+        combine_hold_backs(build_request(7), create_history(build_training(0)), Policy(cooldown_days=5, per_week=1))
         is None
     )
 
@@ -288,7 +301,7 @@ def answer(history: History, request: Request, policy: Policy = OFF) -> tuple[Ev
 
 
 def test_a_run_is_answered_once() -> None:
-    start, history = answer(build_history(), build_request(0, run="a"), Policy())
+    start, history = answer(create_history(), build_request(0, run="a"), Policy())
     refusal, later_history = answer(history, build_request(1, run="b"), Policy())
     assert start and refusal and (start.kind, refusal.kind, refusal.guard) == ("started", "held_back", "in_flight")
     assert answer(later_history, build_request(0, run="a"), Policy())[0] is None
@@ -297,7 +310,7 @@ def test_a_run_is_answered_once() -> None:
 
 
 def test_a_cleared_run_starts_again_without_guards_and_is_one_training() -> None:
-    history = build_history(build_training(0, "failed", run="a"))
+    history = create_history(build_training(0, "failed", run="a"))
     event, later_history = answer(history, build_request(0, run="a", failed_validations=("all",)), Policy())
     assert event and event.kind == "started" and event.id != history.events[0].id
     assert later_history.trainings["a"].outcome == ""
@@ -311,15 +324,15 @@ def test_a_cleared_run_starts_again_without_guards_and_is_one_training() -> None
 
 
 def test_only_the_first_end_counts_and_only_a_started_training_can_end() -> None:
-    history = build_history(build_training(0, "failed", run="a"))
+    history = create_history(build_training(0, "failed", run="a"))
     assert build_end("m", "a", "passed", "1", history) is None
     assert build_end("m", "b", "passed", "1", history) is None
-    _, refused_history = answer(build_history(build_start(0)), build_request(1, run="b"), Policy())
+    _, refused_history = answer(create_history(build_start(0)), build_request(1, run="b"), Policy())
     assert build_end("m", "b", "failed", "", refused_history) is None
 
 
 def test_each_cause_alerts_once() -> None:
-    alerts, history = [], build_history()
+    alerts, history = [], create_history()
     failed_validations: dict[int, tuple[str, ...]] = {
         0: ("x",),
         1: ("x",),
@@ -341,7 +354,7 @@ def test_each_cause_alerts_once() -> None:
 
 
 def test_a_cooldown_does_not_alert() -> None:
-    event, _ = answer(build_history(build_training(0)), build_request(1), Policy())
+    event, _ = answer(create_history(build_training(0)), build_request(1), Policy())
     assert event and (event.kind, event.guard, event.alert) == ("held_back", "cooldown", False)
 
 
@@ -352,7 +365,7 @@ def simulate_drift(
     policy: Policy, days: Iterable[int], choose_outcome: Callable[[int], str | None]
 ) -> tuple[list[int], History]:
     """Simulate drift on each day, and return the days that started a training. An outcome of None: it never ends."""
-    history, started_days = build_history(), []
+    history, started_days = create_history(), []
     for n in days:
         event, history = answer(history, build_request(n, run=f"r{n}", now=dt.datetime.now(dt.UTC)), policy)
         assert event
@@ -398,7 +411,7 @@ def test_requests_in_another_order_start_no_more_trainings() -> None:
 def test_a_replay_after_later_trainings_decides_the_same() -> None:
     """Later moments, and trainings as of them, change nothing for an earlier moment."""
     started_days, _ = simulate_drift(Policy(), range(30), lambda _: "passed")
-    history = build_history(*(build_training(100 + n, "failed", run=f"late{n}") for n in range(9)))
+    history = create_history(*(build_training(100 + n, "failed", run=f"late{n}") for n in range(9)))
     replayed_days = []
     for n in range(30):
         event, history = answer(history, build_request(n, run=f"r{n}"), Policy())

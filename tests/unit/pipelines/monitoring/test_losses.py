@@ -12,7 +12,7 @@ from pipelines.monitoring import drift
 from pipelines.monitoring import windows as monitoring
 from pipelines.monitoring.profiles import Policy
 from pipelines.monitoring.profiles.counting import count_days, count_file
-from pipelines.monitoring.profiles.losses import LEAST_ROWS, fit_losses
+from pipelines.monitoring.profiles.losses import MIN_ROWS, fit_losses
 from pipelines.monitoring.profiles.record import ReferenceRecord
 from pipelines.monitoring.profiles.reference import Reference, fit_reference
 
@@ -136,7 +136,7 @@ def test_features_that_training_never_saw_have_an_estimate(
 
 
 def test_a_small_holdout_has_no_models_and_the_digest_is_that_of_earlier_references(tmp_path: Path) -> None:
-    build_frame(0, 1).head(LEAST_ROWS - 1).to_parquet(tmp_path / "rows.parquet")
+    build_frame(0, 1).head(MIN_ROWS - 1).to_parquet(tmp_path / "rows.parquet")
     reference = fit_reference(tmp_path / "rows.parquet", KINDS, "delay", Policy(), "regression")
     assert fit_losses(reference, tmp_path / "rows.parquet") is None
     restored = Reference.model_validate({**reference.model_dump(exclude={"losses"})})

@@ -11,7 +11,7 @@ import pytest
 from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.monitoring import report
 from pipelines.monitoring.drift import Finding, Policy, WindowResult, decide_each
-from pipelines.monitoring.drift.counts import Column, Counts
+from pipelines.monitoring.drift.counts import ComparedColumn, Counts
 from pipelines.monitoring.profiles.record import ReferenceRecord
 from pipelines.monitoring.profiles.reference import Category, Number, Reference
 from pipelines.monitoring.windows import ComparedWindow
@@ -27,9 +27,11 @@ REFERENCE = Reference(
 def build_window(day: int, psi: float, is_missing: bool = False) -> ComparedWindow:
     counts = Counts([[1, 40, 40, 1]], 2), Counts([[1, 40 - day, 40 + day, 1]], 2)
     columns = (
-        Column("wind", "numeric", counts[0], counts[1], np.asarray([0.0, 1.0, 2.0]), 0.5),
-        Column("<carrier>", "category", Counts([[50, 30, 0, 0]]), None if is_missing else Counts([[50, 30, 0, 3]])),
-        Column("late", "label", Counts([[60, 20]]), Counts([[50, 30]])),
+        ComparedColumn("wind", "numeric", counts[0], counts[1], np.asarray([0.0, 1.0, 2.0]), 0.5),
+        ComparedColumn(
+            "<carrier>", "category", Counts([[50, 30, 0, 0]]), None if is_missing else Counts([[50, 30, 0, 3]])
+        ),
+        ComparedColumn("late", "label", Counts([[60, 20]]), Counts([[50, 30]])),
     )
     findings = [Finding("wind", "psi", psi, 1e-9, 0.5), Finding("wind", "wasserstein", 0.2, None, 0.5)]
     findings += [Finding("<carrier>", "vanished", 1.0, 0.0, 0.2, "it is missing")] if is_missing else []
@@ -69,7 +71,7 @@ def test_long_names_and_values_leave_room_for_the_picture(tmp_path: Path, recwar
     name, values = "n" * 200, ("a" * 300, "b" * 300)
     counts = Counts([[50, 30, 0, 0]]), Counts([[50, 30, 0, 3]])
     result = WindowResult("2013-04-01", 2_000, (Finding(name, "psi", 0.4, 1e-9, 0.5),))
-    window = ComparedWindow(dt.date(2013, 4, 1), (Column(name, "category", *counts),), {}, result)
+    window = ComparedWindow(dt.date(2013, 4, 1), (ComparedColumn(name, "category", *counts),), {}, result)
     texts = Category(name=name, family="text", values=values, rest=())
     history = build_history(window)
     record = ReferenceRecord(Reference(label="late", numbers=(), categories=(texts,)), {}, {})

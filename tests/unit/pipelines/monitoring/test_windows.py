@@ -357,7 +357,7 @@ def test_scores_and_labels_of_a_regression_are_compared_as_numbers(
     first = next(iter(days.values()))
     assert sum(first["late"].counts) == sum(first["score"].counts) == first.rows
     errors = pd.read_parquet(tmp_path / "now.parquet").query("date == date.min()").eval("score - late").abs()
-    assert first.errors.counts == (first.judged_rows,) == (len(errors),)
+    assert first.errors.counts == (first.labelled_rows,) == (len(errors),)
     assert first.errors.sums == pytest.approx((errors.sum(), (errors**2).sum()))
     measured = monitoring.measure_days(days, POLICY)["mae"]
     assert measured.low < measured.value < measured.high

@@ -11,7 +11,7 @@ import pytest
 from pipelines.errors import DataError
 from pipelines.lake import Lake
 from pipelines.lake.check import check_lake
-from pipelines.lake.history import find_versions
+from pipelines.lake.history import find_partition_versions
 from pipelines.lake.month_table import MonthTable
 from pipelines.lake.repair import repair_lake
 from tests.tools.small_tables import D1, D2, D3, SCHEMA, create_rows, get_path
@@ -50,7 +50,7 @@ def describe(table: str) -> tuple[Any, ...]:
     loaded = load(table)
     rows = sorted(map(str, loaded.scan().to_arrow().to_pylist()))
     snapshots = [snapshot.snapshot_id for snapshot in loaded.snapshots()]
-    return rows, snapshots, find_versions(loaded, [D1, D2, D3])
+    return rows, snapshots, find_partition_versions(loaded, [D1, D2, D3])
 
 
 def find_file(table: str, kind: str) -> Path:
@@ -184,7 +184,7 @@ def test_a_commit_that_was_never_made_is_not_attached(home: Path, monkeypatch: p
         raise SystemExit(137)
 
     monkeypatch.setattr(lake.catalog, "commit_table", die)
-    monkeypatch.setattr("pipelines.lake.spool._remove_files", lambda *_: None)
+    monkeypatch.setattr("pipelines.lake.new_files._remove_files", lambda *_: None)
     with pytest.raises(SystemExit):
         lake.write_partition("days", dt.date(2013, 1, 9), create_rows(dt.date(2013, 1, 9)))
     path.unlink()

@@ -80,7 +80,7 @@ def test_decimal_commas_are_read_and_named_where_they_are_not_expected(write_day
         read_rows(url, delimiter=";")
     with pytest.raises(DataError, match=r"row 2, column price: '1\.5' is not of type double\.$"):
         read_rows(write_day(COMMAS.replace("1,5", "1.5")), delimiter=";", decimal_point=",")
-    with pytest.raises(SpecError, match=r"decimal_point='x'. It can be \. or ,"):
+    with pytest.raises(SpecError, match=r"decimal_point='x' is not supported. Use '.' or ','"):
         FileSource(url, "csv", COLUMNS, decimal_point="x")  # type: ignore[arg-type]
 
 

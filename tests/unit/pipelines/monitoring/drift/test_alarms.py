@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pipelines.monitoring.drift import Finding, Policy, WindowResult, decide, decide_each
 from pipelines.monitoring.drift.alarms import adjust_p_values, find_breaches
 from pipelines.monitoring.drift.columns import summarize_window
-from pipelines.monitoring.drift.counts import Column, Counts
+from pipelines.monitoring.drift.counts import ComparedColumn, Counts
 
 POLICY = Policy(at_least=2, of_last=3)
 LARGE_PSI, TINY_P = 0.3, 1e-9
@@ -126,13 +126,13 @@ def test_a_decision_does_not_depend_on_later_windows() -> None:
 
 
 def test_a_column_that_stays_missing_is_drift() -> None:
-    column = Column("x", "numeric", Counts(np.ones(3)), None)
+    column = ComparedColumn("x", "numeric", Counts(np.ones(3)), None)
     decision = decide([summarize_window("2013-04-01", 5_000, [column])] * 2, POLICY)
     assert decision.reasons == ("x: the column is missing in the window, or has another type",)
 
 
 def test_empty_windows_are_undecided() -> None:
-    column = Column("x", "numeric", Counts(np.ones(3)), Counts(np.zeros(3)))
+    column = ComparedColumn("x", "numeric", Counts(np.ones(3)), Counts(np.zeros(3)))
     assert decide([summarize_window("2013-04-01", 0, [column])] * 5, POLICY).outcome == "undecided"
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from pipelines.monitoring.drift import measures
+from pipelines.monitoring.drift import distances
 from pipelines.monitoring.drift.counts import Array
 from pipelines.monitoring.drift.dispersion import NullDistribution, Sample, estimate_null_distribution
 
@@ -37,7 +37,7 @@ def simulate_pairs(
 
 def compute_p_values(reference: Array, window: Array) -> Array:
     """Compute p-values that are corrected for within-day correlation."""
-    statistic = measures.compute_chi_square(reference.sum(axis=1), window.sum(axis=1))
+    statistic = distances.compute_chi_square(reference.sum(axis=1), window.sum(axis=1))
     return estimate_null_distribution(
         Sample.from_counts(reference, DAYS), Sample.from_counts(window, WEEK)
     ).compute_chi_square_p_value(statistic)
@@ -45,7 +45,7 @@ def compute_p_values(reference: Array, window: Array) -> Array:
 
 def compute_plain_p_values(reference: Array, window: Array) -> Array:
     """Compute p-values as if all rows were independent."""
-    return np.asarray(stats.chi2.sf(measures.compute_chi_square(reference.sum(axis=1), window.sum(axis=1)), 7))
+    return np.asarray(stats.chi2.sf(distances.compute_chi_square(reference.sum(axis=1), window.sum(axis=1)), 7))
 
 
 def count_significant(p_values: Array, alpha: float) -> int:
@@ -74,7 +74,7 @@ def test_correlation_between_days_raises_false_alarms_only_little() -> None:
     assert count_significant(p_values, 0.05) < PAIRS * 0.075 and count_significant(p_values, 0.001) < PAIRS * 0.004
     # Negative control: the same days, in an order that hides the correlation.
     order = np.argsort(DAYS, kind="stable")
-    statistic = measures.compute_chi_square(reference.sum(axis=1), window.sum(axis=1))
+    statistic = distances.compute_chi_square(reference.sum(axis=1), window.sum(axis=1))
     hidden_p_values = estimate_null_distribution(
         Sample.from_counts(reference[:, order], DAYS[order]), Sample.from_counts(window, WEEK)
     ).compute_chi_square_p_value(statistic)
@@ -98,7 +98,7 @@ def test_a_shift_of_three_daily_deviations_is_found() -> None:
 
 def test_differences_between_weekdays_do_not_count_as_variance() -> None:
     reference, window = simulate_pairs(0.0, shift=0.1, weekly=0.4)
-    statistic = measures.compute_chi_square(reference.sum(axis=1), window.sum(axis=1))
+    statistic = distances.compute_chi_square(reference.sum(axis=1), window.sum(axis=1))
     p_values_without_weekdays = estimate_null_distribution(
         Sample.from_counts(reference, np.zeros(35)), Sample.from_counts(window, np.zeros(7))
     ).compute_chi_square_p_value(statistic)
@@ -112,7 +112,7 @@ def test_without_days_the_p_value_is_that_of_the_plain_chi_square() -> None:
     distribution = estimate_null_distribution(
         Sample.from_counts(reference, DAYS[:1]), Sample.from_counts(window, WEEK[:1])
     )
-    statistic = measures.compute_chi_square(reference[:, 0], window[:, 0])
+    statistic = distances.compute_chi_square(reference[:, 0], window[:, 0])
     np.testing.assert_allclose(
         distribution.compute_chi_square_p_value(statistic), stats.chi2.sf(statistic, 7), atol=1e-12
     )
@@ -121,8 +121,8 @@ def test_without_days_the_p_value_is_that_of_the_plain_chi_square() -> None:
 def test_the_level_holds_for_kolmogorov_smirnov() -> None:
     reference, window = (counts[:1_500] for counts in simulate_pairs(0.2))
     distributions = estimate_null_distribution(Sample.from_counts(reference, DAYS), Sample.from_counts(window, WEEK))
-    distances = measures.compute_ks_distance(reference.sum(axis=1), window.sum(axis=1))
-    rows = measures.compute_sample_factor(reference.sum(axis=1), window.sum(axis=1))
+    ks_distances = distances.compute_ks_distance(reference.sum(axis=1), window.sum(axis=1))
+    rows = distances.compute_sample_factor(reference.sum(axis=1), window.sum(axis=1))
     single_distributions = (
         NullDistribution(*arrays, distributions.degrees_of_freedom)
         for arrays in zip(distributions.effects, distributions.share, strict=True)
@@ -130,9 +130,9 @@ def test_the_level_holds_for_kolmogorov_smirnov() -> None:
     p_values = np.array(
         [
             distribution.compute_ks_p_value(*pair)
-            for distribution, pair in zip(single_distributions, zip(distances, rows, strict=True), strict=True)
+            for distribution, pair in zip(single_distributions, zip(ks_distances, rows, strict=True), strict=True)
         ]
     )
     assert stats.binomtest(count_significant(p_values, 0.05), 1_500, 0.05, alternative="greater").pvalue > 0.01
     # Negative control: without the correction for days.
-    assert (stats.kstwo.sf(distances, np.round(rows)) <= 0.05).mean() > 0.3
+    assert (stats.kstwo.sf(ks_distances, np.round(rows)) <= 0.05).mean() > 0.3

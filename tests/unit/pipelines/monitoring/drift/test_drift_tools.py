@@ -18,7 +18,7 @@ from benchmarks.decisions import drift_tool_numbers
 from pipelines.dataset import Dataset
 from pipelines.monitoring import drift
 from pipelines.monitoring.class_windows import estimate_class_days
-from pipelines.monitoring.drift import measures, numbers, performance
+from pipelines.monitoring.drift import distances, performance, regression_errors
 from pipelines.monitoring.drift.counts import Array
 from pipelines.monitoring.profiles import Policy
 from pipelines.monitoring.profiles.class_scores import fit_classes
@@ -46,7 +46,7 @@ def has_value_on_one_side_only(case: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("name", EVIDENTLY)
 def test_psi_equals_that_of_evidently_in_the_same_bins(name: str) -> None:
-    psi = float(measures.compute_psi(*read_counts(EVIDENTLY[name])))
+    psi = float(distances.compute_psi(*read_counts(EVIDENTLY[name])))
     if has_value_on_one_side_only(EVIDENTLY[name]):
         # Evidently puts a share of 0.0001, or less, in an empty bin, and Leeway half a row.
         assert psi != pytest.approx(EVIDENTLY[name]["psi"], rel=1e-3)
@@ -67,7 +67,7 @@ def test_psi_depends_on_the_bins(name: str) -> None:
 
     Delays have a long tail: nearly all rows are in the first of Evidently's bins.
     """
-    ours = float(measures.compute_psi(*read_counts(NUMBERS["Leeway's bins"][name])))
+    ours = float(distances.compute_psi(*read_counts(NUMBERS["Leeway's bins"][name])))
     theirs = EVIDENTLY[name]["psi"]
     assert 0.25 < ours / theirs < 4 and ours != pytest.approx(theirs, rel=0.01)
     assert (ours > 0.1) == (theirs > 0.1)
@@ -75,7 +75,7 @@ def test_psi_depends_on_the_bins(name: str) -> None:
 
 @pytest.mark.parametrize("name", EVIDENTLY)
 def test_the_jensen_shannon_distance_equals_that_of_evidently_which_has_base_e(name: str) -> None:
-    bits = float(measures.compute_jensen_shannon(*read_counts(EVIDENTLY[name])))
+    bits = float(distances.compute_jensen_shannon(*read_counts(EVIDENTLY[name])))
     assert math.sqrt(bits * math.log(2)) == pytest.approx(EVIDENTLY[name]["jensenshannon"], rel=1e-9)
 
 
@@ -83,14 +83,14 @@ def test_the_jensen_shannon_distance_equals_that_of_evidently_which_has_base_e(n
 def test_the_jensen_shannon_distance_equals_that_of_nannyml(name: str) -> None:
     # NannyML cuts the numbers of the reference by Doane's rule. Values beyond these bins are a bin of their own.
     counts = read_counts(EVIDENTLY[name] if name in CATEGORY_CASES else NANNYML[name])
-    assert math.sqrt(measures.compute_jensen_shannon(*counts)) == pytest.approx(
+    assert math.sqrt(distances.compute_jensen_shannon(*counts)) == pytest.approx(
         NANNYML[name]["jensen_shannon"], rel=1e-9
     )
 
 
 @pytest.mark.parametrize("name", CATEGORY_CASES)
 def test_chi_square_equals_that_of_nannyml(name: str) -> None:
-    assert measures.compute_chi_square(*read_counts(EVIDENTLY[name])) == pytest.approx(NANNYML[name]["chi2"], rel=1e-9)
+    assert distances.compute_chi_square(*read_counts(EVIDENTLY[name])) == pytest.approx(NANNYML[name]["chi2"], rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["points", "hour"])
@@ -98,7 +98,7 @@ def test_distances_of_values_equal_those_of_both(name: str) -> None:
     """With a bin for each value, the counts lose no information."""
     counts = read_counts(NUMBERS["values"][name])
     # NannyML rounds to 5 digits.
-    assert measures.compute_ks_distance(*counts) == pytest.approx(NANNYML[name]["kolmogorov_smirnov"], abs=1e-5)
+    assert distances.compute_ks_distance(*counts) == pytest.approx(NANNYML[name]["kolmogorov_smirnov"], abs=1e-5)
     values = np.array(NUMBERS["values"][name]["values"])
     edges = np.repeat(values, 2)
     counts_by_side = []
@@ -106,7 +106,7 @@ def test_distances_of_values_equal_those_of_both(name: str) -> None:
         bin_counts = np.zeros(len(edges) + 1)
         bin_counts[1::2] = side_counts
         counts_by_side.append(bin_counts)
-    assert measures.compute_wasserstein(*counts_by_side, edges) == pytest.approx(
+    assert distances.compute_wasserstein(*counts_by_side, edges) == pytest.approx(
         EVIDENTLY[name]["wasserstein"], rel=1e-4
     )
 
@@ -148,7 +148,7 @@ def test_the_estimated_errors_are_near_those_of_nannyml(count_window: Callable[.
         window.drop(columns="label"),
     )
     assert profile.losses
-    estimates = numbers.estimate_errors(
+    estimates = regression_errors.estimate_errors(
         np.array(profile.losses.counts, dtype=float), np.array([profile.losses.sums]), 0.05
     )
     errors = (window["score"] - window["label"]).abs()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipelines.monitoring.drift.columns import examine_column
-from pipelines.monitoring.drift.counts import Column, Counts
+from pipelines.monitoring.drift.counts import ComparedColumn, Counts
 from pipelines.monitoring.drift.seasonal import reweight, select_same_weeks
 
 DAYS = np.arange(28) % 7
@@ -23,11 +23,11 @@ def test_a_window_of_a_weekend_is_compared_with_weekends() -> None:
     assert weighted_column.total.sum() == pytest.approx(8 * 400) and weighted_column.strata.tolist() == [5, 6] * 4
     findings = {
         finding.measure: finding
-        for finding in examine_column(Column("x", "numeric", REFERENCE, weekend, np.array([0.0])))
+        for finding in examine_column(ComparedColumn("x", "numeric", REFERENCE, weekend, np.array([0.0])))
     }
     assert findings["psi"].effect == pytest.approx(0, abs=1e-12)
     # Negative control: without weekdays, the same window drifts.
-    plain_column = Column("x", "numeric", Counts(BINS), Counts(BINS[5:7]), np.array([0.0]))
+    plain_column = ComparedColumn("x", "numeric", Counts(BINS), Counts(BINS[5:7]), np.array([0.0]))
     assert {finding.measure: finding for finding in examine_column(plain_column)}["psi"].effect > 0.3  # type: ignore[operator]
 
 

@@ -13,10 +13,10 @@ import pytest
 
 from pipelines.errors import DataError
 from pipelines.monitoring.profiles import Policy
+from pipelines.monitoring.profiles.column_plans import SCORE_BINS
 from pipelines.monitoring.profiles.counting import count_days, count_file
 from pipelines.monitoring.profiles.profile import sum_profiles
 from pipelines.monitoring.profiles.reference import SCORE_EDGES, Number, Reference, fit_reference
-from pipelines.monitoring.profiles.slots import SCORE_BINS
 
 pytestmark = pytest.mark.usefixtures("home")
 Save = Callable[[pd.DataFrame], Path]
@@ -127,7 +127,7 @@ def check_errors(frame: pd.DataFrame, profile: Any) -> None:
         counts = np.bincount(find_bins(present, NUMERIC_REFERENCE.target.edges), minlength=5)
         assert (column.counts, column.missing) == (tuple(counts), len(values) - len(present))
     errors = (score - label)[np.isfinite(label) & np.isfinite(score)]
-    assert (profile.judged_rows, profile.errors.missing) == (len(errors), len(frame) - len(errors))
+    assert (profile.labelled_rows, profile.errors.missing) == (len(errors), len(frame) - len(errors))
     assert profile.errors.sums == pytest.approx((np.abs(errors).sum(), (errors**2).sum()))
 
 
@@ -136,7 +136,7 @@ def test_counts_the_errors_of_a_regression(save: Save) -> None:
     check_errors(frame, count_file(NUMERIC_REFERENCE, save(frame)))
     for missing in ("late", "score"):
         profile = count_file(NUMERIC_REFERENCE, save(frame.drop(columns=missing)))
-        assert (profile.judged_rows, profile.errors.absent) == (0, len(frame))
+        assert (profile.labelled_rows, profile.errors.absent) == (0, len(frame))
 
 
 @pytest.mark.spark

@@ -72,7 +72,7 @@ def test_refuses_to_add_profiles_over_different_references(
 ) -> None:
     path = save(generate_rows(10, 3))
     other = reference.model_copy(update={"categories": ()})
-    with pytest.raises(DataError, match=r"over different references .* cannot be added"):
+    with pytest.raises(DataError, match=r"with different references .* cannot be added"):
         _ = count_file(reference, path) + count_file(Reference.model_validate(other.model_dump()), path)
 
 

@@ -19,6 +19,7 @@ class JobPurpose(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     region: str
+    """AWS region, such as us-east-1."""
     project: str = ""
     model: str = ""
     dag_id: str = ""

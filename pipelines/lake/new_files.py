@@ -1,7 +1,7 @@
-"""Write the spool: the new rows of a partition, in Parquet files in the table's folder to which no snapshot refers yet.
+"""Write the new rows of a partition to Parquet files in the table's folder, and commit these files.
 
-The files are written one row group at a time, so memory does not grow with the partition. Nothing reads them before the
-commit. If the writer dies, its files remain, and nothing ever reads them.
+The files are written one row group at a time, so memory does not grow with the partition. Until the commit, no snapshot
+refers to the files, so nothing reads them. If the writer dies before, its files remain, and nothing ever reads them.
 """
 
 from __future__ import annotations
@@ -30,72 +30,82 @@ from pipelines.lake.transaction import CachingTransaction
 from pipelines.partitions import HOUR_COLUMN, Hour, Partition, get_date, get_unit
 
 GROUP_ROWS = 128 * 1024
-"""Rows of a row group."""
+"""Number of rows in a row group of a Parquet file."""
 FILE_BYTES = 512 * 1024 * 1024
-"""Size of a file after which the next file begins."""
+"""Size of a file, bytes, after which the next file begins."""
 
 
-def check_first_rows(day: Partition, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def check_first_rows(
+    partition: Partition, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Check the first rows, before a table is created for them; return the same batches.
 
     Raises:
-        DataError: there are no rows, or no column of days, or the first rows are of another day. A retry cannot help.
+        DataError: there are no rows, or `date` or `hour` is missing or of a wrong type, or the first rows are of
+            another partition. A retry cannot help.
     """
     if PARTITION not in schema.names or not pa.types.is_date32(schema.field(PARTITION).type):
         raise DataError(
-            f"partition {day} has no column {PARTITION} of dates. Its columns: {', '.join(schema.names[:40])}."
+            f"partition {partition} has no column {PARTITION} of dates. Its columns: {', '.join(schema.names[:40])}."
         )
-    if isinstance(day, Hour) and (HOUR_COLUMN not in schema.names or schema.field(HOUR_COLUMN).type != pa.int32()):
-        message = f"partition {day} has no column {HOUR_COLUMN} of int32, 0 to 23."
+    if isinstance(partition, Hour) and (
+        HOUR_COLUMN not in schema.names or schema.field(HOUR_COLUMN).type != pa.int32()
+    ):
+        message = f"partition {partition} has no column {HOUR_COLUMN} of int32, 0 to 23."
         raise DataError(message, "A FileSource with partition='hour' adds it.")
     first_batch = next((batch for batch in batches if batch.num_rows), None)
     if first_batch is None:
-        raise DataError(f"partition {day} must hold rows of that {get_unit(day)}, but holds none.")
-    _check_day(day, first_batch)
+        raise DataError(f"partition {partition} must hold rows of that {get_unit(partition)}, but holds none.")
+    _check_partition(partition, first_batch)
     return chain([first_batch], batches)
 
 
 @dataclass
-class Spool:
-    """The files of one partition."""
+class NewFiles:
+    """Files with the new rows of one partition."""
 
     schema: pa.Schema
+    """Columns of the files."""
     paths: list[str] = field(default_factory=list)
     rows: int = 0
     digest: str = ""
-    """SHA-256 over the files: equal rows in equal order give equal bytes."""
+    """SHA-256 over the files, in the order of `paths`. Equal rows in equal order give equal bytes."""
     is_committed: bool = False
-    """Whether a snapshot refers to the files; otherwise they are removed when the block ends."""
+    """Whether a snapshot refers to the files. If not, they are removed when the block that wrote them ends."""
     is_commit_begun: bool = False
-    """Whether a commit of the files was begun. If the commit then fails, only the catalog knows whether it was done."""
+    """Whether a commit of the files has begun. If the commit then raises an error, it may have been done nevertheless:
+    only the catalog knows."""
 
 
 @contextmanager
-def write_spool(table: Table, day: Partition, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[Spool]:
+def write_new_files(
+    table: Table, partition: Partition, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> Iterator[NewFiles]:
     """Write the batches to files in the table's folder; remove them when the block ends, unless they are committed.
 
     Args:
         table: the table of the partition.
-        day: the partition; every row must be of this day.
+        partition: the partition; every row must be of this partition.
         schema: columns of the files, to which the batches are cast.
         batches: the rows; they are read once.
 
     Raises:
-        DataError: there are rows of another day, or no rows, or a value does not fit its column. A retry cannot help.
+        DataError: there are rows of another partition, or no rows, or a value does not fit its column. A retry cannot
+            help.
     """
-    spool, digest = Spool(schema), hashlib.sha256()
+    new_files, digest = NewFiles(schema), hashlib.sha256()
     try:
-        groups = regroup_rows(schema, (_cast(day, schema, batch) for batch in batches))
+        groups = regroup_rows(schema, (_cast(partition, schema, batch) for batch in batches))
         for number, first_group in enumerate(groups):
-            path = f"{table.location()}/data/{PARTITION}={get_date(day)}/{uuid.uuid4()}-{number:05d}.parquet"
-            spool.paths.append(path)
-            spool.rows += _write_file(table, path, first_group, groups, digest)
-        if not spool.rows:
-            raise DataError(f"partition {day} must hold rows of that {get_unit(day)}, but holds none.")
-        spool.digest = digest.hexdigest()
-        yield spool
+            path = f"{table.location()}/data/{PARTITION}={get_date(partition)}/{uuid.uuid4()}-{number:05d}.parquet"
+            new_files.paths.append(path)
+            new_files.rows += _write_file(table, path, first_group, groups, digest)
+        if not new_files.rows:
+            raise DataError(f"partition {partition} must hold rows of that {get_unit(partition)}, but holds none.")
+        new_files.digest = digest.hexdigest()
+        yield new_files
     finally:
-        remove_unused_files(table, spool)
+        remove_unused_files(table, new_files)
 
 
 def _write_file(table: Table, path: str, first_group: pa.Table, groups: Iterator[pa.Table], digest: Any) -> int:
@@ -132,16 +142,16 @@ def _to_table(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
     return pa.Table.from_batches(batches, schema).combine_chunks()
 
 
-def _cast(day: Partition, schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
+def _cast(partition: Partition, schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
     try:
         rows = batch.select(schema.names).cast(schema)
     except (ValueError, pa.ArrowException) as error:
-        raise DataError(f"partition {day}: {error}") from None
-    _check_day(day, rows)
+        raise DataError(f"partition {partition}: {error}") from None
+    _check_partition(partition, rows)
     return rows
 
 
-def _check_day(partition: Partition, batch: pa.RecordBatch) -> None:
+def _check_partition(partition: Partition, batch: pa.RecordBatch) -> None:
     """Refuse rows whose `date`, or for a partition by hour, whose `hour` is not that of the partition."""
     day = get_date(partition)
     other_keys = [str(value) for value in pc.unique(batch[PARTITION]).to_pylist() if value != day]
@@ -156,32 +166,34 @@ def _check_day(partition: Partition, batch: pa.RecordBatch) -> None:
         )
 
 
-def build_properties(day: Partition, spool: Spool) -> dict[str, str]:
-    """Build the properties of the snapshot that commits a spool: the partition, and the digest of the files."""
-    return {PARTITION_PROPERTY: day.isoformat(), DIGEST_PROPERTY: spool.digest}
+def build_properties(partition: Partition, new_files: NewFiles) -> dict[str, str]:
+    """Build the properties of the snapshot that commits the files: the partition, and the digest of the files."""
+    return {PARTITION_PROPERTY: partition.isoformat(), DIGEST_PROPERTY: new_files.digest}
 
 
-def write_local_files(folder: Path, day: Partition, rows: pa.RecordBatchReader, table_schema: pa.Schema) -> list[Path]:
+def write_local_files(
+    folder: Path, partition: Partition, rows: pa.RecordBatchReader, table_schema: pa.Schema
+) -> list[Path]:
     """Write rows to files in a folder of this machine, with the same bytes as a write to the table.
 
     Args:
         folder: folder to write to.
-        day: the partition.
+        partition: the partition.
         rows: all rows of the partition.
         table_schema: columns of the table.
 
     Raises:
-        DataError: the rows are not of the day, or do not fit the table. A retry cannot help.
+        DataError: the rows are not of the partition, or do not fit the table. A retry cannot help.
     """
-    batches = check_first_rows(day, rows.schema, iter(rows))
+    batches = check_first_rows(partition, rows.schema, iter(rows))
     schema = to_iceberg_schema(rows.schema, table_schema)
-    with write_spool(_Folder(folder), day, schema, batches) as spool:
-        spool.is_committed = True  # so that the files stay
-    return [Path(path) for path in spool.paths]
+    with write_new_files(_Folder(folder), partition, schema, batches) as new_files:
+        new_files.is_committed = True  # so that the files stay
+    return [Path(path) for path in new_files.paths]
 
 
 class _Folder:
-    """A folder of this machine that is used like a table."""
+    """A folder of this machine, with the attributes of a table that writing files needs."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.io = folder, PyArrowFileIO()
@@ -190,46 +202,47 @@ class _Folder:
         return str(self._folder)
 
 
-def commit_spool(
+def commit_new_files(
     table: Table,
-    spool: Spool,
+    new_files: NewFiles,
     where: BooleanExpression | None,
     properties: Mapping[str, str],
     apply: Callable[[Transaction], None] = lambda _: None,
 ) -> Snapshot:
-    """Commit the spool's files to the table, in one attempt, and return the snapshot.
+    """Commit the files to the table, in one attempt, and return the snapshot.
 
     Args:
         table: the version of the table that the commit is for. If it is not the current one, the commit fails.
-        spool: the files.
-        where: selects the rows to delete; None if there are none.
+        new_files: the files to add.
+        where: selects the rows to delete; None if no rows are deleted.
         properties: properties of the snapshot.
         apply: makes further changes in the same transaction.
     """
-    spool.is_commit_begun = True
+    new_files.is_commit_begun = True
     with CachingTransaction(table) as transaction:
         if table.properties.get(RETRIES_PROPERTY) != "0":
             transaction.set_properties({RETRIES_PROPERTY: "0"})
         apply(transaction)
         if where is not None:
             transaction.delete(where, snapshot_properties=dict(properties))
-        transaction.add_files(spool.paths, snapshot_properties=dict(properties), check_duplicate_files=False)
-    spool.is_committed = True
+        transaction.add_files(new_files.paths, snapshot_properties=dict(properties), check_duplicate_files=False)
+    new_files.is_committed = True
     snapshot = table.current_snapshot()
     assert snapshot is not None
     return snapshot
 
 
-def remove_unused_files(table: Table, spool: Spool) -> None:
-    """Remove the files of a spool that was not committed."""
-    if not spool.is_committed and not (spool.is_commit_begun and _may_refer(table, spool.paths)):
-        _remove_files(table, spool.paths)
+def remove_unused_files(table: Table, new_files: NewFiles) -> None:
+    """Remove the files, unless a commit has added them to the table."""
+    if not new_files.is_committed and not (new_files.is_commit_begun and _may_refer_to(table, new_files.paths)):
+        _remove_files(table, new_files.paths)
 
 
-def _may_refer(table: Table, paths: Sequence[str]) -> bool:
-    """Return whether the table refers to one of the files, or cannot be read: an unused file is harmless.
+def _may_refer_to(table: Table, paths: Sequence[str]) -> bool:
+    """Return whether the table refers to one of the files; True if the table cannot be read.
 
-    An error does not say that a commit failed: a database may commit and lose the connection before it answers.
+    An error does not prove that a commit failed: the connection may break after the database has committed. In doubt
+    the files stay, because an unused file does no harm.
     """
     try:
         return any(task.file.file_path in paths for task in table.refresh().scan().plan_files())

@@ -1,6 +1,6 @@
-"""Compute distances between two vectors of counts, one of the reference and one of a window.
+"""Compute distances between two vectors of counts: those of the reference and those of a window.
 
-The functions that return a distance as an array broadcast over leading axes; the last axis has the bins. If one side
+The last axis of an array has the bins. The functions that return an array broadcast over the other axes. If one side
 has no rows, the distance is 0.
 """
 
@@ -11,14 +11,15 @@ import numpy as np
 from pipelines.monitoring.drift.counts import Array
 
 EMPTY_BIN_ROWS = 0.5
-"""Rows that PSI assumes in an empty bin, since the logarithm of 0 is undefined. The share of these rows shrinks as the
-sample grows: an empty bin means little in 3 rows and much in a million."""
+"""Number of rows that PSI assumes in an empty bin, since the logarithm of 0 is undefined. It is a number and not a
+share, because an empty bin means little in 3 rows and much in a million."""
 MIN_EXPECTED_ROWS = 5.0
 """A chi-square test needs at least this number of expected rows in each bin of the smaller side (Cochran 1954)."""
 MAX_EXACT_ROWS = 1_000
-"""Largest number of rows in the rarest cell for which Fisher's exact test is computed.
+"""Largest number of rows in the cell of the rarer side and the rarer value for which Fisher's exact test is computed.
 
-About `MIN_EXPECTED_ROWS` rows are expected there, so with more than `MAX_EXACT_ROWS` the p-value is 0.
+The test is used if few rows (`MIN_EXPECTED_ROWS`) are expected in that cell. So with more than this number the p-value
+is 0.
 """
 
 

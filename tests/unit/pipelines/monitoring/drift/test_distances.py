@@ -9,9 +9,9 @@ from scipy import stats
 from scipy.spatial.distance import jensenshannon
 
 from pipelines.errors import DataError
-from pipelines.monitoring.drift import measures
+from pipelines.monitoring.drift import distances
 from pipelines.monitoring.drift.columns import examine_column
-from pipelines.monitoring.drift.counts import Array, Column, Counts
+from pipelines.monitoring.drift.counts import Array, ComparedColumn, Counts
 from pipelines.monitoring.drift.finding import Finding, Measure
 
 REFERENCE = np.array([40, 110, 205, 310, 190, 95, 50.0])
@@ -22,7 +22,7 @@ POINTS = np.array([-2, -1.5, -0.5, 0.25, 1.0, 2.25, 3.0])
 
 def measure_findings(reference: Array, window: Array, kind: str = "numeric") -> dict[Measure, Finding]:
     edges = EDGES if kind == "numeric" else None
-    results = examine_column(Column("x", kind, Counts(reference), Counts(window), edges))  # type: ignore[arg-type]
+    results = examine_column(ComparedColumn("x", kind, Counts(reference), Counts(window), edges))  # type: ignore[arg-type]
     return {finding.measure: finding for finding in results}
 
 
@@ -43,7 +43,7 @@ def test_jensen_shannon_equals_the_distance_of_scipy_with_base_two() -> None:
     expected = jensenshannon(REFERENCE, WINDOW, base=2)
     finding = measure_findings(REFERENCE, WINDOW)["js"]
     assert finding.effect == pytest.approx(expected, abs=1e-9)
-    assert measures.compute_jensen_shannon(REFERENCE, WINDOW) == pytest.approx(expected**2, abs=1e-12)
+    assert distances.compute_jensen_shannon(REFERENCE, WINDOW) == pytest.approx(expected**2, abs=1e-12)
     chi_square = measure_findings(REFERENCE, WINDOW)["chi_square"].p_value
     assert finding.p_value == pytest.approx(chi_square, rel=0.1)
 
@@ -52,7 +52,7 @@ def test_chi_square_equals_that_of_scipy_without_yates() -> None:
     expected = stats.chi2_contingency(np.stack([REFERENCE, WINDOW]), correction=False)
     finding = measure_findings(REFERENCE, WINDOW)["chi_square"]
     assert finding.p_value == pytest.approx(expected.pvalue, abs=1e-9)
-    assert measures.compute_chi_square(REFERENCE, WINDOW) == pytest.approx(expected.statistic, abs=1e-9)
+    assert distances.compute_chi_square(REFERENCE, WINDOW) == pytest.approx(expected.statistic, abs=1e-9)
     assert finding.effect == pytest.approx(
         stats.contingency.association(np.stack([REFERENCE, WINDOW]).astype(int), method="cramer"), abs=1e-9
     )
@@ -85,7 +85,7 @@ def test_wasserstein_equals_that_of_scipy_divided_by_the_standard_deviation() ->
 def test_rates_use_the_score_test_or_fishers_test_for_few_rows() -> None:
     def find_missing(before: float, after: float, total: float = 1_000) -> Finding:
         pair = (Counts(np.array([total - missing]), missing) for missing in (before, after))
-        findings = examine_column(Column("x", "category", *pair))
+        findings = examine_column(ComparedColumn("x", "category", *pair))
         return next(finding for finding in findings if finding.measure == "missing")
 
     table = np.array([[970, 30], [940, 60]])
@@ -101,7 +101,7 @@ def test_rates_use_the_score_test_or_fishers_test_for_few_rows() -> None:
 def test_fishers_p_value_of_a_trillion_rows_is_fast() -> None:
     def compute_p_value(*tables: tuple[float, float]) -> float | None:
         pair = (Counts(np.array([present]), missing) for present, missing in tables)
-        findings = examine_column(Column("x", "category", *pair))
+        findings = examine_column(ComparedColumn("x", "category", *pair))
         return next(finding.p_value for finding in findings if finding.measure == "missing")
 
     # With so many rows, rare ones follow a binomial distribution.
@@ -115,7 +115,7 @@ def test_fishers_test_equals_that_of_scipy(seed: int) -> None:
     random = np.random.default_rng(seed)
     for table in random.integers(0, [[[300, 4], [300, 4]]], (200, 2, 2)):
         for variant in (table, table[::-1], table.T, table[:, ::-1]):
-            assert measures.compute_fisher_p_value(*variant) == pytest.approx(
+            assert distances.compute_fisher_p_value(*variant) == pytest.approx(
                 stats.fisher_exact(variant).pvalue, rel=1e-9
             )
 
@@ -123,7 +123,7 @@ def test_fishers_test_equals_that_of_scipy(seed: int) -> None:
 def test_small_bins_are_pooled_with_neighbours_and_rare_categories_together() -> None:
     reference, window = np.array([90.0, 1, 2, 90, 3]), np.array([90.0, 2, 1, 90, 2])
     ordered_groups, unordered_groups = (
-        measures.pool_bins(reference, window, ordered=is_ordered) for is_ordered in (True, False)
+        distances.pool_bins(reference, window, ordered=is_ordered) for is_ordered in (True, False)
     )
     assert ordered_groups.tolist() == [0, 1, 1, 1, 1]
     # The three rare categories are one group: 11 rows, 5.5 expected on either side.
@@ -137,7 +137,7 @@ def test_small_bins_are_pooled_with_neighbours_and_rare_categories_together() ->
 
 def test_chi_square_uses_the_pooled_bins() -> None:
     reference, window = np.array([90.0, 1, 2, 90, 3]), np.array([60.0, 2, 1, 120, 2])
-    findings = examine_column(Column("x", "category", Counts(reference), Counts(window)))
+    findings = examine_column(ComparedColumn("x", "category", Counts(reference), Counts(window)))
     merged_counts = [[90, 90, 6], [60, 120, 5]]
     chi_square = next(finding for finding in findings if finding.measure == "chi_square")
     assert chi_square.p_value == pytest.approx(stats.chi2_contingency(merged_counts, correction=False).pvalue, abs=1e-9)
@@ -145,13 +145,13 @@ def test_chi_square_uses_the_pooled_bins() -> None:
 
 def test_an_empty_bin_matters_little_with_few_rows_and_much_with_many() -> None:
     small, large = (
-        float(measures.compute_psi(np.array([rows, 0.0]), np.array([rows * 0.9, rows * 0.1]))) for rows in (10, 1e6)
+        float(distances.compute_psi(np.array([rows, 0.0]), np.array([rows * 0.9, rows * 0.1]))) for rows in (10, 1e6)
     )
     assert small == pytest.approx(0.1 * math.log(10 / 9) + 0.05 * math.log(2))
     assert large > 1
     # A bin that is empty in both counts as no bin.
     with_empty = [np.append(counts, 0.0) for counts in (REFERENCE, WINDOW)]
-    assert measures.compute_psi(*with_empty) == pytest.approx(measures.compute_psi(REFERENCE, WINDOW), abs=1e-15)
+    assert distances.compute_psi(*with_empty) == pytest.approx(distances.compute_psi(REFERENCE, WINDOW), abs=1e-15)
 
 
 @pytest.mark.parametrize("kind", ["numeric", "category"])
@@ -203,7 +203,7 @@ def test_a_sensor_that_becomes_constant_or_stops_being_constant_is_drift() -> No
 
 
 def test_a_column_of_nulls_is_drift_of_the_missing_rate() -> None:
-    column = Column("x", "numeric", Counts(REFERENCE, 10), Counts(EMPTY, 700), EDGES)
+    column = ComparedColumn("x", "numeric", Counts(REFERENCE, 10), Counts(EMPTY, 700), EDGES)
     findings = {finding.measure: finding for finding in examine_column(column)}
     assert findings["missing"].effect == pytest.approx(0.99, abs=1e-3) and findings["missing"].p_value < 1e-100  # type: ignore[operator]
     assert (findings["psi"].effect, findings["psi"].note) == (None, "the window has no values")
@@ -212,7 +212,7 @@ def test_a_column_of_nulls_is_drift_of_the_missing_rate() -> None:
 def test_values_that_the_reference_does_not_have_are_counted_as_unseen() -> None:
     findings = {
         finding.measure: finding
-        for finding in examine_column(Column("x", "category", Counts([90, 10, 0]), Counts([80, 10, 10])))
+        for finding in examine_column(ComparedColumn("x", "category", Counts([90, 10, 0]), Counts([80, 10, 10])))
     }  # type: ignore[arg-type]
     assert findings["unseen"].effect == pytest.approx(0.1)
     assert findings["unseen"].p_value == pytest.approx(
@@ -221,18 +221,20 @@ def test_values_that_the_reference_does_not_have_are_counted_as_unseen() -> None
 
 
 def test_a_label_is_measured_only_by_its_rate() -> None:
-    findings = examine_column(Column("late", "label", Counts(np.array([800, 200])), Counts(np.array([600, 400]))))
+    findings = examine_column(
+        ComparedColumn("late", "label", Counts(np.array([800, 200])), Counts(np.array([600, 400])))
+    )
     assert [finding.measure for finding in findings] == ["label_rate"] and findings[0].effect == pytest.approx(0.2)
 
 
 def test_a_missing_column_is_a_finding_and_a_new_one_has_no_effect() -> None:
-    (missing,) = examine_column(Column("x", "numeric", Counts(REFERENCE), None, EDGES))
+    (missing,) = examine_column(ComparedColumn("x", "numeric", Counts(REFERENCE), None, EDGES))
     assert (missing.measure, missing.effect, missing.p_value) == (
         "vanished",
         1,
         0,
     ) and "missing in the window" in missing.note
-    (new,) = examine_column(Column("x", "numeric", None, Counts(WINDOW), EDGES))
+    (new,) = examine_column(ComparedColumn("x", "numeric", None, Counts(WINDOW), EDGES))
     assert (new.effect, new.p_value) == (None, None)
 
 
@@ -243,9 +245,9 @@ def test_refuses_counts_that_do_not_fit() -> None:
     with pytest.raises(DataError, match="do not fit missing"):
         Counts(np.ones((3, 2)), np.ones(2))
     with pytest.raises(DataError, match="2 and 3 bins"):
-        Column("x", "category", Counts(np.ones(2)), Counts(np.ones(3)))
+        ComparedColumn("x", "category", Counts(np.ones(2)), Counts(np.ones(3)))
     with pytest.raises(DataError, match="2 edges, but 7 bins"):
-        Column("x", "numeric", Counts(REFERENCE), Counts(WINDOW), np.array([1.0, 2]))
+        ComparedColumn("x", "numeric", Counts(REFERENCE), Counts(WINDOW), np.array([1.0, 2]))
 
 
 def test_random_counts_give_only_finite_numbers() -> None:
@@ -259,7 +261,9 @@ def test_random_counts_give_only_finite_numbers() -> None:
         warnings.simplefilter("error")
         for kind in ("numeric", "category"):
             pairs = [(draw_counts(random.integers(1, 20)), draw_counts(random.integers(1, 9))) for _ in range(300)]
-            findings = [finding for pair in pairs for finding in examine_column(Column("x", kind, *pair, edges=EDGES))]  # type: ignore[arg-type]
+            findings = [
+                finding for pair in pairs for finding in examine_column(ComparedColumn("x", kind, *pair, edges=EDGES))
+            ]  # type: ignore[arg-type]
     assert all(
         finding.effect is None or (math.isfinite(finding.effect) and finding.effect >= 0) for finding in findings
     )
@@ -271,7 +275,7 @@ def test_scores_of_another_model_are_drift() -> None:
     random, edges = np.random.default_rng(9), np.arange(1, 20) / 20
     reference, window, lower = (np.histogram(random.beta(2, b, 5_000), [0, *edges, 1])[0] for b in (5, 5, 8))
     same, other = (
-        examine_column(Column("score", "numeric", Counts(reference), Counts(counts), edges))[0]
+        examine_column(ComparedColumn("score", "numeric", Counts(reference), Counts(counts), edges))[0]
         for counts in (window, lower)
     )
     assert same.p_value > 0.01 and same.effect < 0.02  # type: ignore[operator]

@@ -1,4 +1,4 @@
-"""List the columns of a profile, and say which of them a file can fill."""
+"""Plan the columns of a profile: which there are, how many counts each has, and which of them a file has."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from pipelines.score_columns import SCORES
 JOINT = "score x label"
 """Name of the column that counts score bins by label."""
 SCORE_BINS = len(SCORE_EDGES) + 1
-"""Bins of the score, with one below and one above the edges."""
+"""Number of bins of the score, with one below and one above the edges."""
 ERROR = "score - label"
 """Name of the column with the errors of a regression."""
 LOSS = "estimated |score - label|"
 """Name of the column with the estimated errors of a regression."""
 CLASS_COUNTS = 3
-"""Counts of a class before those of its bins: rows that are predicted as it, rows with it as label, rows with both."""
+"""Number of counts of a class that come before those of its bins: rows that are predicted as the class, rows with it as
+label, and rows with both."""
 CLASS_SUMS = 4
-"""Sums of a class before those of its bins; see `profile.Column.sums`."""
+"""Number of sums of a class that come before those of its bins; see `profile.Column.sums`."""
 NOTHING = "nothing"
-"""Recorded instead of a type if a file lacks a column."""
+"""Text that stands for a type if a file lacks the column."""
 COMPATIBLE_FAMILIES: Mapping[Family, set[Family]] = {
     "number": {"number", "bool", "null"},
     "bool": {"number", "bool", "null"},
@@ -40,29 +41,29 @@ COMPATIBLE_FAMILIES: Mapping[Family, set[Family]] = {
     "null": {"null", "number", "bool", "text"},
     "other": {"other", "null"},
 }
-"""Type family of a column in training to the families that it may have now.
+"""Type family of a column in training to the families that the column may have in a later file.
 
-A column without a value in training (null) has no known type.
+The family of a column without a value in training is null: its type is not known.
 """
 
 
 @dataclass(frozen=True)
-class Slot:
-    """A column that a profile has to have, and whether a file can fill it."""
+class ColumnPlan:
+    """A column that a profile must have, and whether a file has it."""
 
     kind: Kind
     name: str
     bins: int
     """Number of counts in the column."""
     center: float = 0.0
-    """See `reference.Number.center`."""
+    """Number near the mean of the column, from which differences are summed."""
     mismatch: str = ""
     """What the file has in place of the column: another type, or "nothing"; empty if it has the column."""
     is_readable: bool = True
     """Whether the file has the column with a type other than null."""
 
     def build_empty(self, rows: int) -> Column:
-        """Build the column's counts for `rows` rows without a value."""
+        """Build the counts of this column for a number of rows without a value."""
         lengths = {"joint": self.bins, "error": 2, "loss": 4, "class": self.bins - CLASS_COUNTS + CLASS_SUMS}
         sums = (0.0,) * lengths.get(self.kind, 0)
         missing, absent = (0, rows) if self.mismatch else (rows, 0)
@@ -72,41 +73,44 @@ class Slot:
         )
 
 
-def list_slots(reference: Reference, schema: pa.Schema) -> list[Slot]:
-    """List every column of a profile over the reference. All its profiles have them in this order."""
-    features = [*_list_number_slots(reference, schema), *_list_category_slots(reference, schema)]
-    score = _build_slot("score", reference.score, len(reference.score.edges) + 1, schema)
+def plan_columns(reference: Reference, schema: pa.Schema) -> list[ColumnPlan]:
+    """Plan every column of a profile that is counted in the bins of a reference, from a file with this schema.
+
+    All profiles of a reference have the same columns in the same order.
+    """
+    features = [*_plan_number_columns(reference, schema), *_plan_category_columns(reference, schema)]
+    score = _plan_column("score", reference.score, len(reference.score.edges) + 1, schema)
     if reference.target:
-        label = _build_slot("label", reference.target, len(reference.target.edges) + 1, schema)
+        label = _plan_column("label", reference.target, len(reference.target.edges) + 1, schema)
         is_readable = score.is_readable and label.is_readable
-        error = Slot("error", ERROR, 1, 0.0, score.mismatch or label.mismatch, is_readable)
-        losses = [Slot("loss", LOSS, 1, 0.0, score.mismatch, score.is_readable)] if reference.losses else []
+        error = ColumnPlan("error", ERROR, 1, 0.0, score.mismatch or label.mismatch, is_readable)
+        losses = [ColumnPlan("loss", LOSS, 1, 0.0, score.mismatch, score.is_readable)] if reference.losses else []
         return [*features, score, label, error, *losses]
     mismatch = _find_mismatch(reference.label, "bool", schema)
-    label = Slot("label", reference.label, 2, 0.0, mismatch, _is_readable(reference.label, mismatch, schema))
+    label = ColumnPlan("label", reference.label, 2, 0.0, mismatch, _is_readable(reference.label, mismatch, schema))
     is_readable = score.is_readable and label.is_readable
-    joint = Slot("joint", JOINT, 2 * SCORE_BINS, 0.0, score.mismatch or mismatch, is_readable)
-    return [*features, score, label, joint, *_list_class_slots(reference, schema)]
+    joint = ColumnPlan("joint", JOINT, 2 * SCORE_BINS, 0.0, score.mismatch or mismatch, is_readable)
+    return [*features, score, label, joint, *_plan_class_columns(reference, schema)]
 
 
-def _list_number_slots(reference: Reference, schema: pa.Schema) -> Iterator[Slot]:
+def _plan_number_columns(reference: Reference, schema: pa.Schema) -> Iterator[ColumnPlan]:
     for column in reference.numbers:
-        yield _build_slot("number", column, len(column.edges) + 1, schema)
+        yield _plan_column("number", column, len(column.edges) + 1, schema)
 
 
-def _list_category_slots(reference: Reference, schema: pa.Schema) -> Iterator[Slot]:
+def _plan_category_columns(reference: Reference, schema: pa.Schema) -> Iterator[ColumnPlan]:
     for column in reference.categories:
-        yield _build_slot("category", column, len(column.values) + 2, schema)
+        yield _plan_column("category", column, len(column.values) + 2, schema)
 
 
-def _list_class_slots(reference: Reference, schema: pa.Schema) -> Iterator[Slot]:
+def _plan_class_columns(reference: Reference, schema: pa.Schema) -> Iterator[ColumnPlan]:
     has_scores = SCORES in schema.names and pa.types.is_map(schema.field(SCORES).type)
     for curve in reference.classes.curves if reference.classes else ():
         bins = CLASS_COUNTS + len(curve.edges) + 1
-        yield Slot("class", f"class {curve.name}", bins, 0.0, "" if has_scores else NOTHING, has_scores)
+        yield ColumnPlan("class", f"class {curve.name}", bins, 0.0, "" if has_scores else NOTHING, has_scores)
 
 
-def _build_slot(kind: Kind, column: Number | Category, bins: int, schema: pa.Schema) -> Slot:
+def _plan_column(kind: Kind, column: Number | Category, bins: int, schema: pa.Schema) -> ColumnPlan:
     mismatch = _find_mismatch(column.name, column.family, schema)
     family = "" if mismatch else get_family(schema.field(column.name).type)
     # A number that had no value in training must not be text now. As numbers, 1 and true are equal; as categories they
@@ -115,7 +119,7 @@ def _build_slot(kind: Kind, column: Number | Category, bins: int, schema: pa.Sch
     if is_text or (kind == "category" and {family, column.family} == {"number", "bool"}):
         mismatch = str(schema.field(column.name).type)
     center = column.center if isinstance(column, Number) else 0.0
-    return Slot(kind, column.name, bins, center, mismatch, _is_readable(column.name, mismatch, schema))
+    return ColumnPlan(kind, column.name, bins, center, mismatch, _is_readable(column.name, mismatch, schema))
 
 
 def _find_mismatch(name: str, expected: Family, schema: pa.Schema) -> str:

@@ -17,6 +17,7 @@ from pipelines.pages.drawing import plt, save_figure
 from pipelines.pages.page import write_page
 
 PAGE = "backtest.html"
+"""Name of the page's file, and of its template."""
 STYLES = (
     {"color": "#1f5fa8", "marker": "o", "linewidth": 2.2},
     {"color": "#8c8c8c", "marker": "s", "linewidth": 1.8, "linestyle": "--"},
@@ -71,7 +72,7 @@ def draw_chart(path: Path, backtest: Backtest) -> Path:
 
 def _build_strategy_row(strategy: Strategy, backtest: Backtest) -> dict[str, Any]:
     values = strategy.list_monthly_values(backtest.months)
-    worst_index = backtest.metric.find_worst(values)
+    worst_index = backtest.metric.find_worst_index(values)
     return {
         "name": strategy.name,
         "trainings": len(strategy.trained_models),
@@ -111,7 +112,7 @@ def _compare_with_never(strategy: Strategy, backtest: Backtest) -> Gain | None:
     (never_strategy,) = [candidate for candidate in backtest.strategies if candidate.name == NEVER]
     if strategy is never_strategy:
         return None
-    values = [item.list_monthly_values(backtest.months) for item in (strategy, never_strategy)]
+    values = [compared.list_monthly_values(backtest.months) for compared in (strategy, never_strategy)]
     return compare_values(backtest.metric, *values)
 
 

@@ -10,13 +10,14 @@ from pipelines.monitoring.drift.day_values import DayValues, MeanError, estimate
 from pipelines.monitoring.drift.finding import Measure
 from pipelines.monitoring.drift.performance import Performance, build_day_values
 
-NAMES: tuple[Measure, Measure] = ("estimated_mae", "estimated_rmse")
+ESTIMATED_ERRORS: tuple[Measure, Measure] = ("estimated_mae", "estimated_rmse")
+"""Names of the metrics that `estimate_errors` returns."""
 
 
 def measure_errors(rows: Array, absolute: Array, squared: Array, alpha: float) -> dict[Measure, Performance]:
     """Measure the mean absolute error of a regression with its interval. Empty if there are fewer than two rows.
 
-    The standard error is that of `measure_performance`.
+    The standard error is computed from the variance between days, because the rows of a day are correlated.
 
     Args:
         rows: rows with score and label of each day, oldest day first; shape (days,), each 1 or more.
@@ -37,8 +38,8 @@ def measure_errors(rows: Array, absolute: Array, squared: Array, alpha: float) -
 def estimate_errors(rows: Array, losses: Array, alpha: float) -> dict[Measure, Performance]:
     """Estimate the mean absolute error and the RMSE from estimated errors of the rows, without labels.
 
-    This is direct loss estimation (DLE, NannyML). The values of the days depend on the estimates alone: `find_losses`
-    compares two estimates that both use these models and no labels. Empty if there are fewer than two rows.
+    This is direct loss estimation (DLE, NannyML). Empty if there are fewer than two rows. `Performance.days`, with
+    which `find_losses` compares two estimates, depends on the estimates alone, because neither estimate uses labels.
 
     Args:
         rows: rows with a score of each day, oldest day first; shape (days,), each 1 or more.
@@ -67,7 +68,7 @@ def estimate_errors(rows: Array, losses: Array, alpha: float) -> dict[Measure, P
     return {
         name: _build_estimate(float(value), values, float(row_se), float(label_se), round(total), alpha)
         for name, value, values, row_se, label_se in zip(
-            NAMES, (mae, rmse), without_day, row_ses, label_ses, strict=True
+            ESTIMATED_ERRORS, (mae, rmse), without_day, row_ses, label_ses, strict=True
         )
     }
 
@@ -75,7 +76,7 @@ def estimate_errors(rows: Array, losses: Array, alpha: float) -> dict[Measure, P
 def _build_estimate(
     value: float, without_day: Array, row_se: float, label_se: float, rows: int, alpha: float
 ) -> Performance:
-    """Build an estimate from the values without each day; `label_se` is the least standard error."""
+    """Build an estimate from the metric without each day; its standard error is at least `label_se`."""
     values = build_day_values(without_day, row_se)
     error = estimate_error([values])
     error = MeanError(max(error.se, label_se), error.degrees_of_freedom)
