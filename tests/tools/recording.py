@@ -26,7 +26,7 @@ _OBJECT_ACTIONS = {
     "DELETE": "DeleteObject",
 }
 _BUCKET_ACTIONS = {"GET": "ListBucket", "HEAD": "ListBucket", "PUT": "CreateBucket", "DELETE": "DeleteBucket"}
-_FOLDERS = ("features", "code", "jobs", "checkpoints", "processing", "transform", "data")
+_FOLDERS = ("features", "code", "jobs", "checkpoints", "processing", "transform", "capture", "data")
 """Folders below the operators' `prefix`, whose default is "leeway"."""
 
 
@@ -43,6 +43,9 @@ def describe_call(environ: dict[str, Any], body: bytes) -> tuple[str, str, str] 
     role, service = "job" if match[1] == JOB_ACCESS_KEY else "airflow", match[3]
     if service == "s3":
         return (role, *_describe_s3_call(environ))
+    if service == "monitoring":  # CloudWatch, whose requests are CBOR
+        action = environ["PATH_INFO"].rpartition("/")[2]
+        return role, f"cloudwatch:{action}", _name_alarm(action)
     action = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2] or parse_qs(body.decode()).get("Action", ["?"])[0]
     return role, f"{service}:{action}", _name_resource(service, action, json.loads(body) if body[:1] == b"{" else {})
 
@@ -76,6 +79,8 @@ _RESOURCE_TYPES = {
     "ModelPackageGroup": "model-package-group",
     "ModelPackage": "model-package",
     "Model": "model",
+    "EndpointConfig": "endpoint-config",
+    "Endpoint": "endpoint",
 }
 
 
@@ -104,6 +109,11 @@ def _name_resource(service: str, action: str, request: dict[str, Any]) -> str:
     if service == "secretsmanager":
         return f"{arn}:secret:{request['SecretId'].rpartition('/')[0]}/NAME"
     return "*"
+
+
+def _name_alarm(action: str) -> str:
+    """Return the ARN of the alarms that an operation of CloudWatch is about; * for metrics."""
+    return "arn:aws:cloudwatch:REGION:ACCOUNT:alarm:leeway-NAME" if "Alarm" in action else "*"
 
 
 def _get_database_name(request: dict[str, Any]) -> str:
