@@ -17,6 +17,11 @@ VARIANT = "AllTraffic"
 """Name of the only production variant. It stays the same, so that alarms outlive a deployment."""
 ALARM_KINDS = ("errors", "error-count", "latency")
 """Last parts of the names of an endpoint's alarms."""
+LISTS = {
+    "endpoint_config": ("EndpointConfigs", "EndpointConfigName", "EndpointConfigArn"),
+    "model": ("Models", "ModelName", "ModelArn"),
+}
+"""Kinds of resources that belong to an endpoint, and the members of their lists: entries, name, ARN."""
 NOT_FOUND_TEXT = "Could not find"
 """Part of SageMaker's error about an endpoint, a configuration or a model that does not exist."""
 
@@ -66,7 +71,7 @@ def delete_unused(sagemaker: Any, endpoint: str, keep: Collection[str] = (), bef
         How many were deleted.
     """
     count = 0
-    for kind, member in (("endpoint_config", "EndpointConfigName"), ("model", "ModelName")):
+    for kind, (_, member, _) in LISTS.items():
         for summary in _list_resources(sagemaker, kind, endpoint):
             if summary[member] not in keep and (before is None or summary["CreationTime"] < before):
                 _delete(sagemaker, kind, **{member: summary[member]})
@@ -85,11 +90,11 @@ def delete_alarms(cloudwatch: Any, endpoint: str) -> int:
 
 def _list_resources(sagemaker: Any, kind: str, endpoint: str) -> Iterator[dict[str, Any]]:
     """Yield the summaries of the configurations or models that have the endpoint's tag."""
-    key, arn = ("EndpointConfigs", "EndpointConfigArn") if kind == "endpoint_config" else ("Models", "ModelArn")
+    key, member, arn = LISTS[kind]
     pages = sagemaker.get_paginator(f"list_{kind}s").paginate(NameContains=endpoint)
-    for summary in [summary for page in pages for summary in page[key]]:
-        if read_tags(sagemaker, summary[arn]).get(ENDPOINT_TAG) == endpoint:
-            yield summary
+    # drydock lists models of all names, and the tags of each are a request.
+    summaries = [item for page in pages for item in page[key] if item[member].startswith(endpoint)]
+    return (item for item in summaries if read_tags(sagemaker, item[arn]).get(ENDPOINT_TAG) == endpoint)
 
 
 def _delete(sagemaker: Any, kind: str, **name: str) -> None:

@@ -113,7 +113,7 @@ class Deployment:
             return self._attach(endpoint)
         is_own = tags.get(DEPLOYMENT_TAG) == self.release.deployment_tag
         if endpoint["EndpointStatus"] == "InService" and endpoint["EndpointConfigName"] == self.release.config_name:
-            return self._finish(endpoint, changed=is_own)
+            return self._finish(endpoint, tags)
         if is_own or (event and event["config_name"] == self.release.config_name):
             raise self._fail(endpoint)
         if endpoint["EndpointStatus"] == "Failed":
@@ -200,13 +200,15 @@ class Deployment:
     def _wait_for_others(self) -> DeploymentWait:
         return replace(self.wait_template, config_name="", tag="")
 
-    def _finish(self, endpoint: Endpoint, *, changed: bool) -> dict[str, Any]:
+    def _finish(self, endpoint: Endpoint, tags: Mapping[str, str]) -> dict[str, Any]:
         """Record the deployment, delete what the endpoint does not use any more, and return the task's result."""
-        release = self.release
-        self.client.set_tags(endpoint, {"leeway:version": release.version})
+        release, changed = self.release, tags.get(DEPLOYMENT_TAG) == self.release.deployment_tag
+        if tags.get("leeway:version") != release.version:
+            self.client.set_tags(endpoint, {"leeway:version": release.version})
         record = self._record("deployed", f"{release.policy['traffic']} release" if changed else "it is served already")
-        self.client.delete_unused(endpoint)
-        self.client.remove_deployment_tag(endpoint)
+        if DEPLOYMENT_TAG in tags:
+            self.client.delete_unused(endpoint)
+            self.client.remove_deployment_tag(endpoint)
         cost_usd_h = self._inputs.get("cost_usd_h")
         self.log.info("endpoint %s serves version %s of %s", self.client.name, release.version, release.model)
         return {

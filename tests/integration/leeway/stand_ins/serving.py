@@ -30,7 +30,7 @@ def serving(spec):
     from pipelines.cli.step_request import build_request
 
     request = build_request("serving", spec)
-    version = request.version or Path("champion").read_text()
+    version = find_previous(request) if request.previous else request.version or Path("champion").read_text()
     request.folder.mkdir(parents=True)
     members = {"code/inference.py": INFERENCE, "version": f"{version} {Path('versions', version).read_text()}"}
     with tarfile.open(request.folder / "model.tar.gz", "w") as tar:
@@ -40,6 +40,13 @@ def serving(spec):
             tar.addfile(member, io.BytesIO(text.encode()))
     names = {"model", "version", "previous", "endpoint", "folder"}
     return {"model_name": request.model, "version": version, "policy": request.model_dump(exclude=names)}
+
+
+def find_previous(request):
+    from pipelines.registry.lifecycle import Journal
+    from pipelines.steps.serving import _find_previous
+
+    return _find_previous(request, Journal.open().read_state(request.model))
 
 
 if "serving" not in sys.argv:
