@@ -84,13 +84,12 @@ class Endpoints:
             endpoints = [endpoint for name in names if (endpoint := self._find(name))]
         return [endpoint for endpoint in endpoints if endpoint_resources.ENDPOINT_TAG in endpoint.tags]
 
-    def is_idle(self, endpoint: Endpoint, hours: int, now: dt.datetime) -> bool:
-        """Return whether nobody called an endpoint, and nobody changed it, for some hours."""
-        begin = now - dt.timedelta(hours=hours)
-        if endpoint.description["LastModifiedTime"] > begin:
-            return False
+    def list_idle(self, hours: int, now: dt.datetime) -> list[Endpoint]:
+        """List the endpoints of `list_own` that nobody called, and nobody changed, for some hours."""
+        begin = (now - dt.timedelta(hours=hours)).replace(second=0, microsecond=0)  # metrics have whole minutes
+        unchanged = [item for item in self.list_own() if item.description["LastModifiedTime"] < begin]
         with _translate_errors():
-            return self._count_invocations(endpoint, begin, now) == 0
+            return [item for item in unchanged if not self._count_invocations(item, begin, now)]
 
     def _count_invocations(self, endpoint: Endpoint, begin: dt.datetime, end: dt.datetime) -> float:
         variants = endpoint.description.get("ProductionVariants", [])

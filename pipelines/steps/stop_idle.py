@@ -39,8 +39,8 @@ def run(spec: StopIdleSpec) -> StopIdleResult:
 
     from pipelines.serving.undeployment import KEEP_TAG, Endpoints
 
-    endpoints, now = Endpoints(), dt.datetime.now(dt.UTC)
-    idle_endpoints = [item for item in endpoints.list_own() if endpoints.is_idle(item, spec.hours, now)]
+    endpoints = Endpoints()
+    idle_endpoints = endpoints.list_idle(spec.hours, dt.datetime.now(dt.UTC))
     kept = [item.name for item in idle_endpoints if KEEP_TAG in item.tags]
     idle = [item.name for item in idle_endpoints if item.name not in kept]
     why = f"nobody called it for {spec.hours} h"

@@ -18,6 +18,8 @@ from pipelines.registry.lifecycle import Journal
 from tests.tools import forking
 from tests.tools.outages import post_to_drydock
 
+pytestmark = pytest.mark.usefixtures("ended_endpoints")
+
 ROOT = Path(__file__).parents[3]
 STAND_INS = Path(__file__).parent / "stand_ins"
 AT_ONCE = {"traffic": "all_at_once", "wait_s": 0, "bake_s": 0, "error_count": 3}

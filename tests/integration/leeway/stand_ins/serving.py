@@ -7,6 +7,7 @@ release are read and checked as by the step itself.
 import io
 import json
 import os
+import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -42,11 +43,25 @@ def serving(spec):
     return {"model_name": request.model, "version": version, "policy": request.model_dump(exclude=names)}
 
 
-def find_previous(request):
-    from pipelines.registry.lifecycle import Journal
-    from pipelines.steps.serving import _find_previous
+PREVIOUS = """
+import sys
+from pipelines.errors import LeewayError
+from pipelines.registry.lifecycle import Journal
+from pipelines.steps.serving import ServingSpec, _find_previous
+request = ServingSpec(previous=True, model=sys.argv[1], endpoint=sys.argv[2], folder=".")
+try:
+    print(_find_previous(request, Journal.open().read_state(request.model)))
+except LeewayError as error:
+    sys.exit(str(error))
+"""
 
-    return _find_previous(request, Journal.open().read_state(request.model))
+
+def find_previous(request):
+    command = [os.environ["LEEWAY_PYTHON"], "-c", PREVIOUS, request.model, request.endpoint]
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        raise ValueError(process.stderr.splitlines()[-1])
+    return process.stdout.split()[-1]
 
 
 if "serving" not in sys.argv:
