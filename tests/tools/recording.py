@@ -43,10 +43,9 @@ def describe_call(environ: dict[str, Any], body: bytes) -> tuple[str, str, str] 
     role, service = "job" if match[1] == JOB_ACCESS_KEY else "airflow", match[3]
     if service == "s3":
         return (role, *_describe_s3_call(environ))
-    if service == "monitoring":  # CloudWatch, whose requests are CBOR
-        action = environ["PATH_INFO"].rpartition("/")[2]
-        return role, f"cloudwatch:{action}", _name_alarm(action)
     action = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2] or parse_qs(body.decode()).get("Action", ["?"])[0]
+    if service == "monitoring":
+        return role, f"cloudwatch:{action}", _name_alarm(action)
     return role, f"{service}:{action}", _name_resource(service, action, json.loads(body) if body[:1] == b"{" else {})
 
 
@@ -100,7 +99,8 @@ def _name_resource(service: str, action: str, request: dict[str, Any]) -> str:
     if service == "logs":
         # For IAM, a call on a log group is a call on a stream with an empty name.
         stream = "NAME" if "logStreamName" in request else ""
-        return f"{arn}:log-group:{request['logGroupName']}:log-stream:{stream}"
+        group = re.sub(r"(/Endpoints/).*", r"\1NAME", request["logGroupName"])
+        return f"{arn}:log-group:{group}:log-stream:{stream}"
     if service == "glue":
         is_table = "DatabaseName" in request
         return f"{arn}:" + (

@@ -35,7 +35,7 @@ def record_deployment(
             kind,
             model,
             version,
-            why=why,
+            why=f"endpoint {endpoint}: {why}" if why else f"endpoint {endpoint}",
             evidence={"endpoint": endpoint, **evidence},
             key=str(len(state.events)),
         )

@@ -1,4 +1,4 @@
-"""Test the operators around an endpoint with a real drydock (rollback, deletion, idle endpoints), and a real champion."""
+"""Test the operators around an endpoint with a real drydock (rollback, deletion, idleness), and a real champion."""
 
 import datetime as dt
 import json
@@ -135,7 +135,7 @@ def test_endpoint_that_leeway_did_not_make_is_not_deleted(drydock, set_aws_varia
     sagemaker = drydock.client("sagemaker")
     sagemaker.create_model(
         ModelName="foreign", ExecutionRoleArn="arn:aws:iam::123456789012:role/x",
-        PrimaryContainer={"Image": "image", "ModelDataUrl": "s3://leeway/none.tar.gz"},
+        PrimaryContainer={"Image": "image", "ModelDataUrl": "s3://leeway/leeway/features/none/model.tar.gz"},
     )  # fmt: skip
     variant = {"VariantName": "v", "ModelName": "foreign", "InstanceType": "ml.m5.large", "InitialInstanceCount": 1}
     sagemaker.create_endpoint_config(EndpointConfigName="foreign", ProductionVariants=[variant])

@@ -107,7 +107,7 @@ class Deployment:
         tags = self.client.read_tags(endpoint)
         if ENDPOINT_TAG not in tags:
             raise AirflowFailException(
-                f"Leeway did not make the endpoint {self.client.name}, and does not change it: give another `endpoint`."
+                f"Leeway did not make the endpoint {self.client.name}, and does not change it: give another endpoint."
             )
         if endpoint["EndpointStatus"] in CHANGING_STATES:
             return self._attach(endpoint)
