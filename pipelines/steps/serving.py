@@ -5,11 +5,12 @@ Idempotent: equal versions give equal packages.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from pipelines.contract import Result
 from pipelines.serving.release_policy import ReleasePolicy
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from pipelines.registry.lifecycle import State
     from pipelines.registry.versions import Registry
 
-ENDPOINT_PATTERN = r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,40}$"
-"""SageMaker's form of an endpoint's name. Alarms and configurations have longer names."""
+ENDPOINT_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9])*")
+"""SageMaker's form of an endpoint's name."""
+MAX_NAME_CHARS = 41
+"""Longest name of an endpoint: the names of its configurations are longer, and may have 63 characters."""
 
 
 class ServingSpec(ReleasePolicy):
@@ -36,10 +39,17 @@ class ServingSpec(ReleasePolicy):
     """Version to serve, a number or an alias; empty: the champion."""
     previous: bool = False
     """Whether to serve the version that the endpoint served before its present one."""
-    endpoint: str = Field(pattern=ENDPOINT_PATTERN)
+    endpoint: str = Field(min_length=1, max_length=MAX_NAME_CHARS)
     """Name of the endpoint."""
     folder: Path
     """Folder to write: model.tar.gz."""
+
+    @field_validator("endpoint")
+    @classmethod
+    def _check_endpoint(cls, name: str) -> str:
+        if not ENDPOINT_NAME.fullmatch(name):
+            raise ValueError(f"an endpoint's name has letters, digits, and hyphens between them, unlike {name!r}")
+        return name
 
 
 class ServingResult(Result):

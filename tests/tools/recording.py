@@ -49,6 +49,12 @@ def describe_call(environ: dict[str, Any], body: bytes) -> tuple[str, str, str] 
     return role, f"{service}:{action}", _name_resource(service, action, json.loads(body) if body[:1] == b"{" else {})
 
 
+def describe_tagging(call: tuple[str, str, str] | None, body: bytes) -> tuple[str, str, str] | None:
+    """Return the call to AddTags that IAM also checks where a request creates a resource of SageMaker with tags."""
+    is_tagged = call is not None and call[1].startswith("sagemaker:Create") and b'"Tags"' in body
+    return (call[0], "sagemaker:AddTags", call[2]) if call and is_tagged else None
+
+
 def _describe_s3_call(environ: dict[str, Any]) -> tuple[str, str]:
     bucket, _, key = environ["PATH_INFO"].lstrip("/").partition("/")
     query, method = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True), environ["REQUEST_METHOD"]
@@ -125,7 +131,7 @@ def serve(file: Path) -> None:
     from drydock.__main__ import app
     from drydock.api import server
 
-    recorded_calls: set[tuple[str, str, str]] = set()
+    recorded_calls: set[tuple[str, str, str] | None] = set()
     handle = server.Application.__call__
 
     def record_and_handle(self: server.Application, environ: dict[str, Any], start_response: Any) -> Any:
@@ -134,10 +140,10 @@ def serve(file: Path) -> None:
             body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
             environ["wsgi.input"] = io.BytesIO(body)
         call = describe_call(environ, body)
-        if call and call not in recorded_calls:
-            recorded_calls.add(call)
+        for new_call in {call, describe_tagging(call, body)} - {None, *recorded_calls}:
+            recorded_calls.add(new_call)
             with file.open("a") as output:
-                output.write(json.dumps(call) + "\n")
+                output.write(json.dumps(new_call) + "\n")
         return handle(self, environ, start_response)
 
     server.Application.__call__ = record_and_handle  # type: ignore[method-assign]

@@ -83,7 +83,7 @@ def _build_rollback_message(result: Result) -> Message | None:
     return Message.create(f"{model} was rolled back to version {version}", facts, [result["reason"]], links)
 
 
-def _build_deploy_message(result: Result) -> Message | None:
+def _build_deployment_message(result: Result) -> Message | None:
     if not result["changed"]:
         return None
     facts = {
@@ -109,13 +109,12 @@ def _build_model_facts(result: Result) -> dict[str, object]:
 
 
 MESSAGE_BUILDERS: dict[str, Callable[[Result], Message | None]] = {
-    "deploy": _build_deploy_message,
     "drift": _build_drift_message,
-    "endpoint_rollback": _build_deploy_message,
     "gate": _build_gate_message,
     "guard": _build_guard_message,
     "promote": _build_promote_message,
     "rollback": _build_rollback_message,
+    "serving": _build_deployment_message,
 }
 """Functions that build the message from the result, by step."""
 OUTCOME_PHRASES = {

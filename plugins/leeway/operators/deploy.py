@@ -57,8 +57,8 @@ class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
         deployment).
     """
 
-    step = "deploy"
-    """Name by which notifications know the task."""
+    step = "serving"
+    """Step that chooses the version, and by which notifications know the task."""
     job_task_class = DeployTask
     job_fields_class = DeployFields
     previous = False

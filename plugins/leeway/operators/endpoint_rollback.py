@@ -24,7 +24,6 @@ class EndpointRollbackOperator(DeployOperator):
         as DeployOperator.
     """
 
-    step = "endpoint_rollback"
     previous = True
 
     def __init__(

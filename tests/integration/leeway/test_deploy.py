@@ -33,8 +33,14 @@ def project(tmp_path, monkeypatch):
     for name, text in {"versions/1": "good", "versions/2": "good", "champion": "1", "params.yaml": ""}.items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text(text)
-    (tmp_path / "python").write_text(f"#!{sys.executable}\n" + (STAND_INS / "serving.py").read_text())
-    (tmp_path / "python").chmod(0o755)
+    python = tmp_path / "python"
+    python.write_text(f"""#!/bin/sh
+case " $* " in
+*" serving "*) exec "$LEEWAY_PYTHON" {STAND_INS / "serving.py"} "$@" ;;
+*) exec "$LEEWAY_PYTHON" "$@" ;;
+esac
+""")
+    python.chmod(0o755)
     monkeypatch.setenv("LEEWAY_PROJECT", str(project))
     return project
 
@@ -77,6 +83,12 @@ def begin(task, context):
     with pytest.raises(TaskDeferred) as deferral:
         task.execute(context)
     return deferral.value
+
+
+def begin_and_lose(task, context):
+    """Run a task until its deployment has begun and is tagged; its trigger is lost, as with its machine."""
+    trigger = begin(task, context).trigger
+    asyncio.run(_EndpointMonitor(trigger.wait, trigger.log).check())
 
 
 def describe(drydock, endpoint):
@@ -225,9 +237,7 @@ def test_rollback_while_no_task_waited_is_reported_once_and_then_deployed_again(
 ):
     deploy()
     fields = {"version": "2", "serving": {**CANARY, "wait_s": 600}}
-    kill_worker(make_task(**fields))
-    trigger = begin(make_task(**fields), context).trigger  # it tags the deployment, and is lost with its machine
-    asyncio.run(_EndpointMonitor(trigger.wait, trigger.log).check())
+    begin_and_lose(make_task(**fields), context)
     set_alarm(drydock, endpoint, "ALARM")
     until(lambda: describe(drydock, endpoint)["EndpointStatus"] == "InService")
     with pytest.raises(AirflowFailException, match=f"rolled back by alarm leeway-{endpoint}-errors"):
@@ -244,7 +254,7 @@ def set_alarm(drydock, endpoint, state):
 
 def test_another_deployment_in_progress_ends_first(drydock, project, make_task, deploy, context, finish, endpoint):
     deploy()
-    kill_worker(make_task(version="2", serving={**CANARY, "wait_s": 2}))
+    begin_and_lose(make_task(version="2", serving={**CANARY, "wait_s": 2}), context)
     deferral = begin(make_task(serving={**AT_ONCE, "instance_count": 2}), context)
     assert (deferral.trigger.wait.verb, deferral.trigger.wait.config_name) == ("", "")
     result = finish(make_task(serving={**AT_ONCE, "instance_count": 2}), deferral)
@@ -293,6 +303,7 @@ def test_worker_waits_if_the_task_is_not_deferrable_and_a_task_without_requests_
 REFUSED = {
     "canary of more than half": ({"serving": {"step_percent": 60}}, "step_percent.*less than or equal to 50"),
     "unknown key": ({"serving": {"colour": "red"}}, "unknown key colour"),
+    "endpoint's name": ({"endpoint": "a_b"}, "hyphens between them, unlike 'a_b'"),
     "missing bucket": ({"bucket": "nobody-has-it"}, "the bucket nobody-has-it does not exist"),
     "interval": ({"check_interval_s": 0}, "check_interval_s of the task deploy must be"),
 }
@@ -319,10 +330,10 @@ def test_endpoint_that_leeway_did_not_make_stays(drydock, project, deploy, make_
 
 def test_request_that_sagemaker_refuses_leaves_the_endpoint_and_nothing_new(drydock, project, deploy, endpoint):
     first = deploy()
-    outage = {"operation": "UpdateEndpoint", "status": 400, "code": "ValidationException", "times": 1}
+    outage = {"operation": "UpdateEndpoint", "status": 400, "code": "ValidationException", "times": 1, "for_s": 600}
     post_to_drydock(drydock, "outage", service="sagemaker", **outage)
     with pytest.raises(AirflowFailException, match=f"endpoint {endpoint} was not changed: "):
         deploy(version="2")
     assert list_resources(drydock, endpoint)["configs"] == [first["config"]]
-    post_to_drydock(drydock, "outage", service="sagemaker", operation="UpdateEndpoint", status=503, times=2)
+    post_to_drydock(drydock, "outage", service="sagemaker", operation="UpdateEndpoint", status=503, times=2, for_s=600)
     assert deploy(version="2")["changed"], "a failure of SageMaker is retried"

@@ -3,7 +3,6 @@
 import datetime as dt
 import json
 import shutil
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -34,8 +33,14 @@ def project(tmp_path, monkeypatch):
     for name, text in {"versions/1": "good", "versions/2": "good", "params.yaml": ""}.items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text(text)
-    (tmp_path / "python").write_text(f"#!{sys.executable}\n" + (STAND_INS / "serving.py").read_text())
-    (tmp_path / "python").chmod(0o755)
+    python = tmp_path / "python"
+    python.write_text(f"""#!/bin/sh
+case " $* " in
+*" serving "*) exec "$LEEWAY_PYTHON" {STAND_INS / "serving.py"} "$@" ;;
+*) exec "$LEEWAY_PYTHON" "$@" ;;
+esac
+""")
+    python.chmod(0o755)
     monkeypatch.setenv("LEEWAY_PROJECT", str(project))
     return project
 
@@ -62,32 +67,32 @@ def list_endpoints(drydock, name):
 
 
 def test_rollback_deploys_the_version_before_and_undeployment_leaves_nothing(drydock, project, tmp_path):
-    fields = {"model": "boats", "endpoint": "back", "python": str(tmp_path / "python")}
-    with pytest.raises(AirflowFailException, match="endpoint back has served no version of boats"):
+    fields = {"model": "boats", "endpoint": "goes-back", "python": str(tmp_path / "python")}
+    with pytest.raises(AirflowFailException, match="endpoint goes-back has served no version of boats"):
         run_task(EndpointRollbackOperator, **fields)
     for version in ("1", "2"):
         run_task(DeployOperator, version=version, **fields)
     (project / "params.yaml").write_text("budget: {project: boat, month_usd: 1.0}\n")
     drydock.client("cloudwatch").set_alarm_state(
-        AlarmName="leeway-back-errors", StateValue="ALARM", StateReason="the present version fails"
+        AlarmName="leeway-goes-back-errors", StateValue="ALARM", StateReason="the present version fails"
     )
     result = run_task(EndpointRollbackOperator, "rollback", **fields)
     assert (result["version"], result["previous"], result["changed"]) == ("1", "2", True), (
         "alarm and budget do not count"
     )
-    assert invoke(drydock, "back") == "1"
+    assert invoke(drydock, "goes-back") == "1"
     repeat = run_task(EndpointRollbackOperator, "rollback", **fields)
     assert (repeat["version"], repeat["changed"]) == ("1", False), "a run rolls back once"
     with pytest.raises(AirflowFailException, match="has served only version 1 of boats"):
         run_task(EndpointRollbackOperator, "another rollback", **fields)
     with DAG("endpoints"):
-        task = UndeployOperator(task_id="undeploy", model="boats", endpoint="back", aws_conn_id="aws_default")
+        task = UndeployOperator(task_id="undeploy", model="boats", endpoint="goes-back", aws_conn_id="aws_default")
     assert task.execute({})["changed"] and not task.execute({})["changed"]
     sagemaker = drydock.client("sagemaker")
-    assert list_endpoints(drydock, "back") == []
-    assert sagemaker.list_endpoint_configs(NameContains="back")["EndpointConfigs"] == []
-    assert [item for item in sagemaker.list_models()["Models"] if item["ModelName"].startswith("back")] == []
-    assert drydock.client("cloudwatch").describe_alarms(AlarmNamePrefix="leeway-back")["MetricAlarms"] == []
+    assert list_endpoints(drydock, "goes-back") == []
+    assert sagemaker.list_endpoint_configs(NameContains="goes-back")["EndpointConfigs"] == []
+    assert [item for item in sagemaker.list_models()["Models"] if item["ModelName"].startswith("goes-back")] == []
+    assert drydock.client("cloudwatch").describe_alarms(AlarmNamePrefix="leeway-goes-back")["MetricAlarms"] == []
     events = [(str(event.kind), event.version) for event in Journal.open().read_state("boats").events]
     assert events == [("deployed", "1"), ("deployed", "2"), ("deployed", "1"), ("undeployed", "1")]
 

@@ -1,4 +1,4 @@
-"""Run Python with a stand-in for the registry of the step `serving`: each version is a file of the project.
+"""Run the step `serving` with a stand-in for the registry: each version is a file of the project.
 
 The file `versions/N` has the mode of version N, and `champion` the number of the champion. The parameters of the
 release are read and checked as by the step itself.
@@ -6,8 +6,6 @@ release are read and checked as by the step itself.
 
 import io
 import json
-import os
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -43,29 +41,13 @@ def serving(spec):
     return {"model_name": request.model, "version": version, "policy": request.model_dump(exclude=names)}
 
 
-PREVIOUS = """
-import sys
-from pipelines.errors import LeewayError
-from pipelines.registry.lifecycle import Journal
-from pipelines.steps.serving import ServingSpec, _find_previous
-request = ServingSpec(previous=True, model=sys.argv[1], endpoint=sys.argv[2], folder=".")
-try:
-    print(_find_previous(request, Journal.open().read_state(request.model)))
-except LeewayError as error:
-    sys.exit(str(error))
-"""
-
-
 def find_previous(request):
-    command = [os.environ["LEEWAY_PYTHON"], "-c", PREVIOUS, request.model, request.endpoint]
-    process = subprocess.run(command, capture_output=True, text=True)
-    if process.returncode:
-        raise ValueError(process.stderr.splitlines()[-1])
-    return process.stdout.split()[-1]
+    from pipelines.registry.lifecycle import Journal
+    from pipelines.steps.serving import _find_previous
+
+    return _find_previous(request, Journal.open().read_state(request.model))
 
 
-if "serving" not in sys.argv:
-    os.execv(os.environ["LEEWAY_PYTHON"], ["python", *sys.argv[1:]])
 out = Path(sys.argv[sys.argv.index("--out") + 1])
 try:
     result = serving(json.loads(Path(sys.argv[sys.argv.index("--spec") + 1]).read_text()))

@@ -173,16 +173,15 @@ def test_message_of_a_result_masks_secrets(make_result, secret):
     assert message.links["Findings"] == "s3://***"
 
 
-@pytest.mark.parametrize("step", ["deploy", "endpoint_rollback"])
-def test_deployment_names_the_endpoint_and_what_it_costs(step):
+def test_deployment_names_the_endpoint_and_what_it_costs():
     result = {"model_name": "flights", "version": "3", "previous": "2", "endpoint": "flights", "changed": True}
-    message = build(step, {**result, "cost_usd_month": 1_167.9})
+    message = build("serving", {**result, "cost_usd_month": 1_167.9})
     assert message.title == "flights version 3 is deployed"
     assert message.facts == {
         "model": "flights", "version": "3", "endpoint": "flights", "served before": "2",
         "instances": "1,167.90 USD a month",
     }  # fmt: skip
-    first = build(step, {**result, "previous": "", "cost_usd_month": None})
+    first = build("serving", {**result, "previous": "", "cost_usd_month": None})
     assert (first.facts["served before"], "instances" in first.facts) == ("none", False)
     unchanged = {**result, "changed": False}
-    assert build_step_message(step, unchanged, is_backfill=False, log_url="") is None
+    assert build_step_message("serving", unchanged, is_backfill=False, log_url="") is None
