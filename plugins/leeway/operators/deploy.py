@@ -80,7 +80,7 @@ class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
         bucket: str = "",
         prefix: str = "leeway",
         project: str = "",
-        check_interval_s: int | str = 15,
+        check_interval_s: int | str = 5,
         deferrable: bool = True,
         python: str = "",
         env: Mapping[str, str] | None = None,

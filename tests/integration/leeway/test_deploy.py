@@ -252,11 +252,15 @@ def set_alarm(drydock, endpoint, state):
     )
 
 
-def test_another_deployment_in_progress_ends_first(drydock, project, make_task, deploy, context, finish, endpoint):
+def test_update_that_another_process_began_first_is_followed_by_this_one(
+    drydock, project, make_task, deploy, context, finish, endpoint
+):
     deploy()
-    begin_and_lose(make_task(version="2", serving={**CANARY, "wait_s": 2}), context)
     deferral = begin(make_task(serving={**AT_ONCE, "instance_count": 2}), context)
-    assert (deferral.trigger.wait.verb, deferral.trigger.wait.config_name) == ("", "")
+    assert deferral.trigger.wait.verb == "update"
+    begin_and_lose(make_task(version="2", serving={**CANARY, "wait_s": 3}), context)
+    waiting = begin(make_task(serving={**AT_ONCE, "instance_count": 2}), context).trigger.wait
+    assert (waiting.verb, waiting.config_name) == ("", ""), "another try waits for the end of the deployment first"
     result = finish(make_task(serving={**AT_ONCE, "instance_count": 2}), deferral)
     assert (result["version"], invoke(drydock, endpoint)) == ("1", "1")
 

@@ -95,9 +95,8 @@ class EndpointClient:
         models = [variant["ModelName"] for variant in config["ProductionVariants"]]
         self._delete_unused([name, *models], config["CreationTime"])
 
-    def delete_new(self, names: Collection[str]) -> None:
+    def delete_new(self, config_name: str, model_name: str) -> None:
         """Delete a configuration and a model that nothing uses. Idempotent."""
-        config_name, model_name = names
         for verb, member, name in (
             ("delete_endpoint_config", "EndpointConfigName", config_name),
             ("delete_model", "ModelName", model_name),

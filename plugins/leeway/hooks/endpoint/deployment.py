@@ -245,7 +245,7 @@ class Deployment:
         if endpoint is None:
             self.client.delete_all()
         elif endpoint["EndpointConfigName"] != self.release.config_name:
-            self.client.delete_new([self.release.config_name, self.release.model_request["ModelName"]])
+            self.client.delete_new(self.release.config_name, self.release.model_request["ModelName"])
 
     def _record(self, outcome: str, why: str, alarms: list[str] | None = None) -> dict[str, Any]:
         release = self.release

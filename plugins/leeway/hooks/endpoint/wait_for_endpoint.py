@@ -39,14 +39,14 @@ async def start_and_wait_for_endpoint(wait: DeploymentWait, log: Logger) -> Depl
             if not is_transient(error):
                 return wait.build_event("refused" if is_permanent(error) else "error", format_error_line(error))
             is_changing, delay_s = True, min(outage.record_failure(error), 2 * wait.check_interval_s)
-            cause, message = "no_answer", format_error_line(error)
+            late_event = wait.build_event("no_answer", format_error_line(error))
         else:
             delay_s = wait.check_interval_s
-            cause, message = "deadline", f"it did not end within {wait.max_duration_s} s"
+            late_event = wait.build_event("deadline", f"it did not end within {wait.max_duration_s} s")
         if not is_changing:
-            return wait.build_event("ended")
+            return monitor.build_end_event()
         if asyncio.get_running_loop().time() > deadline:
-            return wait.build_event("no_answer" if cause == "no_answer" else "deadline", message)
+            return late_event
         await asyncio.sleep(delay_s)
 
 
@@ -56,7 +56,12 @@ class _EndpointMonitor:
     def __init__(self, wait: DeploymentWait, log: Logger) -> None:
         self.wait, self.log = wait, log
         self._has_begun, self._is_tagged = not wait.verb, not wait.tag
-        self._last_status = ""
+        self._last_status, self._is_taken = "", False
+
+    def build_end_event(self) -> DeploymentEvent:
+        """Return the event of the end. If another process was faster, it may have been another deployment."""
+        event = self.wait.build_event("ended")
+        return {**event, "config_name": ""} if self._is_taken else event
 
     async def check(self) -> bool:
         """Begin the deployment if that was not done yet. Return whether the endpoint is being changed."""
@@ -80,6 +85,7 @@ class _EndpointMonitor:
         except ClientError as error:
             if not any(text in str(error) for text in TAKEN_TEXTS):
                 raise
+            self._is_taken = True
             self.log.info("another try began a deployment of endpoint %s: waiting for it", wait.endpoint)
             return
         self.log.info("endpoint %s: %s with configuration %s", wait.endpoint, f"{wait.verb} began", wait.config_name)
