@@ -244,7 +244,7 @@ def test_champion_scores_the_published_day_and_its_labels_are_joined(airflow):
 
 def test_promotion_emits_an_event_and_the_champion_is_deployed(airflow, drydock_server):
     with closing(sqlite3.connect(airflow.home.parent / "airflow" / "airflow.db")) as database:
-        query = "SELECT extra FROM asset_event JOIN asset ON asset.id = asset_id WHERE name = 'flights_champion'"
+        query = "SELECT asset_event.extra FROM asset_event JOIN asset ON asset.id = asset_id WHERE name = 'flights_champion'"
         (extra,) = [json.loads(row[0]) for row in database.execute(query)]
     assert (extra["champion"], extra["previous"]) == ("1", "")
     airflow.set_params(serving={"instance_count": 1})
