@@ -244,7 +244,7 @@ def test_champion_scores_the_published_day_and_its_labels_are_joined(airflow):
 
 def test_promotion_emits_an_event_and_the_champion_is_deployed(airflow, drydock_server):
     with closing(sqlite3.connect(airflow.home.parent / "airflow" / "airflow.db")) as database:
-        query = "SELECT asset_event.extra FROM asset_event JOIN asset ON asset.id = asset_id WHERE name = 'flights_champion'"
+        query = "SELECT e.extra FROM asset_event e JOIN asset ON asset.id = asset_id WHERE name = 'flights_champion'"
         (extra,) = [json.loads(row[0]) for row in database.execute(query)]
     assert (extra["champion"], extra["previous"]) == ("1", "")
     airflow.set_params(serving={"instance_count": 1})
@@ -254,7 +254,7 @@ def test_promotion_emits_an_event_and_the_champion_is_deployed(airflow, drydock_
     assert (result["version"], result["endpoint"], result["changed"]) == ("1", "flights", True)
     assert "endpoint flights: InService" in run.log
     events = airflow.run_command("-m", "pipelines", "registry", "events", "flights").stdout
-    assert "deployed       1  by flights_deploy/" in events
+    assert "deployed       1  by dag_test: endpoint flights: a new endpoint" in events
     assert airflow.run_command("-m", "pipelines", "undeploy", "--model", "flights").returncode == 0
     assert drydock_server.client("sagemaker").list_endpoints(NameContains="flights")["Endpoints"] == []
 

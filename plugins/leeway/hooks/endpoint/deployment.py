@@ -205,7 +205,8 @@ class Deployment:
         release, changed = self.release, tags.get(DEPLOYMENT_TAG) == self.release.deployment_tag
         if tags.get("leeway:version") != release.version:
             self.client.set_tags(endpoint, {"leeway:version": release.version})
-        record = self._record("deployed", f"{release.policy['traffic']} release" if changed else "it is served already")
+        is_new = "LastDeploymentConfig" not in endpoint
+        record = self._record("deployed", "a new endpoint" if is_new else f"{release.policy['traffic']} release")
         if DEPLOYMENT_TAG in tags:
             self.client.delete_unused(endpoint)
             self.client.remove_deployment_tag(endpoint)
