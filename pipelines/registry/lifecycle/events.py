@@ -174,7 +174,7 @@ def fold(events: Iterable[Event]) -> State:
 
 def _change_endpoint(served: Mapping[str, tuple[str, ...]], event: Event) -> dict[str, tuple[str, ...]]:
     """Return the versions that each endpoint served, after a version was deployed or an endpoint was deleted."""
-    name = str(event.evidence["endpoint"])
+    name = str(event.evidence.get("endpoint", ""))
     others = {endpoint: versions for endpoint, versions in served.items() if endpoint != name}
     if event.kind is Kind.UNDEPLOYED:
         return others
