@@ -16,6 +16,7 @@ from pipelines.settings import settings
 
 Month = Annotated[str, StringConstraints(pattern=r"^(\d{4}-(0[1-9]|1[0-2]))?$")]
 Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+HOUR_S, DAY_S = 3_600, 86_400
 TOLERANCE_USD = 1e-9
 """Tolerance for the rounding of binary fractions: a budget that is used up exactly is not exceeded."""
 
@@ -88,7 +89,7 @@ def check_budget(training: PlannedTraining) -> BudgetVerdict:
     spent_usd = Ledger.open().sum_cost_usd(month, project)
     worst_case_text = (
         f"the worst case, {training.instance_count} x {most_expensive} at {prices[most_expensive].usd_h:g} USD/h "
-        f"for {training.max_run_s} s, is {format_usd(worst_case_usd)}"
+        f"for {_format_duration(training.max_run_s)}, is {format_usd(worst_case_usd)}"
     )
     excess_reason = _explain_run_excess(training, worst_case_usd) or _explain_month_excess(
         training, worst_case_usd, spent_usd, project or "the project", month
@@ -102,6 +103,11 @@ def check_budget(training: PlannedTraining) -> BudgetVerdict:
         allowed=not excess_reason,
         reason=f"{worst_case_text}: {excess_reason or 'within the budgets that are set'}.",
     )
+
+
+def _format_duration(seconds: int) -> str:
+    """Format a duration: in hours from a day on."""
+    return f"{seconds / HOUR_S:g} h" if seconds >= DAY_S else f"{seconds} s"
 
 
 def _explain_run_excess(training: PlannedTraining, worst_case_usd: float) -> str:

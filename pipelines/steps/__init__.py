@@ -12,11 +12,12 @@ STEPS = (
     *("ingest", "validate", "snapshot", "preprocess", "train", "evaluate", "gate", "decide", "promote", "rollback"),
     *("guard", "record_outcome"),
     *("score", "outcomes", "collect", "profile", "drift"),
+    *("serving", "record_deployment", "undeploy", "stop_idle"),
     *("sync", "backfill", "repro", "reproduce", "pack", "batch", "image", "budget", "charge"),
     "check_lake",
 )
 """The steps in the order of use: first from ingestion to rollback, then around a training, then for each day that the
-champion scores, then the others."""
+champion scores, then those of endpoints, then the others."""
 
 
 def get_class_prefix(step: str) -> str:

@@ -29,8 +29,8 @@ FILES = [ROOT / "dags" / name for name in NAMES]
 DAGS = (
     *("flight_delay_monitor", "flight_delay_rollback", "flight_delay_score", "flight_delay_train"),
     *("flight_status_monitor", "flight_status_rollback", "flight_status_score", "flight_status_train"),
-    *("flights_ingest", "flights_monitor", "flights_rollback", "flights_score", "flights_train", "lake_check"),
-    "weather_ingest",
+    *("flights_deploy", "flights_ingest", "flights_monitor", "flights_rollback", "flights_score", "flights_train"),
+    *("lake_check", "weather_ingest"),
 )
 
 
@@ -82,7 +82,7 @@ def test_scoring_runs_for_the_partition_that_was_published(bag):
     paused_dags = [name for name in DAGS if bag.dags[name].is_paused_upon_creation]
     assert paused_dags == [
         *("flight_delay_monitor", "flight_delay_score", "flight_status_monitor", "flight_status_score"),
-        *("flights_monitor", "flights_score", "lake_check"),
+        *("flights_deploy", "flights_monitor", "flights_score", "lake_check"),
     ]
 
 
@@ -112,6 +112,7 @@ def test_tasks_have_their_order(bag):
     assert list_tasks("weather_ingest") == ["publish"]
     assert list_tasks("flights_rollback") == ["rollback"]
     assert list_tasks("lake_check") == ["check"]
+    assert list_tasks("flights_deploy") == ["deploy"]
     assert bag.dags["flights_ingest"].get_task("ingest").outlets == []
 
 
@@ -470,6 +471,22 @@ def test_lake_check_gets_its_params(bag, params, expected):
 def test_outlet_of_drift_is_the_asset_that_starts_a_training(bag):
     drift = bag.dags["flights_monitor"].get_task("drift")
     assert drift.outlets == [drift.asset] == [bag.dags["flights_train"].schedule.asset_condition]
+
+
+def test_change_of_the_champion_starts_its_deployment(bag):
+    deploy = bag.dags["flights_deploy"]
+    for dag_id, task_id in (("flights_train", "promote"), ("flights_rollback", "rollback")):
+        task = bag.dags[dag_id].get_task(task_id)
+        assert task.outlets == [task.asset] == deploy.schedule
+    assert deploy.max_active_runs == 1
+    assert "flight_delay_deploy" not in bag.dags, "a model has the DAG only on request"
+
+
+@pytest.mark.parametrize(("version", "expected"), [(None, ""), ("3", "3")])
+def test_deployment_gets_its_version(bag, version, expected):
+    dag = bag.dags["flights_deploy"]
+    task = render(dag, "deploy", build_context(dag, params={"version": version}))
+    assert (task.model, task.version) == ("flights", expected)
 
 
 def test_rollback_has_no_schedule(bag):

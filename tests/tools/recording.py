@@ -26,7 +26,7 @@ _OBJECT_ACTIONS = {
     "DELETE": "DeleteObject",
 }
 _BUCKET_ACTIONS = {"GET": "ListBucket", "HEAD": "ListBucket", "PUT": "CreateBucket", "DELETE": "DeleteBucket"}
-_FOLDERS = ("features", "code", "jobs", "checkpoints", "processing", "transform", "data")
+_FOLDERS = ("features", "code", "jobs", "checkpoints", "processing", "transform", "capture", "data")
 """Folders below the operators' `prefix`, whose default is "leeway"."""
 
 
@@ -44,7 +44,15 @@ def describe_call(environ: dict[str, Any], body: bytes) -> tuple[str, str, str] 
     if service == "s3":
         return (role, *_describe_s3_call(environ))
     action = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2] or parse_qs(body.decode()).get("Action", ["?"])[0]
+    if service == "monitoring":
+        return role, f"cloudwatch:{action}", _name_alarm(action)
     return role, f"{service}:{action}", _name_resource(service, action, json.loads(body) if body[:1] == b"{" else {})
+
+
+def describe_tagging(call: tuple[str, str, str] | None, body: bytes) -> tuple[str, str, str] | None:
+    """Return the call to AddTags that IAM also checks where a request creates a resource of SageMaker with tags."""
+    is_tagged = call is not None and call[1].startswith("sagemaker:Create") and b'"Tags"' in body
+    return (call[0], "sagemaker:AddTags", call[2]) if call and is_tagged else None
 
 
 def _describe_s3_call(environ: dict[str, Any]) -> tuple[str, str]:
@@ -76,6 +84,8 @@ _RESOURCE_TYPES = {
     "ModelPackageGroup": "model-package-group",
     "ModelPackage": "model-package",
     "Model": "model",
+    "EndpointConfig": "endpoint-config",
+    "Endpoint": "endpoint",
 }
 
 
@@ -95,7 +105,8 @@ def _name_resource(service: str, action: str, request: dict[str, Any]) -> str:
     if service == "logs":
         # For IAM, a call on a log group is a call on a stream with an empty name.
         stream = "NAME" if "logStreamName" in request else ""
-        return f"{arn}:log-group:{request['logGroupName']}:log-stream:{stream}"
+        group = re.sub(r"(/Endpoints/).*", r"\1NAME", request["logGroupName"])
+        return f"{arn}:log-group:{group}:log-stream:{stream}"
     if service == "glue":
         is_table = "DatabaseName" in request
         return f"{arn}:" + (
@@ -104,6 +115,11 @@ def _name_resource(service: str, action: str, request: dict[str, Any]) -> str:
     if service == "secretsmanager":
         return f"{arn}:secret:{request['SecretId'].rpartition('/')[0]}/NAME"
     return "*"
+
+
+def _name_alarm(action: str) -> str:
+    """Return the ARN of the alarms that an operation of CloudWatch is about; * for metrics."""
+    return "arn:aws:cloudwatch:REGION:ACCOUNT:alarm:leeway-NAME" if "Alarm" in action else "*"
 
 
 def _get_database_name(request: dict[str, Any]) -> str:
@@ -115,7 +131,7 @@ def serve(file: Path) -> None:
     from drydock.__main__ import app
     from drydock.api import server
 
-    recorded_calls: set[tuple[str, str, str]] = set()
+    recorded_calls: set[tuple[str, str, str] | None] = set()
     handle = server.Application.__call__
 
     def record_and_handle(self: server.Application, environ: dict[str, Any], start_response: Any) -> Any:
@@ -124,10 +140,10 @@ def serve(file: Path) -> None:
             body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
             environ["wsgi.input"] = io.BytesIO(body)
         call = describe_call(environ, body)
-        if call and call not in recorded_calls:
-            recorded_calls.add(call)
+        for new_call in {call, describe_tagging(call, body)} - {None, *recorded_calls}:
+            recorded_calls.add(new_call)
             with file.open("a") as output:
-                output.write(json.dumps(call) + "\n")
+                output.write(json.dumps(new_call) + "\n")
         return handle(self, environ, start_response)
 
     server.Application.__call__ = record_and_handle  # type: ignore[method-assign]

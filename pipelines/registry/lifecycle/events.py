@@ -27,6 +27,13 @@ class Kind(StrEnum):
     ROLLED_BACK = "rolled_back"
     RETIRED = "retired"
     ALIAS_MOVED = "alias_moved"
+    DEPLOYED = "deployed"
+    DEPLOYMENT_FAILED = "deployment_failed"
+    UNDEPLOYED = "undeployed"
+
+
+DEPLOYMENT_KINDS = (Kind.DEPLOYED, Kind.DEPLOYMENT_FAILED, Kind.UNDEPLOYED)
+"""The kinds of events about an endpoint, whose name is in their evidence."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +131,9 @@ class State:
     """Version to its last verdict, approval or rejection."""
     last_change: Event | None = None
     """The last event that changed the champion."""
+    served: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Endpoint to the versions that it served, oldest first; the last one is served now. If a version is served again,
+    those after its first place are left out. An endpoint that was deleted is not in it."""
 
     @property
     def challenger(self) -> str:
@@ -149,6 +159,8 @@ class State:
             return replace(state, blocked={**state.blocked, event.version: f"it was retired: {event.why}"})
         if event.kind in (Kind.JUDGED, Kind.APPROVED, Kind.REJECTED):
             return replace(state, judgements={**state.judgements, event.version: event})
+        if event.kind in (Kind.DEPLOYED, Kind.UNDEPLOYED):
+            return replace(state, served=_change_endpoint(state.served, event))
         return state
 
 
@@ -158,6 +170,17 @@ def fold(events: Iterable[Event]) -> State:
     for event in events:
         state = state.apply(event)
     return state
+
+
+def _change_endpoint(served: Mapping[str, tuple[str, ...]], event: Event) -> dict[str, tuple[str, ...]]:
+    """Return the versions that each endpoint served, after a version was deployed or an endpoint was deleted."""
+    name = str(event.evidence.get("endpoint", ""))
+    others = {endpoint: versions for endpoint, versions in served.items() if endpoint != name}
+    if event.kind is Kind.UNDEPLOYED:
+        return others
+    versions = served.get(name, ())
+    earlier = versions[: versions.index(event.version)] if event.version in versions else versions
+    return {**others, name: (*earlier, event.version)}
 
 
 def _change_champion(state: State, event: Event) -> State:

@@ -1,6 +1,8 @@
 """Create the DAGs of a model's lifecycle, by one call in a file of dags/.
 
-MODEL_score and MODEL_monitor are paused at first, because they need a champion.
+Airflow finds them even if they are not assigned to a variable.
+MODEL_score and MODEL_monitor are paused at first, because they need a champion; MODEL_deploy, because an endpoint costs
+money every hour.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Any
 from airflow.sdk import DAG
 from airflow.sdk.definitions._internal.contextmanager import DagContext
 
+from leeway.lifecycle.deployment_dag import create_deployment_dag
 from leeway.lifecycle.ingestion_dag import Unit, create_ingestion_dag, require_unit
 from leeway.lifecycle.monitoring_dag import create_monitoring_dag
 from leeway.lifecycle.rollback_dag import create_rollback_dag
@@ -37,11 +40,10 @@ def lifecycle_dags(
     dataset: str = "",
     days_of: str = "",
     partition: Unit = "day",
+    deploy: bool = False,
     **training: Any,
 ) -> list[DAG]:
-    """Create the DAGs of a model: DATASET_ingest, MODEL_train, MODEL_score, MODEL_monitor and MODEL_rollback.
-
-    Airflow finds them even if they are not assigned to a variable.
+    """Create DATASET_ingest, MODEL_train, MODEL_score, MODEL_monitor, MODEL_rollback and, on request, MODEL_deploy.
 
     Args:
         model: registered model. Its parameters are those of models/MODEL/params.yaml.
@@ -53,19 +55,20 @@ def lifecycle_dags(
         dataset: dataset of the model; by default the one in its parameters.
         days_of: other dataset whose days the model uses. Another call creates its DATASET_ingest.
         partition: unit of the dataset's partitions. With months there is no MODEL_monitor, since they have no drift.
+        deploy: whether there is MODEL_deploy, which deploys each new champion to a SageMaker endpoint.
         training: arguments of SpotTrainingOperator, such as instance_type, max_run_s, max_wait_s and entry_point.
 
     Raises:
         SpecError: the model has no parameters or dataset, or the file has another call for it. A retry cannot help.
     """
-    require_unit(partition)
-    _check_first_call(model)
+    _check_call(model, partition)
     names = {"model": model, "dataset": dataset or _read_dataset(model)}
     return [
         *_create_daily_dags(**names, start=start, end=end, schedule=schedule, partition=partition, days_of=days_of),
         create_training_dag(**names, start=start, end=end, schedule=train_schedule, training=training),
         create_scoring_dag(**names, days_of=days_of or names["dataset"], start=start),
         create_rollback_dag(model=model),
+        *([create_deployment_dag(model=model)] if deploy else []),
     ]
 
 
@@ -88,8 +91,9 @@ def _create_daily_dags(
         yield create_monitoring_dag(model=model, dataset=dataset, start=start, end=end, schedule=daily_schedule)
 
 
-def _check_first_call(model: str) -> None:
-    """Refuse a second call for a model in a file. Of two DAGs with one id, Airflow keeps the last without a word."""
+def _check_call(model: str, partition: str) -> None:
+    """Refuse an unknown unit, and a second call for a model in a file: Airflow keeps the last DAG of an id."""
+    require_unit(partition)
     if f"{model}_train" in {dag.dag_id for dag, _ in DagContext.autoregistered_dags}:
         message = f"this file creates the DAGs of the model {model} more than once."
         raise SpecError(message, "Give the other model another name, or remove the call.")

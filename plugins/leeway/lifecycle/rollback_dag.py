@@ -7,6 +7,7 @@ import datetime as dt
 from airflow.sdk import DAG, Param
 
 from leeway.default_args import build_default_args
+from leeway.hooks.step.champion_events import build_champion_asset
 from leeway.operators.rollback import RollbackOperator
 
 DOC = """
@@ -53,5 +54,6 @@ def create_rollback_dag(*, model: str) -> DAG:
             why="{{ params.why }}",
             to="{{ params.to }}",
             force="{{ params.force }}",
+            asset=build_champion_asset(model),
         )
     return dag

@@ -9,6 +9,7 @@ from typing import Any
 from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, CronTriggerTimetable, Param, chain
 
 from leeway.default_args import build_default_args
+from leeway.hooks.step.champion_events import build_champion_asset
 from leeway.operators.approval import PromotionApprovalOperator
 from leeway.operators.dvc_repro import DvcReproOperator
 from leeway.operators.evaluate import EvaluateOperator
@@ -99,6 +100,7 @@ def _judge_and_promote(
         version=version,
         verdict=gate.output["verdict"],
         promote_in_backfill="{{ params.promote_in_backfill }}",
+        asset=build_champion_asset(model),
     )
     record_outcome = RecordOutcomeOperator(
         task_id="record_outcome", model=model, version=gate.output["version"]

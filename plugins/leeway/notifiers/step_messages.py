@@ -83,6 +83,19 @@ def _build_rollback_message(result: Result) -> Message | None:
     return Message.create(f"{model} was rolled back to version {version}", facts, [result["reason"]], links)
 
 
+def _build_deployment_message(result: Result) -> Message | None:
+    if not result["changed"]:
+        return None
+    facts = {
+        **_build_model_facts(result),
+        "endpoint": result["endpoint"],
+        "served before": result["previous"] or "none",
+    }
+    if result["cost_usd_month"] is not None:
+        facts["instances"] = f"{result['cost_usd_month']:,.2f} USD a month"
+    return Message.create(f"{result['model_name']} version {result['version']} is deployed", facts)
+
+
 def _build_guard_message(decision: Result) -> Message | None:
     if decision["outcome"] != "held_back":
         return None
@@ -101,6 +114,7 @@ MESSAGE_BUILDERS: dict[str, Callable[[Result], Message | None]] = {
     "guard": _build_guard_message,
     "promote": _build_promote_message,
     "rollback": _build_rollback_message,
+    "serving": _build_deployment_message,
 }
 """Functions that build the message from the result, by step."""
 OUTCOME_PHRASES = {

@@ -1,9 +1,10 @@
-"""The base class of the operators that run SageMaker jobs."""
+"""The base classes of the operators that start something in SageMaker and wait for its end."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+from abc import abstractmethod
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,11 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import BaseOperator
 from airflow.sdk.definitions.context import Context
 from airflow.sdk.exceptions import TaskDeferralTimeout
+from airflow.triggers.base import BaseTrigger
 
 from leeway.hooks.sagemaker.aws_errors import raise_airflow_errors
 from leeway.hooks.sagemaker.connection import AwsConnection
-from leeway.hooks.sagemaker.task import JobTask
-from leeway.hooks.sagemaker.wait import MARGIN_S, JobWait, WaitEvent
+from leeway.hooks.sagemaker.task import AwsTask, Wait
+from leeway.hooks.sagemaker.wait import MARGIN_S, JobWait
 from leeway.hooks.sagemaker.wait_for_job import start_and_wait_for_job
 from leeway.hooks.step.hook import StepHook
 from leeway.operators.output import ResultOutputMixin
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-class SageMakerJobOperator(ResultOutputMixin, BaseOperator):
-    """Prepare a SageMaker job, start it and wait for its end.
+class SageMakerOperator(ResultOutputMixin, BaseOperator):
+    """Prepare a job or a deployment of SageMaker, start it and wait for its end.
 
     A trigger does this if the task is deferrable, else the worker.
 
@@ -34,7 +36,7 @@ class SageMakerJobOperator(ResultOutputMixin, BaseOperator):
     used.
     """
 
-    job_task_class: ClassVar[type[JobTask]]
+    job_task_class: ClassVar[type[AwsTask]]
     """Class that does the operator's work."""
     job_fields_class: ClassVar[type[DataclassInstance]]
     """Dataclass of the operator's attributes that `job_task_class` gets."""
@@ -45,7 +47,7 @@ class SageMakerJobOperator(ResultOutputMixin, BaseOperator):
     deferrable: bool
     python: str
     env: Mapping[str, str] | None
-    _job_task: JobTask | None = None
+    _job_task: AwsTask | None = None
 
     def __init__(self, **kwargs: Any) -> None:
         # Airflow wraps the constructor of each class. Without this constructor, it would call BaseOperator's, and skip
@@ -67,7 +69,7 @@ class SageMakerJobOperator(ResultOutputMixin, BaseOperator):
         self, context: Context, event: dict[str, Any] | None = None, inputs: dict[str, Any] | None = None
     ) -> Any:
         """Return the job's result, or wait for the next job; raise what `execute` raises."""
-        return self._run_job(context, WaitEvent(**event) if event else None, inputs)  # type: ignore[typeddict-item]
+        return self._run_job(context, event, inputs)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Resume the task after its wait; if Airflow ended the wait after its timeout, stop the job and fail."""
@@ -82,10 +84,22 @@ class SageMakerJobOperator(ResultOutputMixin, BaseOperator):
         if self._job_task:
             self._job_task.kill()
 
+    @abstractmethod
+    def build_trigger(self, wait: Any) -> BaseTrigger:
+        """Return the trigger that starts what the task waits for, and waits."""
+
+    @abstractmethod
+    def wait_in_worker(self, wait: Any) -> Mapping[str, Any]:
+        """Start what the task waits for, wait in this process, and return how the wait ended."""
+
+    def build_step_variables(self) -> Mapping[str, str]:
+        """Return more environment variables for the steps, which `env` may replace. By default there are none."""
+        return {}
+
     def report_metrics(self, result: Mapping[str, Any]) -> None:
         """Send Airflow metrics about the result. By default there are none besides Airflow's own."""
 
-    def _run_job(self, context: Context, event: WaitEvent | None, inputs: Mapping[str, Any] | None) -> Any:
+    def _run_job(self, context: Context, event: Mapping[str, Any] | None, inputs: Mapping[str, Any] | None) -> Any:
         """Start or find jobs and wait for them, until there is a result.
 
         Args:
@@ -104,18 +118,18 @@ class SageMakerJobOperator(ResultOutputMixin, BaseOperator):
             inputs = work.inputs
             if self.deferrable:
                 self._defer(wait_or_result, inputs)
-            event = asyncio.run(start_and_wait_for_job(wait_or_result, self.log))
+            event = self.wait_in_worker(wait_or_result)
 
-    def _defer(self, wait: JobWait, inputs: Mapping[str, Any]) -> None:
+    def _defer(self, wait: Wait, inputs: Mapping[str, Any]) -> None:
         """Raise TaskDeferred: the task leaves the worker. The trigger starts the job, and reports the wait's end."""
         self.defer(
             timeout=timedelta(seconds=wait.max_duration_s + 4 * MARGIN_S),
-            trigger=JobTrigger(**dataclasses.asdict(wait)),
+            trigger=self.build_trigger(wait),
             method_name="execute_complete",
             kwargs={"inputs": inputs},
         )
 
-    def _make_job_task(self, context: Context) -> JobTask:
+    def _make_job_task(self, context: Context) -> AwsTask:
         """Create the job task from the rendered fields, and store it for `on_kill`."""
         task_instance = context["ti"]
         identity = {
@@ -129,8 +143,20 @@ class SageMakerJobOperator(ResultOutputMixin, BaseOperator):
             self.job_fields_class(**{name: getattr(self, name) for name in names}),
             identity,
             AwsConnection(self.aws_conn_id, self.region_name, self.verify, self.botocore_config),
-            StepHook(self.log, self.python, self.env),
+            StepHook(self.log, self.python, {**self.build_step_variables(), **(self.env or {})}),
             self.log,
             task_instance.try_number > 1,
         )
         return self._job_task
+
+
+class SageMakerJobOperator(SageMakerOperator):
+    """Prepare a SageMaker job, start it and wait for its end."""
+
+    def build_trigger(self, wait: JobWait) -> BaseTrigger:
+        """Return the trigger that starts the job and waits for its end."""
+        return JobTrigger(**dataclasses.asdict(wait))
+
+    def wait_in_worker(self, wait: JobWait) -> Mapping[str, Any]:
+        """Start the job, wait for its end in this process, and return how the wait ended."""
+        return asyncio.run(start_and_wait_for_job(wait, self.log))

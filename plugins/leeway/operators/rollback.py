@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow.sdk import Asset
+from airflow.sdk.definitions.context import Context
+
+from leeway.hooks.step.champion_events import prepare_champion_event, register_champion_asset
 from leeway.operators.step import StepOperator
 
 
@@ -15,6 +19,7 @@ class RollbackOperator(StepOperator):
         why: reason, which is recorded (templated).
         to: version to make champion (templated); by default the previous champion.
         force: whether `to` may be a version that was never champion or is blocked (templated).
+        asset: gets an event about the new champion.
 
     Returns:
         `RollbackResult`: model_name, version, previous, changed, reason.
@@ -30,12 +35,22 @@ class RollbackOperator(StepOperator):
         why: str,
         to: str = "",
         force: bool | str = False,
+        asset: Asset | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.model, self.why, self.to, self.force = model, why, to, force
+        self.model, self.why, self.to, self.force, self.asset = model, why, to, force, asset
+        if asset:
+            register_champion_asset(self, asset)
 
     def build_spec(self) -> dict[str, Any]:
         """Return the step's spec."""
         # If the DAG's param has no value, Jinja renders it to "None".
         return super().build_spec() | {"to": "" if self.to == "None" else self.to}
+
+    def execute(self, context: Context) -> Any:
+        """Run the step and return its Result."""
+        result = super().execute(context)
+        if self.asset:
+            prepare_champion_event(context, self.asset, result["version"], result)
+        return result

@@ -191,6 +191,17 @@ def drydock(drydock_server: Drydock, connect_airflow: Callable[[str], None]) -> 
 
 
 @pytest.fixture
+def ended_endpoints(drydock: Drydock) -> Iterator[None]:
+    """Delete the endpoints that the test leaves: each is a process."""
+    yield
+    sagemaker = drydock.client("sagemaker")
+    for page in sagemaker.get_paginator("list_endpoints").paginate():
+        for endpoint in page["Endpoints"]:
+            with contextlib.suppress(sagemaker.exceptions.ClientError):  # it is being deleted
+                sagemaker.delete_endpoint(EndpointName=endpoint["EndpointName"])
+
+
+@pytest.fixture
 def set_aws_variables(drydock: Drydock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Set the variables AWS_* to the drydock server, as for a person who runs commands."""
     variables = {"AWS_ENDPOINT_URL": drydock.url, "AWS_DEFAULT_REGION": "us-east-1"}

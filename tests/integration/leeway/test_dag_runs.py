@@ -7,6 +7,7 @@ before it leave.
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -239,6 +240,23 @@ def test_champion_scores_the_published_day_and_its_labels_are_joined(airflow):
     assert outcomes["outcomes"] + outcomes["unlabelled"] == score["scored"] > 500
     assert Path(score["rows"]).is_file()
     assert (run.xcoms["profile"]["rows"], run.xcoms["profile"]["changed"]) == (score["scored"], True)
+
+
+def test_promotion_emits_an_event_and_the_champion_is_deployed(airflow, drydock_server):
+    with closing(sqlite3.connect(airflow.home.parent / "airflow" / "airflow.db")) as database:
+        query = "SELECT e.extra FROM asset_event e JOIN asset ON asset.id = asset_id WHERE name = 'flights_champion'"
+        (extra,) = [json.loads(row[0]) for row in database.execute(query)]
+    assert (extra["champion"], extra["previous"]) == ("1", "")
+    airflow.set_params(serving={"instance_count": 1})
+    run = airflow.run("flights_deploy")
+    assert run.states == {"deploy": "success"}, run.log[-4_000:]
+    result = run.xcoms["deploy"]
+    assert (result["version"], result["endpoint"], result["changed"]) == ("1", "flights", True)
+    assert "endpoint flights: InService" in run.log
+    events = airflow.run_command("-m", "pipelines", "registry", "events", "flights").stdout
+    assert "deployed       1  by dag_test: endpoint flights: a new endpoint" in events
+    assert airflow.run_command("-m", "pipelines", "undeploy", "--model", "flights").returncode == 0
+    assert drydock_server.client("sagemaker").list_endpoints(NameContains="flights")["Endpoints"] == []
 
 
 def test_drift_is_undecided_when_the_champion_has_not_scored_a_window(airflow):

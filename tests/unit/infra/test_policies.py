@@ -14,7 +14,8 @@ ROLES = ["airflow", "job"]
 REASONS = json.loads((POLICIES / "reasons.json").read_text())
 ANY_RESOURCE = {
     *("sagemaker:ListTrainingJobs", "sagemaker:ListProcessingJobs", "sagemaker:ListTransformJobs"),
-    *("sagemaker:ListModelPackageGroups", "sagemaker:ListModelPackages"),
+    *("sagemaker:ListModelPackageGroups", "sagemaker:ListModelPackages", "sagemaker:ListModels"),
+    *("sagemaker:ListEndpoints", "sagemaker:ListEndpointConfigs", "cloudwatch:GetMetricStatistics"),
     *("pricing:GetProducts", "ecr:GetAuthorizationToken", "cloudwatch:PutMetricData"),
     *("s3:GetAccountPublicAccessBlock", "logs:DescribeLogGroups"),
 }
@@ -62,7 +63,7 @@ def test_policy_without_any_one_of_its_actions_refuses_a_recorded_call(role: str
         {"Action": ["s3:*"]},
         {"Action": ["s3:DeleteBucket"]},
         {"Action": ["s3:GetObject"], "Resource": ["arn:aws:s3:::elsewhere/*"]},
-        {"Action": ["sagemaker:CreateEndpoint"], "Resource": ["arn:aws:sagemaker:eu-west-1:123456789012:endpoint/*"]},
+        {"Action": ["sagemaker:CreateDomain"], "Resource": ["arn:aws:sagemaker:eu-west-1:123456789012:domain/*"]},
     ],
 )
 @pytest.mark.parametrize("role", ROLES)

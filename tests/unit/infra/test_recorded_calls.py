@@ -47,7 +47,7 @@ def test_a_recorded_call_is_not_new(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        ("airflow", "sagemaker:CreateEndpoint", "arn:aws:sagemaker:REGION:ACCOUNT:endpoint/NAME"),
+        ("airflow", "sagemaker:CreateDomain", "arn:aws:sagemaker:REGION:ACCOUNT:domain/NAME"),
         ("airflow", "s3:DeleteBucket", "arn:aws:s3:::leeway"),
         ("job", "s3:GetObject", "arn:aws:s3:::leeway/x"),
         ("job", "sagemaker:CreateTrainingJob", "arn:aws:sagemaker:REGION:ACCOUNT:training-job/NAME"),
@@ -114,9 +114,9 @@ def test_the_code_has_no_call_that_was_not_recorded() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "hook.conn.create_endpoint(EndpointName=name)",
-        "client.delete_model(ModelName=name)",
-        'client.get_paginator("list_endpoints").paginate()',
+        "hook.conn.create_domain(DomainName=name)",
+        "client.delete_domain(DomainId=name)",
+        'client.get_paginator("list_domains").paginate()',
         'boto3.client("s3").put_bucket_acl(Bucket=name)',
     ],
 )

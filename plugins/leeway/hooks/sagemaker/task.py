@@ -1,4 +1,4 @@
-"""The base class of all tasks that run SageMaker jobs."""
+"""The base classes of all tasks that call SageMaker, and of those that run its jobs."""
 
 from __future__ import annotations
 
@@ -16,26 +16,38 @@ from leeway.hooks.sagemaker import request_checks
 from leeway.hooks.sagemaker.connection import AwsConnection
 from leeway.hooks.sagemaker.description import get_job_name, is_live
 from leeway.hooks.sagemaker.named_jobs import NamedJobs, build_base_name
-from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
+from leeway.hooks.sagemaker.wait import JobWait
 from leeway.hooks.step.hook import Logger, StepHook
 
 INVALID_TAG_CHARS = re.compile(r"[^\w\s.:/=+\-@]")
 """Characters that SageMaker does not allow in the value of a tag."""
 
 
+class Wait(Protocol):
+    """What a task waits for: a job, or the deployment of an endpoint."""
+
+    @property
+    def max_duration_s(self) -> int:
+        """Longest time that it may take, seconds."""
+
+
 class Work(Protocol):
-    """What a task does after `JobTask.prepare_work`: start or find its job, if it needs one, and return the result."""
+    """What a task does after `AwsTask.prepare_work`: start what it needs, or find it, and return the result."""
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The inputs that decide the output, for a later call of `JobTask.prepare_work` in the same try."""
+        """The inputs that decide the output, for a later call of `AwsTask.prepare_work` in the same try."""
 
-    def resume(self, event: WaitEvent | None) -> JobWait | dict[str, Any]:
-        """Return the job to wait for, or the task's result; see `Attempts.resume`."""
+    def resume(self, event: Any) -> Wait | dict[str, Any]:
+        """Return what to wait for, or the task's result.
+
+        Args:
+            event: how the last wait of this try ended; None at the beginning of the try.
+        """
 
 
-class JobTask(ABC):
-    """Prepare the work of one task, which has one job at a time.
+class AwsTask(ABC):
+    """Prepare the work of one task that calls SageMaker and S3.
 
     Args:
         fields: the operator's rendered fields.
@@ -45,8 +57,6 @@ class JobTask(ABC):
         log: log of the task.
         is_retry: whether the task was tried before.
     """
-
-    jobs_class: type[NamedJobs]
 
     def __init__(
         self,
@@ -62,18 +72,10 @@ class JobTask(ABC):
         self.task_label = f"the task {identity['task_id']}"
         """Name of the task in error messages."""
         self.hook: SageMakerHook = connection.create_hook(SageMakerHook)
-        self.jobs = self.jobs_class(self.hook, log, build_base_name(**{**identity, "run_id": self.get_job_scope()}))
-
-    def get_job_scope(self) -> str:
-        """Return the id that the jobs' names contain. DAG runs for which it is equal share their jobs.
-
-        By default it is the id of the DAG run, so runs share no jobs.
-        """
-        return str(self.identity["run_id"])
 
     @abstractmethod
     def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> Work:
-        """Check the fields, upload what the job needs, and return the work.
+        """Check the fields, upload what SageMaker needs, and return the work.
 
         Args:
             inputs: `Work.inputs` of an earlier call in the same try: they are not built and uploaded again.
@@ -82,18 +84,13 @@ class JobTask(ABC):
             AirflowFailException: a field is wrong, or a file is missing. A retry cannot help.
         """
 
+    @abstractmethod
     def stop(self) -> None:
-        """Request that the live job, if there is one, stops. Idempotent."""
-        attempts = self.jobs.list_attempts()
-        if attempts and is_live(attempts[-1]):
-            self.jobs.stop(get_job_name(attempts[-1]))
+        """End what the task waits for, if it can be ended. Airflow's limit of the wait has passed. Idempotent."""
 
     def kill(self) -> None:
-        """Stop the step and the job that this process runs."""
+        """Stop the step that this process runs."""
         self.step_hook.stop()
-        if self.jobs.live_job_name:
-            self.log.warning("the task was killed: stopping %s job %s", self.jobs.kind, self.jobs.live_job_name)
-            self.jobs.stop(self.jobs.live_job_name)
 
     def describe_field(self, field: str) -> str:
         """Return a field's name for error messages."""
@@ -113,19 +110,6 @@ class JobTask(ABC):
         if not value:
             raise AirflowFailException(f"give {field}= to {self.task_label}, or set {variable}.")
         return str(value)
-
-    def build_wait_template(self) -> JobWait:
-        """Return a wait for a job of this task, without the job's name and limits."""
-        return JobWait(
-            job_name="",
-            check_interval_s=self.parse_count_field("check_interval_s"),
-            max_duration_s=0,
-            kind=self.jobs.kind,
-            aws_conn_id=self.connection.aws_conn_id,
-            region_name=self.connection.region_name,
-            verify=self.connection.verify,
-            botocore_config=self.connection.botocore_config,
-        )
 
     def build_tags(self, **cost_fields: str) -> list[dict[str, str]]:
         """Return the tags of a job: task, project and model.
@@ -147,3 +131,47 @@ class JobTask(ABC):
     def project_folder(self) -> Path:
         """Folder of the code that is uploaded for the job."""
         return Path(os.environ.get("LEEWAY_PROJECT", "."))
+
+
+class JobTask(AwsTask):
+    """Prepare the work of one task, which has one job at a time."""
+
+    jobs_class: type[NamedJobs]
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        base_name = build_base_name(**{**self.identity, "run_id": self.get_job_scope()})
+        self.jobs = self.jobs_class(self.hook, self.log, base_name)
+
+    def get_job_scope(self) -> str:
+        """Return the id that the jobs' names contain. DAG runs for which it is equal share their jobs.
+
+        By default it is the id of the DAG run, so runs share no jobs.
+        """
+        return str(self.identity["run_id"])
+
+    def stop(self) -> None:
+        """Request that the live job, if there is one, stops. Idempotent."""
+        attempts = self.jobs.list_attempts()
+        if attempts and is_live(attempts[-1]):
+            self.jobs.stop(get_job_name(attempts[-1]))
+
+    def kill(self) -> None:
+        """Stop the step and the job that this process runs."""
+        super().kill()
+        if self.jobs.live_job_name:
+            self.log.warning("the task was killed: stopping %s job %s", self.jobs.kind, self.jobs.live_job_name)
+            self.jobs.stop(self.jobs.live_job_name)
+
+    def build_wait_template(self) -> JobWait:
+        """Return a wait for a job of this task, without the job's name and limits."""
+        return JobWait(
+            job_name="",
+            check_interval_s=self.parse_count_field("check_interval_s"),
+            max_duration_s=0,
+            kind=self.jobs.kind,
+            aws_conn_id=self.connection.aws_conn_id,
+            region_name=self.connection.region_name,
+            verify=self.connection.verify,
+            botocore_config=self.connection.botocore_config,
+        )

@@ -171,3 +171,17 @@ def test_message_of_a_result_masks_secrets(make_result, secret):
     assert (message.title, message.facts["worst columns"]) == ("*** has drifted", "***")
     assert message.lines == ("psi of *** is 0.41", "x" * (MAX_LINE_CHARS - 10) + "***")
     assert message.links["Findings"] == "s3://***"
+
+
+def test_deployment_names_the_endpoint_and_what_it_costs():
+    result = {"model_name": "flights", "version": "3", "previous": "2", "endpoint": "flights", "changed": True}
+    message = build("serving", {**result, "cost_usd_month": 1_167.9})
+    assert message.title == "flights version 3 is deployed"
+    assert message.facts == {
+        "model": "flights", "version": "3", "endpoint": "flights", "served before": "2",
+        "instances": "1,167.90 USD a month",
+    }  # fmt: skip
+    first = build("serving", {**result, "previous": "", "cost_usd_month": None})
+    assert (first.facts["served before"], "instances" in first.facts) == ("none", False)
+    unchanged = {**result, "changed": False}
+    assert build_step_message("serving", unchanged, is_backfill=False, log_url="") is None

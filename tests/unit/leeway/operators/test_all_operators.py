@@ -15,8 +15,10 @@ from leeway.operators.backfill import BackfillOperator
 from leeway.operators.batch_score import BatchScoreOperator
 from leeway.operators.check_lake import CheckLakeOperator
 from leeway.operators.collect import CollectOperator
+from leeway.operators.deploy import DeployOperator
 from leeway.operators.drift import DriftSensor
 from leeway.operators.dvc_repro import DvcReproOperator
+from leeway.operators.endpoint_rollback import EndpointRollbackOperator
 from leeway.operators.evaluate import EvaluateOperator
 from leeway.operators.gate import GateOperator
 from leeway.operators.guard import GuardOperator
@@ -30,7 +32,9 @@ from leeway.operators.rollback import RollbackOperator
 from leeway.operators.score import ScoreOperator
 from leeway.operators.spot_training import SpotTrainingOperator
 from leeway.operators.step import StepOperator
+from leeway.operators.stop_idle import StopIdleOperator
 from leeway.operators.sync import SyncOperator
+from leeway.operators.undeploy import UndeployOperator
 from leeway.operators.validate import ValidateOperator
 from leeway.provider import get_provider_info
 
@@ -81,6 +85,8 @@ ARGUMENTS = {
         "partition": "2013-01-01",
     },
     OutcomesOperator: {"dataset": "flights", "model": "flights", "partition": "2013-01-01"},
+    UndeployOperator: {"model": "flights"},
+    StopIdleOperator: {"hours": "24", "delete": "False"},
 }
 NOT_ARGUMENTS = {
     "evaluate": {"reference"},
@@ -97,7 +103,10 @@ NOT_ARGUMENTS = {
 
 Their values come from params.yaml, the asset's state store, LEEWAY_RUN or BatchScoreOperator.
 """
-OPERATORS = [StepOperator, *ARGUMENTS, SpotTrainingOperator, MirrorOperator, BatchScoreOperator]
+OPERATORS = [
+    *(StepOperator, *ARGUMENTS, SpotTrainingOperator, MirrorOperator, BatchScoreOperator),
+    *(DeployOperator, EndpointRollbackOperator),
+]
 
 
 def make_task(operator: type, **arguments: object):

@@ -156,3 +156,17 @@ def test_an_event_by_a_user_without_a_name_has_the_number_of_the_user(monkeypatc
 
     monkeypatch.setattr(getpass, "getuser", fail)
     assert build_event(Kind.REGISTERED, "1").who == f"uid {os.getuid()}"
+
+
+def test_versions_that_each_endpoint_served() -> None:
+    def deploy(version: str, endpoint: str = "a") -> Event:
+        return build_event(Kind.DEPLOYED, version, endpoint=endpoint)
+
+    events = [deploy("1"), deploy("2"), deploy("2"), deploy("1", "b"), deploy("3")]
+    state = fold([*PROMOTIONS, *events])
+    assert state.served == {"a": ("1", "2", "3"), "b": ("1",)}
+    assert (state.champion, state.last_change) == ("3", PROMOTIONS[-1]), "a deployment does not change the champion"
+    assert fold([*events, deploy("2")]).served["a"] == ("1", "2"), "a version that is served again is the last one"
+    failure = build_event(Kind.DEPLOYMENT_FAILED, "4", endpoint="a")
+    assert fold([*events, failure]).served == state.served
+    assert fold([*events, build_event(Kind.UNDEPLOYED, "3", endpoint="a")]).served == {"b": ("1",)}

@@ -1,0 +1,66 @@
+"""Record in the events of a model which version an endpoint serves, and which deployments failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.registry.lifecycle.events import DEPLOYMENT_KINDS, Event, Kind, State
+from pipelines.registry.lifecycle.journal import Journal
+from pipelines.settings import settings
+
+
+def record_deployment(
+    kind: Kind, model: str, version: str, endpoint: str, why: str, evidence: Mapping[str, Any]
+) -> Event | None:
+    """Add an event about an endpoint of the model. Idempotent: if the last event about it says the same, none is added.
+
+    Args:
+        kind: one of `DEPLOYMENT_KINDS`.
+        model: registered model.
+        version: version that was deployed, or was to be.
+        endpoint: name of the endpoint.
+        why: the reason, in words.
+        evidence: name of the configuration, and other facts.
+
+    Returns:
+        The event; None if it was recorded already.
+
+    Raises:
+        ConflictError: other writers kept adding events. A retry can help.
+    """
+
+    def decide(state: State) -> Event | None:
+        event = Event.create(
+            kind,
+            model,
+            version,
+            why=f"endpoint {endpoint}: {why}" if why else f"endpoint {endpoint}",
+            evidence={"endpoint": endpoint, **evidence},
+            key=str(len(state.events)),
+        )
+        last_event = find_last_event(state, endpoint)
+        return None if last_event and _is_same(last_event, event) else event
+
+    return Journal.open().append_event(model, decide)
+
+
+def find_last_event(state: State, endpoint: str) -> Event | None:
+    """Return the last event about an endpoint; None if there is none."""
+    events = [event for event in state.events if event.kind in DEPLOYMENT_KINDS]
+    return next((event for event in reversed(events) if event.evidence.get("endpoint") == endpoint), None)
+
+
+def find_deployment_of_run(state: State, endpoint: str) -> Event | None:
+    """Return the last deployment to the endpoint, if this DAG run made it; None outside of Airflow."""
+    event = find_last_event(state, endpoint)
+    run_id = settings().run
+    is_of_run = event is not None and event.kind is Kind.DEPLOYED and event.evidence.get("run") == run_id
+    return event if run_id and is_of_run else None
+
+
+def _is_same(last_event: Event, event: Event) -> bool:
+    """Return whether two events say the same: of a failure, by the same run."""
+    names = ("endpoint", "config", *(["run"] if event.kind is Kind.DEPLOYMENT_FAILED else []))
+    is_about_same = (last_event.kind, last_event.version) == (event.kind, event.version)
+    return is_about_same and all(last_event.evidence.get(name) == event.evidence.get(name) for name in names)

@@ -1,0 +1,105 @@
+"""Find and delete what Leeway made for a SageMaker endpoint: configurations, models, alarms, and the endpoint itself.
+
+Everything that Leeway makes has the tag `leeway:endpoint`; nothing else is deleted. Uses only the standard library,
+because Airflow's operators import it. Clients are those of boto3.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Collection, Iterator
+from typing import Any
+
+ENDPOINT_TAG = "leeway:endpoint"
+"""Tag of each endpoint, configuration and model that Leeway made; its value is the endpoint's name."""
+VARIANT = "AllTraffic"
+"""Name of the only production variant. It stays the same, so that alarms outlive a deployment."""
+ALARM_KINDS = ("errors", "error-count", "latency")
+"""Last parts of the names of an endpoint's alarms."""
+LISTS = {
+    "endpoint_config": ("EndpointConfigs", "EndpointConfigName", "EndpointConfigArn"),
+    "model": ("Models", "ModelName", "ModelArn"),
+}
+"""Kinds of resources that belong to an endpoint, and the members of their lists: entries, name, ARN."""
+NOT_FOUND_TEXT = "Could not find"
+"""Part of SageMaker's error about an endpoint, a configuration or a model that does not exist."""
+
+
+def build_endpoint_name(model: str) -> str:
+    """Return the name of the endpoint that serves a registered model by default."""
+    return re.sub(r"[^a-zA-Z0-9]+", "-", model).strip("-")
+
+
+def build_alarm_names(endpoint: str) -> dict[str, str]:
+    """Return the name of each alarm that an endpoint may have, by `ALARM_KINDS`."""
+    return {kind: f"leeway-{endpoint}-{kind}" for kind in ALARM_KINDS}
+
+
+def describe_endpoint(sagemaker: Any, endpoint: str) -> dict[str, Any] | None:
+    """Return SageMaker's description of an endpoint; None if it does not exist."""
+    try:
+        return dict(sagemaker.describe_endpoint(EndpointName=endpoint))
+    except sagemaker.exceptions.ClientError as error:
+        if NOT_FOUND_TEXT in str(error):
+            return None
+        raise
+
+
+def read_tags(sagemaker: Any, arn: str) -> dict[str, str]:
+    """Return the tags of a resource, key to value."""
+    pages = sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
+    return {str(tag["Key"]): str(tag["Value"]) for page in pages for tag in page["Tags"]}
+
+
+def delete_endpoint(sagemaker: Any, endpoint: str) -> None:
+    """Begin to delete an endpoint. Idempotent."""
+    _delete(sagemaker, "endpoint", EndpointName=endpoint)
+
+
+def delete_unused(sagemaker: Any, endpoint: str, keep: Collection[str] = (), before: dt.datetime | None = None) -> int:
+    """Delete the configurations and models that Leeway made for an endpoint. Idempotent.
+
+    Args:
+        sagemaker: client of SageMaker.
+        endpoint: name of the endpoint.
+        keep: names that are not deleted.
+        before: only what was created before this moment is deleted, since a deployment that begins may need the rest;
+            None: all.
+
+    Returns:
+        How many were deleted.
+    """
+    count = 0
+    for kind, (_, member, _) in LISTS.items():
+        for summary in _list_resources(sagemaker, kind, endpoint):
+            if summary[member] not in keep and (before is None or summary["CreationTime"] < before):
+                _delete(sagemaker, kind, **{member: summary[member]})
+                count += 1
+    return count
+
+
+def delete_alarms(cloudwatch: Any, endpoint: str) -> int:
+    """Delete the alarms of an endpoint; return how many there were. Idempotent."""
+    names = list(build_alarm_names(endpoint).values())
+    existing_names = [alarm["AlarmName"] for alarm in cloudwatch.describe_alarms(AlarmNames=names)["MetricAlarms"]]
+    if existing_names:
+        cloudwatch.delete_alarms(AlarmNames=existing_names)
+    return len(existing_names)
+
+
+def _list_resources(sagemaker: Any, kind: str, endpoint: str) -> Iterator[dict[str, Any]]:
+    """Yield the summaries of the configurations or models that have the endpoint's tag."""
+    key, member, arn = LISTS[kind]
+    pages = sagemaker.get_paginator(f"list_{kind}s").paginate(NameContains=endpoint)
+    # drydock lists models of all names, and the tags of each are a request.
+    summaries = [item for page in pages for item in page[key] if item[member].startswith(endpoint)]
+    return (item for item in summaries if read_tags(sagemaker, item[arn]).get(ENDPOINT_TAG) == endpoint)
+
+
+def _delete(sagemaker: Any, kind: str, **name: str) -> None:
+    try:
+        getattr(sagemaker, f"delete_{kind}")(**name)
+    except sagemaker.exceptions.ClientError as error:
+        if NOT_FOUND_TEXT not in str(error):
+            raise

@@ -1,0 +1,140 @@
+"""Delete endpoints that Leeway made, with all that belongs to them: on request, or because nobody calls them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+from pipelines.errors import DataError, ServiceError, SpecError
+from pipelines.registry.lifecycle import Kind
+from pipelines.registry.lifecycle.deployments import record_deployment
+from pipelines.serving import endpoint_resources
+from pipelines.system.log import log
+
+KEEP_TAG = "leeway:keep"
+"""Tag of an endpoint that is not stopped although nobody calls it, whatever its value."""
+DELETION_TIMEOUT_S = 900.0
+"""Longest wait for the end of a deletion, seconds."""
+CHECK_INTERVAL_S = 0.5
+PERIOD_S = 3_600
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An endpoint that Leeway made."""
+
+    name: str
+    tags: Mapping[str, str]
+    description: Mapping[str, Any]
+
+    @property
+    def model(self) -> str:
+        """Registered model that it serves."""
+        return self.tags.get("leeway:model", "")
+
+    @property
+    def version(self) -> str:
+        """Version of its last deployment."""
+        return self.tags.get("leeway:version", "")
+
+
+class Endpoints:
+    """The endpoints of one region. AWS_DEFAULT_REGION and AWS_ENDPOINT_URL count."""
+
+    def __init__(self) -> None:
+        if not boto3.Session().region_name:
+            raise SpecError("no AWS region is configured.", "Set AWS_DEFAULT_REGION.")
+        self.sagemaker, self.cloudwatch = boto3.client("sagemaker"), boto3.client("cloudwatch")
+
+    def undeploy(self, name: str, why: str) -> bool:
+        """Delete an endpoint, its configurations, models and alarms, and wait for the end. Idempotent.
+
+        Returns:
+            Whether there was such an endpoint.
+
+        Raises:
+            DataError: Leeway did not make the endpoint, or it is being changed. A retry cannot help.
+            ServiceError: SageMaker does not answer, or the deletion takes too long. A retry continues it.
+        """
+        with _translate_errors():
+            endpoint = self._find(name)
+            if endpoint:
+                _refuse_foreign(endpoint)
+                endpoint_resources.delete_endpoint(self.sagemaker, name)
+                self._wait_for_deletion(name)
+            endpoint_resources.delete_unused(self.sagemaker, name)
+            endpoint_resources.delete_alarms(self.cloudwatch, name)
+        if endpoint and endpoint.model:
+            record_deployment(Kind.UNDEPLOYED, endpoint.model, endpoint.version, name, why, {"config": ""})
+        log.info("endpoint %s: %s", name, f"deleted: {why}" if endpoint else "there is none")
+        return endpoint is not None
+
+    def list_own(self) -> list[Endpoint]:
+        """List the endpoints in service that Leeway made."""
+        with _translate_errors():
+            pages = self.sagemaker.get_paginator("list_endpoints").paginate(StatusEquals="InService")
+            names = sorted(item["EndpointName"] for page in pages for item in page["Endpoints"])
+            endpoints = [endpoint for name in names if (endpoint := self._find(name))]
+        return [endpoint for endpoint in endpoints if endpoint_resources.ENDPOINT_TAG in endpoint.tags]
+
+    def list_idle(self, hours: int, now: dt.datetime) -> list[Endpoint]:
+        """List the endpoints of `list_own` that nobody called, and nobody changed, for some hours."""
+        begin = (now - dt.timedelta(hours=hours)).replace(second=0, microsecond=0)  # metrics have whole minutes
+        unchanged = [item for item in self.list_own() if item.description["LastModifiedTime"] < begin]
+        with _translate_errors():
+            return [item for item in unchanged if not self._count_invocations(item, begin, now)]
+
+    def _count_invocations(self, endpoint: Endpoint, begin: dt.datetime, end: dt.datetime) -> float:
+        variants = endpoint.description.get("ProductionVariants", [])
+        responses = [
+            self.cloudwatch.get_metric_statistics(
+                Namespace="AWS/SageMaker",
+                MetricName="Invocations",
+                Dimensions=[
+                    {"Name": "EndpointName", "Value": endpoint.name},
+                    {"Name": "VariantName", "Value": variant["VariantName"]},
+                ],
+                StartTime=begin,
+                EndTime=end + dt.timedelta(minutes=1),
+                Period=PERIOD_S,
+                Statistics=["Sum"],
+            )
+            for variant in variants
+        ]
+        return float(sum(point["Sum"] for response in responses for point in response["Datapoints"]))
+
+    def _find(self, name: str) -> Endpoint | None:
+        description = endpoint_resources.describe_endpoint(self.sagemaker, name)
+        if description is None:
+            return None
+        return Endpoint(name, endpoint_resources.read_tags(self.sagemaker, description["EndpointArn"]), description)
+
+    def _wait_for_deletion(self, name: str) -> None:
+        deadline = time.monotonic() + DELETION_TIMEOUT_S
+        while endpoint_resources.describe_endpoint(self.sagemaker, name):
+            if time.monotonic() > deadline:
+                raise ServiceError(f"endpoint {name} was not deleted within {DELETION_TIMEOUT_S:.0f} s.", "Try again.")
+            time.sleep(CHECK_INTERVAL_S)
+
+
+def _refuse_foreign(endpoint: Endpoint) -> None:
+    if endpoint_resources.ENDPOINT_TAG not in endpoint.tags:
+        hint = f"It has no tag {endpoint_resources.ENDPOINT_TAG}: delete it where it was made."
+        raise DataError(f"Leeway did not make the endpoint {endpoint.name}: it stays.", hint)
+
+
+@contextmanager
+def _translate_errors() -> Iterator[None]:
+    try:
+        yield
+    except (ClientError, BotoCoreError) as error:
+        raise ServiceError(
+            f"SageMaker or CloudWatch failed: {error}.", "Check AWS_ENDPOINT_URL, then try again."
+        ) from None

@@ -1,0 +1,121 @@
+"""Write the package of the version that an endpoint is to serve, and return how it is released.
+
+Idempotent: equal versions give equal packages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field, field_validator
+
+from pipelines.contract import Result
+from pipelines.serving.release_policy import ReleasePolicy
+from pipelines.system.log import log
+
+if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+
+    from pipelines.registry.lifecycle import State
+    from pipelines.registry.versions import Registry
+
+ENDPOINT_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9])*")
+"""SageMaker's form of an endpoint's name."""
+MAX_NAME_CHARS = 41
+"""Longest name of an endpoint: the names of its configurations are longer, and may have 63 characters."""
+
+
+class ServingSpec(ReleasePolicy):
+    """The version that an endpoint is to serve, and how it is released."""
+
+    replaces: ClassVar[Mapping[str, str]] = {"previous": "version"}
+
+    model: str
+    """Registered model."""
+    version: str = ""
+    """Version to serve, a number or an alias; empty: the champion."""
+    previous: bool = False
+    """Whether to serve the version that the endpoint served before its present one."""
+    endpoint: str = Field(min_length=1, max_length=MAX_NAME_CHARS)
+    """Name of the endpoint."""
+    folder: Path
+    """Folder to write: model.tar.gz."""
+
+    @field_validator("endpoint")
+    @classmethod
+    def _check_endpoint(cls, name: str) -> str:
+        if not ENDPOINT_NAME.fullmatch(name):
+            raise ValueError(f"an endpoint's name has letters, digits, and hyphens between them, unlike {name!r}")
+        return name
+
+
+class ServingResult(Result):
+    """The version to serve, and how it is released."""
+
+    model_name: str
+    """Registered model."""
+    version: str
+    """Version to serve."""
+    policy: dict[str, Any]
+    """The parameters of the release: section `serving` of params.yaml, with the values that were given."""
+
+
+def run(spec: ServingSpec) -> ServingResult:
+    """Write the model.tar.gz of the version to `spec.folder`.
+
+    Raises:
+        DataError: there is no such version, no champion, or no version that the endpoint served before; or the
+            version's files are not those that were judged. A retry cannot help.
+        ServiceError: MLflow does not answer. A retry can help.
+    """
+    from pipelines.registry.artifacts import open_package
+    from pipelines.registry.lifecycle import Journal
+    from pipelines.registry.versions import Registry
+    from pipelines.scoring.batch import pack_model
+    from pipelines.system.files import replace_folder
+
+    registry = Registry.open()
+    if spec.previous:
+        number = _find_previous(spec, Journal.open().read_state(spec.model))
+        version = registry.get_version(spec.model, number)
+    else:
+        version = _find_version(registry, spec)
+    with open_package(version) as package, replace_folder(spec.folder) as folder:
+        pack_model(package, folder / "model.tar.gz")
+    log.info("packed %s version %s for endpoint %s", spec.model, version.version, spec.endpoint)
+    policy = spec.model_dump(include=set(ReleasePolicy.model_fields))
+    return ServingResult(model_name=spec.model, version=str(version.version), policy=policy)
+
+
+def _find_version(registry: Registry, spec: ServingSpec) -> ModelVersion:
+    """Return the version that has the number or alias of the spec, or the champion."""
+    from pipelines.errors import DataError
+    from pipelines.registry.versions import CHAMPION
+
+    if not spec.version and registry.find_champion(spec.model) is None:
+        raise DataError(f"{spec.model} has no champion.", "Promote a version, or give the number of one.")
+    return registry.find_version(spec.model, spec.version or CHAMPION)
+
+
+def _find_previous(spec: ServingSpec, state: State) -> str:
+    """Return the version that the endpoint served before; in a retry, the one that this DAG run has deployed already.
+
+    Raises:
+        DataError: the endpoint has served one version, or none. A retry cannot help.
+    """
+    from pipelines.errors import DataError
+    from pipelines.registry.lifecycle.deployments import find_deployment_of_run
+
+    if event := find_deployment_of_run(state, spec.endpoint):
+        return event.version
+    versions = state.served.get(spec.endpoint, ())
+    if len(versions) < 2:
+        served_text = f"only version {versions[0]}" if versions else "no version"
+        raise DataError(
+            f"endpoint {spec.endpoint} has served {served_text} of {spec.model}: there is none before.",
+            "Deploy a version by its number.",
+        )
+    return versions[-2]

@@ -1,0 +1,45 @@
+"""Delete an endpoint that Leeway made, with its configurations, models and alarms. Idempotent."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from pipelines.contract import Result, Spec
+
+
+class UndeploySpec(Spec):
+    """The endpoint to delete."""
+
+    model: str
+    """Registered model that the endpoint serves."""
+    endpoint: str = ""
+    """Name of the endpoint; empty: that of the model."""
+    why: str = Field(default="undeployed on request", min_length=1)
+    """The reason, for the event in the model's history."""
+
+
+class UndeployResult(Result):
+    """What was deleted."""
+
+    model_name: str
+    """Registered model."""
+    endpoint: str
+    """Name of the endpoint."""
+    changed: bool
+    """Whether there was such an endpoint."""
+
+
+def run(spec: UndeploySpec) -> UndeployResult:
+    """Delete the endpoint and what belongs to it, and wait for the end. Its log stays.
+
+    Raises:
+        DataError: Leeway did not make the endpoint. A retry cannot help.
+        SpecError: no AWS region is configured. A retry cannot help.
+        ServiceError: SageMaker does not answer, or the deletion takes too long. A retry continues it.
+    """
+    from pipelines.serving.endpoint_resources import build_endpoint_name
+    from pipelines.serving.undeployment import Endpoints
+
+    endpoint = spec.endpoint or build_endpoint_name(spec.model)
+    changed = Endpoints().undeploy(endpoint, spec.why)
+    return UndeployResult(model_name=spec.model, endpoint=endpoint, changed=changed)

@@ -1,0 +1,1 @@
+"""Deployments of registered versions to SageMaker endpoints."""

@@ -1,0 +1,146 @@
+"""Call SageMaker, CloudWatch and CloudWatch Logs for one endpoint; retry while they do not answer."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from airflow.providers.amazon.aws.hooks.base_aws import AwsBaseHook
+from airflow.providers.amazon.aws.hooks.logs import AwsLogsHook
+from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
+from botocore.exceptions import BotoCoreError, ClientError
+
+from leeway.hooks.endpoint.wait import DEPLOYMENT_TAG
+from leeway.hooks.sagemaker.aws_errors import call_with_retries
+from leeway.hooks.sagemaker.connection import AwsConnection
+from leeway.hooks.sagemaker.named_jobs import contains
+from leeway.hooks.step.hook import Logger
+from pipelines.serving import endpoint_resources
+
+T = TypeVar("T")
+
+EXISTS_TEXT = "already existing"
+"""Part of SageMaker's error about a second model or configuration of the same name."""
+LOG_GROUP = "/aws/sagemaker/Endpoints/"
+LOG_LINES = 20
+"""Lines of the end of an endpoint's log that a failed deployment shows."""
+
+
+class EndpointClient:
+    """One endpoint, its configurations, models and alarms.
+
+    Args:
+        connection: connection to AWS.
+        name: name of the endpoint.
+        log: log of the task.
+    """
+
+    def __init__(self, connection: AwsConnection, name: str, log: Logger) -> None:
+        self.name, self.log = name, log
+        self._sagemaker = connection.create_hook(SageMakerHook).conn
+        self._cloudwatch = connection.create_hook(partial(AwsBaseHook, client_type="cloudwatch")).conn
+        self._connection = connection
+
+    def describe(self) -> dict[str, Any] | None:
+        """Return SageMaker's description of the endpoint; None if it does not exist."""
+        return self._call(lambda: endpoint_resources.describe_endpoint(self._sagemaker, self.name))
+
+    def read_tags(self, endpoint: Mapping[str, Any]) -> dict[str, str]:
+        """Return the endpoint's tags, key to value."""
+        return self._call(lambda: endpoint_resources.read_tags(self._sagemaker, endpoint["EndpointArn"]))
+
+    def set_tags(self, endpoint: Mapping[str, Any], tags: Mapping[str, str]) -> None:
+        """Set tags of the endpoint; its other tags stay. Idempotent."""
+        pairs = [{"Key": key, "Value": value} for key, value in tags.items()]
+        self._call(lambda: self._sagemaker.add_tags(ResourceArn=endpoint["EndpointArn"], Tags=pairs))
+
+    def remove_deployment_tag(self, endpoint: Mapping[str, Any]) -> None:
+        """Remove the tag that names the deployment in progress. Idempotent."""
+        arn = endpoint["EndpointArn"]
+        self._call(lambda: self._sagemaker.delete_tags(ResourceArn=arn, TagKeys=[DEPLOYMENT_TAG]))
+
+    def create_model_and_config(self, model: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+        """Create a model and a configuration by their requests, unless they exist: equal ones have equal names."""
+        self._create("model", model)
+        self._create("endpoint_config", config)
+
+    def put_alarms(self, requests: Sequence[Mapping[str, Any]]) -> None:
+        """Create the alarms that do not exist, and change those that differ. Idempotent."""
+        existing = {alarm["AlarmName"]: alarm for alarm in self._describe_alarms()}
+        for request in requests:
+            if not contains(existing.get(request["AlarmName"]), request):
+                self._call(partial(self._cloudwatch.put_metric_alarm, **request))
+        names = [name for name in existing if name not in {request["AlarmName"] for request in requests}]
+        if names:
+            self._call(lambda: self._cloudwatch.delete_alarms(AlarmNames=names))
+
+    def list_raised_alarms(self) -> dict[str, str]:
+        """Return the endpoint's alarms in the state ALARM, name to reason."""
+        return {
+            alarm["AlarmName"]: str(alarm.get("StateReason", ""))
+            for alarm in self._describe_alarms()
+            if alarm["StateValue"] == "ALARM"
+        }
+
+    def list_alarms(self) -> dict[str, str]:
+        """Return the reason of the state of each of the endpoint's alarms, by name."""
+        return {alarm["AlarmName"]: str(alarm.get("StateReason", "")) for alarm in self._describe_alarms()}
+
+    def delete_unused(self, endpoint: Mapping[str, Any]) -> None:
+        """Delete the older configurations and models that the endpoint does not use. Idempotent."""
+        name = endpoint["EndpointConfigName"]
+        config = self._call(lambda: self._sagemaker.describe_endpoint_config(EndpointConfigName=name))
+        models = [variant["ModelName"] for variant in config["ProductionVariants"]]
+        self._delete_unused([name, *models], config["CreationTime"])
+
+    def delete_new(self, config_name: str, model_name: str) -> None:
+        """Delete a configuration and a model that nothing uses. Idempotent."""
+        for verb, member, name in (
+            ("delete_endpoint_config", "EndpointConfigName", config_name),
+            ("delete_model", "ModelName", model_name),
+        ):
+            try:
+                self._call(partial(getattr(self._sagemaker, verb), **{member: name}))
+            except ClientError as error:
+                if endpoint_resources.NOT_FOUND_TEXT not in str(error):
+                    raise
+
+    def delete_all(self) -> None:
+        """Begin to delete the endpoint; delete its configurations, models and alarms. Idempotent."""
+        self.delete()
+        self._delete_unused((), None)
+        self._call(lambda: endpoint_resources.delete_alarms(self._cloudwatch, self.name))
+
+    def delete(self) -> None:
+        """Begin to delete the endpoint. Idempotent."""
+        self._call(lambda: endpoint_resources.delete_endpoint(self._sagemaker, self.name))
+
+    def read_log_end(self) -> list[str]:
+        """Return the last lines of the endpoint's log; empty if it cannot be read: they only explain a failure."""
+        logs, group = self._connection.create_hook(AwsLogsHook).conn, f"{LOG_GROUP}{self.name}"
+        try:
+            streams = logs.describe_log_streams(logGroupName=group, orderBy="LastEventTime", descending=True, limit=1)
+            name = streams["logStreams"][0]["logStreamName"]
+            request = {"logGroupName": group, "logStreamName": name, "limit": LOG_LINES, "startFromHead": False}
+            return [str(event["message"]).rstrip() for event in logs.get_log_events(**request)["events"]]
+        except (ClientError, BotoCoreError, LookupError):
+            return []
+
+    def _delete_unused(self, keep: Collection[str], before: dt.datetime | None) -> None:
+        self._call(lambda: endpoint_resources.delete_unused(self._sagemaker, self.name, keep, before))
+
+    def _describe_alarms(self) -> list[dict[str, Any]]:
+        names = list(endpoint_resources.build_alarm_names(self.name).values())
+        return list(self._call(lambda: self._cloudwatch.describe_alarms(AlarmNames=names))["MetricAlarms"])
+
+    def _create(self, kind: str, request: Mapping[str, Any]) -> None:
+        try:
+            self._call(partial(getattr(self._sagemaker, f"create_{kind}"), **request))
+        except ClientError as error:
+            if EXISTS_TEXT not in str(error):
+                raise
+
+    def _call(self, call: Callable[[], T]) -> T:
+        return call_with_retries(call, self.log)

@@ -1,0 +1,256 @@
+"""Decide what a try of a task does next, from SageMaker's description of its endpoint.
+
+Nothing about a deployment is stored but in SageMaker: the name of a configuration is derived from its content, and a
+tag of the endpoint names the deployment that a task began.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from leeway.hooks.endpoint import failures
+from leeway.hooks.endpoint.client import EndpointClient
+from leeway.hooks.endpoint.requests import build_alarm_requests, build_deployment_config, build_endpoint_tags
+from leeway.hooks.endpoint.wait import (
+    CHANGING_STATES,
+    DEPLOYMENT_TAG,
+    DeploymentEvent,
+    DeploymentWait,
+    get_pending_config,
+)
+from leeway.hooks.sagemaker.costs import Costs
+from leeway.hooks.sagemaker.machines import Machine
+from leeway.hooks.step.hook import Logger, StepHook
+from pipelines.serving.endpoint_resources import ENDPOINT_TAG
+
+HOURS_A_MONTH = 730
+Endpoint = Mapping[str, Any]
+"""SageMaker's description of an endpoint."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """A version to deploy, with the requests that deploy it."""
+
+    model: str
+    version: str
+    policy: Mapping[str, Any]
+    model_request: Mapping[str, Any]
+    config_request: Mapping[str, Any]
+    tags: list[dict[str, str]]
+    task: Mapping[str, Any]
+    """dag_id, run_id, task_id and map_index."""
+    is_rollback: bool
+    """Whether the version served before: then neither budget nor alarms hold it up."""
+
+    @property
+    def config_name(self) -> str:
+        """Name of the configuration."""
+        return str(self.config_request["EndpointConfigName"])
+
+    @property
+    def deployment_tag(self) -> str:
+        """Value of the endpoint's tag `DEPLOYMENT_TAG` while this task deploys the release."""
+        digest = hashlib.sha256(repr(sorted(self.task.items())).encode()).hexdigest()[:12]
+        return f"{self.config_name}/{digest}"
+
+
+class Deployment:
+    """Begin the deployment of a release, attach to the one in progress, or return the result of the one that ended.
+
+    Args:
+        client: calls AWS for the endpoint.
+        release: what to deploy.
+        inputs: inputs that decide the release.
+        costs: checks the budget.
+        step_hook: runs steps.
+        wait_template: a wait for the endpoint, without a configuration.
+        log: log of the task.
+    """
+
+    def __init__(
+        self,
+        client: EndpointClient,
+        release: Release,
+        inputs: Mapping[str, Any],
+        costs: Costs,
+        step_hook: StepHook,
+        wait_template: DeploymentWait,
+        log: Logger,
+    ) -> None:
+        self.client, self.release, self._inputs, self.costs = client, release, inputs, costs
+        self.step_hook, self.wait_template, self.log = step_hook, wait_template, log
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The inputs that decide the release, for a later call of `prepare_work` in the same try."""
+        return dict(self._inputs)
+
+    def resume(self, event: DeploymentEvent | None) -> DeploymentWait | dict[str, Any]:
+        """Return the deployment to begin or to wait for, or the result if the endpoint serves the release. Idempotent.
+
+        Raises:
+            AirflowFailException: the deployment was rolled back or refused, the budget does not allow it, or Leeway did
+                not make the endpoint. A retry cannot help.
+            AirflowException: SageMaker failed, or an alarm is raised before the deployment. A retry can help.
+        """
+        endpoint = self.client.describe()
+        if event:
+            self._check_event(event, endpoint)
+        if endpoint is None:
+            return self._begin_creation()
+        tags = self.client.read_tags(endpoint)
+        if ENDPOINT_TAG not in tags:
+            raise AirflowFailException(
+                f"Leeway did not make the endpoint {self.client.name}, and does not change it: give another endpoint."
+            )
+        if endpoint["EndpointStatus"] in CHANGING_STATES:
+            return self._attach(endpoint)
+        is_own = tags.get(DEPLOYMENT_TAG) == self.release.deployment_tag
+        if endpoint["EndpointStatus"] == "InService" and endpoint["EndpointConfigName"] == self.release.config_name:
+            return self._finish(endpoint, tags)
+        if is_own or (event and event["config_name"] == self.release.config_name):
+            raise self._fail(endpoint)
+        if endpoint["EndpointStatus"] == "Failed":
+            self.log.info("endpoint %s is Failed: deleting it, then creating it again", self.client.name)
+            self.client.delete()
+            return self._wait_for_others()
+        return self._begin_update(endpoint)
+
+    def _check_event(self, event: DeploymentEvent, endpoint: Endpoint | None) -> None:
+        """Raise the error of a wait that did not end with the deployment."""
+        name, is_own = self.client.name, event["config_name"] == self.release.config_name
+        if event["cause"] == "refused":
+            self._discard(endpoint)
+            raise AirflowFailException(f"endpoint {name} was not changed: {event['message']}")
+        if event["cause"] != "ended":
+            raise AirflowException(f"the deployment of endpoint {name} is not known to have ended: {event['message']}")
+        if is_own and endpoint is None:
+            raise AirflowException(f"endpoint {name} was deleted during its deployment.")
+
+    def _begin_creation(self) -> DeploymentWait:
+        self._prepare()
+        tags = {DEPLOYMENT_TAG: self.release.deployment_tag, "leeway:version": self.release.version}
+        request = {
+            "EndpointName": self.client.name,
+            "EndpointConfigName": self.release.config_name,
+            "Tags": [
+                *build_endpoint_tags(self.client.name, self.release.tags),
+                *({"Key": key, "Value": value} for key, value in tags.items()),
+            ],
+        }
+        return replace(self._wait_for_own(), verb="create", request=request, tag="")
+
+    def _begin_update(self, endpoint: Endpoint) -> DeploymentWait:
+        has_alarms = self.release.policy["rollback"] and not self.release.is_rollback
+        if has_alarms and (raised := self.client.list_raised_alarms()):
+            name, reason = next(iter(raised.items()))
+            raise AirflowException(
+                f"alarm {name} is in the state ALARM already, and would roll the deployment back at once: {reason} "
+                "Wait, give serving={'rollback': False}, or roll the endpoint back."
+            )
+        self._prepare()
+        request = {
+            "EndpointName": self.client.name,
+            "EndpointConfigName": self.release.config_name,
+            "DeploymentConfig": build_deployment_config(self.client.name, self.release.policy),
+        }
+        self.log.info("endpoint %s serves configuration %s", self.client.name, endpoint["EndpointConfigName"])
+        return replace(self._wait_for_own(), verb="update", request=request)
+
+    def _prepare(self) -> None:
+        """Check the budget, then create the model, the configuration and the alarms, unless they exist."""
+        if not self.release.is_rollback:
+            self._require_budget()
+        self.client.create_model_and_config(self.release.model_request, self.release.config_request)
+        self.client.put_alarms(build_alarm_requests(self.client.name, self.release.policy))
+
+    def _require_budget(self) -> None:
+        """Check that the project's budget of a month allows the endpoint for a whole month."""
+        policy = self.release.policy
+        machine = Machine(policy["instance_type"], policy["instance_count"], 0, False, HOURS_A_MONTH * 3_600, 0)
+        verdict = self.costs.check_budget([machine])
+        usd_h = verdict["prices_usd_h"][policy["instance_type"]] * policy["instance_count"]
+        if not verdict["allowed"]:
+            raise AirflowFailException(
+                f"the budget does not allow endpoint {self.client.name} for a month: {verdict['reason']}"
+            )
+        self.log.info("endpoint %s costs %.3f USD/h, %.2f USD a month", self.client.name, usd_h, HOURS_A_MONTH * usd_h)
+        self._inputs = {**self._inputs, "cost_usd_h": round(usd_h, 6)}
+
+    def _attach(self, endpoint: Endpoint) -> DeploymentWait:
+        status, config_name = endpoint["EndpointStatus"], get_pending_config(endpoint)
+        if config_name == self.release.config_name:
+            self.log.info("endpoint %s is %s: waiting for the deployment in progress", self.client.name, status)
+            return self._wait_for_own()
+        self.log.info(
+            "endpoint %s is %s with %s: this deployment begins after its end",
+            *(self.client.name, status, config_name or "another change"),
+        )
+        return self._wait_for_others()
+
+    def _wait_for_own(self) -> DeploymentWait:
+        return replace(self.wait_template, config_name=self.release.config_name, tag=self.release.deployment_tag)
+
+    def _wait_for_others(self) -> DeploymentWait:
+        return replace(self.wait_template, config_name="", tag="")
+
+    def _finish(self, endpoint: Endpoint, tags: Mapping[str, str]) -> dict[str, Any]:
+        """Record the deployment, delete what the endpoint does not use any more, and return the task's result."""
+        release, changed = self.release, tags.get(DEPLOYMENT_TAG) == self.release.deployment_tag
+        if tags.get("leeway:version") != release.version:
+            self.client.set_tags(endpoint, {"leeway:version": release.version})
+        is_new = "LastDeploymentConfig" not in endpoint
+        record = self._record("deployed", "a new endpoint" if is_new else f"{release.policy['traffic']} release")
+        if DEPLOYMENT_TAG in tags:
+            self.client.delete_unused(endpoint)
+            self.client.remove_deployment_tag(endpoint)
+        cost_usd_h = self._inputs.get("cost_usd_h")
+        self.log.info("endpoint %s serves version %s of %s", self.client.name, release.version, release.model)
+        return {
+            "model_name": release.model,
+            "version": release.version,
+            "previous": record["previous"],
+            "endpoint": self.client.name,
+            "endpoint_arn": endpoint["EndpointArn"],
+            "config": release.config_name,
+            "changed": changed,
+            "cost_usd_h": cost_usd_h,
+            "cost_usd_month": None if cost_usd_h is None else round(HOURS_A_MONTH * cost_usd_h, 2),
+        }
+
+    def _fail(self, endpoint: Endpoint) -> AirflowException:
+        """Record the failed deployment, delete its configuration and model, and return the task's error."""
+        name, release, reason = self.client.name, self.release, failures.format_reason(endpoint)
+        alarms = self.client.list_alarms()
+        causes = failures.find_causing_alarms(reason, alarms, self.client.list_raised_alarms())
+        why = failures.describe_rollback(reason, causes, alarms)
+        for line in self.client.read_log_end():
+            self.log.warning("endpoint %s: %s", name, line)
+        self._record("deployment_failed", why, causes)
+        is_serving = endpoint["EndpointStatus"] == "InService"
+        if is_serving:
+            self.client.remove_deployment_tag(endpoint)
+        self._discard(endpoint if is_serving else None)
+        rest = "the endpoint serves what it served before" if is_serving else "nothing of it is left"
+        text = f"version {release.version} of {release.model} was not deployed to endpoint {name}, and {rest}: {why}"
+        return failures.make_deployment_error(text, reason)
+
+    def _discard(self, endpoint: Endpoint | None) -> None:
+        """Delete the release's configuration and model; all, if there is no endpoint that serves."""
+        if endpoint is None:
+            self.client.delete_all()
+        elif endpoint["EndpointConfigName"] != self.release.config_name:
+            self.client.delete_new(self.release.config_name, self.release.model_request["ModelName"])
+
+    def _record(self, outcome: str, why: str, alarms: list[str] | None = None) -> dict[str, Any]:
+        release = self.release
+        spec = {"model": release.model, "version": release.version, "endpoint": self.client.name, "outcome": outcome}
+        return self.step_hook.run(
+            "record_deployment", {**spec, "config": release.config_name, "why": why, "alarms": alarms or []}
+        )

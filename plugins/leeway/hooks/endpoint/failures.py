@@ -1,0 +1,45 @@
+"""Turn the end of a deployment into the task's error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+TEMPORARY_TEXTS = ("CapacityError", "InsufficientInstanceCapacity", "InternalServerError", "internal error")
+"""Parts of the FailureReason after which a retry can help."""
+MAX_REASON_CHARS = 900
+"""Longest reason in an error. Of a longer one, the middle is left out: the last lines of a log are at its end."""
+
+
+def format_reason(endpoint: Mapping[str, Any]) -> str:
+    """Return SageMaker's FailureReason in one line of limited length."""
+    reason = " ".join(str(endpoint.get("FailureReason") or "no reason is given").split())
+    half = MAX_REASON_CHARS // 2
+    return reason if len(reason) <= MAX_REASON_CHARS else f"{reason[:half]} ... {reason[-half:]}"
+
+
+def find_causing_alarms(reason: str, alarms: Mapping[str, str], raised: Mapping[str, str]) -> list[str]:
+    """Return the alarms that caused a rollback: those that the reason names, or else those that are raised.
+
+    Args:
+        reason: SageMaker's FailureReason.
+        alarms: the endpoint's alarms.
+        raised: those in the state ALARM.
+    """
+    if named := [name for name in alarms if name in reason]:
+        return named
+    return list(raised) if "alarm" in reason.lower() else []
+
+
+def describe_rollback(reason: str, causes: Sequence[str], alarm_reasons: Mapping[str, str]) -> str:
+    """Return a sentence about a failed deployment: the alarms with their reasons, or SageMaker's reason."""
+    texts = [f"{name} ({text.rstrip('.')})" if (text := alarm_reasons.get(name)) else name for name in causes]
+    return f"rolled back by alarm {', '.join(texts)}: {reason}" if causes else reason
+
+
+def make_deployment_error(text: str, reason: str) -> AirflowException:
+    """Return the error of a deployment that failed; a retry can help only if SageMaker failed or had no machines."""
+    is_temporary = any(part in reason for part in TEMPORARY_TEXTS)
+    return (AirflowException if is_temporary else AirflowFailException)(text)

@@ -1,0 +1,148 @@
+"""Build the requests of an endpoint: its model, configuration, release and alarms.
+
+Names are derived from the content, so equal contents have equal names. A policy is the field `policy` of the step
+`serving`; see `pipelines.serving.release_policy`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
+from typing import Any
+
+from pipelines.serving.endpoint_resources import ENDPOINT_TAG, VARIANT, build_alarm_names
+
+Policy = Mapping[str, Any]
+Tags = Sequence[Mapping[str, str]]
+MARGIN_S = 3_600
+"""Seconds in which SageMaker may start and stop instances, beside the waits of a release."""
+EXECUTION_TIMEOUT_S = (600, 28_800)
+"""SageMaker's limits of MaximumExecutionTimeoutInSeconds."""
+ROUTING_TYPES = {"all_at_once": "ALL_AT_ONCE", "canary": "CANARY", "linear": "LINEAR"}
+SIZE_MEMBERS = {"canary": "CanarySize", "linear": "LinearStepSize"}
+TEXT_TYPES = {"JsonContentTypes": ["application/json", "application/jsonlines"], "CsvContentTypes": ["text/csv"]}
+"""Content types that data capture stores as text; all others are stored as base64."""
+
+
+def build_model_request(
+    endpoint: str, version: str, role: str, container: Mapping[str, Any], tags: Tags
+) -> dict[str, Any]:
+    """Build the request to CreateModel.
+
+    Args:
+        endpoint: name of the endpoint. An endpoint has models of its own, which no job uses, so they can be deleted.
+        version: registered version.
+        role: ARN of the execution role.
+        container: PrimaryContainer of the request.
+        tags: tags of the task.
+    """
+    return {
+        "ModelName": _build_name(endpoint, version, [role, container]),
+        "ExecutionRoleArn": role,
+        "PrimaryContainer": dict(container),
+        "Tags": build_endpoint_tags(endpoint, tags),
+    }
+
+
+def build_config_request(
+    endpoint: str, version: str, model_name: str, policy: Policy, capture_uri: str, tags: Tags
+) -> dict[str, Any]:
+    """Build the request to CreateEndpointConfig.
+
+    Args:
+        endpoint: name of the endpoint.
+        version: registered version.
+        model_name: name of SageMaker's model.
+        policy: the release's parameters.
+        capture_uri: s3:// prefix of captured requests.
+        tags: tags of the task.
+    """
+    variant = {
+        "VariantName": VARIANT,
+        "ModelName": model_name,
+        "InstanceType": policy["instance_type"],
+        "InitialInstanceCount": policy["instance_count"],
+        "InitialVariantWeight": 1.0,
+    }
+    content = {"ProductionVariants": [variant], **_build_capture(policy, capture_uri)}
+    name = _build_name(endpoint, version, content)
+    return {"EndpointConfigName": name, **content, "Tags": build_endpoint_tags(endpoint, tags)}
+
+
+def build_endpoint_tags(endpoint: str, tags: Tags) -> list[dict[str, str]]:
+    """Return the tags of the task, and the one by which Leeway finds what belongs to the endpoint."""
+    return [{"Key": ENDPOINT_TAG, "Value": endpoint}, *map(dict, tags)]
+
+
+def build_deployment_config(endpoint: str, policy: Policy) -> dict[str, Any]:
+    """Build the DeploymentConfig of the request to UpdateEndpoint."""
+    routing: dict[str, Any] = {
+        "Type": ROUTING_TYPES[policy["traffic"]],
+        "WaitIntervalInSeconds": policy["wait_s"],
+    }
+    if member := SIZE_MEMBERS.get(policy["traffic"]):
+        routing[member] = {"Type": "CAPACITY_PERCENT", "Value": policy["step_percent"]}
+    minimum, maximum = EXECUTION_TIMEOUT_S
+    update = {
+        "TrafficRoutingConfiguration": routing,
+        "TerminationWaitInSeconds": policy["bake_s"],
+        "MaximumExecutionTimeoutInSeconds": min(max(compute_duration_s(policy), minimum), maximum),
+    }
+    alarms = [{"AlarmName": alarm["AlarmName"]} for alarm in build_alarm_requests(endpoint, policy)]
+    rollback = {"AutoRollbackConfiguration": {"Alarms": alarms}} if policy["rollback"] and alarms else {}
+    return {"BlueGreenUpdatePolicy": update, **rollback}
+
+
+def compute_duration_s(policy: Policy) -> int:
+    """Return how long a release may take, seconds: its waits, and `MARGIN_S`."""
+    steps = {"all_at_once": 1, "canary": 2, "linear": ceil(100 / policy["step_percent"])}[policy["traffic"]]
+    return int(steps * policy["wait_s"] + policy["bake_s"] + MARGIN_S)
+
+
+def build_alarm_requests(endpoint: str, policy: Policy) -> list[dict[str, Any]]:
+    """Build a request to PutMetricAlarm for each alarm that the policy sets."""
+    names = build_alarm_names(endpoint)
+    common_fields = {
+        "Namespace": "AWS/SageMaker",
+        "Dimensions": [{"Name": "EndpointName", "Value": endpoint}, {"Name": "VariantName", "Value": VARIANT}],
+        "Period": policy["alarm_period_s"],
+        "EvaluationPeriods": policy["alarm_periods"],
+        "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+        "TreatMissingData": "notBreaching",
+    }
+    return [{"AlarmName": names[kind], **common_fields, **fields} for kind, fields in _list_alarm_fields(policy)]
+
+
+def _list_alarm_fields(policy: Policy) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the kind of each alarm, and its metric, statistic and threshold."""
+    errors = {"MetricName": "Invocation5XXErrors"}
+    if policy["error_percent"] is not None:  # the average of 1 for an error, and 0 for any other answer
+        yield "errors", {**errors, "Statistic": "Average", "Threshold": policy["error_percent"] / 100}
+    if policy["error_count"] is not None:
+        yield "error-count", {**errors, "Statistic": "Sum", "Threshold": float(policy["error_count"])}
+    if policy["latency_ms"] is not None:
+        name = policy["latency_statistic"]
+        statistic = {"Statistic": name} if name == "Average" else {"ExtendedStatistic": name}
+        yield "latency", {"MetricName": "ModelLatency", **statistic, "Threshold": 1_000.0 * policy["latency_ms"]}
+
+
+def _build_capture(policy: Policy, uri: str) -> dict[str, Any]:
+    if not policy["capture_percent"]:
+        return {}
+    capture = {
+        "EnableCapture": True,
+        "InitialSamplingPercentage": policy["capture_percent"],
+        "DestinationS3Uri": uri,
+        "CaptureOptions": [{"CaptureMode": "Input"}, {"CaptureMode": "Output"}],
+        "CaptureContentTypeHeader": TEXT_TYPES,
+    }
+    return {"DataCaptureConfig": capture}
+
+
+def _build_name(endpoint: str, version: str, content: Any) -> str:
+    digest = hashlib.sha256(json.dumps([endpoint, content], sort_keys=True).encode()).hexdigest()[:16]
+    slug = re.sub(r"[^a-zA-Z0-9]+", "-", f"{endpoint}-{version}").strip("-")
+    return f"{slug[:46].strip('-')}-{digest}"

@@ -1,0 +1,81 @@
+"""Describe a wait for the deployment of an endpoint: the request that begins it, and how the wait ended."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict
+
+from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
+
+from leeway.hooks.sagemaker.connection import AwsConnection
+
+CHANGING_STATES = ("Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting")
+"""States of an endpoint that is being changed."""
+DEPLOYMENT_TAG = "leeway:deployment"
+"""Key of the endpoint's tag that names the deployment in progress: its configuration, and the task that began it."""
+
+
+class DeploymentEvent(TypedDict):
+    """How a wait ended."""
+
+    cause: Literal["ended", "deadline", "no_answer", "error", "refused"]
+    """ended: the endpoint is not being changed any more, or does not exist; deadline: it still is, after
+    `max_duration_s`; no_answer, error: SageMaker did not answer, or refused to describe it; refused: the request is
+    wrong, so nothing was changed."""
+    config_name: str
+    """Configuration whose deployment was waited for; empty if it was another task's deployment."""
+    message: str
+    """A sentence about the cause; empty if the deployment ended."""
+
+
+@dataclass(frozen=True)
+class DeploymentWait:
+    """A deployment to begin and to wait for. All fields can be written as JSON.
+
+    Args:
+        endpoint: name of the endpoint.
+        config_name: configuration that is deployed; empty to wait for another task's deployment.
+        check_interval_s: seconds between two requests for the endpoint's state.
+        max_duration_s: longest wait, seconds.
+        verb: operation that begins the deployment; empty if it is in progress already.
+        request: its request.
+        tag: value of `DEPLOYMENT_TAG` once the deployment is in progress; empty: the tag is not set.
+        aws_conn_id: Airflow connection.
+        region_name: region, if the connection does not have one.
+        verify: `verify` of boto3's clients.
+        botocore_config: configuration of the clients.
+    """
+
+    endpoint: str
+    config_name: str
+    check_interval_s: int
+    max_duration_s: int
+    verb: Literal["create", "update", ""] = ""
+    request: dict[str, Any] | None = None
+    tag: str = ""
+    aws_conn_id: str | None = "aws_default"
+    region_name: str | None = None
+    verify: bool | str | None = None
+    botocore_config: dict[str, Any] | None = None
+
+    def build_event(
+        self, cause: Literal["ended", "deadline", "no_answer", "error", "refused"], message: str = ""
+    ) -> DeploymentEvent:
+        """Return the event that ends this wait."""
+        return {"cause": cause, "config_name": self.config_name, "message": message}
+
+    @asynccontextmanager
+    async def open_client(self) -> AsyncIterator[Any]:
+        """Open a client of SageMaker."""
+        connection = AwsConnection(self.aws_conn_id, self.region_name, self.verify, self.botocore_config)
+        async with await connection.create_hook(SageMakerHook).get_async_conn() as sagemaker:
+            yield sagemaker
+
+
+def get_pending_config(endpoint: Mapping[str, Any]) -> str:
+    """Return the configuration that an endpoint is being changed to; empty if it is not being changed."""
+    if endpoint["EndpointStatus"] == "Creating":
+        return str(endpoint["EndpointConfigName"])
+    return str(endpoint.get("PendingDeploymentSummary", {}).get("EndpointConfigName", ""))

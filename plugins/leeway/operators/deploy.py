@@ -1,0 +1,105 @@
+"""The operator that deploys a registered version to a SageMaker endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.providers.amazon.aws.operators.sagemaker import SageMakerEndpointOperator
+
+from leeway.hooks.endpoint.task import DeployFields, DeployTask
+from leeway.hooks.endpoint.wait import DeploymentWait
+from leeway.hooks.endpoint.wait_for_endpoint import start_and_wait_for_endpoint
+from leeway.operators.job import SageMakerOperator
+from leeway.operators.step import ACTOR_VARIABLES
+from leeway.triggers.deployment import DeploymentTrigger
+
+
+class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
+    """Deploy a registered version to a SageMaker endpoint, step by step, and take it back if an alarm is raised.
+
+    The endpoint is created, or updated as section `serving` of the parameters says (docs/how-to/serving.md). The
+    packaged model is the one of BatchScoreOperator: it scores rows of features. The names of SageMaker's model and
+    configuration are derived from their content. If the endpoint serves that content already, nothing is done. If its
+    deployment is in progress, because an earlier try or a killed worker began it, the task waits for it. If another
+    deployment is in progress, the task waits for its end first. Idempotent.
+
+    Before anything is created, a month of the instances is checked against the budget of the project. An alarm, or a
+    version that does not load, ends the deployment: the endpoint serves what it served before, the task fails without a
+    retry, and the model's history has an event with the alarm and the reason. A new endpoint that does not start is
+    deleted.
+
+    The task waits in the triggerer. SageMaker cannot cancel a deployment: if the task is cleared or marked, it
+    continues.
+
+    Args:
+        model: registered model (templated).
+        version: version to deploy, a number or an alias (templated); by default the champion.
+        endpoint: name of the endpoint (templated); by default the model's name.
+        serving: values that replace those of section `serving` of the parameters, such as
+            `{"traffic": "all_at_once"}` (templated).
+        image_uri: image with SageMaker's inference toolkit (templated); by default the SDK's xgboost image.
+        role_arn: execution role of the model (templated); by default the environment's LEEWAY_ROLE_ARN.
+        bucket: S3 bucket of model and captured requests (templated); by default LEEWAY_BUCKET.
+        prefix: key prefix in the bucket (templated).
+        project: project whose budget is checked (templated); by default the one in params.yaml, section `budget`.
+        check_interval_s: seconds between two requests for the endpoint's state (templated).
+        deferrable: whether to wait in the triggerer; if not, the task waits in the worker.
+        python: interpreter of the environment that has the ML libraries (templated); if empty, LEEWAY_PYTHON, or else
+            the interpreter that runs Airflow.
+        env: more environment variables for the steps (templated). No secrets: they show in the UI.
+
+    Returns:
+        model_name, version, previous (version that served before), endpoint, endpoint_arn, config, changed (false if
+        the endpoint served this already), cost_usd_h and cost_usd_month (of the instances; None if this try began no
+        deployment).
+    """
+
+    step = "serving"
+    """Step that chooses the version, and by which notifications know the task."""
+    job_task_class = DeployTask
+    job_fields_class = DeployFields
+    previous = False
+    template_fields: Sequence[str] = (
+        *("aws_conn_id", "region_name", "verify", "model", "version", "endpoint", "serving", "image_uri", "role_arn"),
+        *("bucket", "prefix", "project", "check_interval_s", "python", "env", "actor_variables"),
+    )
+    ui_color = "#dcebf7"
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        version: str = "",
+        endpoint: str = "",
+        serving: Mapping[str, Any] | None = None,
+        image_uri: str = "",
+        role_arn: str = "",
+        bucket: str = "",
+        prefix: str = "leeway",
+        project: str = "",
+        check_interval_s: int | str = 5,
+        deferrable: bool = True,
+        python: str = "",
+        env: Mapping[str, str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(config={}, deferrable=deferrable, **kwargs)
+        self.model, self.version, self.endpoint, self.serving = model, version, endpoint, serving
+        self.image_uri, self.role_arn, self.bucket, self.prefix = image_uri, role_arn, bucket, prefix
+        self.project, self.check_interval_s, self.python, self.env = project, check_interval_s, python, env
+        self.actor_variables = ACTOR_VARIABLES
+
+    def build_step_variables(self) -> Mapping[str, str]:
+        """Return the variables that say who acts, for the events in the model's history."""
+        return self.actor_variables
+
+    def build_trigger(self, wait: DeploymentWait) -> DeploymentTrigger:
+        """Return the trigger that begins the deployment and waits for its end."""
+        return DeploymentTrigger(**dataclasses.asdict(wait))
+
+    def wait_in_worker(self, wait: DeploymentWait) -> Mapping[str, Any]:
+        """Begin the deployment, wait for its end in this process, and return how the wait ended."""
+        return dict(asyncio.run(start_and_wait_for_endpoint(wait, self.log)))

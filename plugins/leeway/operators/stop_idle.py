@@ -1,0 +1,32 @@
+"""The operator that runs the step `stop_idle`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leeway.operators.step import StepOperator
+
+
+class StopIdleOperator(StepOperator):
+    """Find the endpoints of Leeway that nobody called for some hours, and delete them if `delete` is set.
+
+    An endpoint with the tag `leeway:keep` stays, and so does what Leeway did not make. Idempotent.
+
+    Args:
+        hours: hours without a request or a deployment after which an endpoint is idle (templated).
+        delete: whether idle endpoints are deleted (templated); otherwise they are only listed.
+        aws_conn_id: connection of AWS; by default the one that LEEWAY_AWS_CONN_ID names, or the worker's own
+            credentials.
+
+    Returns:
+        `StopIdleResult`: idle, kept, stopped.
+    """
+
+    step = "stop_idle"
+    fields = ("hours", "delete")
+
+    def __init__(
+        self, *, hours: int | str = 24, delete: bool | str = False, aws_conn_id: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.hours, self.delete, self.source_conn_id = hours, delete, aws_conn_id

@@ -1,0 +1,343 @@
+"""Test DeployOperator with a real drydock: releases, rollbacks by alarms, killed workers, and what is left."""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
+from botocore.exceptions import ClientError
+from leeway.hooks.endpoint.wait_for_endpoint import _EndpointMonitor
+from leeway.operators.deploy import DeployOperator
+
+from pipelines.registry.lifecycle import Journal
+from tests.tools import forking
+from tests.tools.outages import post_to_drydock
+
+pytestmark = pytest.mark.usefixtures("ended_endpoints")
+
+ROOT = Path(__file__).parents[3]
+STAND_INS = Path(__file__).parent / "stand_ins"
+AT_ONCE = {"traffic": "all_at_once", "wait_s": 0, "bake_s": 0, "error_count": 3}
+CANARY = {**AT_ONCE, "traffic": "canary", "step_percent": 50}
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """Set LEEWAY_PROJECT to a project whose versions are files; return it."""
+    project = tmp_path / "project"
+    for name, text in {"versions/1": "good", "versions/2": "good", "champion": "1", "params.yaml": ""}.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    python = tmp_path / "python"
+    python.write_text(f"""#!/bin/sh
+case " $* " in
+*" serving "*) exec "$LEEWAY_PYTHON" {STAND_INS / "serving.py"} "$@" ;;
+*) exec "$LEEWAY_PYTHON" "$@" ;;
+esac
+""")
+    python.chmod(0o755)
+    monkeypatch.setenv("LEEWAY_PROJECT", str(project))
+    return project
+
+
+@pytest.fixture
+def endpoint(request):
+    """Return the name of the test's endpoint."""
+    return "".join(character if character.isalnum() else "-" for character in request.node.name)[:40].strip("-")
+
+
+@pytest.fixture
+def make_task(request, tmp_path, endpoint):
+    """Return the function that makes a new operator of the same task, as each try of a task does."""
+
+    def make(**fields):
+        fields = {"serving": AT_ONCE, "endpoint": endpoint, **fields}
+        with DAG("".join(character if character.isalnum() else "-" for character in request.node.name)):
+            return DeployOperator(
+                task_id="deploy", model="boats", image_uri="image", python=str(tmp_path / "python"), **fields
+            )
+
+    return make
+
+
+@pytest.fixture
+def deploy(make_task, context, finish):
+    """Return the function that runs a task until it returns its result."""
+
+    def run(task_context=context, **fields):
+        try:
+            return make_task(**fields).execute(task_context)
+        except TaskDeferred as deferral:
+            return finish(make_task(**fields), deferral)
+
+    return run
+
+
+def begin(task, context):
+    """Run a task until it defers, and return the exception."""
+    with pytest.raises(TaskDeferred) as deferral:
+        task.execute(context)
+    return deferral.value
+
+
+def begin_and_lose(task, context):
+    """Run a task until its deployment has begun and is tagged; its trigger is lost, as with its machine."""
+    trigger = begin(task, context).trigger
+    asyncio.run(_EndpointMonitor(trigger.wait, trigger.log).check())
+
+
+def describe(drydock, endpoint):
+    return drydock.client("sagemaker").describe_endpoint(EndpointName=endpoint)
+
+
+def invoke(drydock, endpoint):
+    """Return the version that answers, or the code of the error."""
+    client = drydock.client("sagemaker-runtime")
+    try:
+        return client.invoke_endpoint(EndpointName=endpoint, ContentType="text/csv", Body=b"1")["Body"].read().decode()
+    except ClientError as error:
+        return error.response["Error"]["Code"]
+
+
+def list_resources(drydock, endpoint):
+    """Return the names of what Leeway made for an endpoint."""
+    sagemaker, cloudwatch = drydock.client("sagemaker"), drydock.client("cloudwatch")
+    alarms = cloudwatch.describe_alarms(AlarmNamePrefix=f"leeway-{endpoint}")["MetricAlarms"]
+    return {
+        "endpoints": [item["EndpointName"] for item in sagemaker.list_endpoints(NameContains=endpoint)["Endpoints"]],
+        "configs": [
+            item["EndpointConfigName"]
+            for item in sagemaker.list_endpoint_configs(NameContains=endpoint)["EndpointConfigs"]
+        ],
+        "models": [
+            item["ModelName"]
+            for item in sagemaker.list_models(MaxResults=100)["Models"]
+            if item["ModelName"].startswith(endpoint)
+        ],
+        "alarms": sorted(alarm["AlarmName"] for alarm in alarms),
+    }
+
+
+def list_events(endpoint):
+    events = Journal.open().read_state("boats").events
+    return [event for event in events if event.evidence["endpoint"] == endpoint]
+
+
+class Requests:
+    """Requests to an endpoint, one after the other, while the block runs."""
+
+    def __init__(self, drydock, endpoint):
+        self.answers, self._ended = [], threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(drydock, endpoint))
+
+    def _run(self, drydock, endpoint):
+        while not self._ended.wait(0.02):
+            self.answers.append(invoke(drydock, endpoint))
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        self._thread.join()
+
+
+def test_champion_is_deployed_once_and_then_updated(drydock, project, deploy, endpoint):
+    first = deploy()
+    assert (first["version"], first["previous"], first["changed"], first["endpoint"]) == ("1", "", True, endpoint)
+    assert (first["cost_usd_h"], first["cost_usd_month"]) == (0.115, 83.95)
+    assert first["endpoint_arn"] == describe(drydock, endpoint)["EndpointArn"]
+    assert invoke(drydock, endpoint) == "1"
+    created_at = describe(drydock, endpoint)["LastModifiedTime"]
+    assert deploy() == {**first, "changed": False, "cost_usd_h": None, "cost_usd_month": None}
+    assert describe(drydock, endpoint)["LastModifiedTime"] == created_at
+    (project / "champion").write_text("2")
+    second = deploy()
+    assert (second["version"], second["previous"], second["changed"]) == ("2", "1", True)
+    assert invoke(drydock, endpoint) == "2"
+    resources = list_resources(drydock, endpoint)
+    assert resources["configs"] == [second["config"]] and len(resources["models"]) == 1, "the older ones are deleted"
+    assert resources["alarms"] == [f"leeway-{endpoint}-error-count", f"leeway-{endpoint}-errors"]
+    assert [(str(event.kind), event.version) for event in list_events(endpoint)] == [
+        ("deployed", "1"),
+        ("deployed", "2"),
+    ]
+    changed = deploy(serving={**AT_ONCE, "instance_count": 2, "error_count": None})
+    assert changed["config"] != second["config"]
+    assert describe(drydock, endpoint)["ProductionVariants"][0]["DesiredInstanceCount"] == 2
+    assert list_resources(drydock, endpoint)["alarms"] == [f"leeway-{endpoint}-errors"]
+
+
+def test_version_whose_inference_fails_is_rolled_back_by_its_alarm(drydock, project, deploy, endpoint):
+    first = deploy()
+    (project / "versions/2").write_text("broken")
+    with Requests(drydock, endpoint) as requests, pytest.raises(AirflowFailException) as error:
+        deploy(version="2", serving={**CANARY, "wait_s": 600})
+    alarm = f"leeway-{endpoint}-error-count"
+    text = f"version 2 of boats was not deployed to endpoint {endpoint}, and the endpoint serves what it served before"
+    assert f"{text}: rolled back by alarm {alarm} (Threshold Crossed: Sum of Invocation5XXErrors" in str(error.value)
+    assert "\n" not in str(error.value)
+    assert set(requests.answers) == {"1", "ModelError"}
+    assert {invoke(drydock, endpoint) for _ in range(10)} == {"1"}
+    assert list_resources(drydock, endpoint)["configs"] == [first["config"]]
+    event = list_events(endpoint)[-1]
+    assert (str(event.kind), event.version, event.evidence["alarms"]) == ("deployment_failed", "2", [alarm])
+    assert "Threshold Crossed" in event.why
+    with pytest.raises(AirflowException, match="is in the state ALARM already") as error:
+        deploy(version="2", serving=CANARY)
+    assert type(error.value) is AirflowException, "a retry can help once the alarm is OK"
+
+
+KILLED_WORKER = """
+import os, signal, sys
+from types import SimpleNamespace
+sys.path[:0] = [{root!r}, {plugins!r}]
+from airflow.sdk import DAG
+from leeway.hooks.endpoint import wait_for_endpoint
+from leeway.operators.deploy import DeployOperator
+async def die(monitor, sagemaker, endpoint):
+    os.kill(os.getpid(), signal.SIGKILL)
+wait_for_endpoint._EndpointMonitor._tag = die
+with DAG({dag!r}):
+    task = DeployOperator(task_id="deploy", deferrable=False, **{fields!r})
+task.execute({{"ti": SimpleNamespace(run_id="run", map_index=-1, try_number=1)}})
+"""
+
+
+def kill_worker(task):
+    """Run a task in a worker of its own, which is killed when the deployment has begun."""
+    names = ("model", "version", "endpoint", "serving", "image_uri", "python")
+    fields = {name: getattr(task, name) for name in names}
+    code = KILLED_WORKER.format(root=str(ROOT), plugins=str(ROOT / "plugins"), dag=task.dag_id, fields=fields)
+    process = forking.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True)
+    assert process.returncode == -signal.SIGKILL, process.stderr[-2_000:]
+
+
+def test_retry_of_a_killed_worker_attaches_to_the_deployment(
+    drydock, project, make_task, deploy, context, finish, endpoint
+):
+    deploy()
+    fields = {"version": "2", "serving": {**CANARY, "wait_s": 3}}
+    kill_worker(make_task(**fields))
+    pending = describe(drydock, endpoint)["PendingDeploymentSummary"]["EndpointConfigName"]
+    deferral = begin(make_task(**fields), context)
+    assert (deferral.trigger.wait.verb, deferral.trigger.wait.config_name) == ("", pending), "no second update"
+    result = finish(make_task(**fields), deferral)
+    assert (result["config"], result["changed"], invoke(drydock, endpoint)) == (pending, True, "2")
+
+
+def test_rollback_while_no_task_waited_is_reported_once_and_then_deployed_again(
+    drydock, project, make_task, deploy, context, endpoint, until
+):
+    deploy()
+    fields = {"version": "2", "serving": {**CANARY, "wait_s": 600}}
+    begin_and_lose(make_task(**fields), context)
+    set_alarm(drydock, endpoint, "ALARM")
+    until(lambda: describe(drydock, endpoint)["EndpointStatus"] == "InService")
+    with pytest.raises(AirflowFailException, match=f"rolled back by alarm leeway-{endpoint}-errors"):
+        make_task(**fields).execute(context)
+    set_alarm(drydock, endpoint, "OK")
+    assert begin(make_task(**fields), context).trigger.wait.verb == "update", "a person has cleared the task"
+
+
+def set_alarm(drydock, endpoint, state):
+    drydock.client("cloudwatch").set_alarm_state(
+        AlarmName=f"leeway-{endpoint}-errors", StateValue=state, StateReason="rehearsed"
+    )
+
+
+def test_update_that_another_process_began_first_is_followed_by_this_one(
+    drydock, project, make_task, deploy, context, finish, endpoint
+):
+    deploy()
+    deferral = begin(make_task(serving={**AT_ONCE, "instance_count": 2}), context)
+    assert deferral.trigger.wait.verb == "update"
+    begin_and_lose(make_task(version="2", serving={**CANARY, "wait_s": 3}), context)
+    waiting = begin(make_task(serving={**AT_ONCE, "instance_count": 2}), context).trigger.wait
+    assert (waiting.verb, waiting.config_name) == ("", ""), "another try waits for the end of the deployment first"
+    result = finish(make_task(serving={**AT_ONCE, "instance_count": 2}), deferral)
+    assert (result["version"], invoke(drydock, endpoint)) == ("1", "1")
+
+
+def test_model_that_does_not_load_leaves_nothing_or_the_old_version(drydock, project, deploy, endpoint, until, capsys):
+    (project / "versions/2").write_text("crash")
+    with pytest.raises(AirflowFailException, match=r"nothing of it is left: .*the weights are missing") as error:
+        deploy(version="2")
+    assert "\n" not in str(error.value)
+    assert "loading version 2" in capsys.readouterr().out, "the task's log has the end of the endpoint's log"
+    until(lambda: not any(list_resources(drydock, endpoint).values()))
+    deploy()
+    with pytest.raises(AirflowFailException, match=r"serves what it served before: .*the weights are missing"):
+        deploy(version="2")
+    assert invoke(drydock, endpoint) == "1"
+    assert len(list_resources(drydock, endpoint)["models"]) == 1
+    assert [str(event.kind) for event in list_events(endpoint)] == [
+        "deployment_failed",
+        "deployed",
+        "deployment_failed",
+    ]
+
+
+@pytest.mark.usefixtures("fresh_settings")
+def test_refuses_an_endpoint_that_exceeds_the_budget_and_creates_nothing(drydock, project, deploy, endpoint):
+    (project / "params.yaml").write_text("budget: {project: boat, month_usd: 100.0}\nserving: {instance_count: 2}\n")
+    with pytest.raises(AirflowFailException, match=r"for a month: .* 2 x ml.m5.large .* for 730 h, is 167.90 USD"):
+        deploy()
+    assert not any(list_resources(drydock, endpoint).values())
+    assert deploy(serving={**AT_ONCE, "instance_count": 1})["cost_usd_month"] == 83.95
+
+
+def test_worker_waits_if_the_task_is_not_deferrable_and_a_task_without_requests_captures(
+    drydock, project, make_task, context, endpoint, until
+):
+    task = make_task(deferrable=False, serving={**AT_ONCE, "capture_percent": 100}, check_interval_s=1)
+    assert task.execute(context)["changed"]
+    assert invoke(drydock, endpoint) == "1"
+    prefix = f"leeway/capture/{endpoint}/AllTraffic/"
+    listing = until(lambda: drydock.client("s3").list_objects_v2(Bucket="leeway", Prefix=prefix).get("Contents"))
+    assert listing[0]["Key"].endswith(".jsonl")
+
+
+REFUSED = {
+    "canary of more than half": ({"serving": {"step_percent": 60}}, "step_percent.*less than or equal to 50"),
+    "unknown key": ({"serving": {"colour": "red"}}, "unknown key colour"),
+    "endpoint's name": ({"endpoint": "a_b"}, "hyphens between them, unlike 'a_b'"),
+    "missing bucket": ({"bucket": "nobody-has-it"}, "the bucket nobody-has-it does not exist"),
+    "interval": ({"check_interval_s": 0}, "check_interval_s of the task deploy must be"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refuses_wrong_fields_in_one_line_and_creates_nothing(case, drydock, project, make_task, context, endpoint):
+    fields, text = REFUSED[case]
+    before = drydock.list_uploads()
+    with pytest.raises(AirflowFailException, match=text) as error:
+        make_task(**fields).execute(context)
+    assert "\n" not in str(error.value)
+    assert drydock.list_uploads() == before
+    assert not any(list_resources(drydock, endpoint).values())
+
+
+def test_endpoint_that_leeway_did_not_make_stays(drydock, project, deploy, make_task, context, endpoint):
+    config = deploy()["config"]
+    sagemaker, other = drydock.client("sagemaker"), f"{endpoint[:30]}-other"
+    sagemaker.create_endpoint(EndpointName=other, EndpointConfigName=config)
+    with pytest.raises(AirflowFailException, match="Leeway did not make the endpoint"):
+        make_task(endpoint=other).execute(context)
+
+
+def test_request_that_sagemaker_refuses_leaves_the_endpoint_and_nothing_new(drydock, project, deploy, endpoint):
+    first = deploy()
+    outage = {"operation": "UpdateEndpoint", "status": 400, "code": "ValidationException", "times": 1, "for_s": 600}
+    post_to_drydock(drydock, "outage", service="sagemaker", **outage)
+    with pytest.raises(AirflowFailException, match=f"endpoint {endpoint} was not changed: "):
+        deploy(version="2")
+    assert list_resources(drydock, endpoint)["configs"] == [first["config"]]
+    post_to_drydock(drydock, "outage", service="sagemaker", operation="UpdateEndpoint", status=503, times=2, for_s=600)
+    assert deploy(version="2")["changed"], "a failure of SageMaker is retried"

@@ -1,0 +1,187 @@
+"""Test the operators around an endpoint with a real drydock (rollback, deletion, idleness), and a real champion."""
+
+import datetime as dt
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException
+from leeway.operators.deploy import DeployOperator
+from leeway.operators.endpoint_rollback import EndpointRollbackOperator
+from leeway.operators.undeploy import UndeployOperator
+
+from pipelines.registry.lifecycle import Journal
+from pipelines.serving.undeployment import Endpoints
+from pipelines.steps import stop_idle, undeploy
+from tests.tools import forking
+
+pytestmark = pytest.mark.usefixtures("ended_endpoints")
+
+ROOT = Path(__file__).parents[3]
+STAND_INS = Path(__file__).parent / "stand_ins"
+AT_ONCE = {"traffic": "all_at_once", "wait_s": 0, "bake_s": 0}
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """Set LEEWAY_PROJECT to a project with two versions of `boats`, which are files; return it."""
+    project = tmp_path / "project"
+    for name, text in {"versions/1": "good", "versions/2": "good", "params.yaml": ""}.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    python = tmp_path / "python"
+    python.write_text(f"""#!/bin/sh
+case " $* " in
+*" serving "*) exec "$LEEWAY_PYTHON" {STAND_INS / "serving.py"} "$@" ;;
+*) exec "$LEEWAY_PYTHON" "$@" ;;
+esac
+""")
+    python.chmod(0o755)
+    monkeypatch.setenv("LEEWAY_PROJECT", str(project))
+    return project
+
+
+def run_task(operator, run_id="run", **fields):
+    """Run a task in the worker, as a DAG run's task, until it returns its result."""
+    with DAG("endpoints"):
+        task = operator(
+            task_id="task", image_uri="image", deferrable=False, check_interval_s=1, serving=AT_ONCE,
+            env={"LEEWAY_RUN": run_id}, **fields,
+        )  # fmt: skip
+    return task.execute({"ti": SimpleNamespace(run_id=run_id, map_index=-1, try_number=1)})
+
+
+def invoke(drydock, endpoint, body=b"1", content_type="text/csv"):
+    response = drydock.client("sagemaker-runtime").invoke_endpoint(
+        EndpointName=endpoint, ContentType=content_type, Accept=content_type, Body=body
+    )
+    return response["Body"].read().decode()
+
+
+def list_endpoints(drydock, name):
+    return [item["EndpointName"] for item in drydock.client("sagemaker").list_endpoints(NameContains=name)["Endpoints"]]
+
+
+def test_rollback_deploys_the_version_before_and_undeployment_leaves_nothing(drydock, project, tmp_path):
+    fields = {"model": "boats", "endpoint": "goes-back", "python": str(tmp_path / "python")}
+    with pytest.raises(AirflowFailException, match="endpoint goes-back has served no version of boats"):
+        run_task(EndpointRollbackOperator, **fields)
+    for version in ("1", "2"):
+        run_task(DeployOperator, version=version, **fields)
+    (project / "params.yaml").write_text("budget: {project: boat, month_usd: 1.0}\n")
+    drydock.client("cloudwatch").set_alarm_state(
+        AlarmName="leeway-goes-back-errors", StateValue="ALARM", StateReason="the present version fails"
+    )
+    result = run_task(EndpointRollbackOperator, "rollback", **fields)
+    assert (result["version"], result["previous"], result["changed"]) == ("1", "2", True), (
+        "alarm and budget do not count"
+    )
+    assert invoke(drydock, "goes-back") == "1"
+    repeat = run_task(EndpointRollbackOperator, "rollback", **fields)
+    assert (repeat["version"], repeat["changed"]) == ("1", False), "a run rolls back once"
+    with pytest.raises(AirflowFailException, match="has served only version 1 of boats"):
+        run_task(EndpointRollbackOperator, "another rollback", **fields)
+    with DAG("endpoints"):
+        task = UndeployOperator(task_id="undeploy", model="boats", endpoint="goes-back", aws_conn_id="aws_default")
+    assert task.execute({})["changed"] and not task.execute({})["changed"]
+    sagemaker = drydock.client("sagemaker")
+    assert list_endpoints(drydock, "goes-back") == []
+    assert sagemaker.list_endpoint_configs(NameContains="goes-back")["EndpointConfigs"] == []
+    assert [item for item in sagemaker.list_models()["Models"] if item["ModelName"].startswith("goes-back")] == []
+    assert drydock.client("cloudwatch").describe_alarms(AlarmNamePrefix="leeway-goes-back")["MetricAlarms"] == []
+    events = [(str(event.kind), event.version) for event in Journal.open().read_state("boats").events]
+    assert events == [("deployed", "1"), ("deployed", "2"), ("deployed", "1"), ("undeployed", "1")]
+
+
+@pytest.mark.usefixtures("set_aws_variables", "fresh_settings")
+def test_idle_endpoints_are_deleted_but_never_kept_foreign_or_called_ones(drydock, project, tmp_path, monkeypatch):
+    fields = {"model": "boats", "version": "1", "python": str(tmp_path / "python")}
+    for name in ("idle-alone", "idle-kept", "idle-called"):
+        result = run_task(DeployOperator, endpoint=name, **fields)
+    sagemaker = drydock.client("sagemaker")
+    arn = sagemaker.describe_endpoint(EndpointName="idle-kept")["EndpointArn"]
+    sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "leeway:keep", "Value": "demo"}])
+    sagemaker.create_endpoint(EndpointName="idle-foreign", EndpointConfigName=result["config"])
+    assert stop_idle.run(stop_idle.StopIdleSpec(hours=1)).idle == [], "a deployment counts as a request"
+    assert invoke(drydock, "idle-called") == "1"
+    later = dt.datetime.now(dt.UTC).replace(second=0) + dt.timedelta(hours=1, minutes=1)
+
+    def list_idle(hours, now):
+        names = [item.name for item in Endpoints().list_idle(hours, now)]
+        return [name for name in names if name.startswith("idle")]
+
+    assert list_idle(1, later + dt.timedelta(hours=2)) == ["idle-alone", "idle-called", "idle-kept"]
+    put_invocation(drydock, "idle-called", later - dt.timedelta(hours=1))
+    assert list_idle(1, later) == ["idle-alone", "idle-kept"]
+    monkeypatch.setattr(
+        Endpoints, "list_idle", lambda self, *_: [self._find(name) for name in ("idle-alone", "idle-kept")]
+    )
+    listed = stop_idle.run(stop_idle.StopIdleSpec())
+    assert (listed.idle, listed.kept, listed.stopped) == (["idle-alone"], ["idle-kept"], [])
+    assert stop_idle.run(stop_idle.StopIdleSpec(delete=True)).stopped == ["idle-alone"]
+    assert sorted(list_endpoints(drydock, "idle-")) == ["idle-called", "idle-foreign", "idle-kept"]
+
+
+def put_invocation(drydock, endpoint, moment):
+    """Count one invocation of an endpoint at a moment, as SageMaker does."""
+    dimensions = [{"Name": "EndpointName", "Value": endpoint}, {"Name": "VariantName", "Value": "AllTraffic"}]
+    datum = {"MetricName": "Invocations", "Dimensions": dimensions, "Timestamp": moment, "Value": 1.0}
+    drydock.client("cloudwatch").put_metric_data(Namespace="AWS/SageMaker", MetricData=[datum])
+
+
+def test_endpoint_that_leeway_did_not_make_is_not_deleted(drydock, set_aws_variables, fresh_settings):
+    from pipelines.errors import DataError
+
+    assert not undeploy.run(undeploy.UndeploySpec(model="nothing")).changed
+    sagemaker = drydock.client("sagemaker")
+    sagemaker.create_model(
+        ModelName="foreign", ExecutionRoleArn="arn:aws:iam::123456789012:role/x",
+        PrimaryContainer={"Image": "image", "ModelDataUrl": "s3://leeway/leeway/features/none/model.tar.gz"},
+    )  # fmt: skip
+    variant = {"VariantName": "v", "ModelName": "foreign", "InstanceType": "ml.m5.large", "InitialInstanceCount": 1}
+    sagemaker.create_endpoint_config(EndpointConfigName="foreign", ProductionVariants=[variant])
+    sagemaker.create_endpoint(EndpointName="foreign", EndpointConfigName="foreign")
+    with pytest.raises(DataError, match="Leeway did not make the endpoint foreign"):
+        undeploy.run(undeploy.UndeploySpec(model="boats", endpoint="foreign"))
+    assert "foreign" in list_endpoints(drydock, "foreign")
+
+
+def test_champion_of_the_registry_has_the_same_scores_on_its_endpoint(
+    drydock, trained, with_mlflow, home, tmp_path, monkeypatch, fresh_settings
+):
+    """The real steps and the real package: each score is the one that the model gives in this process."""
+    import mlflow
+
+    from pipelines.registry.versions import Registry
+    from pipelines.scoring import batch
+    from tests.tools.candidates import register
+
+    shutil.copytree(trained.data, tmp_path / "data")
+    version = register("served")
+    fields = {"model": "served", "endpoint": "served", "python": forking.ensure_stand_in()}
+    (tmp_path / "without-models").mkdir()
+    monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path / "without-models"))
+    monkeypatch.setenv("LEEWAY_HOME", str(home))
+    fresh_settings()
+    with pytest.raises(AirflowFailException, match="served has no champion"):
+        run_task(DeployOperator, **fields)
+    with pytest.raises(AirflowFailException, match="the registry has no served version 99"):
+        run_task(DeployOperator, version="99", **fields)
+    with pytest.raises(AirflowFailException, match="nothing has no champion"):
+        run_task(DeployOperator, **{**fields, "model": "nothing"})
+    assert list_endpoints(drydock, "served") == []
+    Registry.open().client.set_registered_model_alias("served", "champion", version)
+    result = run_task(DeployOperator, **fields)
+    assert (result["version"], result["changed"]) == (version, True)
+    model = mlflow.pyfunc.load_model(f"models:/served/{version}")
+    features = [str(column.name) for column in model.metadata.signature.inputs.inputs]
+    rows = pd.read_parquet(tmp_path / "data/features/holdout/data.parquet").head(50)
+    batch.write_request([rows], features, tmp_path / "request")
+    body = (tmp_path / "request/part-00000.jsonl").read_bytes()
+    answer = invoke(drydock, "served", body, "application/jsonlines")
+    scores = [json.loads(line) for line in answer.splitlines()]
+    assert scores == [float(score) for score in model.predict(rows[features])]
