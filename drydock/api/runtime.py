@@ -83,7 +83,7 @@ class Runtime:
 
     def _invoke(self, environ: dict[str, Any], name: str) -> InvocationResult:
         started_at = time.perf_counter()
-        owner = Owner(_find_account_id(environ), read_signed_region(environ))
+        owner = Owner(find_account_id(environ), read_signed_region(environ))
         body = _read_body(environ)
         endpoint = self._endpoints.get_endpoints(owner).get(name)
         headers = {header: environ[key] for key, header in _HEADERS.items() if environ.get(key)}
@@ -130,7 +130,7 @@ class Runtime:
         self._endpoints.capture.record(owner, name, variant, fleet.plan.capture, request, result.answer)
 
 
-def _find_account_id(environ: dict[str, Any]) -> str:
+def find_account_id(environ: dict[str, Any]) -> str:
     """Return the account that a request belongs to, as moto finds it."""
     if account_id := environ.get("HTTP_X_MOTO_ACCOUNT_ID"):
         return str(account_id)
