@@ -29,7 +29,7 @@ OPERATIONS = (
 
 
 class DrydockResponse(FeatureGroupResponse):
-    """Answers requests for jobs, endpoints and feature groups. Lets moto answer those that only store, refuses others."""
+    """Answers requests for jobs, endpoints and feature groups. Lets moto answer those that store, refuses others."""
 
     gives_invented_answers: ClassVar[bool] = False
     """Whether moto also answers the operations for which nothing runs."""
