@@ -21,6 +21,7 @@ from leeway.operators.evaluate import EvaluateOperator
 from leeway.operators.gate import GateOperator
 from leeway.operators.guard import GuardOperator
 from leeway.operators.ingest import IngestOperator
+from leeway.operators.materialize import MaterializeOperator
 from leeway.operators.mirror import MirrorOperator
 from leeway.operators.outcomes import OutcomesOperator
 from leeway.operators.profile import ProfileOperator
@@ -70,6 +71,7 @@ ARGUMENTS = {
         "request": {"as_of": "2013-04-01", "trigger": "drift", "reason": "psi", "drifted_columns": ["carrier"]},
     },
     RecordOutcomeOperator: {"model": "flights"},
+    MaterializeOperator: {"dataset": "flights", "model": "flights", "partition": "2013-01-01", "ttl_days": 0},
     ScoreOperator: {"dataset": "flights", "model": "flights", "partition": "2013-01-01"},
     ProfileOperator: {"model": "flights", "version": "1", "rows": "/w/day.parquet", "partition": "2013-01-01"},
     DriftSensor: {"dataset": "flights", "model": "flights", "partition": "2013-04-07", "backfill": "True"},
