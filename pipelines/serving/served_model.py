@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -28,6 +29,7 @@ from pipelines.scoring.batch import list_features
 from pipelines.scoring.scores import score_features
 from pipelines.serving.feature_query import FeatureQuery
 from pipelines.serving.raw_rows import RawRows
+from pipelines.serving.recording import Recorder
 
 LOOKUP_THREADS = 8
 """Requests whose lookups are in progress at a time."""
@@ -41,7 +43,9 @@ class ComputedRows:
 
     table: pa.Table
     partitions: Sequence[Partition]
-    """Partition of each row; empty if nothing is looked up."""
+    """Partition of each row; empty if nothing is looked up or recorded."""
+    keys: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Columns of the rows' key, as far as the request has them; empty if nothing is recorded."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,8 @@ class ServedModel:
     """Features that depend on other rows, and are not looked up: the server knows only the rows of the request."""
     lookups: LookupReader | None = None
     """Looks up the features that one request does not have; None if all are computed from the rows."""
+    recorder: Recorder | None = None
+    """Records what requests saw; None if nothing is recorded."""
 
     def compute(self, body: bytes, content_type: str) -> ComputedRows:
         """Compute the features of the rows of a request.
@@ -77,7 +83,10 @@ class ServedModel:
             features = self.query.compute(values, len(table.rows))
         except duckdb.DataError as error:  # for example, a difference of years that is no whole number of 32 bits
             raise BadRequest(f"the features cannot be computed from these rows: {error}") from None
-        return ComputedRows(features, self._find_partitions(values) if self.lookups else [])
+        if not (self.lookups or self.recorder):
+            return ComputedRows(features, [])
+        keys = {name: values[name] for name in self.dataset.key if name in values}
+        return ComputedRows(features, self._find_partitions(values), keys)
 
     def look_up(self, rows: ComputedRows) -> LookedUp | None:
         """Look up the other features. Several threads may call this at a time."""
@@ -93,29 +102,51 @@ class ServedModel:
         columns = {
             name: other_columns[name] if name in other_columns else rows.table[name] for name in self.dataset.features
         }
-        return list_scores(score_features(self.dataset, pa.table(columns), self.scorer))
+        features = pa.table(columns)
+        scores = list_scores(score_features(self.dataset, features, self.scorer))
+        if self.recorder and rows.partitions:
+            self.recorder.record({"model": self.name, "version": self.version}, _list_recorded(rows, features, scores))
+        return scores
 
     def _find_partitions(self, values: Mapping[str, Sequence[Any]]) -> list[Partition]:
+        """Return the partition of each row; empty if the rows do not have it, which lookups require."""
+        columns = ("date", HOUR_COLUMN) if self.dataset.partition == "hour" else ("date",)
+        if not set(columns) <= set(values):
+            return []
         days = values["date"]
         if self.dataset.partition == "hour":
             return [Hour(day, hour) for day, hour in zip(days, values[HOUR_COLUMN], strict=True)]
         return [Month(day) for day in days] if self.dataset.partition == "month" else list(days)
 
 
+def _list_recorded(rows: ComputedRows, features: pa.Table, scores: Sequence[Any]) -> list[dict[str, Any]]:
+    values = features.to_pylist()
+    return [
+        {
+            "partition": partition.isoformat(),
+            "key": {name: column[number] for name, column in rows.keys.items()},
+            "features": values[number],
+            "score": score,
+        }
+        for number, (partition, score) in enumerate(zip(rows.partitions, scores, strict=True))
+    ]
+
+
 @contextmanager
-def open_model(name: str, selector: str, dataset: Dataset, *, has_lookups: bool | None = None) -> Iterator[ServedModel]:
+def open_model(
+    name: str, selector: str, dataset: Dataset, *, has_lookups: bool | None = None, record_to: Path | None = None
+) -> Iterator[ServedModel]:
     """Load a version from the registry; remove its files when the block ends.
 
     Args:
         name: registered model.
         selector: number or alias of a version; empty: the champion.
         dataset: dataset of the rows. Its published table gives their columns.
-        has_lookups: whether the features of the dataset's lookups are read in the online store; None: if it has lookups
-            and a store is configured.
+        has_lookups: whether the dataset's lookups are used; None: if it has some and an online store is configured.
+        record_to: folder to which what requests saw is recorded; None: nothing is.
 
     Raises:
-        SpecError: the dataset has no label or a wrong lookup; or `has_lookups` is true, and it has no lookups or no
-            online store is configured. A retry cannot help.
+        SpecError: the dataset has no label or a wrong lookup, or lookups are required and impossible. No retry helps.
         DataError: there is no such version, its files are not those that were judged, it needs other features than
             those of the dataset, or no row of the dataset is published. A retry cannot help.
         ServiceError: MLflow or the lake's catalog does not answer. A retry can help.
@@ -126,23 +157,32 @@ def open_model(name: str, selector: str, dataset: Dataset, *, has_lookups: bool 
     version = Registry.open().find_version(name, selector or CHAMPION)
     row_schema = Lake.open().read_schema(dataset.published)
     with open_package(version) as package, connect() as connection:
-        if missing := sorted(set(list_features(package)) - set(dataset.features)):
-            message = f"{name} version {version.version} needs features that {dataset.name} does not have"
-            raise DataError(f"{message}: {', '.join(missing)}.", "Serve it with the code that trained it.")
+        _require_features(dataset, f"{name} version {version.version}", list_features(package))
         connection.execute("SET threads = 1")  # for few rows, more threads would only wait for each other
         query = _build_query(dataset, row_schema, connection, dataset.lookups if lookups else ())
         model = ServedModel(
             name,
             str(version.version),
             dataset,
-            RawRows(dataset, row_schema, query.columns),
+            RawRows(dataset, row_schema, query.columns, _list_recorded_columns(dataset) if record_to else ()),
             query,
             load_scorer(version, package),
             _list_unknown_features(dataset, row_schema, lookups),
             lookups,
+            Recorder(record_to) if record_to else None,
         )
         _warm_up(model)
         yield model
+
+
+def _require_features(dataset: Dataset, version: str, names: Iterable[str]) -> None:
+    if missing := sorted(set(names) - set(dataset.features)):
+        message = f"{version} needs features that {dataset.name} does not have: {', '.join(missing)}."
+        raise DataError(message, "Serve it with the code that trained it.")
+
+
+def _list_recorded_columns(dataset: Dataset) -> list[str]:
+    return [*dataset.key, "date", *([HOUR_COLUMN] if dataset.partition == "hour" else [])]
 
 
 def _build_query(

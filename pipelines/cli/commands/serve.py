@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack, redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -34,6 +35,9 @@ def run_command(
             help="Read features in the online store, where `materialize` wrote them.",
         ),
     ] = None,
+    record: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Record key, features and score of each row, for the step `skew`.")
+    ] = "",
 ) -> None:
     """Serve a registered version: GET /ping, and POST /invocations with raw rows of its dataset.
 
@@ -49,7 +53,10 @@ def run_command(
     chosen_dataset = find_dataset_of_model(model, dataset)
     with bind(host, port) as listener, ExitStack() as loaded:
         with redirect_stdout(sys.stderr):  # MLflow prints to stdout
-            served_model = loaded.enter_context(open_model(model, version, chosen_dataset, has_lookups=lookups))
+            opened = open_model(
+                model, version, chosen_dataset, has_lookups=lookups, record_to=Path(record) if record else None
+            )
+            served_model = loaded.enter_context(opened)
         serve(served_model, listener, lambda: _report_start(served_model, host, listener.getsockname()[1]))
 
 

@@ -27,7 +27,7 @@ from pipelines.online.lookups import LookupReader, Outcome
 from pipelines.online.materialize import Count, materialize, read_records
 from pipelines.online.store import OnlineStore
 from pipelines.steps import materialize as step
-from pipelines.steps import score
+from pipelines.steps import score, skew
 from tests.integration.pipelines.scoring.conftest import DAY, Publish, Server
 
 FLIGHTS = load_dataset("flights")
@@ -88,7 +88,7 @@ def test_single_rows_have_the_bits_of_the_batch_with_materialized_values(
     expected = [read_predictions()[tuple(row[name] for name in FLIGHTS.key)] for row in rows]
     drydock = start_drydock()
     commands.env["MLFLOW_TRACKING_URI"] = with_mlflow
-    arguments = ("serve", "--model", "scored", "--dataset", "flights", "--port", "0")
+    arguments = ("serve", "--model", "scored", "--dataset", "flights", "--port", "0", "--record", "requests")
     server = Server(commands.start(sys.executable, "-m", "pipelines", *arguments))
     line = server.child.stdout.readline()
     assert line.startswith("read in the online store, or else their defaults: departures_hour, weather_temp")
@@ -127,6 +127,31 @@ def test_single_rows_have_the_bits_of_the_batch_with_materialized_values(
     _, stderr = server.child.communicate(timeout=60)
     assert stderr.count("defaults are used instead of looked-up features: the online store does not answer") == 1
     assert stderr.count("the online store answers again") == 1
+    check_skew(commands.cwd / "requests", champion)
+
+
+def check_skew(folder: Path, version: str) -> None:
+    """Compare what requests saw with the lake: first all of them, then those whose values were found."""
+    spec = skew.SkewSpec(dataset="flights", model="scored", partition=DAY, requests=folder)
+    result = skew.run(spec)
+    assert (result.outcome, result.versions, result.unmatched) == ("skew", [version], 0)
+    # Of each 20 requests before `materialize` and without the store, more than 10 rows have another score.
+    assert result.rows > 1500 and 20 / result.rows < result.differing["departures_hour"] <= 60 / result.rows
+    assert {"departures_hour", "weather_temp", "score"} <= set(result.differing)
+    assert not set(result.differing) & {"distance", "weekday", "plane_age"}
+    assert "departures_hour" in result.reason
+    assert skew.run(spec.model_copy(update={"max_share": 0.1})).outcome == "ok"
+    assert skew.run(spec.model_copy(update={"min_rows": 10_000})).outcome == "undecided"
+
+    lines = [line for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]
+    found_folder = folder.parent / "found"
+    found_folder.mkdir()
+    # The weather of the day is never missing, as it is in the defaults.
+    found = [line for line in lines if json.loads(line)["features"]["weather_temp"] is not None]
+    (found_folder / "a.jsonl").write_text("\n".join(found) + '\n{"cut')  # the server was killed while it wrote
+    result = skew.run(spec.model_copy(update={"requests": found_folder}))
+    assert (result.outcome, result.rows, result.differing, result.reason) == ("ok", len(found), {}, "")
+    assert 1500 < len(found) < len(lines)
 
 
 def test_an_interrupted_materialization_ends_the_same(
