@@ -22,8 +22,8 @@ OPERATORS = (
         "guard",
         "ingest",
     ),
-    *("mirror", "outcomes", "profile", "promote", "record_outcome", "rollback", "score", "spark_preprocess"),
-    *("spot_training", "step", "sync", "validate"),
+    *("materialize", "mirror", "outcomes", "profile", "promote", "record_outcome", "rollback", "score"),
+    *("spark_preprocess", "spot_training", "step", "sync", "validate"),
 )
 """The modules of `leeway.operators` that have operators."""
 
