@@ -23,7 +23,7 @@ OPERATORS = (
         "ingest",
     ),
     *("materialize", "mirror", "outcomes", "profile", "promote", "record_outcome", "rollback", "score"),
-    *("spark_preprocess", "spot_training", "step", "sync", "validate"),
+    *("skew", "spark_preprocess", "spot_training", "step", "sync", "validate"),
 )
 """The modules of `leeway.operators` that have operators."""
 
