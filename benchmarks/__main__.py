@@ -31,7 +31,19 @@ from benchmarks import (
     validation,
     year,
 )
-from benchmarks.decisions import ab, alarms, coverage, decide, drift, gates, losses, multiclass, regression, unlabelled
+from benchmarks.decisions import (
+    ab,
+    alarms,
+    coverage,
+    decide,
+    drift,
+    gates,
+    lasting,
+    losses,
+    multiclass,
+    regression,
+    unlabelled,
+)
 from benchmarks.serving import release
 from benchmarks.serving import run as serving
 from benchmarks.spot import interruptions
@@ -59,6 +71,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "coverage": coverage.run,
     "regression": regression.run,
     "multiclass": multiclass.run,
+    "lasting": lasting.run,
     "drift": drift.run,
     "losses": losses.run,
     "unlabelled": unlabelled.run,

@@ -8,9 +8,9 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 from urllib.parse import urlsplit
 
 import typer
@@ -59,6 +59,9 @@ def main(
     stop_grace: options.StopGrace = 120.0,
     checkpoint_interval: options.CheckpointInterval = 0.5,
     shutdown_grace: options.ShutdownGrace = 5.0,
+    invocation_timeout: options.InvocationTimeout = 60.0,
+    serverless_idle: options.ServerlessIdle = 300.0,
+    scaling_period: options.ScalingPeriod = 60.0,
     s3: options.S3 = "",
     s3_patience: options.S3Patience = 60.0,
     spot_seed: options.SpotSeed = None,
@@ -72,16 +75,13 @@ def main(
     if context.invoked_subcommand is not None:
         return _refuse_options_of_server(context)
     _set_up_logging(verbose)
-    timing = (stop_grace, checkpoint_interval, shutdown_grace)
-    spot_options = {"seed": spot_seed, "notice_s": spot_notice, "capacity_back_after_s": spot_capacity_back_after}
+    timing = (stop_grace, checkpoint_interval, shutdown_grace, invocation_timeout, serverless_idle, scaling_period)
     try:
         _check_options(s3, (memory_gib, *timing, s3_patience))
-        capacity, s3_settings = (cores, int(memory_gib * 1024)), (s3.rstrip("/"), s3_patience)
-        hosts = (host, *parse_host_names(own_hosts))
-        settings = Settings(data.resolve(), "", *capacity, *timing, *s3_settings, invented_answers, hosts)
-        job_executor = _create_executor(context, executor, dockerfile)
-        policy = _read_policy(context, spot_options | {"interruption_probability": spot_interruption_probability})
-        _serve(settings, job_executor, policy, (host, port), port_file)
+        sizes, hosts = (cores, int(memory_gib * 1024)), (host, *parse_host_names(own_hosts))
+        settings = Settings(data.resolve(), "", *sizes, *timing, s3.rstrip("/"), s3_patience, invented_answers, hosts)
+        policy = _read_policy(context, spot_seed, spot_interruption_probability, spot_notice, spot_capacity_back_after)
+        _serve(settings, _create_executor(context, executor, dockerfile), policy, (host, port), port_file)
     except (CannotStart, InvalidSetting) as error:
         _exit_with(error)
 
@@ -125,9 +125,21 @@ def _check_options(s3: str, numbers: Sequence[float]) -> None:
         raise InvalidSetting(f"--s3 must have the form http://HOST:PORT or https://HOST, not {s3!r}")
 
 
-def _read_policy(context: typer.Context, spot_options: Mapping[str, Any]) -> Policy:
+def _read_policy(
+    context: typer.Context,
+    seed: int | None,
+    interruption_probability: float | None,
+    notice_s: float | None,
+    capacity_back_after_s: float | None,
+) -> Policy:
     """Return the spot policy of the configuration file, overridden by the options of the command line."""
-    overrides = {name: value for name, value in spot_options.items() if value is not None}
+    options_by_name = {
+        "seed": seed,
+        "interruption_probability": interruption_probability,
+        "notice_s": notice_s,
+        "capacity_back_after_s": capacity_back_after_s,
+    }
+    overrides = {name: value for name, value in options_by_name.items() if value is not None}
     return parse_policy({**configuration.get_spot_table(context), **overrides})
 
 

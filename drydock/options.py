@@ -53,6 +53,15 @@ CheckpointInterval = Annotated[
 ShutdownGrace = Annotated[
     float, typer.Option(min=0, help="Seconds from SIGTERM to SIGKILL for running jobs when the server ends.")
 ]
+InvocationTimeout = Annotated[
+    float, typer.Option(min=0.1, help="Seconds within which the model of an endpoint must answer a request.")
+]
+ServerlessIdle = Annotated[
+    float, typer.Option(min=0, help="Seconds without a request until the process of a serverless variant is ended.")
+]
+ScalingPeriod = Annotated[
+    float, typer.Option(min=0.1, help="Seconds of a period of target tracking: it scales out after 3, and in after 15.")
+]
 S3 = Annotated[str, typer.Option(metavar="URL", help="S3 server that has the buckets; this server if not given.")]
 S3Patience = Annotated[float, typer.Option(min=0, help="Seconds for which a job's failed requests to S3 are retried.")]
 SpotSeed = Annotated[int | None, typer.Option(help="Seed of the random interruptions.")]

@@ -29,6 +29,9 @@ class Settings:
         stop_grace_s: Seconds between SIGTERM and SIGKILL when a job is stopped or reaches a limit (SageMaker: 120).
         checkpoint_interval_s: Seconds between two uploads of a checkpoint folder to S3.
         shutdown_grace_s: Seconds between SIGTERM and SIGKILL for running jobs when the server itself ends.
+        invocation_timeout_s: Seconds within which the model of an endpoint must answer a request (SageMaker: 60).
+        serverless_idle_s: Seconds without a request after which the process of a serverless variant is ended.
+        scaling_period_s: Seconds of a period in which a scaling policy of target tracking reads its metric (AWS: 60).
         s3_url: URL of another server that has the S3 buckets; "" if this server has them.
         s3_retry_s: Seconds for which a failed request to S3 is retried, if its error may be temporary.
         gives_invented_answers: Whether moto invents answers for SageMaker operations that drydock refuses otherwise.
@@ -42,6 +45,9 @@ class Settings:
     stop_grace_s: float = 120.0
     checkpoint_interval_s: float = 0.5
     shutdown_grace_s: float = 5.0
+    invocation_timeout_s: float = 60.0
+    serverless_idle_s: float = 300.0
+    scaling_period_s: float = 60.0
     s3_url: str = ""
     s3_retry_s: float = 60.0
     gives_invented_answers: bool = False

@@ -8,12 +8,7 @@ values are those of 500,000 rows of 5,000 independent days.
 from __future__ import annotations
 
 import functools
-import itertools
-import math
-import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,21 +17,18 @@ import numpy as np
 import pandas as pd
 import yaml
 
+from benchmarks.decisions.simulation import KINDS, Array, Misses, draw_day_values, format_share, measure_cases
 from pipelines.evaluation.gates import Policy, combine_outcomes
 from pipelines.evaluation.gates.holdout import Holdout
 from pipelines.evaluation.gates.judge import Evidence, judge
 from pipelines.evaluation.statistics import bootstrap
-from pipelines.evaluation.statistics.estimate import Estimate
 from pipelines.evaluation.statistics.mcnemar import run_mcnemar_test
 from pipelines.evaluation.statistics.weighted import compute_metric
 
-Array = np.ndarray[Any, Any]
 ROWS_PER_DAY = {14: 360, 28: 180, 60: 84}
 """Rows of a day where a verdict is simulated, by number of days. In total they are just over the policy's min_rows."""
 INTERVAL_ROWS = 100
 """Rows of a day where intervals are simulated."""
-KINDS = {"independent days": 0.0, "lasting weather": 0.5}
-"""Name of each kind of weather, and its correlation with the day before."""
 INTERVALS, VERDICTS = 700, 120
 """Simulations of a case, for intervals and for verdicts."""
 THRESHOLD = 0.3
@@ -67,31 +59,7 @@ class Case:
 
 def run() -> dict[str, Any]:
     """Simulate intervals and verdicts for 7, 14, 28 and 60 days, and for both kinds of weather."""
-    return measure_cases((7, *ROWS_PER_DAY), INTERVALS, VERDICTS, _measure)
-
-
-def measure_cases(
-    day_counts: Iterable[int], intervals: int, verdicts: int, measure: Callable[[str, int], dict[str, str]]
-) -> dict[str, Any]:
-    """Measure each number of days with both kinds of weather, and return the facts and the seconds of each case.
-
-    Args:
-        day_counts: numbers of days.
-        intervals: number of simulations of an interval, for the facts.
-        verdicts: number of simulations of a verdict, for the facts.
-        measure: returns the facts of a case, from a key of `KINDS` and a number of days.
-    """
-    facts = {
-        "simulations of an interval": f"{intervals:,}; standard error of 95 %: {format_error(0.95, intervals)}",
-        "simulations of a verdict": f"{verdicts:,}; standard error of 5 %: {format_error(0.05, verdicts)}",
-    }
-    seconds: dict[str, list[float]] = {}
-    for kind, days in itertools.product(KINDS, day_counts):
-        start_s, case = time.perf_counter(), f"{kind}, {days} days"
-        facts |= {f"{case}: {name}": value for name, value in measure(kind, days).items()}
-        seconds[case] = [time.perf_counter() - start_s]
-        print(f"{case}: {seconds[case][0]:.0f} s", file=sys.stderr, flush=True)
-    return {"facts": facts, "seconds": seconds}
+    return measure_cases((7, *ROWS_PER_DAY), {"interval": (INTERVALS, 0.95), "verdict": (VERDICTS, 0.05)}, _measure)
 
 
 def _measure(kind: str, days: int) -> dict[str, str]:
@@ -114,32 +82,19 @@ def _measure_intervals(kind: str, days: int) -> dict[str, str]:
     """Count how often 95 % intervals contain the truth, and how often McNemar's test rejects equal models at 5 %."""
     equal_models = Case(1.0, 1.0)
     truth = {name: _compute_truth(equal_models, name) for name in ("auc", "ece")}
-    counts: Counter[str] = Counter()
+    misses, rejections = Misses(), 0
     for number in range(INTERVALS):
         rows = simulate(equal_models, days, INTERVAL_ROWS, KINDS[kind], np.random.default_rng([days, number]))
         options: dict[str, Any] = {"alpha": 0.025, "seed": 1, "groups": rows.day}
         for name, value in truth.items():
-            _count_misses(counts, name, bootstrap.estimate_metric(rows.label, rows.candidate, name, **options), value)
+            misses.add(name, bootstrap.estimate_metric(rows.label, rows.candidate, name, **options), value)
         models = (rows.label, rows.candidate, rows.champion)
-        _count_misses(counts, "difference of AUC", bootstrap.estimate_difference(*models, "auc", **options), 0.0)
-        _count_misses(
-            counts, "difference of log loss", bootstrap.estimate_difference(*models, "log_loss", **options), 0.0
-        )
+        misses.add("difference of AUC", bootstrap.estimate_difference(*models, "auc", **options), 0.0)
+        misses.add("difference of log loss", bootstrap.estimate_difference(*models, "log_loss", **options), 0.0)
         test = run_mcnemar_test(*models, THRESHOLD, groups=rows.day)
-        counts["McNemar"] += test.p_value <= 0.05
-    facts = {}
-    for name in ("auc", "difference of AUC", "difference of log loss", "ece"):
-        below_count, above_count = counts[f"{name} low"], counts[f"{name} high"]
-        misses = f"truth below {format_share(below_count, INTERVALS)}, above {format_share(above_count, INTERVALS)}"
-        facts[f"{name}: 95 % interval contains the truth"] = (
-            f"{format_share(INTERVALS - below_count - above_count, INTERVALS)} ({misses})"
-        )
-    return facts | {"McNemar by days of equal models: p at most 5 %": format_share(counts["McNemar"], INTERVALS)}
-
-
-def _count_misses(counts: Counter[str], name: str, estimate: Estimate, truth: float) -> None:
-    counts[f"{name} low"] += truth < estimate.low
-    counts[f"{name} high"] += truth > estimate.high
+        rejections += test.p_value <= 0.05
+    facts = misses.describe(("auc", "difference of AUC", "difference of log loss", "ece"), INTERVALS)
+    return facts | {"McNemar by days of equal models: p at most 5 %": format_share(rejections, INTERVALS)}
 
 
 def _measure_verdicts(kind: str, days: int, case: Case) -> dict[str, str]:
@@ -213,25 +168,5 @@ def _compute_truth(case: Case, metric: str) -> float:
     return compute_metric(rows.label, rows.candidate, metric)
 
 
-def draw_day_values(days: int, correlation: float, random: np.random.Generator) -> Array:
-    """Draw a standard normal value for each day, correlated with the day before."""
-    noise = random.normal(size=days)
-    values = np.empty(days)
-    values[0] = noise[0]
-    for number in range(1, days):
-        values[number] = correlation * values[number - 1] + math.sqrt(1 - correlation**2) * noise[number]
-    return values
-
-
 def _compute_logistic(values: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-values)))
-
-
-def format_share(count: int, total: int) -> str:
-    """Format a share as a percentage."""
-    return f"{100 * count / total:.1f} %"
-
-
-def format_error(share: float, total: int) -> str:
-    """Format the standard error of a share that was counted in this many simulations."""
-    return f"{100 * math.sqrt(share * (1 - share) / total):.1f} points"

@@ -1,127 +1,197 @@
 """Simulate how often the intervals of a multiclass model's metrics miss the truth, and how often the gate is wrong.
 
-The rows of a simulated day share its weather, which moves the shares of the classes, and the quality of each model on
-that day. There are two kinds of weather: independent from day to day, and correlated by 0.5 with the day before. True
-values are those of 500,000 rows of 5,000 independent days.
+The weather of a day moves the shares of the classes. `simulation` says how days are related. True values are computed
+by scikit-learn from 250,000 rows of 5,000 independent days.
 """
 
 from __future__ import annotations
 
 import functools
-from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from scipy.optimize import brentq
+from scipy.special import softmax
+from sklearn import metrics
 
-from benchmarks.decisions.coverage import INTERVAL_ROWS, KINDS, draw_day_values, format_share, measure_cases
-from pipelines.evaluation.gates import Policy, combine_outcomes
-from pipelines.evaluation.gates.estimates import estimate_gain, estimate_metric
-from pipelines.evaluation.gates.holdout import Array, Holdout
-from pipelines.evaluation.gates.judge import Evidence, judge
-from pipelines.evaluation.gates.policy import Comparison, Slices
-from pipelines.evaluation.statistics.weighted import compute_metric, list_metrics
+from benchmarks.decisions import simulation
+from benchmarks.decisions.simulation import (
+    ROWS,
+    Array,
+    Choose,
+    Simulation,
+    build_features,
+    build_policy,
+    choose_always,
+    draw_day_values,
+    find_margin,
+    number_days,
+)
+from pipelines.evaluation.gates.holdout import Holdout
 
-INTERVALS, VERDICTS = 200, 150
-"""Simulations of a case, for intervals and for verdicts."""
-VERDICT_ROWS = 200
-"""Rows of a day where a verdict is simulated."""
-DAYS = (14, 28, 60)
+INTERVALS, CHECKS, GAINS, VERDICTS = 300, 500, 100, 60
+"""Simulations of a case, for intervals, checks that should not pass, checks of a better candidate, and verdicts."""
+TRUTH_DAYS, TRUTH_ROWS = 5_000, 50
+"""Days from which true values are computed, and the rows of each."""
 CLASSES = ("a", "b", "c")
-METRICS = list_metrics("multiclass", CLASSES)
 SIGNAL, WEATHER, QUALITY = 1.5, 0.35, 0.15
 """Standard deviations: of the signal in a row's features, of a day's shares of the classes (both in log odds), and of
 the weight that a model gives to the signal."""
-NOISE = 0.6
-"""Standard deviation of the noise that a model adds to each row, log odds."""
 OFFSETS = np.array([0.0, 0.4, 1.2])
 """Log odds of the classes: 15 to 55 % of the rows."""
-POLICY = Policy(group_by="date", slices=Slices(columns=["origin"]), min_rows=1_000, serving=None)
-MACRO_AUC_LOSS = 0.02
-"""Loss of the worse candidate: twice the margin of the default policy."""
+WEAK_WEIGHT = 0.2
+"""Weight that a useless model gives to the signal. Its noise takes away what it gains."""
+NOISE_RANGE = (0.2, 1.2)
+"""Noise of the models that are looked for, log odds."""
+GAIN = 0.01
+"""Macro AUC that a better candidate has above the champion's."""
+ECE_BINS = 10
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model that knows `weight` x signal, and adds noise to the log odds of each row."""
+
+    noise: float
+    """Standard deviation of the noise, log odds."""
+    weight: float = 1.0
+
+
+CHAMPION = Model(0.6)
 
 
 def run() -> dict[str, Any]:
-    """Simulate intervals and verdicts for each number of days and both kinds of weather."""
-    return measure_cases(DAYS, INTERVALS, VERDICTS, _measure)
+    """Simulate intervals, checks and verdicts for each number of days and both kinds of weather."""
+    return simulation.run(build_simulation())
 
 
-def _measure(kind: str, days: int) -> dict[str, str]:
-    return _measure_intervals(days, KINDS[kind]) | _measure_verdicts(days, KINDS[kind])
+def build_simulation(
+    intervals: int = INTERVALS, checks: int = CHECKS, gains: int = GAINS, verdicts: int = VERDICTS
+) -> Simulation:
+    """Build the simulation, with these numbers of simulations of a case."""
+    worse, better = change_macro_auc(-find_margin("multiclass")), change_macro_auc(GAIN)
+    truths, truths_at_bound = compute_truths(CHAMPION), compute_truths(worse)
+    names = ("accuracy", "balanced_accuracy", "macro_f1", "recall/a")
+    losses = {name: truths[name] - truths_at_bound[name] for name in names}
+    losses["log_loss"] = truths_at_bound["log_loss"] - truths["log_loss"]
+    return Simulation(
+        simulate=simulate,
+        policy=build_policy(simulate(choose_always(CHAMPION), 14, 0.0, np.random.default_rng(1))),
+        truths=truths,
+        losses=losses,
+        equal=choose_always(CHAMPION),
+        worse=choose_always(worse),
+        better=choose_always(better),
+        gain=f"{GAIN} macro AUC above the champion",
+        trivial_candidates={
+            "the label's class shares in training": choose_always(match_shares(compute_shares())),
+            "the label's class shares in the last week of training": match_shares,
+        },
+        intervals=intervals,
+        checks=checks,
+        gains=gains,
+        verdicts=verdicts,
+    )
 
 
-def simulate(days: int, rows_per_day: int, correlation: float, noise: float, random: np.random.Generator) -> Holdout:
-    """Simulate classes, with the probabilities of a candidate with this noise, and of a champion with `NOISE`."""
-    day = np.repeat(np.arange(days), rows_per_day)
-    signal = random.normal(0.0, SIGNAL, size=(len(day), len(CLASSES)))
-    weather = np.column_stack([draw_day_values(days, correlation, random) for _ in CLASSES])
-    log_odds = signal + OFFSETS + WEATHER * weather[day]
+def simulate(choose: Choose, days: int, correlation: float, random: np.random.Generator, rows: int = ROWS) -> Holdout:
+    """Simulate the classes of rows, with the probabilities of a candidate and of `CHAMPION`."""
+    day, is_holdout = number_days(days, rows)
+    log_odds, signal = _draw_log_odds(day, correlation, random)
     label = (log_odds + random.gumbel(size=log_odds.shape)).argmax(axis=1)
-    scores = []
-    for model_noise in (noise, NOISE):
-        weight = 1 + QUALITY * draw_day_values(days, correlation, random)[day, np.newaxis]
-        model_log_odds = OFFSETS + weight * signal + random.normal(0.0, model_noise, size=log_odds.shape)
-        scores.append(np.exp(model_log_odds) / np.exp(model_log_odds).sum(axis=1, keepdims=True))
-    dates = pd.Timestamp("2013-03-01") + pd.to_timedelta(day, unit="D")
-    frame = pd.DataFrame({"date": dates, "origin": random.choice(["EWR", "JFK", "LGA"], len(day))})
-    shares = np.exp(OFFSETS) / np.exp(OFFSETS).sum()
-    return Holdout(label, scores[0], scores[1], frame, shares, shares, task="multiclass", classes=CLASSES)
+    last_week_shares = np.bincount(label[~is_holdout], minlength=len(CLASSES)) / (~is_holdout).sum()
+    day, signal, label = day[is_holdout], signal[is_holdout], label[is_holdout]
+    scores = [_predict(model, day, signal, correlation, random) for model in (choose(last_week_shares), CHAMPION)]
+    return Holdout(
+        label,
+        scores[0],
+        scores[1],
+        features=build_features(day, random),
+        base_rate=compute_shares(),
+        last_week_rate=last_week_shares,
+        task="multiclass",
+        classes=CLASSES,
+    )
 
 
-def _measure_intervals(days: int, correlation: float) -> dict[str, str]:
-    """Count how often 95 % intervals contain the truth: of each metric, and of differences of equal models."""
-    counts: Counter[str] = Counter()
-    policy = POLICY.model_copy(update={"alpha": 0.025})
-    for number in range(INTERVALS):
-        holdout = simulate(days, INTERVAL_ROWS, correlation, NOISE, np.random.default_rng([days, number]))
-        for name in METRICS:
-            estimate = estimate_metric(holdout, name, policy)
-            counts[name] += estimate.low <= _compute_truth(name) <= estimate.high
-        for name in ("macro_auc", "log_loss"):
-            assert isinstance(holdout.champion_score, np.ndarray)
-            difference = estimate_gain(holdout, holdout.champion_score, Comparison(metric=name), policy)
-            counts[f"difference of {name}"] += difference.low <= 0.0 <= difference.high
+def _draw_log_odds(day: Array, correlation: float, random: np.random.Generator) -> tuple[Array, Array]:
+    """Draw the log odds of the classes of each row; return them and the part that the features tell."""
+    signal = random.normal(0.0, SIGNAL, size=(len(day), len(CLASSES)))
+    weather = np.column_stack([draw_day_values(int(day[-1]) + 1, correlation, random) for _ in CLASSES])
+    return signal + OFFSETS + WEATHER * weather[day], signal
+
+
+def _predict(model: Model, day: Array, signal: Array, correlation: float, random: np.random.Generator) -> Array:
+    """Compute the probabilities that a model gives to the classes of each row."""
+    weight = model.weight + QUALITY * draw_day_values(int(day[-1]) + 1, correlation, random)[day, np.newaxis]
+    return np.asarray(softmax(OFFSETS + weight * signal + model.noise * random.normal(size=signal.shape), axis=1))
+
+
+@functools.cache
+def compute_truths(model: Model) -> dict[str, float]:
+    """Compute the true values of all metrics of a model."""
+    label, score = _simulate_truth(model)
+    predicted, aucs = score.argmax(axis=1), _compute_aucs(label, score)
+    recalls = metrics.recall_score(label, predicted, average=None)
     return {
-        f"{name}: 95 % interval contains the truth": format_share(count, INTERVALS) for name, count in counts.items()
+        "log_loss": metrics.log_loss(label, score),
+        "macro_auc": float(np.mean(aucs)),
+        "accuracy": metrics.accuracy_score(label, predicted),
+        "balanced_accuracy": float(recalls.mean()),
+        "macro_f1": metrics.f1_score(label, predicted, average="macro"),
+        "ece": _compute_ece(label == predicted, score.max(axis=1)),
+        **{f"recall/{name}": float(recalls[number]) for number, name in enumerate(CLASSES)},
+        **{f"auc/{name}": aucs[number] for number, name in enumerate(CLASSES)},
     }
 
 
-def _measure_verdicts(days: int, correlation: float) -> dict[str, str]:
-    """Judge by the default policy: an equal candidate, and one whose macro AUC is worse by twice the margin."""
-    facts = {}
-    losses = {"equal models": 0.0, f"candidate {MACRO_AUC_LOSS} macro AUC below the champion": MACRO_AUC_LOSS}
-    for title, loss in losses.items():
-        outcomes: Counter[str] = Counter()
-        for number in range(VERDICTS):
-            random = np.random.default_rng([days, number, 1])
-            holdout = simulate(days, VERDICT_ROWS, correlation, _find_noise(loss), random)
-            outcomes[combine_outcomes(judge(Evidence(holdout), POLICY).checks)] += 1
-        facts[f"{title}: verdicts"] = ", ".join(
-            f"{outcome} {format_share(count, VERDICTS)}" for outcome, count in sorted(outcomes.items())
-        )
-    return facts
+def _compute_aucs(label: Array, score: Array) -> list[float]:
+    """Compute the AUC of each class against all others."""
+    return [float(metrics.roc_auc_score(label == number, score[:, number])) for number in range(len(CLASSES))]
+
+
+def _compute_ece(is_right: Array, confidence: Array) -> float:
+    """Compute the mean distance of accuracy and confidence in bins of equal mass."""
+    bins = np.array_split(np.argsort(confidence), ECE_BINS)
+    gaps = [abs(is_right[rows].mean() - confidence[rows].mean()) * len(rows) for rows in bins]
+    return float(sum(gaps) / len(confidence))
+
+
+def _simulate_truth(model: Model) -> tuple[Array, Array]:
+    """Simulate labels and scores of a model; all models get the same random numbers."""
+    random, day = np.random.default_rng(7), np.repeat(np.arange(TRUTH_DAYS), TRUTH_ROWS)
+    log_odds, signal = _draw_log_odds(day, 0.0, random)
+    label = (log_odds + random.gumbel(size=log_odds.shape)).argmax(axis=1)
+    return label, _predict(model, day, signal, 0.0, random)
 
 
 @functools.cache
-def _compute_truth(metric: str, noise: float = NOISE) -> float:
-    label, score = _simulate_truth(noise)
-    return compute_metric(label, score, METRICS[metric])
-
-
-@functools.lru_cache(maxsize=1)
-def _simulate_truth(noise: float) -> tuple[Array, Array]:
-    holdout = replace(simulate(5_000, 100, 0.0, noise, np.random.default_rng(7)), champion_score=None)
-    return holdout.label, holdout.candidate_score
+def compute_shares() -> Array:
+    """Compute the true shares of the classes."""
+    log_odds, _ = _draw_log_odds(np.arange(TRUTH_DAYS * TRUTH_ROWS), 0.0, np.random.default_rng(8))
+    return np.asarray(softmax(log_odds, axis=1).mean(axis=0))
 
 
 @functools.cache
-def _find_noise(loss: float) -> float:
-    """Find the noise of a model whose macro AUC is lower by `loss` than that of a model with noise `NOISE`."""
-    if not loss:
-        return NOISE
-    low, high, target = NOISE, 5.0, _compute_truth("macro_auc") - loss
-    for _ in range(12):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _compute_truth("macro_auc", middle) > target else (low, middle)
-    return (low + high) / 2
+def change_macro_auc(gain: float) -> Model:
+    """Find a model whose true macro AUC is that of `CHAMPION` plus `gain`."""
+    target = compute_truths(CHAMPION)["macro_auc"] + gain
+    noise = brentq(
+        lambda value: np.mean(_compute_aucs(*_simulate_truth(Model(value)))) - target, *NOISE_RANGE, xtol=1e-3
+    )
+    return Model(float(noise))
+
+
+def match_shares(shares: Array) -> Model:
+    """Find a model with features whose true log loss is that of predicting `shares` for every row."""
+    squares, losses = _compute_losses()
+    return Model(float(np.sqrt(np.interp(-compute_shares() @ np.log(shares), losses, squares))), WEAK_WEIGHT)
+
+
+@functools.cache
+def _compute_losses() -> tuple[Array, Array]:
+    """Compute the true log losses of useless models, by the squares of their noise."""
+    squares = np.linspace(0.4, 0.8, 5)
+    losses = [metrics.log_loss(*_simulate_truth(Model(float(np.sqrt(square)), WEAK_WEIGHT))) for square in squares]
+    return squares, np.array(losses)

@@ -1,113 +1,170 @@
-"""Simulate how often the intervals of a regression's metrics miss the truth, and how often the gate promotes wrongly.
+"""Simulate how often the intervals of a regression's metrics miss the truth, and how often the gate passes wrongly.
 
-The rows of a simulated day share its weather, which moves the label, and the quality of each model on that day. There
-are two kinds of weather: independent from day to day, and correlated by 0.5 with the day before. True values are those
-of 500,000 rows of 5,000 independent days.
+Labels are minutes with a long tail. `simulation` says how days are related. All true values are computed from the
+distribution of the errors: a normal one plus an exponential one.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.stats import exponnorm
 
-from benchmarks.decisions.coverage import INTERVAL_ROWS, KINDS, Days, draw_day_values, format_share, measure_cases
-from pipelines.evaluation.gates import Policy, combine_outcomes
+from benchmarks.decisions import simulation
+from benchmarks.decisions.simulation import (
+    ROWS,
+    Choose,
+    Simulation,
+    build_features,
+    build_policy,
+    choose_always,
+    draw_day_values,
+    find_margin,
+    number_days,
+)
 from pipelines.evaluation.gates.holdout import Holdout
-from pipelines.evaluation.gates.judge import Evidence, judge
-from pipelines.evaluation.gates.policy import Slices
-from pipelines.evaluation.statistics import bootstrap
-from pipelines.evaluation.statistics.weighted import REGRESSION_METRICS, compute_metric
 
-INTERVALS, VERDICTS = 700, 300
-"""Simulations of a case, for intervals and for verdicts."""
-VERDICT_ROWS = 200
-"""Rows of a day where a verdict is simulated."""
-DAYS = (14, 28, 60)
-WEATHER, QUALITY, NOISE = 5.0, 2.0, 8.0
-"""Standard deviations, minutes: of a day's mean label, of a model's error on all rows of a day, of a row's label."""
-ERROR = 4.0
-"""Standard deviation of the noise that a model adds to each row, minutes."""
+INTERVALS, CHECKS, GAINS, VERDICTS = 500, 800, 200, 100
+"""Simulations of a case, for intervals, checks that should not pass, checks of a better candidate, and verdicts."""
+MEAN, SIGNAL, WEATHER, NOISE = 10.0, 12.0, 5.0, 8.0
+"""Mean of the labels, and the standard deviations of its parts: by features, of a day, and of a row; minutes."""
+LABEL_VARIANCE = SIGNAL**2 + WEATHER**2 + NOISE**2
+QUALITY = 2.0
+"""Standard deviation of a model's error on all rows of a day, minutes."""
+QUANTILES = {"0.1": 0.1, "0.5": 0.5, "0.9": 0.9}
+WEAK_WEIGHT = 0.2
+"""Weight that a useless model gives to the signal. Its noise takes away what it gains."""
+GAIN = 0.05
+"""R2 that a better candidate has above the champion's."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model that predicts `MEAN` + `weight` x signal, with an error on each day and an error on each row."""
+
+    error: float
+    """Standard deviation of the errors on rows, minutes."""
+    weight: float = 1.0
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the normal part of label minus score; the other part is exponential."""
+        return math.sqrt(WEATHER**2 + QUALITY**2 + self.error**2 + ((1 - self.weight) * SIGNAL) ** 2)
+
+    def build_residuals(self) -> Any:
+        """Return the distribution of label minus score."""
+        return exponnorm(NOISE / self.deviation, loc=-NOISE, scale=self.deviation)
+
+
+CHAMPION = Model(4.0)
 
 
 def run() -> dict[str, Any]:
-    """Simulate intervals and verdicts for each number of days and both kinds of weather."""
-    return measure_cases(DAYS, INTERVALS, VERDICTS, _measure)
+    """Simulate intervals, checks and verdicts for each number of days and both kinds of weather."""
+    return simulation.run(build_simulation())
 
 
-def _measure(kind: str, days: int) -> dict[str, str]:
-    return _measure_intervals(days, KINDS[kind]) | _measure_verdicts(days, KINDS[kind])
+def build_simulation(
+    intervals: int = INTERVALS, checks: int = CHECKS, gains: int = GAINS, verdicts: int = VERDICTS
+) -> Simulation:
+    """Build the simulation, with these numbers of simulations of a case."""
+    worse, better = change_r2(-find_margin("regression")), change_r2(GAIN)
+    truths, truths_at_bound = compute_truths(CHAMPION), compute_truths(worse)
+    losses = {name: truths_at_bound[name] - truths[name] for name in ("rmse", "mae", "pinball")}
+    return Simulation(
+        simulate=simulate,
+        policy=build_policy(simulate(choose_always(CHAMPION), 14, 0.0, np.random.default_rng(1))),
+        truths=truths,
+        losses=losses,
+        equal=choose_always(CHAMPION),
+        worse=choose_always(worse),
+        better=choose_always(better),
+        gain=f"{GAIN} R2 above the champion",
+        trivial_candidates={
+            "the label's mean in training": choose_always(match_mean(MEAN)),
+            "the label's mean in the last week of training": match_mean,
+        },
+        intervals=intervals,
+        checks=checks,
+        gains=gains,
+        verdicts=verdicts,
+    )
 
 
-def simulate(days: int, rows_per_day: int, correlation: float, error: float, random: np.random.Generator) -> Days:
-    """Simulate labels in minutes, with the scores of a candidate with this error, and of a champion with `ERROR`."""
-    day = np.repeat(np.arange(days), rows_per_day)
-    signal = random.normal(0.0, 12.0, size=len(day))
-    weather = WEATHER * draw_day_values(days, correlation, random)
+def simulate(choose: Choose, days: int, correlation: float, random: np.random.Generator, rows: int = ROWS) -> Holdout:
+    """Simulate the labels of days, with the scores and quantiles of a candidate and of `CHAMPION`.
+
+    A useless candidate has no quantiles.
+    """
+    day, is_holdout = number_days(days, rows)
+    signal = random.normal(0.0, SIGNAL, size=len(day))
+    weather = WEATHER * draw_day_values(int(day[-1]) + 1, correlation, random)
     # Delays have a long tail to one side.
-    label = 10.0 + signal + weather[day] + NOISE * (random.exponential(size=len(day)) - 1.0)
-    scores = [
-        10.0
-        + signal
-        + QUALITY * draw_day_values(days, correlation, random)[day]
-        + random.normal(0.0, model_error, size=len(day))
-        for model_error in (error, ERROR)
-    ]
-    return Days(label, scores[0], scores[1], day)
+    label = MEAN + signal + weather[day] + NOISE * (random.exponential(size=len(day)) - 1.0)
+    last_week_mean = float(label[~is_holdout].mean())
+    day, signal, label = day[is_holdout], signal[is_holdout], label[is_holdout]
+    scores, quantiles = [], []
+    for model in (choose(last_week_mean), CHAMPION):
+        quality = QUALITY * draw_day_values(int(day[-1]) + 1, correlation, random)
+        scores.append(MEAN + model.weight * signal + quality[day] + random.normal(0.0, model.error, size=len(day)))
+        offsets = {} if model.weight == WEAK_WEIGHT else compute_offsets(model)
+        quantiles.append({name: scores[-1] + offset for name, offset in offsets.items()})
+    return Holdout(
+        label,
+        scores[0],
+        scores[1],
+        features=build_features(day, random),
+        base_rate=MEAN,
+        last_week_rate=last_week_mean,
+        task="regression",
+        candidate_quantiles=quantiles[0],
+        champion_quantiles=quantiles[1],
+    )
 
 
-def _measure_intervals(days: int, correlation: float) -> dict[str, str]:
-    """Count how often 95 % intervals contain the truth: of each metric, and of differences of equal models."""
-    counts: Counter[str] = Counter()
-    for number in range(INTERVALS):
-        rows = simulate(days, INTERVAL_ROWS, correlation, ERROR, np.random.default_rng([days, number]))
-        options: dict[str, Any] = {"alpha": 0.025, "seed": 1, "groups": rows.day}
-        for name in REGRESSION_METRICS:
-            estimate = bootstrap.estimate_metric(rows.label, rows.candidate, name, **options)
-            counts[name] += estimate.low <= _compute_truth(name) <= estimate.high
-        for name in ("rmse", "r2"):
-            difference = bootstrap.estimate_difference(rows.label, rows.candidate, rows.champion, name, **options)
-            counts[f"difference of {name}"] += difference.low <= 0.0 <= difference.high
+@functools.lru_cache(maxsize=8)
+def compute_offsets(model: Model) -> dict[str, float]:
+    """Compute what is added to the score of a model for each quantile: the true quantiles of label minus score."""
+    return dict(zip(QUANTILES, model.build_residuals().ppf(list(QUANTILES.values())), strict=True))
+
+
+def compute_truths(model: Model) -> dict[str, float]:
+    """Compute the true values of all metrics of a model."""
+    residuals, square = model.build_residuals(), model.deviation**2 + NOISE**2
+    losses = {name: _compute_pinball(residuals, quantile) for name, quantile in QUANTILES.items()}
     return {
-        f"{name}: 95 % interval contains the truth": format_share(count, INTERVALS) for name, count in counts.items()
+        "rmse": math.sqrt(square),
+        "mae": 2 * _compute_pinball(residuals, 0.5, 0.0),
+        "median_ae": brentq(lambda error: residuals.cdf(error) - residuals.cdf(-error) - 0.5, 0.0, 100.0),
+        "r2": 1 - square / LABEL_VARIANCE,
+        "bias": 0.0,
+        "pinball": sum(losses.values()) / len(losses),
+        **{f"pinball/{name}": loss for name, loss in losses.items()},
+        # The quantiles are those of the true distribution.
+        "coverage/0.1-0.9": 0.8,
     }
 
 
-def _measure_verdicts(days: int, correlation: float) -> dict[str, str]:
-    """Judge by the default policy: an equal candidate, and one whose R2 is worse by twice the tolerated margin."""
-    facts = {}
-    for title, loss in {"equal models": 0.0, "candidate 0.01 R2 below the champion": 0.01}.items():
-        outcomes: Counter[str] = Counter()
-        for number in range(VERDICTS):
-            random = np.random.default_rng([days, number, 1])
-            rows = simulate(days, VERDICT_ROWS, correlation, _compute_error(loss), random)
-            outcomes[_judge(rows, random)] += 1
-        facts[f"{title}: verdicts"] = ", ".join(
-            f"{outcome} {format_share(count, VERDICTS)}" for outcome, count in sorted(outcomes.items())
-        )
-    return facts
+def _compute_pinball(residuals: Any, quantile: float, offset: float | None = None) -> float:
+    """Compute the true pinball loss of score + `offset`; without it, the quantile of the residuals is used."""
+    start = float(residuals.ppf(quantile)) if offset is None else offset
+    # The mean of a distance beyond a point is the integral of the probability to be beyond.
+    above, below = quad(residuals.sf, start, 400.0)[0], quad(residuals.cdf, -200.0, start)[0]
+    return float(quantile * above + (1 - quantile) * below)
 
 
-def _judge(rows: Days, random: np.random.Generator) -> str:
-    dates = pd.Timestamp("2013-03-01") + pd.to_timedelta(rows.day, unit="D")
-    frame = pd.DataFrame({"date": dates, "origin": random.choice(["EWR", "JFK", "LGA"], len(rows.day))})
-    holdout = Holdout(rows.label, rows.candidate, rows.champion, frame, 10.0, 10.0, task="regression")
-    policy = Policy(group_by="date", slices=Slices(columns=["origin"]), min_rows=1_000, serving=None)
-    return combine_outcomes(judge(Evidence(holdout), policy).checks)
+def change_r2(gain: float) -> Model:
+    """Return a model whose true R2 is that of `CHAMPION` plus `gain`."""
+    return Model(math.sqrt(CHAMPION.error**2 - gain * LABEL_VARIANCE))
 
 
-@functools.cache
-def _compute_truth(metric: str, error: float = ERROR) -> float:
-    rows = simulate(5_000, 100, 0.0, error, np.random.default_rng(7))
-    return compute_metric(rows.label, rows.candidate, metric)
-
-
-@functools.cache
-def _compute_error(loss: float) -> float:
-    """Compute the error, in minutes, of a model whose R2 is lower by `loss` than that of a model with error `ERROR`."""
-    label_variance = (_compute_truth("rmse") ** 2) / (1 - _compute_truth("r2"))
-    return math.sqrt(ERROR**2 + loss * label_variance)
+def match_mean(mean: float) -> Model:
+    """Return a model with features whose true RMSE is that of predicting `mean` for every row."""
+    square = LABEL_VARIANCE + (mean - MEAN) ** 2 - NOISE**2
+    return Model(math.sqrt(square - Model(0.0, WEAK_WEIGHT).deviation ** 2), WEAK_WEIGHT)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.decisions.coverage import draw_day_values, format_error, format_share
+from benchmarks.decisions.simulation import draw_day_values, format_error, format_share
 from pipelines.dataset import Dataset
 from pipelines.monitoring import windows
 from pipelines.monitoring.drift import Policy

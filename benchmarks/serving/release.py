@@ -111,6 +111,7 @@ def _measure(url: str, pid: int, folder: Path) -> dict[str, Any]:
     quiet_cpu_s, quiet_s = read_cpu_seconds(pid) - cpu_s, traffic.elapsed_s - begin_s
     _release(sagemaker, "second")
     _wait(lambda: _describe(sagemaker)["EndpointConfigName"] == "second")
+    _wait(lambda: _describe(sagemaker)["EndpointStatus"] == "InService")  # the old instances have ended
     _wait(lambda: traffic.elapsed_s > 0.5 * DURATION_S)
     _kill_model(pid)
     _wait(lambda: traffic.elapsed_s > 0.6 * DURATION_S)

@@ -4,16 +4,19 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
+from moto.applicationautoscaling.models import applicationautoscaling_backends
 from moto.cloudwatch.models import cloudwatch_backends
 from moto.sagemaker.exceptions import AWSValidationException
 from moto.sagemaker.models import FakeEndpoint, FakeEndpointConfig
 
 from drydock.api.models import ModelsBackend
+from drydock.autoscaling.backend import DIMENSION
 from drydock.endpoints import rules
 from drydock.endpoints.config import EndpointConfig
 from drydock.endpoints.endpoint import Endpoint
 from drydock.endpoints.records import EndpointRecord, EndpointStatus, Plan, Variant
 from drydock.endpoints.registry import Endpoints
+from drydock.endpoints.sizes import read_size, retain_properties
 from drydock.endpoints.traffic import build_traffic_plan
 from drydock.jobs.record import get_now
 from drydock.jobs.rules import check_owner, refuse
@@ -126,13 +129,16 @@ class EndpointsBackend(ModelsBackend):
                 exist, or the DeploymentConfig is wrong. A retry cannot help, but for an endpoint that is being changed.
         """
         endpoint = self._find_endpoint_in_service(request["EndpointName"])
-        if request.get("RetainAllVariantProperties"):
-            refuse("RetainAllVariantProperties is not supported by drydock.")
         plan = self._build_plan(request["EndpointConfigName"])
+        if request.get("RetainAllVariantProperties"):
+            excluded = {item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", ())}
+            retain_properties(endpoint.record.plan, plan, excluded)
+        rules.check_conversion(endpoint.record.plan, plan)
+        self._check_scalable_targets(endpoint, plan)
         deployment = request.get("DeploymentConfig")
         if request.get("RetainDeploymentConfig") and deployment is None:
             deployment = endpoint.record.deployment
-        traffic = build_traffic_plan(deployment, sum(variant.count for variant in plan.variants))
+        traffic = build_traffic_plan(deployment, plan.count_instances())
         self._check_alarms(traffic.alarms)
         if not endpoint.update(plan, deployment):
             self._refuse_change(endpoint)
@@ -150,15 +156,13 @@ class EndpointsBackend(ModelsBackend):
         changes = {change["VariantName"]: change for change in request["DesiredWeightsAndCapacities"]}
         if unknown_names := changes.keys() - variants.keys():
             refuse(f"The endpoint {endpoint.name} has no variant {sorted(unknown_names)[0]}.")
-        weights = {name: changes.get(name, {}).get("DesiredWeight", item.weight) for name, item in variants.items()}
-        counts = {
-            name: changes.get(name, {}).get("DesiredInstanceCount", item.count) for name, item in variants.items()
+        sizes = {
+            name: read_size(variant, changes.get(name, {}), endpoint.min_instances)
+            for name, variant in variants.items()
         }
-        rules.check_weights([weights[variant.name] for variant in endpoint.record.plan.production_variants])
-        rules.check_instance_count(sum(counts.values()))
-        if 0 in counts.values():
-            refuse("A variant of an endpoint must have at least 1 instance.")
-        if not endpoint.scale(weights, counts):
+        rules.check_weights([sizes[variant.name].weight for variant in endpoint.record.plan.production_variants])
+        rules.check_instance_count(sum(size.count for size in sizes.values()))
+        if not endpoint.scale(sizes):
             self._refuse_change(endpoint)
         return endpoint.record.arn
 
@@ -175,6 +179,22 @@ class EndpointsBackend(ModelsBackend):
     def _refuse_change(self, endpoint: Endpoint) -> NoReturn:
         refuse(f'Cannot update endpoint "{endpoint.record.arn}": its status is {endpoint.status}, not InService.')
 
+    def _check_scalable_targets(self, endpoint: Endpoint, plan: Plan) -> None:
+        """Check that the variants that have a scalable target stay, with their instance type."""
+        targets = applicationautoscaling_backends[self.account_id][self.region_name].targets.get(DIMENSION, {})
+        kept = {(variant.name, variant.instance_type) for variant in plan.variants}
+        names = [
+            variant.name
+            for variant in endpoint.record.plan.variants
+            if f"endpoint/{endpoint.name}/variant/{variant.name}" in targets
+            and (variant.name, variant.instance_type) not in kept
+        ]
+        if names:
+            refuse(
+                f'The variant(s) "[{", ".join(names)}]" must be deregistered as scalable targets with AWS Auto Scaling '
+                "before they can be removed or have their instance type changed."
+            )
+
     def _check_alarms(self, names: Sequence[str]) -> None:
         alarms = cloudwatch_backends[self.account_id][self.region_name].alarms if names else {}
         if missing_names := [name for name in names if name not in alarms]:
@@ -186,15 +206,16 @@ class EndpointsBackend(ModelsBackend):
             Variant(
                 name=variant["VariantName"],
                 container=dict(self.find_container(variant["ModelName"])),
-                instance_type=variant["InstanceType"],
-                count=variant["InitialInstanceCount"],
+                instance_type=variant.get("InstanceType", ""),
+                count=rules.count_instances(variant),
                 weight=variant.get("InitialVariantWeight", 1.0),
                 is_shadow=member == "ShadowProductionVariants",
+                serverless=variant.get("ServerlessConfig"),
             )
             for member in ("ProductionVariants", "ShadowProductionVariants")
             for variant in request.get(member, ())
         ]
-        return Plan(config_name, variants, request.get("DataCaptureConfig"))
+        return Plan(config_name, variants, request.get("DataCaptureConfig"), request.get("AsyncInferenceConfig"))
 
     def _build_arn(self, name: str) -> str:
         return str(FakeEndpoint.arn_formatter(name, self.account_id, self.region_name))

@@ -65,6 +65,7 @@ OPERATION_GROUPS = (
             *_build_operation_names("Create Describe Update Delete List", "Endpoint"),
             "UpdateEndpointWeightsAndCapacities",
             "InvokeEndpoint",
+            "InvokeEndpointAsync",
         ),
     ),
     OperationGroup(
@@ -135,7 +136,6 @@ OPERATION_GROUPS = (
         ("CreateAutoMLJobV2", "DescribeAutoMLJobV2", "StopAutoMLJob", "ListAutoMLJobs"),
     ),
     OperationGroup("compilation jobs", Answer.REFUSED, _build_operation_names(_DEFINITION, "CompilationJob")),
-    OperationGroup("asynchronous invocations", Answer.REFUSED, ("InvokeEndpointAsync",)),
     OperationGroup(
         "notebook instances",
         Answer.REFUSED,

@@ -7,8 +7,6 @@ CloudFormation creates resources by calls of these methods.
 from typing import Any, NoReturn
 
 from moto.sagemaker.models import SageMakerModelBackend
-from moto.sagemakerruntime import urls
-from moto.sagemakerruntime.models import SageMakerRuntimeBackend
 
 from drydock.api.operations import check_operation, refuse_operation
 from drydock.jobs.rules import refuse
@@ -77,25 +75,3 @@ class RefusingBackend(SageMakerModelBackend):
     def _check_operation(self, name: str) -> None:
         if not self.gives_invented_answers:
             check_operation(name)
-
-
-class RefusingRuntime(SageMakerRuntimeBackend):
-    """The runtime of one account and region, for asynchronous invocations: moto would invent their answers."""
-
-    @property
-    def url_bases(self) -> list[str]:
-        """The host names at which moto serves the runtime."""
-        return list(urls.url_bases)
-
-    @property
-    def url_paths(self) -> dict[str, Any]:
-        """The paths at which moto serves the runtime."""
-        return {path.format(""): handler for path, handler in urls.url_paths.items()}
-
-    def invoke_endpoint_async(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse InvokeEndpointAsync.
-
-        Raises:
-            NotImplementedError: Always. A retry cannot help.
-        """
-        refuse_operation("InvokeEndpointAsync", "asynchronous invocations")

@@ -1,8 +1,9 @@
-"""SageMaker's runtime: answer InvokeEndpoint, before moto sees the request.
+"""SageMaker's runtime: answer InvokeEndpoint and InvokeEndpointAsync, before moto sees the request.
 
 moto would take several milliseconds to dispatch each request.
 """
 
+import json
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -10,20 +11,23 @@ from typing import Any
 
 from moto.iam.models import get_account_id_from
 
+from drydock.api.async_requests import read_async_request
+from drydock.endpoints.asynchronous.requests import AsyncRequest
 from drydock.endpoints.endpoint import Endpoint
-from drydock.endpoints.instances.fleet import Fleet, FleetStopped
+from drydock.endpoints.instances.fleet import Fleet
+from drydock.endpoints.instances.fleet_options import FleetStopped
 from drydock.endpoints.invocation import (
     MAX_BODY_BYTES,
     Invocation,
     InvocationError,
     InvocationResult,
     check_answer,
-    invoke,
     invoke_shadow,
     is_copied,
     refuse_invocation,
 )
 from drydock.endpoints.registry import Endpoints
+from drydock.endpoints.serving import serve
 from drydock.resources import Owner
 from drydock.wsgi import (
     Refusal,
@@ -73,35 +77,30 @@ class Runtime:
         # moto would fail at an unsigned invocation. A POST to an object of S3, which may be unsigned, has a query.
         if not service and not environ.get("QUERY_STRING"):
             return answer_error(environ, start_response, UNSIGNED, "sagemaker")
-        if match.group(2) or service != "sagemaker":
+        if service != "sagemaker":
             return self._application(environ, start_response)
         try:
-            result = self._invoke(environ, match.group(1))
+            if match.group(2):
+                return _answer_async(start_response, self._submit(environ, match.group(1)))
+            return _answer(start_response, self._invoke(environ, match.group(1)))
         except InvocationError as error:
             return answer_error(environ, start_response, error.refusal, "sagemaker")
-        return _answer(start_response, result)
 
     def _invoke(self, environ: dict[str, Any], name: str) -> InvocationResult:
         started_at = time.perf_counter()
-        owner = Owner(find_account_id(environ), read_signed_region(environ))
+        owner = _read_owner(environ)
         body = _read_body(environ)
         endpoint = self._endpoints.get_endpoints(owner).get(name)
+        if endpoint is not None and endpoint.record.plan.asynchronous:
+            refuse_invocation(f"Endpoint {name} is asynchronous: use InvokeEndpointAsync.")
         headers = {header: environ[key] for key, header in _HEADERS.items() if environ.get(key)}
         target_variant = environ.get("HTTP_X_AMZN_SAGEMAKER_TARGET_VARIANT", "")
-        request = Invocation(body, headers, target_variant)
-        while endpoint is not None and (fleet := endpoint.fleet) is not None:
-            try:
-                with fleet.count_request():
-                    result = invoke(fleet, endpoint.faults, request, name)
-                break
-            except FleetStopped:  # an update has just ended: other instances answer
-                if endpoint.fleet is fleet:
-                    refuse_invocation("The endpoint's instances were stopped.", 503, "ServiceUnavailable")
-        else:
-            refuse_invocation(f"Endpoint {name} of account {owner.account_id} not found.")
+        request = Invocation(body, headers, target_variant, self._endpoints.settings.invocation_timeout_s)
+        fleet, result = serve(endpoint, request, f"{name} of account {owner.account_id}")
+        assert endpoint is not None, "serve refuses requests without an endpoint"
         if is_copied(fleet):
             self._endpoints.shadow.submit(lambda: self._invoke_shadow(endpoint, fleet, request))
-        self._record(endpoint, fleet, request, result, time.perf_counter() - started_at)
+        self._endpoints.record(endpoint, fleet, request, result, time.perf_counter() - started_at)
         check_answer(result.answer, name, owner.account_id)
         return result
 
@@ -112,22 +111,25 @@ class Runtime:
         except FleetStopped:
             return
         if result:
-            self._record(endpoint, fleet, request, result, result.model_latency_s)
+            self._endpoints.record(endpoint, fleet, request, result, result.model_latency_s)
 
-    def _record(
-        self, endpoint: Endpoint, fleet: Fleet, request: Invocation, result: InvocationResult, duration_s: float
-    ) -> None:
-        """Count an invocation, and capture it if the endpoint's configuration says so."""
-        owner, name, variant = endpoint.owner, endpoint.name, result.variant
-        self._endpoints.metrics.record(
-            owner,
-            name,
-            variant,
-            status=result.answer.status,
-            model_latency_s=result.model_latency_s,
-            overhead_s=duration_s - result.model_latency_s,
-        )
-        self._endpoints.capture.record(owner, name, variant, fleet.plan.capture, request, result.answer)
+    def _submit(self, environ: dict[str, Any], name: str) -> AsyncRequest:
+        """Add an asynchronous invocation to the queue of its endpoint."""
+        owner = _read_owner(environ)
+        body = _read_body(environ)
+        endpoint = self._endpoints.get_endpoints(owner).get(name)
+        if endpoint is None or endpoint.fleet is None:
+            refuse_invocation(f"Endpoint {name} of account {owner.account_id} not found.")
+        config = endpoint.record.plan.asynchronous
+        if config is None:
+            refuse_invocation(f"Endpoint {name} has no AsyncInferenceConfig: use InvokeEndpoint.")
+        request = read_async_request(environ, body, name, config)
+        self._endpoints.async_invocations.submit(owner, request)
+        return request
+
+
+def _read_owner(environ: dict[str, Any]) -> Owner:
+    return Owner(find_account_id(environ), read_signed_region(environ))
 
 
 def find_account_id(environ: dict[str, Any]) -> str:
@@ -171,3 +173,16 @@ def _answer(start_response: Callable[..., Any], result: InvocationResult) -> Ite
         headers.append(("X-Amzn-SageMaker-Custom-Attributes", answer.custom_attributes))
     start_response("200 OK", headers)
     return [answer.body]
+
+
+def _answer_async(start_response: Callable[..., Any], request: AsyncRequest) -> Iterable[bytes]:
+    body = json.dumps({"InferenceId": request.inference_id}).encode()
+    headers = [
+        ("Content-Type", "application/json"),
+        ("Content-Length", str(len(body))),
+        ("X-Amzn-SageMaker-OutputLocation", request.output),
+    ]
+    if request.failure:
+        headers.append(("X-Amzn-SageMaker-FailureLocation", request.failure))
+    start_response("202 Accepted", headers)
+    return [body]

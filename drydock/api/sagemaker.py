@@ -9,10 +9,8 @@ from typing import Any, cast
 
 from moto.sagemaker import urls
 from moto.sagemaker.models import sagemaker_backends
-from moto.sagemakerruntime.models import sagemakerruntime_backends
 
 from drydock.api.backend import DrydockBackend
-from drydock.api.refusing_backend import RefusingRuntime
 from drydock.api.responses import DrydockResponse, InventingResponse
 from drydock.endpoints.registry import Endpoints
 from drydock.execution.queue import JobQueue
@@ -51,9 +49,6 @@ def install(queue: JobQueue, store: Store, endpoints: Endpoints, feature_groups:
     """
     sagemaker_backends.clear()
     sagemaker_backends.backend = bind_arguments(HttpBackend, queue, store, endpoints, feature_groups)
-    if not queue.settings.gives_invented_answers:
-        sagemakerruntime_backends.clear()
-        sagemakerruntime_backends.backend = RefusingRuntime
     store.create_tables(SCHEMA)
     last_alive_at = Heartbeat(store).read_last()
     rows = store.query("SELECT kind, account, region, record FROM jobs ORDER BY created, name")

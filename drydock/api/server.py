@@ -14,7 +14,6 @@ from typing import Any
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
 from drydock.api import sagemaker
-from drydock.api.alarms import AlarmEvaluator, find_alarm
 from drydock.api.control import CONTROL_PREFIX, ControlEndpoints
 from drydock.api.feature_store.runtime import FeatureStoreRuntime
 from drydock.api.http.connections import LimitedServer
@@ -22,6 +21,10 @@ from drydock.api.http.error_answers import ErrorAnswers
 from drydock.api.http.own_hosts import OwnHosts
 from drydock.api.http.request_checks import RequestChecks
 from drydock.api.runtime import Runtime
+from drydock.autoscaling import backend as autoscaling
+from drydock.autoscaling.scaler import Scaler
+from drydock.cloudwatch import statistics
+from drydock.cloudwatch.alarms import AlarmEvaluator, find_alarm
 from drydock.endpoints import registry
 from drydock.endpoints.registry import Endpoints
 from drydock.errors import CannotStart, JobFailed
@@ -141,13 +144,15 @@ def run_server(settings: Settings, executor: Executor, policy: Policy, listener:
     thread.start()
     queue.start()
     endpoints.recover()
-    alarms = AlarmEvaluator()
+    alarms, scaler = AlarmEvaluator(), Scaler(settings.scaling_period_s)
     alarms.start()
+    scaler.start()
     try:
         yield queue
     finally:
         # Jobs and endpoints are ended first, since they still use the server while they end.
         alarms.close()
+        scaler.close()
         endpoints.close()
         queue.close()
         kill_leftover_hosts(settings.data, executor)  # if a thread hangs in a transfer, its processes are still alive
@@ -182,6 +187,8 @@ def _build_application(settings: Settings, store: Store, queue: JobQueue, endpoi
     feature_groups = FeatureGroups(store)
     outages = Outages(Runtime(endpoints, FeatureStoreRuntime(feature_groups, services)))
     logs_backend.install(store)
+    statistics.install()
+    autoscaling.install(endpoints)
     sagemaker.install(queue, store, endpoints, feature_groups)
     request_checks = RequestChecks(settings.url, OwnHosts(settings.own_hosts))
     return Application(ErrorAnswers(outages), ControlEndpoints(queue, outages, endpoints), request_checks)

@@ -37,15 +37,26 @@ def validate_request(operation_name: str, request: Any, service: str = "sagemake
     if not isinstance(request, dict):
         raise AWSValidationException("The request body is not a JSON object.")
     cleaned_request: dict[str, Any] = _remove_nulls(request)
-    problems = list(_find_problems(cleaned_request, shape, ""))
-    if problems:
-        plural = "s" if len(problems) > 1 else ""
-        message = f"{len(problems)} validation error{plural} detected: {'; '.join(problems)}"
-        raise AWSValidationException(truncate(message, MESSAGE_MAX_CHARS))
+    if message := describe_problems(cleaned_request, shape):
+        raise AWSValidationException(message)
     report = ParamValidator().validate(cleaned_request, shape)
     if report.has_errors():
         raise AWSValidationException(truncate(report.generate_report(), MESSAGE_MAX_CHARS))
     return cleaned_request
+
+
+def describe_problems(value: Any, shape: Shape) -> str:
+    """Return what is wrong with the members of a request, in SageMaker's words; "" if nothing is.
+
+    Args:
+        value: The members by name.
+        shape: botocore's model of the request.
+    """
+    problems = list(_find_problems(value, shape, ""))
+    if not problems:
+        return ""
+    plural = "s" if len(problems) > 1 else ""
+    return truncate(f"{len(problems)} validation error{plural} detected: {'; '.join(problems)}", MESSAGE_MAX_CHARS)
 
 
 def _remove_nulls(value: Any) -> Any:

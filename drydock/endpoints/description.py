@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from drydock.endpoints.instances.fleet import Fleet
-from drydock.endpoints.records import EndpointRecord
+from drydock.endpoints.records import EndpointRecord, Variant
 
 
 class EndpointDescription:
@@ -28,6 +28,11 @@ class EndpointDescription:
     def status(self) -> str:
         """EndpointStatus."""
         return str(self.record.status)
+
+    @property
+    def min_instances(self) -> int:
+        """How many instances a variant must have at least: asynchronous requests can wait until there is one."""
+        return 0 if self.record.plan.asynchronous else 1
 
     @property
     def created_at(self) -> datetime:
@@ -54,6 +59,7 @@ class EndpointDescription:
             "ProductionVariants": self._describe_variants(is_shadow=False) or None,
             "ShadowProductionVariants": self._describe_variants(is_shadow=True) or None,
             "DataCaptureConfig": _describe_capture(record.plan.capture),
+            "AsyncInferenceConfig": record.plan.asynchronous,
             "EndpointStatus": str(record.status),
             "FailureReason": record.reason,
             "CreationTime": record.created,
@@ -73,18 +79,21 @@ class EndpointDescription:
         fleet = self._fleet
         if fleet is None:
             return []
-        return [
-            {
-                "VariantName": variant.name,
-                "DeployedImages": [{"SpecifiedImage": variant.container.get("Image", "")}],
-                "CurrentWeight": variant.weight,
-                "DesiredWeight": variant.weight,
-                "CurrentInstanceCount": fleet.count_ready(variant),
-                "DesiredInstanceCount": variant.count,
-            }
-            for variant in fleet.plan.variants
-            if variant.is_shadow is is_shadow
-        ]
+        return [_describe_variant(variant, fleet) for variant in fleet.plan.variants if variant.is_shadow is is_shadow]
+
+
+def _describe_variant(variant: Variant, fleet: Fleet) -> dict[str, Any]:
+    """Return a variant's summary. SageMaker shows no instances of a serverless variant."""
+    summary = {
+        "VariantName": variant.name,
+        "DeployedImages": [{"SpecifiedImage": variant.container.get("Image", "")}],
+        "CurrentWeight": variant.weight,
+        "DesiredWeight": variant.weight,
+        "CurrentInstanceCount": 0 if variant.serverless else fleet.count_ready(variant),
+    }
+    if variant.serverless:
+        return {**summary, "CurrentServerlessConfig": variant.serverless, "DesiredServerlessConfig": variant.serverless}
+    return {**summary, "DesiredInstanceCount": variant.count}
 
 
 def _describe_capture(config: Mapping[str, Any] | None) -> dict[str, Any] | None:

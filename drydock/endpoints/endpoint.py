@@ -4,32 +4,28 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from drydock.endpoints.deployment import Deployment, FindAlarm, RolledBack
 from drydock.endpoints.description import EndpointDescription
 from drydock.endpoints.faults import VariantFaults
 from drydock.endpoints.instances.fleet import Fleet
 from drydock.endpoints.invocation import TIMEOUT_S
-from drydock.endpoints.records import EndpointRecord, EndpointStatus, Plan, Variant
-from drydock.endpoints.traffic import TrafficPlan, build_traffic_plan
+from drydock.endpoints.records import EndpointRecord, EndpointStatus, Plan
+from drydock.endpoints.sizes import VariantSize, set_sizes
+from drydock.endpoints.traffic import build_traffic_plan
 from drydock.errors import DrydockError, JobFailed
 from drydock.jobs.record import get_now
 from drydock.resources import Owner, Resources
 
 log = logging.getLogger(__name__)
 
-CHECK_S = 0.1
 # Seconds until instances that did not start after the server's own start are started again.
 RECOVERY_PAUSE_S = 5.0
 NOT_SERVING = (EndpointStatus.CREATING, EndpointStatus.FAILED, EndpointStatus.DELETING)
 
 MakeFleet = Callable[[Plan, Callable[[], None]], Fleet]
-FindAlarm = Callable[[Sequence[str]], str | None]
-
-
-class RolledBack(DrydockError):
-    """An alarm ends an update. The message is the FailureReason."""
 
 
 class Endpoint(EndpointDescription):
@@ -66,6 +62,10 @@ class Endpoint(EndpointDescription):
             return next_fleet
         return self._fleet
 
+    def list_fleets(self) -> list[Fleet]:
+        """Return the instances that serve, and those that begin to."""
+        return [fleet for fleet in (self._fleet, self._next_fleet) if fleet]
+
     def save(self) -> None:
         """Store the record."""
         with self._lock:
@@ -86,8 +86,8 @@ class Endpoint(EndpointDescription):
         self._run_in_background(self._update)
         return True
 
-    def scale(self, weights: dict[str, float], counts: dict[str, int]) -> bool:
-        """Change the weights and the numbers of instances of variants, by their names, in the background.
+    def scale(self, sizes: Mapping[str, VariantSize]) -> bool:
+        """Change the sizes of variants, by their names, in the background.
 
         The new values are stored at once, so they survive a kill of the server.
 
@@ -98,10 +98,10 @@ class Endpoint(EndpointDescription):
             if not self._is_in_service:
                 return False
             variants = self.record.plan.variants
-            old_values = [(variant.weight, variant.count) for variant in variants]
-            _set_sizes(variants, [(weights[variant.name], counts[variant.name]) for variant in variants])
+            old_sizes = {variant.name: VariantSize.of(variant) for variant in variants}
+            set_sizes(variants, sizes)
             self._set_status(EndpointStatus.UPDATING)
-        self._run_in_background(lambda: self._scale(old_values))
+        self._run_in_background(lambda: self._scale(old_sizes))
         return True
 
     def begin_deletion(self) -> bool:
@@ -121,9 +121,8 @@ class Endpoint(EndpointDescription):
     def drain(self, timeout_s: float) -> None:
         """Wait until no request is in progress, at most `timeout_s` seconds."""
         deadline = time.monotonic() + timeout_s
-        for fleet in (self._fleet, self._next_fleet):
-            if fleet:
-                fleet.drain(max(deadline - time.monotonic(), 0.0))
+        for fleet in self.list_fleets():
+            fleet.drain(max(deadline - time.monotonic(), 0.0))
 
     def recover(self) -> None:
         """Go on after a restart of the server, which ended all instances. The server must answer already."""
@@ -142,7 +141,7 @@ class Endpoint(EndpointDescription):
         """Stop all instances, and end the deployment in progress. Idempotent."""
         self._closed.set()
         with self._lock:
-            fleets = [fleet for fleet in (self._fleet, self._next_fleet) if fleet]
+            fleets = self.list_fleets()
             self._fleet = self._next_fleet = None
         for fleet in fleets:
             fleet.stop()
@@ -180,7 +179,7 @@ class Endpoint(EndpointDescription):
     def _create(self) -> None:
         fleet = self._begin_fleet(self.record.plan)
         try:
-            fleet.scale()
+            fleet.scale(starts_serverless=True)
         except JobFailed as error:
             self._next_fleet = None
             return self._set_status(EndpointStatus.FAILED, error.reason)
@@ -202,16 +201,16 @@ class Endpoint(EndpointDescription):
         if plan is None or self._fleet is None:
             return
         new_fleet, old_fleet = self._begin_fleet(plan), self._fleet
-        traffic = build_traffic_plan(self.record.deployment, sum(variant.count for variant in plan.variants))
+        traffic = build_traffic_plan(self.record.deployment, plan.count_instances())
+        deployment = Deployment(traffic, old_fleet, new_fleet, self._set_share, self._find_alarm, self._closed)
         try:
-            new_fleet.scale()
-            self._move_traffic(traffic)
-            self._watch_alarms(traffic, traffic.termination_wait_s)
+            deployment.run()
         except (JobFailed, RolledBack) as error:
-            return self._roll_back(new_fleet, error)
+            return self._roll_back(deployment, new_fleet, error)
         except Exception as error:
             log.exception("endpoint %s: internal error during an update", self.record.name)
-            return self._roll_back(new_fleet, JobFailed(f"InternalServerError: {type(error).__name__}: {error}"))
+            reason = f"InternalServerError: {type(error).__name__}: {error}"
+            return self._roll_back(deployment, new_fleet, JobFailed(reason))
         with self._lock:
             if self._closed.is_set():
                 return
@@ -221,30 +220,13 @@ class Endpoint(EndpointDescription):
         _end_fleet(old_fleet)
         self._set_status(EndpointStatus.IN_SERVICE)
 
-    def _move_traffic(self, traffic: TrafficPlan) -> None:
-        for share in traffic.shares:
-            self._next_share = share
-            log.info("endpoint %s: the new instances get %.0f %% of the requests", self.record.name, 100 * share)
-            self._watch_alarms(traffic, traffic.wait_s)
+    def _set_share(self, share: float) -> None:
+        self._next_share = share
 
-    def _watch_alarms(self, traffic: TrafficPlan, wait_s: float) -> None:
-        """Wait, and watch the alarms meanwhile.
-
-        Raises:
-            RolledBack: An alarm is in the state ALARM, or the server ends.
-        """
-        deadline = time.monotonic() + wait_s
-        while True:
-            if reason := self._find_alarm(traffic.alarms):
-                raise RolledBack(f"The update was rolled back because {reason}.")
-            if time.monotonic() >= deadline:
-                return
-            if self._closed.wait(min(CHECK_S, max(deadline - time.monotonic(), 0.0))):
-                raise RolledBack("drydock ended during the update.")
-
-    def _roll_back(self, new_fleet: Fleet, error: DrydockError) -> None:
+    def _roll_back(self, deployment: Deployment, new_fleet: Fleet, error: DrydockError) -> None:
         log.warning("endpoint %s: rolling back: %s", self.record.name, error)
         self._set_status(EndpointStatus.ROLLING_BACK, str(error))
+        deployment.roll_back()
         with self._lock:
             self._next_fleet, self._next_share = None, 0.0
         _end_fleet(new_fleet)
@@ -253,8 +235,8 @@ class Endpoint(EndpointDescription):
                 self.record.next_plan = None
                 self._set_status(EndpointStatus.IN_SERVICE, str(error))
 
-    def _scale(self, old_values: Sequence[tuple[float, int]]) -> None:
-        """Start and stop instances as the plan says; if one does not start, restore the old weights and numbers."""
+    def _scale(self, old_sizes: Mapping[str, VariantSize]) -> None:
+        """Start and stop instances as the plan says; if one does not start, restore the old sizes."""
         fleet, reason = self._fleet, None
         if fleet is None:
             return
@@ -264,7 +246,7 @@ class Endpoint(EndpointDescription):
             reason = error.reason
         with self._lock:
             if reason is not None:
-                _set_sizes(self.record.plan.variants, old_values)
+                set_sizes(self.record.plan.variants, old_sizes)
             self._set_status(EndpointStatus.IN_SERVICE, reason)
 
     def _recover(self, fleet: Fleet, *, begins_update_again: bool, is_changing: bool) -> None:
@@ -281,12 +263,6 @@ class Endpoint(EndpointDescription):
         elif is_changing:
             self.record.next_plan = None
             self._set_status(EndpointStatus.IN_SERVICE, self.record.reason)
-
-
-def _set_sizes(variants: Sequence[Variant], values: Sequence[tuple[float, int]]) -> None:
-    """Set the weight and the number of instances of each variant."""
-    for variant, (weight, count) in zip(variants, values, strict=True):
-        variant.weight, variant.count = weight, count
 
 
 def _end_fleet(fleet: Fleet) -> None:

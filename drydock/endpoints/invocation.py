@@ -10,14 +10,16 @@ from typing import NoReturn
 from drydock.endpoints.faults import VariantFaults
 from drydock.endpoints.instances.connection_pool import Answer
 from drydock.endpoints.instances.fleet import Fleet
+from drydock.endpoints.instances.fleet_options import VariantBusy
+from drydock.endpoints.instances.model_server import TIMEOUT_HEADER
 from drydock.endpoints.records import Variant
-from drydock.errors import DrydockError, truncate
+from drydock.errors import DrydockError, JobFailed, truncate
 from drydock.wsgi import Refusal
 
 MAX_BODY_BYTES = 6 * 1024**2
 """SageMaker's limit for the body of a request."""
 TIMEOUT_S = 60.0
-"""SageMaker's limit for the answer of a model."""
+"""SageMaker's limit for the answer of a model. The option --invocation-timeout sets another one."""
 # A request that broke off may have ended the process. It is sent again this often, and not for ever.
 MAX_BROKEN_REQUESTS = 3
 RETRY_PAUSE_S = 0.05
@@ -36,11 +38,13 @@ class Invocation:
         body: The body, as the model gets it.
         headers: The headers that the model gets.
         target_variant: The variant that must answer; "" for one by weight.
+        timeout_s: Seconds within which the model must answer.
     """
 
     body: bytes
     headers: Mapping[str, str]
     target_variant: str = ""
+    timeout_s: float = TIMEOUT_S
 
 
 class InvocationError(DrydockError):
@@ -66,11 +70,19 @@ def refuse_invocation(message: str, status: int = 400, code: str = "ValidationEr
 
 @dataclass(frozen=True)
 class InvocationResult:
-    """The answer of a model, whatever its status; the variant that gave it; and the seconds until it was there."""
+    """The answer of a model, whatever its status.
+
+    Attributes:
+        variant: The variant that gave it.
+        answer: The answer.
+        model_latency_s: Seconds until it was there.
+        instances: How many instances the variant has; 0 if it is serverless.
+    """
 
     variant: str
     answer: Answer
     model_latency_s: float
+    instances: int
 
 
 def is_copied(fleet: Fleet) -> bool:
@@ -101,15 +113,22 @@ def invoke(fleet: Fleet, faults: VariantFaults, request: Invocation, endpoint: s
         endpoint: The endpoint's name, for messages.
 
     Raises:
-        InvocationError: The variant is unknown. A retry cannot help.
+        InvocationError: The variant is unknown: a retry cannot help. Or a serverless variant is busy: a retry can help.
     """
     return _invoke_variant(fleet, find_variant(fleet, request.target_variant, endpoint), faults, request)
 
 
 def _invoke_variant(fleet: Fleet, variant: Variant, faults: VariantFaults, request: Invocation) -> InvocationResult:
-    started_at = time.perf_counter()
-    answer = faults.apply(variant.name, fleet.plan.config_name) or _send(fleet, variant, request)
-    return InvocationResult(variant.name, answer, time.perf_counter() - started_at)
+    started_at, instances = time.perf_counter(), 0 if variant.serverless else variant.count
+    try:
+        with fleet.limit_concurrency(variant):
+            if failure := faults.apply(variant.name, fleet.plan.config_name):
+                return InvocationResult(variant.name, failure, time.perf_counter() - started_at, instances)
+            fault_s = time.perf_counter() - started_at
+            answer, model_s = _send(fleet, variant, request)
+            return InvocationResult(variant.name, answer, fault_s + model_s, instances)
+    except VariantBusy as error:
+        refuse_invocation(f"Rate exceeded: {error}.", 429, "ThrottlingException")
 
 
 def check_answer(answer: Answer, endpoint: str, account_id: str) -> None:
@@ -151,21 +170,30 @@ def find_variant(fleet: Fleet, name: str, endpoint: str) -> Variant:
     return variants[name]
 
 
-def _send(fleet: Fleet, variant: Variant, request: Invocation) -> Answer:
-    """Return the answer of an instance; status 0 if there is none within SageMaker's limit."""
-    deadline, broken = time.monotonic() + TIMEOUT_S, 0
-    while broken < MAX_BROKEN_REQUESTS and (instance := fleet.wait_for_instance(variant, deadline)):
-        pool = instance.pool
-        if pool is None:
-            continue
+def _send(fleet: Fleet, variant: Variant, request: Invocation) -> tuple[Answer, float]:
+    """Return the answer of an instance and the seconds it took; status 0 if there is none in time."""
+    deadline, broken = time.monotonic() + request.timeout_s, 0
+    headers = {**request.headers, TIMEOUT_HEADER: str(request.timeout_s)}
+    started_at = time.perf_counter()
+    while broken < MAX_BROKEN_REQUESTS:
         try:
-            return pool.post(request.body, request.headers, max(deadline - time.monotonic(), RETRY_PAUSE_S))
+            with fleet.use_instance(variant, deadline) as instance:
+                if instance is None:
+                    break
+                if (pool := instance.pool) is None:
+                    continue
+                sent_at = time.perf_counter()
+                answer = pool.post(request.body, headers, max(deadline - time.monotonic(), RETRY_PAUSE_S))
+                return answer, time.perf_counter() - sent_at
+        except JobFailed as error:
+            return Answer(500, error.reason.encode(), "text/plain"), 0.0
         except TimeoutError:
             break
         except (OSError, http.client.HTTPException) as error:
             # A refused connection has not reached the model: the process has just ended.
             broken += not isinstance(error, ConnectionRefusedError)
             time.sleep(RETRY_PAUSE_S)
+    duration_s = time.perf_counter() - started_at
     if broken == MAX_BROKEN_REQUESTS:
-        return Answer(500, b"The model's process ended while it answered the request.", "text/plain")
-    return Answer(0, TIMEOUT_MESSAGE.encode(), "text/plain")
+        return Answer(500, b"The model's process ended while it answered the request.", "text/plain"), duration_s
+    return Answer(0, TIMEOUT_MESSAGE.encode(), "text/plain"), duration_s

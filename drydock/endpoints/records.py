@@ -1,11 +1,14 @@
 """Define the record of an endpoint that is stored."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from drydock.host.machines import MachineSize, parse_instance_type
 
 
 class EndpointStatus(StrEnum):
@@ -30,6 +33,8 @@ class Variant:
         count: How many instances it should have.
         weight: Its share of the requests is this weight divided by the sum of all weights.
         is_shadow: Whether it gets copies of the requests of the production variant, and nobody sees its answers.
+        serverless: ServerlessConfig; None for a variant of instances. Its `count` is the number of processes that run
+            without requests, ProvisionedConcurrency.
     """
 
     name: str
@@ -38,15 +43,35 @@ class Variant:
     count: int
     weight: float
     is_shadow: bool = False
+    serverless: dict[str, Any] | None = None
+
+    @property
+    def max_concurrency(self) -> float:
+        """How many requests it takes at a time: MaxConcurrency of a serverless variant, else infinitely many."""
+        return self.serverless["MaxConcurrency"] if self.serverless else math.inf
+
+    @property
+    def size(self) -> MachineSize:
+        """Cores and memory of an instance. SageMaker says only the memory of a serverless one."""
+        if self.serverless:
+            return MachineSize(1, self.serverless["MemorySizeInMB"])
+        return parse_instance_type(self.instance_type)
 
 
 @dataclass
 class Plan:
-    """What an endpoint serves: the configuration's name, its variants, and its DataCaptureConfig."""
+    """What an endpoint serves: the configuration's name, its variants, DataCaptureConfig and AsyncInferenceConfig."""
 
     config_name: str
     variants: list[Variant]
     capture: dict[str, Any] | None = None
+    asynchronous: dict[str, Any] | None = None
+
+    @property
+    def async_concurrency(self) -> int:
+        """How many asynchronous requests each instance gets at a time."""
+        client = (self.asynchronous or {}).get("ClientConfig", {})
+        return int(client.get("MaxConcurrentInvocationsPerInstance", 1))
 
     @property
     def production_variants(self) -> list[Variant]:
@@ -58,11 +83,15 @@ class Plan:
         """The shadow variant; None without one."""
         return next((variant for variant in self.variants if variant.is_shadow), None)
 
+    def count_instances(self) -> int:
+        """Return how many instances all variants have together."""
+        return sum(variant.count for variant in self.variants)
+
     @classmethod
     def load(cls, content: Mapping[str, Any]) -> "Plan":
         """Return the plan that `asdict` made a mapping of."""
         variants = [Variant(**variant) for variant in content["variants"]]
-        return cls(content["config_name"], variants, content.get("capture"))
+        return cls(content["config_name"], variants, content.get("capture"), content.get("asynchronous"))
 
 
 @dataclass

@@ -4,14 +4,17 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
+from drydock.endpoints.asynchronous.processor import AsyncInvocations
 from drydock.endpoints.capture import DataCapture
 from drydock.endpoints.endpoint import Endpoint
 from drydock.endpoints.instances.fleet import Fleet
+from drydock.endpoints.instances.fleet_options import FleetOptions
 from drydock.endpoints.instances.instance import Instance
-from drydock.endpoints.invocation import TIMEOUT_S
-from drydock.endpoints.metrics import InvocationMetrics
+from drydock.endpoints.invocation import TIMEOUT_S, Invocation, InvocationResult
+from drydock.endpoints.metrics import EndpointMetrics
 from drydock.endpoints.records import EndpointRecord, EndpointStatus, Plan, Variant
 from drydock.endpoints.shadow import ShadowRequests
+from drydock.endpoints.utilization import Utilization
 from drydock.host.executor import Executor
 from drydock.host.log_source import ProcessLogs
 from drydock.host.tree import HostTree
@@ -40,9 +43,11 @@ class Endpoints:
     def __init__(
         self, store: Store, settings: Settings, executor: Executor, logs: ProcessLogs, find_alarm: FindAlarm
     ) -> None:
-        self.store, self.executor, self.metrics = store, executor, InvocationMetrics()
+        self.store, self.executor, self.metrics = store, executor, EndpointMetrics()
         self.capture, self.shadow = DataCapture(settings), ShadowRequests()
-        self._settings, self._logs, self._find_alarm = settings, logs, find_alarm
+        self._utilization = Utilization(self.metrics, self.iterate)
+        self.async_invocations = AsyncInvocations(store, settings, self.metrics, self._find, self.record)
+        self.settings, self._logs, self._find_alarm = settings, logs, find_alarm
         self._resources = Resources(store, "endpoint")
         self._by_owner: defaultdict[Owner, dict[str, Endpoint]] = defaultdict(dict)
         self._lock = threading.Lock()
@@ -53,6 +58,25 @@ class Endpoints:
     def get_endpoints(self, owner: Owner) -> dict[str, Endpoint]:
         """Return the endpoints of an account and region by their names. The mapping changes with them."""
         return self._by_owner[owner]
+
+    def _find(self, owner: Owner, name: str) -> Endpoint | None:
+        return self._by_owner[owner].get(name)
+
+    def record(
+        self, endpoint: Endpoint, fleet: Fleet, request: Invocation, result: InvocationResult, duration_s: float
+    ) -> None:
+        """Count an invocation that took so many seconds, and capture it if the endpoint's configuration says so."""
+        owner, name, variant = endpoint.owner, endpoint.name, result.variant
+        self.metrics.record_invocation(
+            owner,
+            name,
+            variant,
+            status=result.answer.status,
+            model_latency_s=result.model_latency_s,
+            overhead_s=duration_s - result.model_latency_s,
+            instances=result.instances,
+        )
+        self.capture.record(owner, name, variant, fleet.plan.capture, request, result.answer)
 
     def iterate(self) -> Iterator[Endpoint]:
         """Yield the endpoints of all accounts and regions."""
@@ -72,6 +96,8 @@ class Endpoints:
     def recover(self) -> None:
         """Start the instances of the stored endpoints again. The server must answer already."""
         self.capture.start()
+        self._utilization.start()
+        self.async_invocations.start()
         for endpoint in self._stored_endpoints:
             if endpoint.record.status is EndpointStatus.DELETING:
                 self._remove(endpoint)
@@ -96,6 +122,8 @@ class Endpoints:
     def close(self) -> None:
         """Stop all instances. The next server starts them again."""
         self.shadow.close()
+        self._utilization.close()
+        self.async_invocations.close()
         threads = [threading.Thread(target=endpoint.close, daemon=True) for endpoint in self.iterate()]
         for thread in threads:
             thread.start()
@@ -128,12 +156,18 @@ class Endpoints:
             if endpoints.get(endpoint.name) is endpoint:
                 self._resources.delete(endpoint.owner, endpoint.name)
                 del endpoints[endpoint.name]
+        self.async_invocations.discard(endpoint.owner, endpoint.name)
 
     def _add(self, owner: Owner, record: EndpointRecord) -> Endpoint:
         def make_fleet(plan: Plan, on_restart: Callable[[], None]) -> Fleet:
-            return Fleet(
-                plan, lambda variant, name: self._create_instance(owner, record.name, variant, name), on_restart
+            options = FleetOptions(
+                create_instance=lambda variant, name: self._create_instance(owner, record.name, variant, name),
+                on_restart=on_restart,
+                on_cold_start=lambda variant, seconds: self.metrics.record_setup(owner, record.name, variant, seconds),
+                idle_s=self.settings.serverless_idle_s,
+                max_processes=self.settings.cores,
             )
+            return Fleet(plan, options)
 
         def find_alarm(names: Sequence[str]) -> str | None:
             return self._find_alarm(owner, names)
@@ -143,7 +177,7 @@ class Endpoints:
         return endpoint
 
     def _create_instance(self, owner: Owner, endpoint: str, variant: Variant, name: str) -> Instance:
-        settings = self._settings
+        settings = self.settings
         tree = HostTree(settings.data / FOLDER / owner.account_id / owner.region / endpoint / name)
         objects = ObjectStore(settings.objects_url, owner.account_id, owner.region, settings.s3_retry_s)
         return Instance(variant, tree, objects, owner, self.executor, settings, self._logs)

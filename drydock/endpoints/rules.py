@@ -3,25 +3,25 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from drydock.endpoints.records import Plan
 from drydock.jobs.rules import MAX_INSTANCES, check_s3_uri, refuse
 
 MAX_WEIGHT = 1e30
 """Largest weight of a variant: the API's numbers are single floats."""
 _UNSUPPORTED_MEMBERS = (
-    "AsyncInferenceConfig",
     "ExplainerConfig",
     "EnableNetworkIsolation",
     "MetricsConfig",
 )
 _UNSUPPORTED_VARIANT_MEMBERS = (
-    "ServerlessConfig",
     "InstancePools",
     "AcceleratorType",
-    "ManagedInstanceScaling",
     "CapacityReservationConfig",
     "CoreDumpConfig",
 )
-_REQUIRED_VARIANT_MEMBERS = ("ModelName", "InstanceType", "InitialInstanceCount")
+_INSTANCE_MEMBERS = ("InstanceType", "InitialInstanceCount")
+MEMORY_STEP_MB = 1024
+"""MemorySizeInMB is a multiple of this."""
 
 
 def check_config(request: Mapping[str, Any]) -> None:
@@ -34,6 +34,8 @@ def check_config(request: Mapping[str, Any]) -> None:
         AWSValidationException: drydock cannot run it. The message names the member. A retry cannot help.
     """
     _refuse_members(request, _UNSUPPORTED_MEMBERS)
+    if asynchronous := request.get("AsyncInferenceConfig"):
+        _check_async_config(asynchronous, request)
     if capture := request.get("DataCaptureConfig"):
         check_s3_uri(capture["DestinationS3Uri"], "DataCaptureConfig.DestinationS3Uri")
     production_variants, shadow_variants = request["ProductionVariants"], request.get("ShadowProductionVariants", [])
@@ -41,16 +43,71 @@ def check_config(request: Mapping[str, Any]) -> None:
         refuse("A configuration with ShadowProductionVariants must have one production variant and one shadow variant.")
     variants = [*production_variants, *shadow_variants]
     for variant in variants:
-        _refuse_members(variant, _UNSUPPORTED_VARIANT_MEMBERS)
-        for member in _REQUIRED_VARIANT_MEMBERS:
-            if member not in variant:
-                refuse(f"Variant {variant['VariantName']} must have {member}.")
+        _check_variant(variant)
+    if any("ServerlessConfig" in variant for variant in variants) and (len(variants) > 1 or capture):
+        refuse("A serverless endpoint has one variant, no shadow variant, and no DataCaptureConfig.")
     names = [variant["VariantName"] for variant in variants]
     if repeated := [name for name in names if names.count(name) > 1]:
         refuse(f"The variant name {repeated[0]} is used more than once.")
     _check_finite([variant.get("InitialVariantWeight", 1.0) for variant in shadow_variants])
     check_weights([variant.get("InitialVariantWeight", 1.0) for variant in production_variants])
-    check_instance_count(sum(variant["InitialInstanceCount"] for variant in variants))
+    check_instance_count(sum(count_instances(variant) for variant in variants))
+
+
+def _check_variant(variant: Mapping[str, Any]) -> None:
+    _refuse_members(variant, _UNSUPPORTED_VARIANT_MEMBERS)
+    if variant.get("ManagedInstanceScaling", {}).get("Status") == "ENABLED":
+        refuse(
+            "ManagedInstanceScaling is not supported by drydock, since it follows inference components: "
+            "use Application Auto Scaling."
+        )
+    for member in ("ModelName", *(() if "ServerlessConfig" in variant else _INSTANCE_MEMBERS)):
+        if member not in variant:
+            refuse(f"Variant {variant['VariantName']} must have {member}.")
+    if "ServerlessConfig" in variant:
+        _check_serverless_variant(variant)
+
+
+def _check_async_config(config: Mapping[str, Any], request: Mapping[str, Any]) -> None:
+    output = config["OutputConfig"]
+    if "S3OutputPath" not in output:
+        refuse("AsyncInferenceConfig.OutputConfig must have S3OutputPath.")
+    for member in ("S3OutputPath", "S3FailurePath"):
+        if member in output:
+            check_s3_uri(output[member], f"AsyncInferenceConfig.OutputConfig.{member}")
+    if output.get("NotificationConfig"):
+        refuse("AsyncInferenceConfig.OutputConfig.NotificationConfig is not supported by drydock.")
+    if request.get("ShadowProductionVariants"):
+        refuse("An asynchronous endpoint has no ShadowProductionVariants.")
+    if any("ServerlessConfig" in variant for variant in request["ProductionVariants"]):
+        refuse("An asynchronous endpoint has no serverless variants.")
+
+
+def count_instances(variant: Mapping[str, Any]) -> int:
+    """Return how many instances a variant of a configuration has: ProvisionedConcurrency if it is serverless."""
+    serverless = variant.get("ServerlessConfig")
+    return int(serverless.get("ProvisionedConcurrency", 0) if serverless else variant["InitialInstanceCount"])
+
+
+def _check_serverless_variant(variant: Mapping[str, Any]) -> None:
+    for member in _INSTANCE_MEMBERS:
+        if member in variant:
+            refuse(f"Variant {variant['VariantName']} has ServerlessConfig, so it must not have {member}.")
+    memory_mb = variant["ServerlessConfig"]["MemorySizeInMB"]
+    if memory_mb % MEMORY_STEP_MB:
+        refuse(f"MemorySizeInMB must be one of 1024, 2048, 3072, 4096, 5120 or 6144, not {memory_mb}.")
+    check_provisioned_concurrency(variant["ServerlessConfig"])
+
+
+def check_provisioned_concurrency(serverless: Mapping[str, Any]) -> None:
+    """Check that ProvisionedConcurrency of a ServerlessConfig is not larger than its MaxConcurrency.
+
+    Raises:
+        AWSValidationException: It is larger. A retry cannot help.
+    """
+    provisioned, most = serverless.get("ProvisionedConcurrency", 0), serverless["MaxConcurrency"]
+    if provisioned > most:
+        refuse(f"ProvisionedConcurrency ({provisioned}) must be less than or equal to MaxConcurrency ({most}).")
 
 
 def check_weights(weights: Sequence[float]) -> None:
@@ -67,6 +124,16 @@ def check_weights(weights: Sequence[float]) -> None:
 def _check_finite(weights: Sequence[float]) -> None:
     if not all(weight <= MAX_WEIGHT for weight in weights):  # NaN is not less than anything
         refuse(f"The weight of a variant must be a number up to {MAX_WEIGHT:g}.")
+
+
+def check_conversion(plan: Plan, next_plan: Plan) -> None:
+    """Check that an update does not turn instances into serverless variants, or the reverse.
+
+    Raises:
+        AWSValidationException: It does. A retry cannot help.
+    """
+    if len({bool(variant.serverless) for variant in (*plan.variants, *next_plan.variants)}) > 1:
+        refuse("An update cannot turn instances into a serverless variant, nor the reverse: create another endpoint.")
 
 
 def check_instance_count(count: int) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 from pipelines.dataset import Dataset, explain_import_error
@@ -35,13 +36,21 @@ def load_label_function(dataset: Dataset) -> LabelFunction | None:
     Raises:
         SpecError: label.py cannot be imported, or has no function `label`. A retry cannot help.
     """
-    if not dataset.label or not (dataset.package / "label.py").is_file():
+    if not dataset.label or not _has_label_module(dataset):
         return None
     try:
         function: LabelFunction = import_module(f"pipelines.datasets.{dataset.name}.label").label
     except Exception as error:  # a module may raise any error when it is imported
         raise explain_import_error(f"label.py of {dataset.name} cannot be used", error) from None
     return function
+
+
+def _has_label_module(dataset: Dataset) -> bool:
+    """Return whether the dataset's package has a module `label`; in a processing job, the package is in a zip."""
+    try:
+        return find_spec(f"pipelines.datasets.{dataset.name}.label") is not None
+    except ModuleNotFoundError:  # the dataset has no package
+        return False
 
 
 def check_label_type(dataset: Dataset, schema: pa.Schema) -> None:

@@ -13,10 +13,13 @@ from typing import Any
 
 import mlflow
 import pandas as pd
+from mlflow.models import ModelSignature
+from mlflow.types import ColSpec, DataType, Schema
 
 from pipelines.container.inference import KEY
 from pipelines.dataset import Dataset
 from pipelines.registry.candidate import Candidate
+from pipelines.score_columns import SCORE
 
 PACKAGES = ("mlflow", "xgboost-cpu", "pandas", "numpy", "pyarrow")
 """Packages that a served model needs. The installed versions are required, because the model was trained with them."""
@@ -45,10 +48,6 @@ def save_package(dataset: Dataset, folder: Path, example: pd.DataFrame, path: Pa
 @contextmanager
 def _list_arguments(dataset: Dataset, folder: Path, example: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield MLflow's arguments for a package. The files that they name exist until the block ends."""
-    scores: Any = pd.Series([0.5], name="score")
-    if dataset.task != "binary":  # the signature must name the columns of the scores: classes or quantiles
-        example_scores = dataset.load_model(folder).score(example)
-        scores = example_scores if isinstance(example_scores, pd.DataFrame) else scores
     with tempfile.TemporaryDirectory(prefix="leeway-") as code, _write_no_bytecode():
         yield {
             "python_model": str(dataset.find_file("serving.py")),
@@ -56,10 +55,25 @@ def _list_arguments(dataset: Dataset, folder: Path, example: pd.DataFrame) -> It
             "artifacts": {"model": str(folder)},
             "code_paths": [str(_copy_code(dataset, Path(code)))],
             "metadata": {KEY: list(dataset.key)},
-            "signature": mlflow.models.infer_signature(example, scores),
+            "signature": _build_signature(example, dataset.load_model(folder).score(example)),
             "input_example": example,
             "pip_requirements": [f"{package}=={installed_version(package)}" for package in PACKAGES],
         }
+
+
+def _build_signature(example: pd.DataFrame, scores: Any) -> ModelSignature:
+    """Return the names and types of the features and of the scores: `score`, or each class or quantile.
+
+    From a column with a missing value, MLflow infers that callers may leave the column out, and from an empty category
+    that it may be of any type. The model needs each feature, whatever the rows of the example are.
+    """
+    named_scores = scores if isinstance(scores, pd.DataFrame) else pd.Series(scores, name=SCORE)
+    inferred = mlflow.models.infer_signature(example, named_scores)
+    columns = [
+        ColSpec(column.type if isinstance(column.type, DataType) else DataType.string, column.name)
+        for column in inferred.inputs.inputs
+    ]
+    return ModelSignature(Schema(columns), inferred.outputs)
 
 
 @contextmanager

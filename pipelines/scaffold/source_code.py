@@ -50,8 +50,8 @@ def describe_source(plan: Plan) -> dict[str, Any]:
         arguments |= _list_file_arguments(plan)
     if kind == "SqlSource":
         arguments = _list_database_arguments(plan, secret)
-    if kind == "HttpSource" and request.rows:
-        arguments["rows"] = quote(request.rows)
+    if kind == "HttpSource":
+        arguments |= _list_api_arguments(plan)
     if plan.time:
         arguments["day"] = quote(plan.time)
     if kind != "SqlSource":
@@ -61,14 +61,15 @@ def describe_source(plan: Plan) -> dict[str, Any]:
         arguments["day_timezone"] = quote(request.timezone)
     expression = f"{kind}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
     lines = "".join(f"        {name}={value},\n" for name, value in arguments.items())
-    opening, returns, imports = f"return {kind}(\n{lines}    )", kind, [kind]
+    opening, returns = f"return {kind}(\n{lines}    )", kind
+    imports = [kind, "LinkHeader"] if kind == "HttpSource" else [kind]
     if plan.label.texts:
         true, false = map(quote, plan.label.texts)
         parts = [quote(plan.label.name), f"true={true}", f"false={false}"]
         expression = f"TrueFalse({', '.join([expression, *parts])})"
         opening = f"source = {kind}(\n{lines}    )\n    return TrueFalse(\n"
         opening += "".join(f"        {part},\n" for part in ["source", *parts]) + "    )"
-        returns, imports = "TrueFalse", [kind, "TrueFalse"]
+        returns, imports = "TrueFalse", [*imports, "TrueFalse"]
     if arguments.get("url", "URL") != "URL":
         imports.append("read_address")
     return {
@@ -121,6 +122,11 @@ def _list_file_arguments(plan: Plan) -> dict[str, str]:
     if nulls:
         arguments["nulls"] = format_texts(["", *nulls])
     return arguments
+
+
+def _list_api_arguments(plan: Plan) -> dict[str, str]:
+    rows, path = plan.request.rows, plan.sample.next_path
+    return {**({"rows": quote(rows)} if rows else {}), "pages": f"LinkHeader({quote(path) if path else ''})"}
 
 
 def _list_database_arguments(plan: Plan, variable: str) -> dict[str, str]:

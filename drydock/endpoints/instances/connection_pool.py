@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +28,10 @@ class ConnectionPool:
     def __init__(self, port: int) -> None:
         self._port = port
         self._idle: deque[http.client.HTTPConnection] = deque()
+        self._answered_at = 0.0
+        self._sent: list[float] = []  # when each request in progress was sent
+        self.is_stuck = False
+        """Whether a request got no answer in time, and no other request did while it waited."""
 
     def post(self, body: bytes, headers: Mapping[str, str], timeout_s: float) -> Answer:
         """Send a request to /invocations, and return the answer, whatever its status.
@@ -35,14 +40,21 @@ class ConnectionPool:
             TimeoutError: There is no answer within `timeout_s` seconds.
             OSError, HTTPException: The server has ended, or broke off.
         """
+        sent_at = time.monotonic()
+        self._sent.append(sent_at)
         connection = self._take_connection(timeout_s)
         try:
             connection.request("POST", "/invocations", body, dict(headers))
             response = connection.getresponse()
             content = response.read()
-        except BaseException:
+        except BaseException as error:
             connection.close()
+            if isinstance(error, TimeoutError) and self._answered_at < sent_at == min(self._sent):
+                self.is_stuck = True
             raise
+        finally:
+            self._sent.remove(sent_at)
+        self._answered_at = time.monotonic()
         self._idle.append(connection)
         attributes = response.headers.get("X-Amzn-SageMaker-Custom-Attributes", "")
         return Answer(response.status, content, response.headers.get("Content-Type", ""), attributes)

@@ -1,18 +1,25 @@
-"""The instances of one plan of an endpoint: start them together, choose one for a request, replace those that end."""
+"""The instances of one plan of an endpoint: start them together, choose one for a request, replace those that end.
+
+An instance of a serverless variant answers one request at a time. If none is idle, a request starts one more, at most
+as many as there are cores. An instance that is idle for long is stopped.
+"""
 
 import contextlib
 import itertools
 import logging
+import math
 import random
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
+from drydock.endpoints.instances.fleet_options import FleetOptions, FleetStopped, VariantBusy
 from drydock.endpoints.instances.instance import Instance
 from drydock.endpoints.records import Plan, Variant
-from drydock.errors import DrydockError, JobFailed
+from drydock.errors import JobFailed
 
 log = logging.getLogger(__name__)
 
@@ -21,12 +28,12 @@ RESTART_PAUSES_S = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 # An instance that has run for this long is healthy again.
 HEALTHY_AFTER_S = 60.0
 CHECK_S = 0.1
-
-CreateInstance = Callable[[Variant, str], Instance]
-
-
-class FleetStopped(DrydockError):
-    """The instances were stopped, so they answer no request any more."""
+# Seconds for which an instance that is not needed any more may answer its last requests.
+DRAIN_S = 60.0
+# Shares are sums of floats: 3 * (1 - 2 / 3) is a little more than 1.
+ROUNDING = 1e-9
+# Priority of instances while they load their models, if no request waits for them: other instances answer requests.
+DEPLOYMENT_NICENESS = 10
 
 
 class Fleet:
@@ -34,23 +41,25 @@ class Fleet:
 
     Args:
         plan: The plan.
-        create_instance: Creates an instance of a variant, given its name.
-        on_restart: Called after an instance's process has ended.
+        options: How its instances are started and stopped.
     """
 
-    def __init__(self, plan: Plan, create_instance: CreateInstance, on_restart: Callable[[], None]) -> None:
-        self.plan = plan
-        self._create_instance, self._on_restart = create_instance, on_restart
+    def __init__(self, plan: Plan, options: FleetOptions) -> None:
+        self.plan, self._options = plan, options
         self._condition = threading.Condition()
         self._scale_lock = threading.Lock()
         self._instances: list[Instance] = []
         self._starting: list[Instance] = []
         self._turn = itertools.count()
-        self._requests = 0
+        self._requests, self._variant_requests, self._launches = 0, Counter[str](), Counter[str]()
         self._stopped = threading.Event()
 
-    def scale(self) -> None:
-        """Start and stop instances until each variant has the number that the plan says.
+    def scale(self, share: float = 1.0, *, starts_serverless: bool = False) -> None:
+        """Start and stop instances until each variant has the number that the plan says, or a share of it, rounded up.
+
+        Args:
+            share: The share, more than 0: each variant has at least one instance.
+            starts_serverless: Whether each serverless variant gets an instance now, which shows that its model loads.
 
         Raises:
             JobFailed: An instance did not start. Those that answered before are not changed.
@@ -59,17 +68,25 @@ class Fleet:
             surplus, missing = [], []
             for variant in self.plan.variants:
                 instances = [instance for instance in self._instances if instance.variant is variant]
-                surplus += instances[variant.count :]
-                missing += [variant] * (variant.count - len(instances))
-            self._start_instances(missing)
+                count = math.ceil(variant.count * share - ROUNDING)
+                count = max(count, 1) if variant.serverless and starts_serverless else count
+                surplus += [] if variant.serverless else instances[count:]  # idle serverless ones end by themselves
+                missing += [variant] * (count - len(instances))
+            self._start_instances(missing, DEPLOYMENT_NICENESS)
             with self._condition:
                 self._instances = [instance for instance in self._instances if instance not in surplus]
+                self._condition.wait_for(lambda: not any(instance.requests for instance in surplus), DRAIN_S)
             _stop_all(surplus)
 
     def count_ready(self, variant: Variant) -> int:
         """Return how many instances of a variant answer requests now."""
         with self._condition:
             return sum(instance.variant is variant and instance.pool is not None for instance in self._instances)
+
+    def list_instances(self) -> list[Instance]:
+        """Return the instances that were started."""
+        with self._condition:
+            return list(self._instances)
 
     def choose_variant(self) -> Variant:
         """Return a production variant at random, by weight."""
@@ -94,8 +111,26 @@ class Fleet:
                 self._requests -= 1
                 self._condition.notify_all()
 
-    def wait_for_instance(self, variant: Variant, deadline: float) -> Instance | None:
-        """Return an instance of a variant that answers requests, each in its turn; None if there is none in time.
+    @contextlib.contextmanager
+    def limit_concurrency(self, variant: Variant) -> Iterator[None]:
+        """Count a request to a variant during a block.
+
+        Raises:
+            VariantBusy: A serverless variant answers MaxConcurrency requests already.
+        """
+        with self._condition:
+            if self._variant_requests[variant.name] >= variant.max_concurrency:
+                raise VariantBusy(f"variant {variant.name} answers {variant.max_concurrency} requests already")
+            self._variant_requests[variant.name] += 1
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._variant_requests[variant.name] -= 1
+
+    @contextlib.contextmanager
+    def use_instance(self, variant: Variant, deadline: float) -> Iterator[Instance | None]:
+        """Use an instance of a variant that answers requests during a block; None if there is none in time.
 
         Args:
             variant: The variant.
@@ -103,17 +138,63 @@ class Fleet:
 
         Raises:
             FleetStopped: The instances were stopped.
+            JobFailed: An instance of a serverless variant did not start.
         """
+        instance = self._take_instance(variant, deadline)
+        try:
+            yield instance
+        finally:
+            if instance is not None:
+                with self._condition:
+                    instance.requests, instance.used_at = instance.requests - 1, time.monotonic()
+                    self._condition.notify_all()
+
+    def _take_instance(self, variant: Variant, deadline: float) -> Instance | None:
+        launch: Future[None] | None = None
         with self._condition:
             while not self._stopped.is_set():
-                ready = [item for item in self._instances if item.variant is variant and item.pool is not None]
-                if ready:
-                    return ready[next(self._turn) % len(ready)]
+                if ready := self._list_ready(variant):
+                    instance = ready[next(self._turn) % len(ready)]
+                    instance.requests += 1
+                    return instance
                 wait_s = deadline - time.monotonic()
                 if wait_s <= 0:
                     return None
+                launch = launch or self._begin_launch(variant)
+                if launch is not None and launch.done():
+                    launch.result()
                 self._condition.wait(min(wait_s, CHECK_S))
         raise FleetStopped("the instances were stopped")
+
+    def _list_ready(self, variant: Variant) -> list[Instance]:
+        """Return the instances of a variant that can take a request now."""
+        ready = [item for item in self._instances if item.variant is variant and item.pool is not None]
+        return [item for item in ready if item.requests == 0] if variant.serverless else ready
+
+    def _begin_launch(self, variant: Variant) -> Future[None] | None:
+        """Start one more instance of a serverless variant in the background; None if it has as many as it may have."""
+        if not variant.serverless:
+            return None
+        count = sum(instance.variant is variant for instance in self._instances) + self._launches[variant.name]
+        if count >= min(variant.max_concurrency, self._options.max_processes):
+            return None
+        self._launches[variant.name] += 1
+        future: Future[None] = Future()
+        threading.Thread(target=self._launch, args=(variant, future), name="cold start", daemon=True).start()
+        return future
+
+    def _launch(self, variant: Variant, future: "Future[None]") -> None:
+        started_at = time.monotonic()
+        try:
+            self._start_instances([variant])
+            self._options.on_cold_start(variant.name, time.monotonic() - started_at)
+            future.set_result(None)
+        except Exception as error:  # the request that waits for it gets the error
+            future.set_exception(error)
+        finally:
+            with self._condition:
+                self._launches[variant.name] -= 1
+                self._condition.notify_all()
 
     def drain(self, timeout_s: float) -> None:
         """Wait until no request is in progress, at most `timeout_s` seconds."""
@@ -129,16 +210,16 @@ class Fleet:
             self._condition.notify_all()
         _stop_all(instances)
 
-    def _start_instances(self, variants: Sequence[Variant]) -> None:
+    def _start_instances(self, variants: Sequence[Variant], niceness: int = 0) -> None:
         if not variants:
             return
-        instances = [self._create_instance(variant, f"i-{secrets.token_hex(4)}") for variant in variants]
+        instances = [self._options.create_instance(variant, f"i-{secrets.token_hex(4)}") for variant in variants]
         with self._condition:
             if self._stopped.is_set():
                 raise JobFailed("The deployment was stopped.")
             self._starting = self._starting + instances
         with ThreadPoolExecutor(len(instances)) as threads:
-            futures = [threads.submit(_prepare_and_start, instance) for instance in instances]
+            futures = [threads.submit(_prepare_and_start, instance, niceness) for instance in instances]
         errors = [error for future in futures if (error := future.exception())]
         with self._condition:
             self._starting = [instance for instance in self._starting if instance not in instances]
@@ -153,15 +234,17 @@ class Fleet:
             threading.Thread(target=self._watch, args=(instance,), name=instance.name, daemon=True).start()
 
     def _watch(self, instance: Instance) -> None:
-        """Start an instance again whenever its process has ended, until the instance is stopped."""
+        """Start an instance again whenever its process has ended, until the instance is stopped, or idle for long."""
         attempt, started_at = 0, time.monotonic()
         while not self._stopped.wait(CHECK_S) and instance in self._instances:
+            if self._remove_if_idle(instance):
+                return instance.stop()
             if not instance.has_ended():
                 continue
             attempt = 0 if time.monotonic() - started_at > HEALTHY_AFTER_S else attempt
             log.warning("instance %s of variant %s has ended: starting it again", instance.name, instance.variant.name)
             instance.pool = None
-            self._on_restart()
+            self._options.on_restart()
             if self._stopped.wait(RESTART_PAUSES_S[min(attempt, len(RESTART_PAUSES_S) - 1)]):
                 return
             attempt += 1
@@ -170,6 +253,19 @@ class Fleet:
                 instance.restart()
             with self._condition:
                 self._condition.notify_all()
+
+    def _remove_if_idle(self, instance: Instance) -> bool:
+        """Remove an instance that its serverless variant does not need any more. Return whether it did."""
+        variant = instance.variant
+        with self._condition:
+            is_idle = instance.requests == 0 and time.monotonic() - instance.used_at > self._options.idle_s
+            if not variant.serverless or not is_idle:
+                return False
+            others = [item for item in self._instances if item is not instance]
+            if sum(item.variant is variant for item in others) < variant.count:
+                return False
+            self._instances = others
+            return True
 
 
 def _stop_all(instances: Sequence[Instance]) -> None:
@@ -181,6 +277,6 @@ def _stop_all(instances: Sequence[Instance]) -> None:
         thread.join()
 
 
-def _prepare_and_start(instance: Instance) -> None:
+def _prepare_and_start(instance: Instance, niceness: int) -> None:
     instance.prepare()
-    instance.start()
+    instance.start(niceness)

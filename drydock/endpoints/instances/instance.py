@@ -10,11 +10,12 @@ from typing import Any
 from drydock.endpoints.instances import model_server
 from drydock.endpoints.instances.connection_pool import ConnectionPool
 from drydock.endpoints.instances.logs import VariantLog
+from drydock.endpoints.instances.usage import Usage, UsageMeter
 from drydock.endpoints.records import Variant
 from drydock.errors import JobFailed
 from drydock.host.executor import Executor, HostPlan, RunningHost
 from drydock.host.log_source import ProcessLogs
-from drydock.host.machines import parse_instance_type
+from drydock.host.machines import MachineSize
 from drydock.host.programs import copy_program
 from drydock.host.requirements import check_requirements
 from drydock.host.tree import HostTree
@@ -65,8 +66,11 @@ class Instance:
         self._forwarders: Sequence[Any] = ()
         self._host: RunningHost | None = None
         self._stopped = threading.Event()
+        self._meter = UsageMeter(self._limit_size())
         self.pool: ConnectionPool | None = None
         """Sends requests to the process; None while it does not answer."""
+        self.requests, self.used_at = 0, time.monotonic()
+        """How many requests it answers now, and when the last one ended. The fleet counts them."""
 
     @property
     def name(self) -> str:
@@ -94,8 +98,11 @@ class Instance:
         if not self._executor.is_container:
             check_requirements(self._tree.model / "code" / "requirements.txt")
 
-    def start(self) -> None:
+    def start(self, niceness: int = 0) -> None:
         """Start the process, and wait until it answers.
+
+        Args:
+            niceness: Priority while it loads the model, as `nice` counts: larger if no request waits for it.
 
         Raises:
             JobFailed: The process ends before it answers, or does not answer in time. The reason quotes its log.
@@ -104,7 +111,7 @@ class Instance:
         if self._stopped.is_set():
             raise JobFailed(self._describe_failed_start())
         port_file.unlink(missing_ok=True)
-        self._host = host = self._executor.start(self._plan_host())
+        self._host = host = self._executor.start(self._plan_host(niceness))
         deadline = time.monotonic() + START_TIMEOUT_S
         while not port_file.exists():
             if host.has_exited() or self._stopped.is_set() or time.monotonic() > deadline:
@@ -113,9 +120,17 @@ class Instance:
             time.sleep(POLL_S)
         self.pool = ConnectionPool(int(port_file.read_text(encoding="utf-8")))
 
+    def measure_usage(self) -> Usage | None:
+        """Return the CPU and memory that its processes used since the last call; None if that cannot be said yet."""
+        host = self._host
+        return None if host is None or self.pool is None else self._meter.measure(host.pid)
+
     def has_ended(self) -> bool:
-        """Return whether the process has ended although nobody stopped it."""
-        return not self._stopped.is_set() and self._host is not None and self._host.has_exited()
+        """Return whether the process has ended although nobody stopped it, or does not answer any more."""
+        if self._stopped.is_set() or self._host is None:
+            return False
+        pool = self.pool
+        return self._host.has_exited() or (pool is not None and pool.is_stuck)
 
     def restart(self) -> None:
         """Start the process again after its end. Raises the same as `start`."""
@@ -153,24 +168,26 @@ class Instance:
         )
         return text + read_log_end(self._tree.log).strip()[-LOG_END_CHARS:]
 
-    def _plan_host(self) -> HostPlan:
-        tree, settings = self._tree, self._settings
+    def _plan_host(self, niceness: int) -> HostPlan:
+        tree, size = self._tree, self._limit_size()
         base = Path(self._executor.get_path_in_job(tree.root))
-        size = parse_instance_type(self.variant.instance_type)
         return HostPlan(
             name=tree.root.parent.name,
             host=tree.host,
             addresses={tree.host: "127.0.0.1"},
             root=tree.root,
             command=[self._executor.get_interpreter(), str(base / "code" / model_server.PROGRAM_FILE)],
-            env=self._build_environment(str(base)),
+            env={**self._build_environment(str(base)), model_server.NICENESS_VARIABLE: str(niceness)},
             cwd=tree.model,
             log=tree.log,
             process_file=tree.process_file,
             image=str(self.variant.container.get("Image", "")),
-            cores=min(size.cores, settings.cores),
-            memory_mib=min(size.memory_mib, settings.memory_mib),
+            cores=size.cores,
+            memory_mib=size.memory_mib,
         )
+
+    def _limit_size(self) -> MachineSize:
+        return self.variant.size.limit_to(MachineSize(self._settings.cores, self._settings.memory_mib))
 
     def _build_environment(self, base: str) -> dict[str, str]:
         settings = self._settings

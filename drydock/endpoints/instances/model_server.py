@@ -3,15 +3,19 @@
 This is a stand-alone program: it is copied into an instance's folder tree, and needs only the standard library. It
 stands for the model server in SageMaker's containers. It listens on a free port of the loopback address, and writes the
 number to a file once the model is loaded. One request at a time reaches the model, as in a worker of SageMaker's model
-servers.
+servers. If the model does not answer a request in time, the process ends, as those workers do: it is then replaced, and
+its log says where the code was.
 """
 
 # ruff: noqa: T201
 
+import faulthandler
 import gc
 import json
 import os
+import queue
 import signal
+import socket
 import sys
 import threading
 import traceback
@@ -25,7 +29,11 @@ PROGRAM_FILE = "serve.py"
 """Name of this program in the instance's code folder."""
 PORT_FILE = "port"
 """Name of the file with the port, in the same folder."""
+TIMEOUT_HEADER = "X-Drydock-Timeout"
+"""Header of a request: seconds within which the model must answer; without end if it is missing."""
 DEFAULT_TYPE = "application/json"
+NICENESS_VARIABLE = "DRYDOCK_LOADING_NICENESS"
+"""Environment variable with the priority while the model is loaded, as `nice` counts: 0 is the usual one."""
 
 
 class ModelServer(ThreadingHTTPServer):
@@ -63,13 +71,35 @@ class Handler(BaseHTTPRequestHandler):
         accept = self.headers.get("Accept", "*/*")
         try:
             with self.server.model_lock:
-                response, response_type = self.server.predict(
-                    body, content_type, DEFAULT_TYPE if accept == "*/*" else accept
-                )
+                if self.is_abandoned():  # while it waited for the model
+                    self.close_connection = True
+                    return
+                response, response_type = self.predict(body, content_type, DEFAULT_TYPE if accept == "*/*" else accept)
             response_type.encode("latin-1")  # otherwise it could not be a header
         except BaseException as error:  # the process goes on, whatever the model's code raises
             return self.answer_error(error)
         self.answer(200, response, " ".join(response_type.split()))
+
+    def predict(self, body: bytes, content_type: str, accept: str) -> tuple[bytes, str]:
+        """Call the model. If it does not return in time, write where its threads are to the log, and end the process.
+
+        faulthandler does so in a thread without Python's lock, which a hanging C function may hold.
+        """
+        if limit := self.headers.get(TIMEOUT_HEADER):
+            faulthandler.dump_traceback_later(float(limit), exit=True)
+        try:
+            return self.server.predict(body, content_type, accept)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+    def is_abandoned(self) -> bool:
+        """Return whether the client has closed the connection, since it waits for the answer no longer."""
+        try:
+            return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
     def answer_error(self, error: BaseException) -> None:
         """Answer with the error of the model's code. Its `status_code` is the HTTP status; 500 without one."""
@@ -107,6 +137,11 @@ def main(base: Path) -> int:
     Args:
         base: The instance's tree.
     """
+    loaded_servers: queue.SimpleQueue[ModelServer] = queue.SimpleQueue()
+    # A thread has the priority of the thread that starts it: requests are answered with the priority of now.
+    thread = threading.Thread(target=lambda: loaded_servers.get().serve_forever(0.1), daemon=True)
+    thread.start()
+    lower_priority(int(os.environ.get(NICENESS_VARIABLE, "0")))
     try:
         predict = load_model(base / "model")
     except (Exception, SystemExit) as error:
@@ -120,9 +155,19 @@ def main(base: Path) -> int:
         end_at_sigterm(server)
         write_port(base / "code" / PORT_FILE, server.server_address[1])
         print("serving the model")
-        server.serve_forever(0.1)
+        loaded_servers.put(server)
+        thread.join()
         with server.model_lock:  # the request that the model answers ends first
             return 0
+
+
+def lower_priority(niceness: int) -> None:
+    """Lower the priority of this thread for good; nobody but root could raise it again. On Linux only.
+
+    Other systems would lower that of the whole process.
+    """
+    if niceness and sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
 
 
 def end_at_sigterm(server: ModelServer) -> None:

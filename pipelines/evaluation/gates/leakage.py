@@ -15,7 +15,7 @@ from pipelines.evaluation.gates.verdict import Check
 from pipelines.evaluation.statistics.concordance import compute_concordance
 
 MIN_ROWS = 100
-"""Smallest number of rows with a value for which a feature's AUC is computed. With fewer, it may be high by chance."""
+"""Smallest number of rows for which a feature's AUC is computed. With fewer, it may be high by chance."""
 
 
 def check_single_features(holdout: Holdout, features: Sequence[str], bound: float) -> Check:
@@ -46,23 +46,35 @@ def _compute_largest(holdout: Holdout, values: pd.Series[Any]) -> float:
 def compute_concordance_alone(label: Array, values: pd.Series[Any]) -> float:
     """Compute the concordance of one feature alone, in its better direction: at least 0.5.
 
-    For two labels, it is the AUC. Missing values are left out. A category is scored by its mean label in the other half
-    of the rows. A column of unique names then has no information.
+    For two labels, it is the AUC. A category is scored by its mean label in the other half of the rows. A column of
+    unique names then has no information. A missing value counts as a value: a number below or above all others, or a
+    category. The concordance of the rows with a value is returned if it is larger, so missing values hide nothing.
     """
     has_value = values.notna().to_numpy()
-    truth = label[has_value]
-    if has_value.sum() < MIN_ROWS or len(np.unique(truth)) < 2:
+    value = _compute_concordance(label[has_value], values[has_value])
+    return value if has_value.all() else max(value, _compute_concordance(label, values))
+
+
+def _compute_concordance(label: Array, values: pd.Series[Any]) -> float:
+    if len(label) < MIN_ROWS or len(np.unique(label)) < 2:
         return 0.5
-    value = compute_concordance(truth, _score_rows(truth, values[has_value]))
-    return max(value, 1.0 - value)
+    concordances = [compute_concordance(label, score) for score in _list_scores(label, values)]
+    return max(max(value, 1.0 - value) for value in concordances)
 
 
-def _score_rows(label: Array, values: pd.Series[Any]) -> Array:
-    """Return a score for each row: a number unchanged; for a category, its mean label in the other half of the rows."""
+def _list_scores(label: Array, values: pd.Series[Any]) -> list[Array]:
+    """Return what may order the rows: numbers, with missing ones at either end; for a category, its mean label."""
     if is_numeric_dtype(values) and not is_bool_dtype(values):
-        return values.to_numpy(dtype=float)
+        numbers = values.to_numpy(dtype=float, na_value=np.nan)
+        is_missing = np.isnan(numbers)
+        return [np.where(is_missing, end, numbers) for end in ((-np.inf, np.inf) if is_missing.any() else (0.0,))]
+    return [_score_categories(label, pd.factorize(values, use_na_sentinel=False)[0])]
+
+
+def _score_categories(label: Array, category: Array) -> Array:
+    """Return the mean label of each row's category in the other half of the rows."""
     half_numbers = np.arange(len(label)) % 2
-    category, score = values.astype(str).to_numpy(), np.full(len(label), label.mean())
+    score = np.full(len(label), label.mean())
     for half_number in (0, 1):
         half, other_half = half_numbers == half_number, half_numbers != half_number
         rates = pd.Series(label[other_half]).groupby(category[other_half]).mean()

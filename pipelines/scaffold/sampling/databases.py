@@ -11,6 +11,7 @@ from pipelines.errors import DataError, SpecError
 from pipelines.ingestion.sources.convert import Position, Zone, build_array
 from pipelines.ingestion.sources.database import sql_session
 from pipelines.scaffold.request import Ask, Request
+from pipelines.scaffold.sampling.next_page import LinkFinder
 from pipelines.scaffold.sampling.sample import MAX_ROWS, Sample
 from pipelines.window import Days
 
@@ -55,13 +56,18 @@ def read_api(request: Request, source: str) -> Sample:
 
     if not request.first or not request.last:
         raise SpecError("an HTTP API does not say which days it has.", "Give --first and --last, YYYY-MM-DD.")
-    api = HttpSource(source, rows=request.rows, timezone=request.timezone)
-    tables = []
+    finder = LinkFinder(source, request.first)
+    tables, row_count = [], 0
     for day in islice(Days(request.first, request.last), MAX_API_DAYS):
+        finder.day = day
+        api = HttpSource(source, rows=request.rows, timezone=request.timezone, pages=finder)
         table = api.read(day).read_all()
         if table.num_rows:
             tables.append(table)
+        row_count += table.num_rows
+        if row_count >= MAX_ROWS:
+            break
     if not tables:
         raise DataError(f"{source.partition('?')[0]} has no rows from {request.first} to {request.last}.")
     rows = pa.concat_tables(tables, promote_options="permissive")
-    return Sample("api", source, rows, has_files_by_day=True)
+    return Sample("api", source, rows, has_files_by_day=True, next_path=finder.path)

@@ -28,6 +28,8 @@ class Sample:
     encoding: str = "utf-8"
     decimal_point: str = "."
     has_final_newline: bool = True
+    next_path: str = ""
+    """Dotted path to the address of the next page of an API; empty: it is in the header `Link`, if there is one."""
     is_complete: bool = True
     """Whether the sample has all rows of the source."""
 

@@ -34,7 +34,8 @@ def load_suite(folder: Path, name: str) -> Suite:
         DataError: the file does not exist or is not a suite, or an expectation is not valid. A retry cannot help.
     """
     path = folder / f"{name}.json"
-    return parse_suite(name, read_json(path, "a suite of Great Expectations"), path.name)
+    origin = f"`python -m pipelines expectations suggest --table {name}` drafts a suite"
+    return parse_suite(name, read_json(path, origin), path.name)
 
 
 def parse_suite(name: str, value: Any, origin: str) -> Suite:

@@ -272,6 +272,12 @@ def run_drydock() -> Callable[..., contextlib.AbstractContextManager[Drydock]]:
     return start_server
 
 
+@pytest.fixture(scope="session")
+def start_drydock() -> Callable[..., contextlib.AbstractContextManager[Drydock]]:
+    """Return the same as `run_drydock`, for fixtures of a module."""
+    return start_server
+
+
 @pytest.fixture(scope="module")
 def drydock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drydock]:
     """Start one server per test module, with short grace periods."""

@@ -55,11 +55,11 @@ def test_pipeline_is_stored_but_not_executed(drydock: Any) -> None:
 
 
 @pytest.mark.parametrize("content_type", ["text/csv", "application/json"])
-def test_unknown_endpoint_and_asynchronous_invocation_are_refused(drydock: Any, content_type: str) -> None:
+def test_unknown_endpoint_is_refused(drydock: Any, content_type: str) -> None:
     runtime = drydock.client("sagemaker-runtime")
     with pytest.raises(ClientError, match=r"\(ValidationError\).*: Endpoint nope of account 123456789012 not found"):
         runtime.invoke_endpoint(EndpointName="nope", Body=b"1,2", ContentType=content_type)
-    with pytest.raises(ClientError, match=r"\(NotImplemented\).*: InvokeEndpointAsync is refused"):
+    with pytest.raises(ClientError, match=r"\(ValidationError\).*: Endpoint nope of account 123456789012 not found"):
         runtime.invoke_endpoint_async(EndpointName="nope", InputLocation="s3://bucket/x", ContentType=content_type)
     assert not [bucket for bucket in drydock.client("s3").list_buckets()["Buckets"] if "sagemaker" in bucket["Name"]]
 

@@ -1,4 +1,4 @@
-"""Test transform jobs with real packages of models of several classes and of quantiles: rows in, scores out."""
+"""Test transform jobs with real packages of models of several classes, numbers and quantiles: rows in, scores out."""
 
 import datetime as dt
 import json
@@ -27,7 +27,7 @@ ROLE = "arn:aws:iam::123456789012:role/drydock"
 ROWS = 500
 
 
-def train(task: str) -> tuple[Model, pd.DataFrame]:
+def train(task: str, quantiles: list[float]) -> tuple[Model, pd.DataFrame]:
     """Train a small model of the task; return it with its rows."""
     random = np.random.default_rng(3)
     distance, origin = random.uniform(100, 2_500, ROWS), random.choice(["EWR", "JFK", "LGA"], ROWS)
@@ -37,13 +37,13 @@ def train(task: str) -> tuple[Model, pd.DataFrame]:
     frame["label"] = (
         delay if task == "regression" else np.where(delay > 25, "late", np.where(delay < 12, "early", "on"))
     )
-    quantiles = [0.1, 0.5, 0.9] if task == "regression" else []
     schema = Schema.fit(frame, {"features": FEATURES, "label": "label", "task": task}, quantiles)
     objectives: dict[str, dict[str, Any]] = {
         "multiclass": {"objective": "multi:softprob", "num_class": 3},
-        "regression": {"objective": "reg:quantileerror", "quantile_alpha": quantiles},
+        "regression": {"objective": "reg:squarederror"},
     }
-    booster = xgb.train({**objectives[task], "max_depth": 3, "nthread": 1}, schema.to_matrix(frame), 10)
+    objective = {"objective": "reg:quantileerror", "quantile_alpha": quantiles} if quantiles else objectives[task]
+    booster = xgb.train({**objective, "max_depth": 3, "nthread": 1}, schema.to_matrix(frame), 10)
     return Model(booster, schema), frame.drop(columns="label")
 
 
@@ -67,7 +67,7 @@ def package_model(model: Model, rows: pd.DataFrame, task: Any, folder: Path) -> 
     return Path(mlflow.artifacts.download_artifacts(uri, dst_path=str(folder / "package")))
 
 
-def check_endpoint(drydock: Any, model: str, rows: pd.DataFrame, expected: pd.DataFrame) -> None:
+def check_endpoint(drydock: Any, model: str, rows: pd.DataFrame, expected: pd.DataFrame | np.ndarray) -> None:
     """Check that an endpoint of the model gives the same scores, and refuses a row with an unknown column."""
     client, runtime = drydock.client("sagemaker"), drydock.client("sagemaker-runtime")
     variant = {"VariantName": "v", "ModelName": model, "InstanceType": "ml.m5.large", "InitialInstanceCount": 1}
@@ -81,7 +81,7 @@ def check_endpoint(drydock: Any, model: str, rows: pd.DataFrame, expected: pd.Da
     client.create_endpoint(EndpointName=model, EndpointConfigName=model)
     client.get_waiter("endpoint_in_service").wait(EndpointName=model, WaiterConfig={"Delay": 1, "MaxAttempts": 120})
 
-    def invoke(content: list[dict[str, Any]]) -> list[dict[str, float]]:
+    def invoke(content: list[dict[str, Any]]) -> list[Any]:
         body = json.dumps(content).encode()
         response = runtime.invoke_endpoint(
             EndpointName=model, Body=body, ContentType="application/json", Accept="application/json"
@@ -89,8 +89,9 @@ def check_endpoint(drydock: Any, model: str, rows: pd.DataFrame, expected: pd.Da
         return list(json.loads(response["Body"].read())["scores"])
 
     records = rows.astype(object).where(rows.notna(), None).to_dict("records")
-    scores = pd.DataFrame(invoke(records), columns=expected.columns)
-    assert np.array_equal(scores.to_numpy(), expected.to_numpy(dtype=float)), "to the last bit"
+    scores = invoke(records)
+    table = pd.DataFrame(scores, columns=expected.columns) if isinstance(expected, pd.DataFrame) else np.array(scores)
+    assert np.array_equal(np.asarray(table), np.asarray(expected, dtype=float)), "to the last bit"
     with pytest.raises(ClientError, match="row 1 has columns that are no features of the model: color") as error:
         invoke([{**records[0], "color": "red"}])
     assert error.value.response["OriginalStatusCode"] == 400
@@ -107,19 +108,26 @@ def check_endpoint(drydock: Any, model: str, rows: pd.DataFrame, expected: pd.Da
 
 
 @pytest.mark.parametrize(
-    ("task", "names"), [("multiclass", ["early", "late", "on"]), ("regression", ["0.1", "0.5", "0.9"])]
+    ("task", "quantiles", "names"),
+    [
+        ("multiclass", [], ["early", "late", "on"]),
+        ("regression", [0.1, 0.5, 0.9], ["0.1", "0.5", "0.9"]),
+        ("regression", [], []),
+    ],
+    ids=["multiclass", "quantiles", "regression"],
 )
-def test_a_transform_job_returns_a_list_for_each_row(
-    drydock: Any, with_mlflow: str, tmp_path: Path, task: str, names: list[str]
+def test_a_transform_job_returns_the_scores_of_each_row(
+    drydock: Any, with_mlflow: str, tmp_path: Path, task: str, quantiles: list[float], names: list[str]
 ) -> None:
-    model, rows = train(task)
+    """A list of classes or quantiles for each row; of a regression without quantiles, a number."""
+    model, rows = train(task, quantiles)
     rows.loc[3, "distance"] = np.nan
     package = package_model(model, rows, task, tmp_path)
     features = batch.list_features(package)
     assert batch.list_score_classes(package) == names
     batch.pack_model(package, tmp_path / "model.tar.gz")
     request = batch.write_request([rows], features, tmp_path / "rows")
-    job = f"packaged-{task}"
+    job = f"packaged-{task}-{len(quantiles)}"
     for path in (tmp_path / "rows").iterdir():
         drydock.put(f"in/{job}/{path.name}", path.read_bytes())
     container = {
@@ -150,8 +158,10 @@ def test_a_transform_job_returns_a_list_for_each_row(
     scores = response(rows)
     response.check_rows()
     expected = model.score(rows)
-    assert isinstance(expected, pd.DataFrame) and list(scores.columns) == list(expected.columns) == names
-    assert np.array_equal(scores.to_numpy(), expected.to_numpy(dtype=float)), "to the last bit"
+    if names:
+        assert isinstance(expected, pd.DataFrame) and list(scores.columns) == list(expected.columns) == names
+    assert scores.shape == expected.shape
+    assert np.array_equal(np.asarray(scores), np.asarray(expected, dtype=float)), "to the last bit"
     check_endpoint(drydock, job, rows, expected)
     # Negative control: the response belongs to these rows and no others.
     other = batch.Response(tmp_path / "out", request, features, names)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow.parquet as pq
 import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -352,3 +353,57 @@ def test_spark_in_a_job_and_duckdb_in_process_build_the_same_features(
     (project / "pipelines/datasets/flights/features.py").write_text("raise SystemExit('these features are others')\n")
     with pytest.raises(AirflowException, match="these features are others"):
         finish(make_task(**fields), start(make_task(**fields), context))
+
+
+OWN_DATASET = {
+    "__init__": """
+from dataclasses import replace
+
+from pipelines.datasets.flights import DATASET as FLIGHTS
+
+FEATURES = {"distance_km": "number", "origin": "category"}
+DATASET = replace(FLIGHTS, name="arrivals", days_of="flights", label="state", task="multiclass", features=FEATURES)
+""",
+    "features": "def features(rows):\n    return rows.mutate(distance_km=rows.distance * 1.609)\n",
+    "label": """
+import ibis
+
+def label(rows):
+    return ibis.cases((rows.dep_time.isnull(), "cancelled"), (rows.arr_delay > 30, "late"), else_="on_time")
+""",
+}
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("java")
+def test_a_job_finds_a_dataset_of_the_user_with_its_features_and_label(
+    drydock, quarter_home, make_task, context, start, finish, tmp_path, monkeypatch
+):
+    """The dataset is in a folder of LEEWAY_DATASETS outside the project, and goes into the archive of the job."""
+    from pipelines import datasets
+    from pipelines.steps import preprocess, snapshot
+
+    folder = tmp_path / "ours/arrivals"
+    folder.mkdir(parents=True)
+    for name, text in OWN_DATASET.items():
+        (folder / f"{name}.py").write_text(text)
+    monkeypatch.setattr(datasets, "__path__", [*datasets.__path__, str(folder.parent)])
+    window = {"as_of": "2013-01-15", "train_days": 5, "holdout_days": 3, "min_train_days": 2}
+    snapshot.run(snapshot.SnapshotSpec.parse({"dataset": "arrivals", **window}, "test"))
+    local_result = preprocess.run(preprocess.PreprocessSpec(validation_days=2))
+    fields = {
+        "snapshot": str(tmp_path / "data/snapshot.json"),
+        "folder": str(tmp_path / "downloaded"),
+        "python": forking.ensure_stand_in(),
+        "environment": {"LC_ALL": "C.UTF-8", "JAVA_TOOL_OPTIONS": os.environ["JAVA_TOOL_OPTIONS"]},
+    }
+    monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
+    with pytest.raises(AirflowException, match="there is no dataset 'arrivals'"):
+        finish(make_task(**fields), start(make_task(**fields), context))
+    monkeypatch.setenv("LEEWAY_DATASETS", str(folder.parent))
+    result = finish(make_task(**fields), start(make_task(**fields), context))
+    assert result["digest"] == local_result.digest
+    rows = pq.read_table(tmp_path / "downloaded/train/data.parquet")
+    assert rows.equals(pq.read_table(tmp_path / "data/features/train/data.parquet"))
+    assert set(rows["state"].to_pylist()) == {"cancelled", "late", "on_time"}
+    assert rows["distance_km"][0].as_py() > 100

@@ -1,6 +1,8 @@
 """Create models and endpoints on a running drydock, through boto3."""
 
 import json
+import math
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -66,6 +68,19 @@ class EndpointClient:
         size = {"InstanceType": "ml.m5.large", "InitialInstanceCount": 1, "InitialVariantWeight": weight}
         return {"VariantName": name, "ModelName": model, **size, **fields}
 
+    def build_serverless_variant(self, model: str, **fields: Any) -> dict[str, Any]:
+        """Return a serverless production variant; the fields are those of its ServerlessConfig."""
+        serverless = {"MemorySizeInMB": 1024, "MaxConcurrency": 2, **fields}
+        return {"VariantName": "main", "ModelName": model, "ServerlessConfig": serverless}
+
+    def create_serverless_endpoint(self, name: str, **fields: Any) -> None:
+        """Create an endpoint of one serverless variant, and wait until it is in service."""
+        self.create_model(name)
+        variants = [self.build_serverless_variant(name, **fields)]
+        self.sagemaker.create_endpoint_config(EndpointConfigName=name, ProductionVariants=variants)
+        self.sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+        self.wait_for_status(name, "InService")
+
     def create_endpoint(self, name: str, **weights: float) -> None:
         """Create an endpoint with a configuration of its own name, and wait until it is in service."""
         self.create_config(name, **(weights or {"main": 1.0}))
@@ -91,6 +106,28 @@ class EndpointClient:
             return description if description["EndpointStatus"] in statuses else None
 
         return dict(self.server.wait_until(f"{statuses} of {name}", find))
+
+    def list_processes(self, name: str) -> list[str]:
+        """Return the instances of an endpoint that have a process."""
+        folder = self.server.data / "endpoints" / "123456789012" / "us-east-1" / name
+        return [path.name.partition(".")[0] for path in folder.glob("*.process.json")]
+
+    def read_statistic(self, metric: str, statistic: str, name: str, namespace: str = "AWS/SageMaker") -> float:
+        """Return a statistic of the metric of an endpoint's variant `main` in the last hours; NaN without data."""
+        now = datetime.now(UTC)
+        key = "Statistics" if statistic.isalpha() else "ExtendedStatistics"
+        points = self.server.client("cloudwatch").get_metric_statistics(
+            Namespace=namespace,
+            MetricName=metric,
+            Dimensions=[{"Name": "EndpointName", "Value": name}, {"Name": "VariantName", "Value": "main"}],
+            StartTime=now - timedelta(hours=1),
+            EndTime=now + timedelta(minutes=1),
+            Period=7200,
+            **{key: [statistic]},
+        )["Datapoints"]
+        if not points:
+            return math.nan
+        return float(points[0][statistic] if key == "Statistics" else points[0]["ExtendedStatistics"][statistic])
 
     def wait_for_end(self, name: str) -> None:
         """Wait until an endpoint does not exist."""
@@ -125,7 +162,7 @@ def endpoints(drydock: Any) -> EndpointClient:
     return EndpointClient(drydock)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_client() -> type[EndpointClient]:
     """Return the class of the calls, for a server of the test's own."""
     return EndpointClient

@@ -138,7 +138,7 @@ def test_model_that_does_not_load_fails_the_endpoint_with_its_last_log_lines(end
         ({"InitialVariantWeight": 0.0}, "sum of the weights of all variants must be greater than 0"),
         ({"InitialInstanceCount": 21}, "at most 20 instances, not 21"),
         ({"InstanceType": None}, "must have InstanceType"),
-        ({"ServerlessConfig": {"MemorySizeInMB": 1024, "MaxConcurrency": 1}}, "ServerlessConfig is not supported"),
+        ({"ManagedInstanceScaling": {"Status": "ENABLED"}}, "use Application Auto Scaling"),
     ],
 )
 def test_wrong_configuration_is_refused(endpoints: Any, drydock: Any, fields: dict[str, Any], message: str) -> None:

@@ -126,8 +126,8 @@ def test_canary_without_errors_becomes_the_only_model(endpoints: Any, drydock: A
         (build_deployment("CANARY"), "must have CanarySize"),
         (build_deployment("LINEAR", LinearStepSize={"Type": "CAPACITY_PERCENT", "Value": 5}), "LinearStepSize must be"),
         (
-            {"RollingUpdatePolicy": {"MaximumBatchSize": CANARY["CanarySize"], "WaitIntervalInSeconds": 0}},
-            "RollingUpdatePolicy is not supported",
+            build_deployment("CANARY", CanarySize={"Type": "INSTANCE_COUNT", "Value": 1}),
+            "CanarySize must be at most 50 percent of the instances, not 100%",
         ),
     ],
 )

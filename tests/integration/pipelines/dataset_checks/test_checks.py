@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import ibis
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -41,6 +43,22 @@ def test_a_feature_of_a_column_that_is_known_later_is_refused(rows: pa.Table, mo
     monkeypatch.setattr("pipelines.dataset.Dataset.load_feature_function", lambda self: use_delay)
     lines = leaks.find_leaks(DATASET, rows)
     assert lines == ["the features cannot be built without the columns of later_known: dep_delay"]
+
+
+@pytest.mark.parametrize(("is_leak", "lines"), [(True, ["plane_seats alone predicts the label: 1.000"]), (False, [])])
+def test_a_feature_that_is_missing_for_the_cancelled_flights_is_a_leak(
+    day_rows: Callable[[str], pa.Table], is_leak: bool, lines: list[str]
+) -> None:
+    """On 2013-02-08, in a snow storm, 472 flights were cancelled. The invented seats say nothing about it."""
+    day = day_rows("2013-02-08")
+    by_chance = pa.array(np.random.default_rng(3).random(len(day)) < 0.5)
+    is_missing = day["dep_time"].is_null() if is_leak else by_chance
+    seats = pc.if_else(is_missing, pa.scalar(None, pa.float64()), pa.array(np.arange(len(day)) % 7 + 100.0))
+    rows = day.set_column(day.schema.get_field_index("plane_seats"), "plane_seats", seats)
+    status = load_dataset("flight_status")
+    dataset = replace(status, features={**status.features, "plane_seats": "number"})
+    found = leaks.find_leaks(dataset, rows)
+    assert [line[: len(text)] for line, text in zip(found, lines, strict=True)] == lines
 
 
 def use_chance(rows: ibis.Table) -> ibis.Table:

@@ -132,8 +132,11 @@ def test_the_package_has_signature_example_and_requirements(data: Path, model: s
     folder = Path(mlflow.artifacts.download_artifacts(f"models:/{model}/{result.version}"))
     assert not list(folder.rglob("*.pyc")), "bytecode differs between two packages of the same files"
     info = mlflow.models.get_model_info(str(folder))
-    assert info.signature.inputs.input_names() == list(load_dataset("flights").features)
-    assert info.signature.outputs is not None
+    types = {"number": "double", "category": "string"}
+    assert [(column.name, column.type.name, column.required) for column in info.signature.inputs.inputs] == [
+        (name, types[kind], True) for name, kind in load_dataset("flights").features.items()
+    ]
+    assert [(column.name, column.type.name) for column in info.signature.outputs.inputs] == [("score", "float")]
     assert len(mlflow.models.Model.load(str(folder)).load_input_example(str(folder))) == 3
     requirements = (folder / "requirements.txt").read_text().split()
     assert all("==" in line for line in requirements) and any(line.startswith("xgboost") for line in requirements)

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 import yaml
 
@@ -30,7 +31,9 @@ PARAMS = {
 FEATURES_FILE = "pipelines/datasets/flights/features.py"
 
 
-MODELS = ["flights-a", "flights-dirty"]
+REGRESSION = "flights-delay"
+MODELS = {"flights-a": "flights", "flights-dirty": "flights", REGRESSION: "flight_delay"}
+"""Name of each model of the project, and the model of the example whose parameters it has."""
 
 
 @dataclass
@@ -87,11 +90,11 @@ def project(tmp_path_factory: pytest.TempPathFactory, source: Any, mlflow_uri: s
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("dvc.yaml", "params.yaml", "uv.lock", ".gitignore", ".dvcignore"):
         shutil.copy2(ROOT / name, folder / name)
-    for name in MODELS:
+    for name, example in MODELS.items():
         (folder / "models" / name).mkdir(parents=True)
-        shutil.copy2(ROOT / "models/flights/params.yaml", folder / "models" / name)
+        shutil.copy2(ROOT / f"models/{example}/params.yaml", folder / "models" / name)
     dvc_yaml = (folder / "dvc.yaml").read_text()
-    (folder / "dvc.yaml").write_text(re.sub("models: .*", f"models: {json.dumps(MODELS)}", dvc_yaml, count=1))
+    (folder / "dvc.yaml").write_text(re.sub("models: .*", f"models: {json.dumps(list(MODELS))}", dvc_yaml, count=1))
     env = {
         **os.environ,
         "PYTHONPATH": str(folder),
@@ -116,8 +119,8 @@ def project(tmp_path_factory: pytest.TempPathFactory, source: Any, mlflow_uri: s
 @pytest.fixture(scope="module")
 def model(project: Project) -> str:
     """Register a model; return its name."""
-    project.register(MODELS[0])
-    return MODELS[0]
+    project.register("flights-a")
+    return "flights-a"
 
 
 @pytest.fixture
@@ -162,6 +165,29 @@ def test_a_version_is_rebuilt_with_identical_files_and_metrics(project: Project,
     assert not [prefix for prefix in prefixes if not any(check["name"].startswith(prefix) for check in checks)]
     after = client.get_run(run.info.run_id)
     assert after.data.to_dictionary() == run.data.to_dictionary(), "the version's run did not change"
+
+
+def test_a_version_of_a_regression_is_rebuilt_with_identical_files_and_metrics(project: Project) -> None:
+    (project.folder / FEATURES_FILE).write_text((ROOT / FEATURES_FILE).read_text())
+    project.run_git("commit", "-qam", "features", "--allow-empty")
+    folder = project.register(REGRESSION)
+    metrics = json.loads((folder / "data/evaluation/metrics.json").read_text())
+    result = project.run_step("reproduce", f"{REGRESSION}@1", "--retrain", "true")
+    assert result.code == 0, result.err[-3_000:]
+    report = json.loads(result.out)
+    assert (report["files"], report["metrics"], report["retrained"], report["notes"]) == (3, len(metrics), True, [])
+    checks = json.loads((Path(report["workspace"]) / "reproduction.json").read_text())["checks"]
+    rebuilt = {check["name"]: check["rebuilt_value"] for check in checks}
+    assert {f"metric {name}": str(value) for name, value in metrics.items()}.items() <= rebuilt.items()
+    assert {"metric rmse", "metric mae", "metric r2", "metric bias", "the retrained model"} <= rebuilt.keys()
+    # Negative control: another value in the record, in the last digit.
+    path = find_artifact(project, REGRESSION, "evaluation/metrics.json")
+    path.chmod(0o644)
+    path.write_text(json.dumps({**metrics, "mae": np.nextafter(metrics["mae"], 0.0)}))
+    result = project.run_step("reproduce", f"{REGRESSION}@1")
+    assert result.code == 2, result.err[-3_000:]
+    assert f"metric mae was {np.nextafter(metrics['mae'], 0.0)}, is {metrics['mae']}" in read_error(result)
+    assert "metric rmse" not in read_error(result) and "features" not in read_error(result)
 
 
 def test_a_version_is_rebuilt_without_dvcs_cache(project: Project, model: str) -> None:
@@ -260,7 +286,7 @@ def test_a_model_that_is_not_the_registered_one_is_not_loaded(
 def test_uncommitted_code_is_reproduced_while_it_exists(project: Project) -> None:
     text = (ROOT / FEATURES_FILE).read_text()
     (project.folder / FEATURES_FILE).write_text(f"{text}# not committed\n")
-    project.register(MODELS[1])
+    project.register("flights-dirty")
     assert project.run_step("reproduce", "flights-dirty@1").code == 0
     (project.folder / FEATURES_FILE).write_text(text)
     result = project.run_step("reproduce", "flights-dirty@1")

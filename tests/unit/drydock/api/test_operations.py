@@ -57,7 +57,7 @@ def test_operation_that_moto_adds_is_found() -> None:
 def test_operations_that_run_are_those_of_drydock() -> None:
     # Middlewares answer InvokeEndpoint, and the requests for records.
     operations = {name for name, group in iter_operations() if group.answer is Answer.RUN}
-    assert operations == {*OPERATIONS, *RECORD_OPERATIONS, "InvokeEndpoint"}
+    assert operations == {*OPERATIONS, *RECORD_OPERATIONS, "InvokeEndpoint", "InvokeEndpointAsync"}
 
 
 def test_documentation_has_the_table() -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from moto.sagemaker.exceptions import AWSValidationException
 
 from drydock.endpoints.traffic import TrafficPlan, build_traffic_plan
 
@@ -31,3 +32,16 @@ def test_shares_of_the_new_instances_end_with_all(deployment: dict[str, Any], sh
 
 def test_without_a_deployment_configuration_all_traffic_moves_at_once() -> None:
     assert build_traffic_plan(None, 1) == TrafficPlan()
+
+
+def test_rolling_update_moves_batch_by_batch() -> None:
+    size = {"Type": "INSTANCE_COUNT", "Value": 1}
+    plan = build_traffic_plan({"RollingUpdatePolicy": {"MaximumBatchSize": size, "WaitIntervalInSeconds": 9}}, 3)
+    assert list(plan.shares) == pytest.approx([1 / 3, 2 / 3, 1])
+    assert (plan.is_rolling, plan.wait_s, plan.rollback_share) == (True, 9, 1)
+
+
+def test_rolling_update_of_a_serverless_variant_is_refused() -> None:
+    size = {"Type": "INSTANCE_COUNT", "Value": 1}
+    with pytest.raises(AWSValidationException, match="needs instances"):
+        build_traffic_plan({"RollingUpdatePolicy": {"MaximumBatchSize": size, "WaitIntervalInSeconds": 9}}, 0)

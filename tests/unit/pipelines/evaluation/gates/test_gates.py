@@ -301,6 +301,12 @@ def test_a_feature_that_leaks_the_label_fails() -> None:
     )
     evidence = Evidence(leaking, features=("origin", "arr_delay"))
     assert get_outcome(leaking, "AUC of one feature alone (arr_delay)", evidence, max_solo_auc=0.75) == FAILED
+    by_chance = replace(rows, features=rows.features.assign(arr_time=np.where(np.arange(ROWS) % 3, 1_200.0, np.nan)))
+    evidence = Evidence(by_chance, features=("origin", "arr_time"))
+    assert get_outcome(by_chance, "AUC of one feature alone", evidence, max_solo_auc=0.75) == PASSED
+    missing = replace(rows, features=rows.features.assign(arr_time=np.where(rows.label == 1, np.nan, 1_200.0)))
+    evidence = Evidence(missing, features=("origin", "arr_time"))
+    assert get_outcome(missing, "AUC of one feature alone (arr_time)", evidence, max_solo_auc=0.75) == FAILED
 
 
 def test_the_auc_of_a_single_feature_measures_what_it_says_about_the_label() -> None:
@@ -312,6 +318,39 @@ def test_the_auc_of_a_single_feature_measures_what_it_says_about_the_label() -> 
     assert compute_concordance_alone(label, pd.Series(-label)) == 1.0
     assert compute_concordance_alone(label, pd.Series(np.where(label == 1, "yes", "no"))) == 1.0
     assert compute_concordance_alone(label, pd.Series([np.nan] * 4_000)) == 0.5
+
+
+KINDS = {
+    "number": np.random.default_rng(2).normal(size=4_000),
+    "category": np.random.default_rng(2).choice(["a", "b", "c"], 4_000),
+    "boolean": np.random.default_rng(2).random(4_000) < 0.5,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_feature_that_is_missing_for_one_label_predicts_it(kind: str) -> None:
+    """Such as an arrival time, which cancelled flights do not have: its values say nothing, that it is missing does."""
+    random = np.random.default_rng(1)
+    label = (random.random(4_000) < 0.3).astype(float)
+    values = pd.Series(KINDS[kind])
+    for missing_label in (0.0, 1.0):
+        assert compute_concordance_alone(label, values.mask(label == missing_label)) == 1.0
+    few = values.where(label == 1).mask(np.cumsum(label) > 90)
+    assert compute_concordance_alone(label, few) > 0.5, "fewer than 100 values"
+    # Negative controls: without missing values, and missing by chance.
+    assert compute_concordance_alone(label, values) == pytest.approx(0.5, abs=0.03)
+    assert compute_concordance_alone(label, values.mask(random.random(4_000) < 0.3)) == pytest.approx(0.5, abs=0.03)
+
+
+def test_harmless_missing_values_do_not_hide_what_the_others_say() -> None:
+    random = np.random.default_rng(1)
+    label = (random.random(4_000) < 0.3).astype(float)
+    for sign in (1, -1):
+        values = pd.Series(sign * label).mask(random.random(4_000) < 0.6)
+        assert compute_concordance_alone(label, values) == 1.0, "over the rows that have a value"
+    delay = random.normal(size=4_000)
+    assert compute_concordance_alone(delay, pd.Series(delay).mask(delay > 1.0)) == pytest.approx(1.0, abs=0.02)
+    assert compute_concordance_alone(delay, pd.Series(-delay).mask(delay > 1.0)) == pytest.approx(1.0, abs=0.02)
 
 
 def test_the_packaged_model_has_to_keep_its_bounds() -> None:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from moto.cloudwatch.models import CloudWatchBackend, Statistics, cloudwatch_backends
+from moto.cloudwatch.models import CloudWatchBackend, cloudwatch_backends
 from moto.core.utils import utcnow
 
+from drydock.cloudwatch.statistics import SIMPLE_STATISTICS, PercentileStatistics, read_percent
 from drydock.resources import Owner
 
 log = logging.getLogger(__name__)
@@ -17,7 +18,6 @@ log = logging.getLogger(__name__)
 EVALUATE_S = 0.5
 MAX_RANGE_S = 7 * 86_400
 OK, ALARM, NO_DATA = "OK", "ALARM", "INSUFFICIENT_DATA"
-STATISTICS = ("Sum", "Average", "Minimum", "Maximum", "SampleCount")
 # A sum, a maximum or a number of samples only grows within a period: if it is too large now, it is so at its end.
 GROWING_STATISTICS = ("Sum", "Maximum", "SampleCount")
 COMPARISONS = {
@@ -65,9 +65,12 @@ class AlarmEvaluator:
 
         Args:
             backend: Has the metric's data.
-            alarm: The alarm. One on several metrics, on other alarms or on a percentile is left as it is.
+            alarm: The alarm. One on several metrics or on other alarms is left as it is.
         """
-        if alarm.rule or alarm.metric_data_queries or alarm.statistic not in STATISTICS:
+        statistic = _get_statistic(alarm)
+        if alarm.rule or alarm.metric_data_queries:
+            return
+        if statistic not in SIMPLE_STATISTICS and read_percent(statistic) is None:
             return
         if int(alarm.period or 0) < 1 or int(alarm.period) * int(alarm.evaluation_periods) > MAX_RANGE_S:
             return  # AWS refuses such an alarm
@@ -115,13 +118,24 @@ def compute_state(backend: CloudWatchBackend, alarm: Any, now: datetime) -> str:
     return OK
 
 
+def read_last_value(backend: CloudWatchBackend, alarm: Any) -> float | None:
+    """Return the newest value of an alarm's metric in the periods that are evaluated; None without data."""
+    begin, period_s = _floor(utcnow(), int(alarm.period)), int(alarm.period)
+    for number in range(int(alarm.evaluation_periods) + 1):
+        value = _read_value(backend, alarm, begin - timedelta(seconds=period_s * number))
+        if value is not None:
+            return value
+    return None
+
+
 def _read_value(backend: CloudWatchBackend, alarm: Any, begin: datetime) -> float | None:
     """Return the statistic of the alarm's metric in the period that begins at a moment; None without data.
 
     The dimensions must be those of the data: all of them, and no others.
     """
     end = begin + timedelta(seconds=int(alarm.period))
-    statistics = Statistics([alarm.statistic], begin)
+    statistic = _get_statistic(alarm)
+    statistics = PercentileStatistics([statistic], begin)
     statistics.metric_data = [
         datum
         for datum in backend.metric_data
@@ -130,8 +144,13 @@ def _read_value(backend: CloudWatchBackend, alarm: Any, begin: datetime) -> floa
         and alarm.unit in (None, datum.unit)
         and sorted(datum.dimensions) == sorted(alarm.dimensions)
     ]
-    value = statistics.get_statistics_for_type(alarm.statistic) if statistics.metric_data else None
+    value = statistics.get_statistics_for_type(statistic) if statistics.metric_data else None
     return None if value is None else float(value)
+
+
+def _get_statistic(alarm: Any) -> str:
+    """Return the name of the statistic that an alarm is on; "" for an alarm on several metrics."""
+    return str(alarm.statistic or alarm.extended_statistic or "")
 
 
 def _is_breaching(alarm: Any, value: float) -> bool:
@@ -149,4 +168,5 @@ def _explain(alarm: Any, state: str) -> str:
     if state == NO_DATA:
         return f"Insufficient Data: no data of {alarm.metric_name} in the last {alarm.evaluation_periods} periods."
     comparison = "crossed" if state == ALARM else "did not cross"
-    return f"Threshold Crossed: {alarm.statistic} of {alarm.metric_name} {comparison} the threshold {alarm.threshold}."
+    statistic = _get_statistic(alarm)
+    return f"Threshold Crossed: {statistic} of {alarm.metric_name} {comparison} the threshold {alarm.threshold}."

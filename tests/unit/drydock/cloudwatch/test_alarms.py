@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from moto.cloudwatch.models import CloudWatchBackend
 
-from drydock.api.alarms import AlarmEvaluator, compute_state
+from drydock.cloudwatch.alarms import AlarmEvaluator, compute_state
 
 NOW = datetime(2026, 11, 25, 10, 30, 20)
 ABOVE, BELOW = "GreaterThanOrEqualToThreshold", "LessThanThreshold"
@@ -46,6 +46,9 @@ def build(points: dict[int, float], **fields: Any) -> tuple[CloudWatchBackend, A
         ({0: 9, 1: 1}, {"statistic": "Average"}, "OK"),
         ({1: 9, 2: 9}, {"evaluation_periods": 3}, "OK"),
         ({1: 9, 3: 9}, {"evaluation_periods": 3, "datapoints_to_alarm": 2}, "ALARM"),
+        ({1: 9}, {"statistic": None, "extended_statistic": "p99"}, "ALARM"),
+        ({1: 4}, {"statistic": None, "extended_statistic": "p99"}, "OK"),
+        ({0: 9, 1: 4}, {"statistic": None, "extended_statistic": "p99"}, "OK"),
         ({1: 9}, {"evaluation_periods": 2, "treat_missing_data": "breaching"}, "ALARM"),
         ({}, {"treat_missing_data": "notBreaching"}, "OK"),
         ({}, {"treat_missing_data": "ignore"}, "OK"),

@@ -1,0 +1,190 @@
+"""moto's Application Auto Scaling, with checks of variants and activities. Targets and policies survive a restart."""
+
+import json
+from typing import Any
+
+from moto.applicationautoscaling import urls
+from moto.applicationautoscaling.exceptions import AWSValidationException
+from moto.applicationautoscaling.models import (
+    ApplicationAutoscalingBackend,
+    FakeApplicationAutoscalingPolicy,
+    FakeScalableTarget,
+    applicationautoscaling_backends,
+)
+from moto.applicationautoscaling.responses import ApplicationAutoScalingResponse
+from moto.core.exceptions import JsonRESTError
+
+from drydock.autoscaling.activities import create_activities
+from drydock.endpoints.endpoint import Endpoint
+from drydock.endpoints.registry import Endpoints
+from drydock.moto_registry import bind_arguments
+from drydock.resources import Owner, Resources
+
+DIMENSION = "sagemaker:variant:DesiredInstanceCount"
+METRIC_TYPE = "SageMakerVariantInvocationsPerInstance"
+DEFAULT_PAGE = 50
+
+
+class ScalingResponse(ApplicationAutoScalingResponse):
+    """moto's HTTP responses, and DescribeScalingActivities, which moto 5.2.5 does not have."""
+
+    def describe_scaling_activities(self) -> str:
+        """Answer DescribeScalingActivities."""
+        resource_id, begin = self._get_param("ResourceId"), int(self._get_param("NextToken") or 0)
+        end = begin + (self._get_int_param("MaxResults") or DEFAULT_PAGE)
+        backend = applicationautoscaling_backends[self.current_account][self.region]
+        activities = [activity for activity in list(backend.activities) if resource_id in (None, activity.resource_id)]
+        page = {"ScalingActivities": [activity.describe() for activity in activities[begin:end]]}
+        return json.dumps(page | ({"NextToken": str(end)} if end < len(activities) else {}))
+
+
+class VariantAutoscaling(ApplicationAutoscalingBackend):
+    """The Application Auto Scaling of one account and region.
+
+    Args:
+        endpoints: The endpoints of all accounts and regions.
+        region_name: The region.
+        account_id: The account.
+    """
+
+    def __init__(self, endpoints: Endpoints, region_name: str, account_id: str) -> None:
+        super().__init__(region_name, account_id)
+        self.endpoints, self.owner = endpoints, Owner(account_id, region_name)
+        self.activities = create_activities()
+        self._stored_targets = Resources(endpoints.store, "scalable-target")
+        self._stored_policies = Resources(endpoints.store, "scaling-policy")
+        for text in self._stored_targets.list_texts(self.owner):
+            super().register_scalable_target(**json.loads(text))
+        for text in self._stored_policies.list_texts(self.owner):
+            content = json.loads(text)
+            super().put_scaling_policy(**content["arguments"]).policy_arn = content["arn"]
+
+    @property
+    def url_bases(self) -> list[str]:
+        """The host names at which moto serves Application Auto Scaling."""
+        return list(urls.url_bases)
+
+    @property
+    def url_paths(self) -> dict[str, Any]:
+        """The path of its protocol, with the handler that knows activities."""
+        return {"/$": ScalingResponse.dispatch}
+
+    def reset(self) -> None:
+        """Delete all targets and policies, for moto's /moto-api/reset."""
+        for resources in (self._stored_targets, self._stored_policies):
+            resources.delete_all(self.owner)
+        arguments = (self.endpoints, self.region_name, self.account_id)
+        self.__dict__.clear()
+        VariantAutoscaling.__init__(self, *arguments)
+
+    def find_variant(self, resource_id: str) -> tuple[Endpoint, str] | None:
+        """Return the endpoint and the name of the variant of endpoint/NAME/variant/NAME; None if one does not exist."""
+        parts = resource_id.split("/")
+        endpoint = self.endpoints.get_endpoints(self.owner).get(parts[1]) if len(parts) == 4 else None
+        if endpoint is None or parts[3] not in {variant.name for variant in endpoint.record.plan.variants}:
+            return None
+        return endpoint, parts[3]
+
+    def register_scalable_target(self, namespace: str, r_id: str, dimension: str, **values: Any) -> FakeScalableTarget:
+        """Register a scalable target, or change it.
+
+        Raises:
+            AWSValidationException: The variant does not exist, or its range is wrong. A retry cannot help.
+        """
+        if dimension == DIMENSION:
+            self._check_range(r_id, values)
+        target = super().register_scalable_target(namespace, r_id, dimension, **values)
+        if dimension == DIMENSION:
+            stored_values = {
+                "min_capacity": target.min_capacity,
+                "max_capacity": target.max_capacity,
+                "role_arn": target.role_arn,
+                "suspended_state": target.suspended_state,
+            }
+            text = json.dumps({"namespace": namespace, "r_id": r_id, "dimension": dimension, **stored_values})
+            self._stored_targets.write(self.owner, r_id, text)
+        return target
+
+    def deregister_scalable_target(self, namespace: str, r_id: str, dimension: str) -> None:
+        """Delete a scalable target and its policies, as AWS does."""
+        super().deregister_scalable_target(namespace, r_id, dimension)
+        self._stored_targets.delete(self.owner, r_id)
+        for policy in list(self.policies.values()):
+            if (policy.resource_id, policy.scalable_dimension) == (r_id, dimension):
+                self.delete_scaling_policy(policy.policy_name, namespace, r_id, dimension)
+
+    def put_scaling_policy(self, **arguments: Any) -> FakeApplicationAutoscalingPolicy:
+        """Store a scaling policy, in place of an earlier one of its name.
+
+        Raises:
+            JsonRESTError: Its scalable target is not registered. A retry cannot help.
+            AWSValidationException: drydock cannot evaluate it. A retry cannot help.
+        """
+        if arguments["scalable_dimension"] != DIMENSION:
+            return super().put_scaling_policy(**arguments)
+        if arguments["resource_id"] not in self.targets.get(DIMENSION, {}):
+            resource = f"resource ID: {arguments['resource_id']}, scalable dimension: {DIMENSION}"
+            text = f"No scalable target registered for service namespace: sagemaker, {resource}"
+            raise JsonRESTError("ObjectNotFoundException", text)
+        _check_policy(arguments["policy_type"], arguments["policy_body"] or {})
+        key = FakeApplicationAutoscalingPolicy.formulate_key(
+            "sagemaker", arguments["resource_id"], DIMENSION, arguments["policy_name"]
+        )
+        earlier_policy = self.policies.get(key)
+        policy = super().put_scaling_policy(**arguments)
+        if earlier_policy:  # alarms refer to the ARN, which AWS keeps
+            policy.policy_arn = earlier_policy.policy_arn
+        text = json.dumps({"arguments": arguments, "arn": policy.policy_arn})
+        self._stored_policies.write(self.owner, _build_key(policy.resource_id, policy.policy_name), text)
+        return policy
+
+    def delete_scaling_policy(
+        self, policy_name: str, service_namespace: str, resource_id: str, scalable_dimension: str
+    ) -> None:
+        """Delete a scaling policy."""
+        super().delete_scaling_policy(policy_name, service_namespace, resource_id, scalable_dimension)
+        self._stored_policies.delete(self.owner, _build_key(resource_id, policy_name))
+
+    def _check_range(self, resource_id: str, values: dict[str, Any]) -> None:
+        found = self.find_variant(resource_id)
+        if found is None:
+            raise AWSValidationException(f"The variant {resource_id} does not exist.")
+        registered = self.targets.get(DIMENSION, {}).get(resource_id)
+        low, high = (
+            getattr(registered, name, None) if values[name] is None else values[name]
+            for name in ("min_capacity", "max_capacity")
+        )
+        if low is None or high is None:
+            raise AWSValidationException("A new scalable target must have MinCapacity and MaxCapacity.")
+        if low > high:
+            raise AWSValidationException(f"MaxCapacity ({high}) must be greater than or equal to MinCapacity ({low}).")
+        if low < found[0].min_instances:
+            raise AWSValidationException(
+                "MinCapacity of a variant must be at least 1: its endpoint is not asynchronous."
+            )
+
+
+def install(endpoints: Endpoints) -> None:
+    """Make moto use this backend."""
+    applicationautoscaling_backends.clear()
+    applicationautoscaling_backends.backend = bind_arguments(VariantAutoscaling, endpoints)
+
+
+def _check_policy(kind: str, body: dict[str, Any]) -> None:
+    if kind == "StepScaling":
+        return
+    metric = body.get("PredefinedMetricSpecification", {}).get("PredefinedMetricType")
+    if metric not in (None, METRIC_TYPE):
+        raise AWSValidationException(f"drydock does not have the metric {metric}: use {METRIC_TYPE}.")
+    if ("CustomizedMetricSpecification" in body) is (metric is not None):
+        raise AWSValidationException(
+            "A policy must have one of PredefinedMetricSpecification and CustomizedMetricSpecification."
+        )
+    if "Metrics" in body.get("CustomizedMetricSpecification", {}):
+        raise AWSValidationException("drydock does not evaluate CustomizedMetricSpecification.Metrics: use one metric.")
+    if not body["TargetValue"] > 0:
+        raise AWSValidationException(f"TargetValue must be greater than 0, not {body['TargetValue']}.")
+
+
+def _build_key(resource_id: str, policy_name: str) -> str:
+    return f"{resource_id} {policy_name}"

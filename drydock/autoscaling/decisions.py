@@ -1,0 +1,74 @@
+"""Decide how many instances a variant should have: by a target of a metric, or by steps above an alarm's threshold."""
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+SCALE_OUT_PERIODS, SCALE_IN_PERIODS = 3, 15
+"""Periods in a row in which the metric must be above, or below, the target: as in the alarms that AWS creates."""
+SCALE_IN_SHARE = 0.9
+"""The metric must be below this share of the target before instances are removed."""
+
+
+class TargetTracking:
+    """The last values of the metric of one target tracking policy.
+
+    Args:
+        target: TargetValue.
+    """
+
+    def __init__(self, target: float) -> None:
+        self._target = target
+        self._values: deque[float] = deque(maxlen=SCALE_IN_PERIODS)
+
+    def add(self, value: float) -> None:
+        """Add the value of one period."""
+        self._values.append(value)
+
+    def restart(self) -> None:
+        """Forget the values: the number of instances has changed."""
+        self._values.clear()
+
+    def decide(self, count: int) -> int:
+        """Return how many instances there should be.
+
+        Args:
+            count: How many there are.
+        """
+        values = list(self._values)
+        last_values = values[-SCALE_OUT_PERIODS:]
+        if len(last_values) == SCALE_OUT_PERIODS and min(last_values) > self._target:
+            return max(math.ceil(count * values[-1] / self._target), count + 1)
+        if len(values) == SCALE_IN_PERIODS and max(values) < SCALE_IN_SHARE * self._target:
+            return min(math.ceil(count * max(values) / self._target), count)
+        return count
+
+
+def apply_steps(policy: Mapping[str, Any], count: int, breach: float) -> int:
+    """Return how many instances there should be after a step scaling policy was triggered.
+
+    Args:
+        policy: StepScalingPolicyConfiguration.
+        count: How many there are.
+        breach: How far the metric is above the alarm's threshold; negative below it.
+    """
+    adjustment = _find_adjustment(policy.get("StepAdjustments", ()), breach)
+    if adjustment is None:
+        return count
+    kind = policy.get("AdjustmentType", "ChangeInCapacity")
+    if kind == "ExactCapacity":
+        return adjustment
+    if kind == "PercentChangeInCapacity":
+        change = count * adjustment / 100
+        size = max(math.floor(abs(change)), 1, int(policy.get("MinAdjustmentMagnitude", 1)))
+        return count + (size if adjustment > 0 else -size)
+    return count + adjustment
+
+
+def _find_adjustment(steps: Sequence[Mapping[str, Any]], breach: float) -> int | None:
+    for step in steps:
+        low, high = step.get("MetricIntervalLowerBound"), step.get("MetricIntervalUpperBound")
+        if (low is None or breach >= low) and (high is None or breach < high):
+            return int(step["ScalingAdjustment"])
+    return None

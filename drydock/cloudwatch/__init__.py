@@ -1,0 +1,1 @@
+"""CloudWatch's metrics and alarms: percentiles and the evaluation of alarms, which moto lacks."""

@@ -1,0 +1,45 @@
+"""Count values in a few buckets, so that a percentile of any number of values can be told afterwards.
+
+The buckets grow by a constant factor, as in DDSketch (Masson, Rim, Lee: DDSketch, VLDB 2019): a percentile differs from
+the exact one by at most 1 percent.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+
+RELATIVE_ERROR = 0.01
+_GROWTH = math.log((1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR))
+
+
+class Histogram:
+    """The number of values in each bucket. Values of 0 and below share one bucket."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[int | None] = Counter()
+
+    def add(self, value: float) -> None:
+        """Count a value."""
+        self.counts[math.ceil(math.log(value) / _GROWTH) if value > 0 else None] += 1
+
+    def iterate(self) -> Iterable[tuple[float, int]]:
+        """Yield a value for each bucket, at most 1 percent from its values, and how many values it has."""
+        for bucket, count in self.counts.items():
+            value = 0.0 if bucket is None else 2 * math.exp(bucket * _GROWTH) / (math.exp(_GROWTH) + 1)
+            yield value, count
+
+
+def find_percentile(counted_values: Iterable[tuple[float, float]], percent: float) -> float | None:
+    """Return the smallest value that at least so many percent of the values do not exceed; None without values.
+
+    Args:
+        counted_values: Values, and how often each occurs.
+        percent: From 0 to 100.
+    """
+    values = sorted(counted_values)
+    missing = percent / 100 * sum(count for _, count in values)
+    for value, count in values:
+        missing -= count
+        if missing <= 0:
+            return value
+    return values[-1][0] if values else None

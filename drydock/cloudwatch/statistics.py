@@ -1,0 +1,149 @@
+"""Percentiles of CloudWatch's metrics, such as p99: in GetMetricStatistics, GetMetricData and alarms.
+
+moto 5.2.5 knows only sums, averages and extremes.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, SupportsFloat
+
+from moto.cloudwatch import models, urls
+from moto.cloudwatch.models import (
+    CloudWatchBackend,
+    MetricAggregatedDatum,
+    MetricDatum,
+    Statistics,
+    cloudwatch_backends,
+)
+from moto.cloudwatch.responses import CloudWatchResponse
+from moto.core.responses import ActionResult
+
+from drydock.cloudwatch.histogram import Histogram, find_percentile
+
+SIMPLE_STATISTICS = ("Sum", "Average", "Minimum", "Maximum", "SampleCount")
+
+
+class HistogramDatum(MetricAggregatedDatum):
+    """The values of a metric in one minute: their number, sum and extremes, and a histogram.
+
+    Args:
+        namespace: The metric's namespace.
+        name: The metric's name.
+        dimensions: Its dimensions, as the API names them.
+        timestamp: The minute.
+        unit: The metric's unit.
+        value: The first value.
+    """
+
+    def __init__(
+        self, namespace: str, name: str, dimensions: list[dict[str, str]], timestamp: datetime, unit: str, value: float
+    ) -> None:
+        super().__init__(namespace, name, value, value, 0.0, 0.0, dimensions, timestamp, unit)
+        self.histogram = Histogram()
+        self.add(value)
+
+    def add(self, value: float) -> None:
+        """Count a value."""
+        self.sum += value
+        self.sample_count += 1
+        self.min: float = min(self.min, value)
+        self.max: float = max(self.max, value)
+        self.histogram.add(value)
+
+
+class PercentileStatistics(Statistics):
+    """moto's statistics of the data of one period, and percentiles."""
+
+    def get_statistics_for_type(self, stat: str) -> SupportsFloat | None:
+        """Return a statistic by its name; None if the data does not have it."""
+        percent = read_percent(stat)
+        return super().get_statistics_for_type(stat) if percent is None else self._find_percentile(percent)
+
+    @property
+    def extended_statistics(self) -> dict[str, float]:
+        """The requested percentiles, by name."""
+        percents = {stat: percent for stat in self.stats if (percent := read_percent(stat)) is not None}
+        values = {stat: self._find_percentile(percent) for stat, percent in percents.items()}
+        return {stat: value for stat, value in values.items() if value is not None}
+
+    def _find_percentile(self, percent: float) -> float | None:
+        return find_percentile(self._iterate_values(), percent)
+
+    def _iterate_values(self) -> Iterator[tuple[float, float]]:
+        """Yield the values and how often each occurs. Of statistic sets, whose values are unknown, none."""
+        for datum in self.metric_data:
+            if isinstance(datum, MetricDatum):
+                yield datum.value, 1
+            elif isinstance(datum, HistogramDatum):
+                yield from (
+                    (min(max(value, datum.min), datum.max), count) for value, count in datum.histogram.iterate()
+                )
+
+
+class PercentileResponse(CloudWatchResponse):
+    """moto's HTTP responses of CloudWatch, with ExtendedStatistics of GetMetricStatistics."""
+
+    def get_metric_statistics(self) -> ActionResult:
+        """Answer GetMetricStatistics."""
+        result = super().get_metric_statistics()
+        for statistics in result.result["Datapoints"]:
+            statistics.stats = [*statistics.stats, *(self._get_param("ExtendedStatistics") or ())]
+        return result
+
+
+class PercentileCloudWatch(CloudWatchBackend):
+    """The CloudWatch of one account and region."""
+
+    @property
+    def url_bases(self) -> list[str]:
+        """The host names at which moto serves CloudWatch."""
+        return list(urls.url_bases)
+
+    @property
+    def url_paths(self) -> dict[str, Any]:
+        """The paths at which moto serves CloudWatch, with the handler that knows percentiles."""
+        return {"/$": PercentileResponse.dispatch}
+
+
+def read_statistic(
+    backend: CloudWatchBackend,
+    namespace: str,
+    name: str,
+    dimensions: Mapping[str, str],
+    statistic: str,
+    begin: datetime,
+) -> float | None:
+    """Return a statistic of the data of a metric since a moment; None without data.
+
+    Args:
+        backend: Has the data.
+        namespace: The metric's namespace.
+        name: The metric's name.
+        dimensions: All dimensions of the data, and no others.
+        statistic: Such as Sum or p99.
+        begin: The moment.
+    """
+    statistics = PercentileStatistics([statistic], begin)
+    statistics.metric_data = [
+        datum
+        for datum in list(backend.metric_data)
+        if (datum.namespace, datum.name) == (namespace, name)
+        and datum.timestamp >= begin
+        and {item.name: item.value for item in datum.dimensions} == dimensions
+    ]
+    value = statistics.get_statistics_for_type(statistic) if statistics.metric_data else None
+    return None if value is None else float(value)
+
+
+def install() -> None:
+    """Make moto's CloudWatch answer percentiles."""
+    models.Statistics = PercentileStatistics
+    cloudwatch_backends.clear()
+    cloudwatch_backends.backend = PercentileCloudWatch
+
+
+def read_percent(statistic: str) -> float | None:
+    """Return the number of a percentile such as p99.9; None if the statistic is not a percentile."""
+    match = re.fullmatch(r"p(\d{1,2}(?:\.\d{1,10})?|100(?:\.0+)?)", statistic)
+    return float(match.group(1)) if match else None

@@ -1,0 +1,186 @@
+"""Answer asynchronous invocations as fast as the instances of their endpoints allow."""
+
+import base64
+import logging
+import tempfile
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from drydock.endpoints.asynchronous.requests import AsyncRequest
+from drydock.endpoints.endpoint import Endpoint
+from drydock.endpoints.instances.fleet import Fleet
+from drydock.endpoints.invocation import Invocation, InvocationError, InvocationResult, check_answer
+from drydock.endpoints.metrics import EndpointMetrics
+from drydock.endpoints.serving import serve
+from drydock.errors import JobFailed
+from drydock.jobs.work import run_transfer
+from drydock.resources import Owner, Resources
+from drydock.settings import Settings
+from drydock.store import Store
+from drydock.transfer.objects import ObjectStore
+
+log = logging.getLogger(__name__)
+
+CHECK_S, BACKLOG_S = 0.1, 5.0
+"""Seconds between two looks at the queues, and between two values of the metrics of the backlog."""
+THREADS = 64
+MAX_INPUT_BYTES = 1 << 30
+"""SageMaker's limit for the body of an asynchronous request."""
+
+FindEndpoint = Callable[[Owner, str], Endpoint | None]
+RecordResult = Callable[[Endpoint, Fleet, Invocation, InvocationResult, float], None]
+
+
+class Key(NamedTuple):
+    """An endpoint."""
+
+    owner: Owner
+    endpoint: str
+
+
+class AsyncInvocations:
+    """The queues of all endpoints. Safe for several threads. A request is stored until it is answered.
+
+    Args:
+        store: The server's storage.
+        settings: The server's settings.
+        metrics: Gets the metrics of the queues.
+        find_endpoint: Returns an endpoint; None if it does not exist.
+        record_result: Counts an invocation.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        metrics: EndpointMetrics,
+        find_endpoint: FindEndpoint,
+        record_result: RecordResult,
+    ) -> None:
+        self._settings, self._metrics = settings, metrics
+        self._find_endpoint, self._record_result = find_endpoint, record_result
+        self._stored_requests = Resources(store, "async-invocation")
+        self._lock, self._stopped = threading.Lock(), threading.Event()
+        self._queues: dict[Key, deque[AsyncRequest]] = {}
+        self._running: Counter[Key] = Counter()
+        self._threads = ThreadPoolExecutor(THREADS, "async")
+        self._backlog_at = 0.0
+        for owner, text in self._stored_requests.iterate():
+            request = AsyncRequest.load(text)
+            self._queues.setdefault(Key(owner, request.endpoint), deque()).append(request)
+
+    def start(self) -> None:
+        """Begin to answer."""
+        threading.Thread(target=self._run, name="async", daemon=True).start()
+
+    def close(self) -> None:
+        """Begin no more requests. Those in progress are kept, and answered by the next server."""
+        self._stopped.set()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def submit(self, owner: Owner, request: AsyncRequest) -> None:
+        """Store a request, and answer it in the background."""
+        self._stored_requests.write(owner, request.id, request.dump())
+        with self._lock:
+            self._queues.setdefault(Key(owner, request.endpoint), deque()).append(request)
+
+    def discard(self, owner: Owner, endpoint: str) -> None:
+        """Delete the requests that wait for an endpoint, which was deleted."""
+        with self._lock:
+            requests = self._queues.pop(Key(owner, endpoint), deque())
+        for request in requests:
+            self._stored_requests.delete(owner, request.id)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(CHECK_S):
+            is_backlog_due = time.monotonic() >= self._backlog_at
+            if is_backlog_due:
+                self._backlog_at = time.monotonic() + BACKLOG_S
+            for key in list(self._queues):
+                try:
+                    self._begin_requests(key, is_backlog_due)
+                except Exception:  # the other endpoints must be served
+                    log.exception("asynchronous requests of %s: internal error", key.endpoint)
+
+    def _begin_requests(self, key: Key, is_backlog_due: bool) -> None:
+        endpoint = self._find_endpoint(*key)
+        if endpoint is None:
+            return self.discard(*key)
+        fleet = endpoint.fleet
+        instances = 0 if fleet is None else sum(map(fleet.count_ready, fleet.plan.production_variants))
+        with self._lock:
+            queue = self._queues.get(key, deque())
+            if is_backlog_due:
+                self._metrics.record_backlog(*key, len(queue) + self._running[key], instances)
+            limit = 0 if fleet is None else instances * fleet.plan.async_concurrency
+            expired_requests = [request for request in queue if request.is_expired]
+            for request in expired_requests:
+                queue.remove(request)
+            count = max(min(limit - self._running[key], len(queue)), 0)
+            requests = [*expired_requests, *(queue.popleft() for _ in range(count))]
+            self._running[key] += len(requests)
+        for request in requests:
+            self._threads.submit(self._process, key, endpoint, request)
+
+    def _process(self, key: Key, endpoint: Endpoint, request: AsyncRequest) -> None:
+        begin_s, failure = time.time(), ""
+        try:
+            self._answer(key.owner, endpoint, request)
+        except (InvocationError, JobFailed) as error:
+            failure = str(error)
+        except Exception as error:
+            log.exception("asynchronous request %s: internal error", request.inference_id)
+            failure = f"InternalServerError: {type(error).__name__}: {error}"
+        if self._stopped.is_set():
+            return  # the next server answers it
+        if failure and request.failure:
+            self._write_failure(key.owner, request, failure)
+        waited_s, total_s = begin_s - request.submitted_at, time.time() - request.submitted_at
+        self._metrics.record_async_result(
+            *key, waited_s=waited_s, total_s=total_s, is_failed=bool(failure), is_expired=request.is_expired
+        )
+        self._stored_requests.delete(key.owner, request.id)
+        with self._lock:
+            self._running[key] -= 1
+
+    def _answer(self, owner: Owner, endpoint: Endpoint, request: AsyncRequest) -> None:
+        """Send a request to the model, and write its answer.
+
+        Raises:
+            InvocationError: The request has expired, or the model answered with an error.
+            JobFailed: S3 does not have the input, or does not accept the output.
+        """
+        if request.is_expired:
+            raise JobFailed(f"ClientError: the request waited for more than {request.ttl_s:g} seconds in the queue.")
+        objects, started_at = self._open_objects(owner), time.perf_counter()
+        body = base64.b64decode(request.body)
+        if request.input:
+            description = f"cannot read the input {request.input}"
+            body = run_transfer(description, lambda: objects.read(request.input, MAX_INPUT_BYTES))
+        invocation = Invocation(body, request.headers, timeout_s=request.timeout_s)
+        fleet, result = serve(endpoint, invocation, endpoint.name)
+        if self._stopped.is_set():
+            return
+        self._record_result(endpoint, fleet, invocation, result, time.perf_counter() - started_at)
+        check_answer(result.answer, endpoint.name, owner.account_id)
+        self._write(objects, request.output, result.answer.body)
+
+    def _write_failure(self, owner: Owner, request: AsyncRequest, failure: str) -> None:
+        try:
+            self._write(self._open_objects(owner), request.failure, failure.encode())
+        except JobFailed as error:
+            log.warning("asynchronous request %s: %s: %s", request.inference_id, error, failure)
+
+    def _open_objects(self, owner: Owner) -> ObjectStore:
+        settings = self._settings
+        return ObjectStore(settings.objects_url, owner.account_id, owner.region, settings.s3_retry_s)
+
+    def _write(self, objects: ObjectStore, uri: str, content: bytes) -> None:
+        with tempfile.TemporaryFile() as file:
+            file.write(content)
+            file.flush()  # `write` reads another descriptor
+            run_transfer(f"cannot write {uri}", lambda: objects.write(file, uri))

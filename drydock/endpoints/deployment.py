@@ -1,0 +1,101 @@
+"""Move the traffic of an endpoint from its old instances to new ones, step by step, while alarms are watched."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from drydock.endpoints.instances.fleet import Fleet
+from drydock.endpoints.traffic import TrafficPlan
+from drydock.errors import DrydockError, JobFailed
+
+log = logging.getLogger(__name__)
+
+CHECK_S = 0.1
+
+FindAlarm = Callable[[Sequence[str]], str | None]
+
+
+class RolledBack(DrydockError):
+    """An update ends early, and the old instances serve again. The message is the FailureReason."""
+
+
+class Deployment:
+    """One update of an endpoint.
+
+    Args:
+        traffic: How the traffic moves.
+        old_fleet: The instances that serve.
+        new_fleet: The instances that replace them; none is started yet.
+        set_share: Sets the share of the requests that the new instances get.
+        find_alarm: Returns why one of several alarms ends the update; None if none does.
+        closed: Set when the server or the endpoint ends.
+    """
+
+    def __init__(
+        self,
+        traffic: TrafficPlan,
+        old_fleet: Fleet,
+        new_fleet: Fleet,
+        set_share: Callable[[float], None],
+        find_alarm: FindAlarm,
+        closed: threading.Event,
+    ) -> None:
+        self._traffic, self._old, self._new = traffic, old_fleet, new_fleet
+        self._set_share, self._find_alarm, self._closed = set_share, find_alarm, closed
+        self._share = 0.0
+        self._ends_at = time.monotonic() + traffic.timeout_s
+
+    def run(self) -> None:
+        """Move all traffic to the new instances. The old ones are stopped later, by the caller.
+
+        Raises:
+            JobFailed: A new instance did not start.
+            RolledBack: An alarm is in the state ALARM, the update took too long, or the server ends.
+        """
+        traffic = self._traffic
+        if not traffic.is_rolling:
+            self._new.scale(starts_serverless=True)
+        for share in traffic.shares:
+            if traffic.is_rolling:
+                self._new.scale(share)
+            self._move(share)
+            self._watch_alarms(traffic.wait_s)
+            if traffic.is_rolling and share < 1:
+                self._old.scale(1 - share)
+        self._watch_alarms(traffic.termination_wait_s)
+
+    def roll_back(self) -> None:
+        """Move all traffic back to the old instances. The new ones are stopped later, by the caller.
+
+        In a rolling update, the old instances that were stopped already start again, batch by batch.
+        """
+        while self._traffic.is_rolling and self._share > 0 and not self._closed.is_set():
+            share = max(self._share - self._traffic.rollback_share, 0.0)
+            try:
+                self._old.scale(1 - share)
+            except JobFailed as error:  # those that run must take the traffic
+                log.warning("an instance does not start during a rollback: %s", error.reason)
+                break
+            self._move(share)
+            if share > 0:
+                self._new.scale(share)
+        self._move(0.0)
+
+    def _move(self, share: float) -> None:
+        self._share = share
+        self._set_share(share)
+        log.info("the new instances get %.0f %% of the requests", 100 * share)
+
+    def _watch_alarms(self, wait_s: float) -> None:
+        deadline = time.monotonic() + wait_s
+        while True:
+            if reason := self._find_alarm(self._traffic.alarms):
+                raise RolledBack(f"The update was rolled back because {reason}.")
+            if time.monotonic() >= self._ends_at:
+                limit = self._traffic.timeout_s
+                raise RolledBack(f"The update was rolled back because it took more than {limit:g} seconds.")
+            if time.monotonic() >= deadline:
+                return
+            if self._closed.wait(min(CHECK_S, max(deadline - time.monotonic(), 0.0))):
+                raise RolledBack("drydock ended during the update.")

@@ -1,0 +1,37 @@
+"""What a fleet of instances needs to know, and why it refuses a request."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from drydock.endpoints.instances.instance import Instance
+from drydock.endpoints.records import Variant
+from drydock.errors import DrydockError
+
+CreateInstance = Callable[[Variant, str], Instance]
+
+
+class FleetStopped(DrydockError):
+    """The instances were stopped, so they answer no request any more."""
+
+
+class VariantBusy(DrydockError):
+    """A variant answers as many requests as it may already. A retry can help."""
+
+
+@dataclass(frozen=True)
+class FleetOptions:
+    """How the instances of a fleet are started and stopped.
+
+    Attributes:
+        create_instance: Creates an instance of a variant, given its name.
+        on_restart: Called after an instance's process has ended.
+        on_cold_start: Called with the name of a serverless variant and the seconds that the start for a request took.
+        idle_s: Seconds without a request after which an instance of a serverless variant is stopped.
+        max_processes: How many instances a serverless variant has at most.
+    """
+
+    create_instance: CreateInstance
+    on_restart: Callable[[], None]
+    on_cold_start: Callable[[str, float], None]
+    idle_s: float
+    max_processes: int

@@ -1,0 +1,77 @@
+"""What UpdateEndpointWeightsAndCapacities and scaling policies change of a variant."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from drydock.endpoints.records import Plan, Variant
+from drydock.endpoints.rules import check_provisioned_concurrency
+from drydock.jobs.rules import refuse
+
+
+@dataclass(frozen=True)
+class VariantSize:
+    """The weight, the number of instances, and the ServerlessConfig of a variant."""
+
+    weight: float
+    count: int
+    serverless: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, variant: Variant) -> "VariantSize":
+        """Return the size that a variant has."""
+        return cls(variant.weight, variant.count, variant.serverless)
+
+
+def set_sizes(variants: Sequence[Variant], sizes: Mapping[str, VariantSize]) -> None:
+    """Set the size of each variant, given by its name."""
+    for variant in variants:
+        size = sizes[variant.name]
+        variant.weight, variant.count, variant.serverless = size.weight, size.count, size.serverless
+
+
+def retain_properties(plan: Plan, next_plan: Plan, excluded: Collection[str]) -> None:
+    """Give the variants of the next plan the sizes that variants of the same names have, and their data capture.
+
+    Args:
+        plan: The plan that serves.
+        next_plan: The next one.
+        excluded: What is not retained: DesiredInstanceCount, DesiredWeight, DataCaptureConfig.
+    """
+    variants = {variant.name: variant for variant in plan.variants}
+    for variant in next_plan.variants:
+        if (old_variant := variants.get(variant.name)) is None:
+            continue
+        if "DesiredWeight" not in excluded:
+            variant.weight = old_variant.weight
+        if "DesiredInstanceCount" not in excluded and not variant.serverless:
+            variant.count = old_variant.count
+    if "DataCaptureConfig" not in excluded:
+        next_plan.capture = plan.capture
+
+
+def read_size(variant: Variant, change: Mapping[str, Any], min_count: int) -> VariantSize:
+    """Return the size of a variant after a change.
+
+    Args:
+        variant: The variant.
+        change: Its member of DesiredWeightsAndCapacities; empty without one.
+        min_count: How many instances it must have at least.
+
+    Raises:
+        AWSValidationException: The change does not fit the variant. A retry cannot help.
+    """
+    weight = change.get("DesiredWeight", variant.weight)
+    update = change.get("ServerlessUpdateConfig")
+    if variant.serverless:
+        if "DesiredInstanceCount" in change:
+            refuse(f"Variant {variant.name} is serverless: use ServerlessUpdateConfig, not DesiredInstanceCount.")
+        serverless = {**variant.serverless, **(update or {})}
+        check_provisioned_concurrency(serverless)
+        return VariantSize(weight, serverless.get("ProvisionedConcurrency", 0), serverless)
+    if update:
+        refuse(f"Variant {variant.name} is not serverless, so it cannot have ServerlessUpdateConfig.")
+    count = change.get("DesiredInstanceCount", variant.count)
+    if count < min_count:
+        refuse(f"A variant of an endpoint must have at least {min_count} instance.")
+    return VariantSize(weight, count)

@@ -1,0 +1,63 @@
+"""Test the CloudWatch metrics of endpoints: percentiles of latency, CPU and memory of the instances."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+
+def test_percentiles_of_latency_are_answered_and_evaluated_by_alarms(endpoints: Any, drydock: Any) -> None:
+    endpoints.create_endpoint("latency")
+    for text in (*["hello"] * 9, "wait 0.3"):
+        endpoints.invoke("latency", text)
+    fast, slow = (endpoints.read_statistic("ModelLatency", name, "latency") for name in ("p50", "p99"))
+    assert fast < 0.3e6 <= slow
+    assert slow == pytest.approx(endpoints.read_statistic("ModelLatency", "Maximum", "latency"), rel=0.02)
+    metric = {"Namespace": "AWS/SageMaker", "MetricName": "ModelLatency"}
+    metric["Dimensions"] = [{"Name": "EndpointName", "Value": "latency"}, {"Name": "VariantName", "Value": "main"}]
+    now = datetime.now(UTC)
+    query = {"Id": "p", "MetricStat": {"Metric": metric, "Period": 3600, "Stat": "p99"}}
+    cloudwatch = drydock.client("cloudwatch")
+    (result,) = cloudwatch.get_metric_data(
+        MetricDataQueries=[query], StartTime=now - timedelta(minutes=59), EndTime=now + timedelta(minutes=1)
+    )["MetricDataResults"]
+    assert result["Values"] == [slow]
+    for name, threshold in (("slow", 0.2e6), ("fast", 1e9)):
+        cloudwatch.put_metric_alarm(
+            AlarmName=name,
+            **metric,
+            ExtendedStatistic="p99",
+            Period=1,  # so that the test need not wait for the end of a minute
+            EvaluationPeriods=120,
+            DatapointsToAlarm=1,
+            Threshold=threshold,
+            ComparisonOperator="GreaterThanThreshold",
+        )
+
+    def read_states() -> dict[str, str]:
+        alarms = cloudwatch.describe_alarms(AlarmNames=["slow", "fast"])["MetricAlarms"]
+        return {alarm["AlarmName"]: alarm["StateValue"] for alarm in alarms}
+
+    drydock.wait_until("the states", lambda: read_states() == {"slow": "ALARM", "fast": "OK"})
+
+
+def test_cpu_and_memory_of_the_instances_are_metrics(endpoints: Any, drydock: Any) -> None:
+    endpoints.create_endpoint("usage")
+    namespace = "/aws/sagemaker/Endpoints"
+
+    def read(metric: str) -> float:
+        return float(endpoints.read_statistic(metric, "Maximum", "usage", namespace))
+
+    def burn() -> bool:
+        deadline = time.monotonic() + 1
+        while time.monotonic() < deadline:
+            endpoints.invoke("usage")
+        return read("CPUUtilization") > 0 and read("MemoryUtilization") > 0
+
+    drydock.wait_until("the metrics", burn)
+    assert 0 < read("CPUUtilization") <= 220
+    assert 0 < read("MemoryUtilization") < 10, "a small Python process in 8 GiB"
+    assert endpoints.read_statistic("InvocationsPerInstance", "Sum", "usage") == endpoints.read_statistic(
+        "Invocations", "Sum", "usage"
+    )
