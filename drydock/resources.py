@@ -1,4 +1,4 @@
-"""Store resources that are not jobs: models, endpoint configurations and endpoints, each a JSON text with a name."""
+"""Store models, endpoint configurations, endpoints and feature groups, each a JSON text with a name."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

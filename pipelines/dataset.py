@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+    from pipelines.lookups import Lookup
     from pipelines.source import ChangingSource, Source
     from pipelines.window import Unit
 
@@ -61,20 +62,20 @@ class Dataset:
     """Columns that are not known yet at prediction time; features may not use them."""
     features: Mapping[str, str] = field(default_factory=dict)
     """Feature name to its kind: 'number' or 'category'."""
-
     event_time: str = ""
     """Column with the time of a row's event, or empty. With it, `validate` refuses a day whose last hours lack rows."""
     timezone: str = ""
     """Time zone in which the days of the source begin and end; empty if it is not known."""
     series: Sequence[str] = ()
     """Columns, such as a station. Each of their values has rows during the whole day."""
-
     task: Task = "binary"
     """What a model of the dataset predicts."""
     days_of: str = ""
     """Other dataset whose published rows this dataset uses, with another label. Empty: it ingests its own rows."""
     partition: Unit = "day"
     """The unit in which rows arrive, are validated, published and scored: hour (in UTC), day or month."""
+    lookups: Sequence[Lookup] = ()
+    """Features that the model server reads in the online store; the step `materialize` writes them there."""
 
     def __post_init__(self) -> None:
         """Refuse an unknown task or unit, and columns that the tables of scores and predictions cannot have.
@@ -92,8 +93,7 @@ class Dataset:
             raise SpecError(f"the key of {self.name} lacks date or hour.", "Partitions by hour need both in key=.")
         # DuckDB ignores the case of names: Score and score are the same column.
         columns = (*self.key, *self.features, self.label)
-        has_frame = self.task != "binary"
-        reserved_columns = [name for name in columns if is_score_column(name.lower(), has_frame=has_frame)]
+        reserved_columns = [name for name in columns if is_score_column(name.lower(), has_frame=self.task != "binary")]
         reserved_columns += [column for column in self.key if column.lower() in PREDICTION_COLUMNS]
         if reserved_columns:
             message = f"{self.name} has a column {min(reserved_columns)}, a name that the tables of predictions use."
@@ -148,8 +148,8 @@ class Dataset:
         listing, own_model = self.find_file("bundle.txt"), self.package / "model.py"
         files = locate_bundle(listing, CODE)
         if own_model.is_file() and listing.parent != self.package:
-            shared_names = ("pipelines/code_files.py", "pipelines/dataset.py", "pipelines/datasets/__init__.py")
-            files |= {name: CODE / name for name in shared_names}
+            shared_names = ("code_files", "dataset", "lookups/__init__", "datasets/__init__")
+            files |= {f"pipelines/{name}.py": CODE / f"pipelines/{name}.py" for name in shared_names}
             files |= {
                 f"pipelines/datasets/{self.name}/{name}": self.package / name for name in ("__init__.py", "model.py")
             }

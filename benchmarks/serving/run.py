@@ -1,4 +1,6 @@
-"""Compare `python -m pipelines serve` with `mlflow models serve` of the same version, one row a request.
+"""Compare `python -m pipelines serve`, also with lookups, with `mlflow models serve` of the same version.
+
+A request has one row. The lookups are answered by a drydock of their own on the same machine.
 
 The rounds of both alternate, so that the load of the machine is the same for both. MLflow's server gets ready features:
 it computes none. LEEWAY_BENCH_SECONDS sets the length of a round.
@@ -10,6 +12,7 @@ import json
 import os
 import tempfile
 import time
+import urllib.request
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,7 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.serving.load import Load, send
-from benchmarks.serving.servers import build_environment, find_port, run_command, start_registry, start_server
+from benchmarks.serving.registered_model import REQUESTED_DAY
+from benchmarks.serving.servers import (
+    build_environment,
+    find_port,
+    run_command,
+    start_drydock,
+    start_registry,
+    start_server,
+)
 
 RATE, ROUNDS = 100, 2
 ROUND_S = float(os.environ.get("LEEWAY_BENCH_SECONDS", "15"))
@@ -25,8 +36,10 @@ BOUND_MS = 25
 """Latency of 99 % of the requests up to which a server keeps up with a rate."""
 RATES = (50, 100, 150, 200, 225, 250, 300)
 RATE_S = 4
+LEEWAY = ["-m", "pipelines", "serve", "--model", "flights", "--version", "1"]
 COMMANDS = {
-    "leeway": (["-m", "pipelines", "serve", "--model", "flights", "--version", "1"], "raw.json"),
+    "leeway": ([*LEEWAY, "--no-lookups"], "raw.json"),
+    "leeway with lookups": ([*LEEWAY, "--lookups"], "raw.json"),
     "mlflow": (["-m", "mlflow", "models", "serve", "-m", "models:/flights/1", "--env-manager", "local"], "ready.json"),
 }
 """For each server: its command, and the file with the bodies of its requests."""
@@ -55,6 +68,9 @@ def run() -> dict[str, Any]:
         folder, environment = Path(name), build_environment(Path(name))
         servers.enter_context(start_registry(folder, environment))
         run_command(["-m", "benchmarks.serving.registered_model"], environment, folder / "work")
+        environment |= servers.enter_context(start_drydock(folder, environment))
+        materialize = ["-m", "pipelines", "materialize", "--dataset", "flights", "--partition", f"{REQUESTED_DAY}"]
+        run_command(materialize, environment, folder / "work")
         cases, seconds = {}, {}
         for label, (command, file) in COMMANDS.items():
             bodies, port = json.loads((folder / "work" / file).read_text()), find_port()
@@ -78,6 +94,9 @@ def _measure(cases: dict[str, Server]) -> dict[str, Any]:
         rate, load = _find_highest_rate(server)
         facts[f"{label}: highest rate with p99 up to {BOUND_MS} ms"] = rate
         facts[f"{label}: at that rate"] = _describe(load) if load else "none of the rates"
+    with urllib.request.urlopen(f"http://127.0.0.1:{cases['leeway with lookups'].port}/ping") as answer:
+        status = json.load(answer)
+    facts["outcomes of the lookups"], facts["latency of a lookup"] = status["lookups"], status["lookup_latency"]
     return facts
 
 

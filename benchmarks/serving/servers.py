@@ -58,6 +58,16 @@ def start_registry(folder: Path, environment: dict[str, str]) -> AbstractContext
 
 
 @contextmanager
+def start_drydock(folder: Path, environment: dict[str, str]) -> Iterator[dict[str, str]]:
+    """Start drydock, and yield the environment variables of its clients; end it when the block ends."""
+    url = f"http://127.0.0.1:{find_port()}"
+    command = ["-m", "drydock", "--port", url.rpartition(":")[2], "--data", str(folder / "drydock")]
+    with start_server(command, environment, f"{url}/drydock/health"):
+        keys = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench", "AWS_DEFAULT_REGION": "us-east-1"}
+        yield {**keys, "AWS_ENDPOINT_URL": url}
+
+
+@contextmanager
 def start_server(arguments: list[str], environment: dict[str, str], address: str) -> Iterator[subprocess.Popen[bytes]]:
     """Start a server, and wait until it answers at `address`; end it when the block ends."""
     base, _, path = address.rpartition("/")

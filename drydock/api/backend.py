@@ -7,11 +7,13 @@ from typing import Any, TypeVar, cast
 from moto.sagemaker.exceptions import AWSValidationException, ResourceInUseException
 from moto.sagemaker.models import FakeProcessingJob, FakeTrainingJob, FakeTransformJob, Model
 
-from drydock.api.endpoints_backend import EndpointsBackend
+from drydock.api.feature_store.backend import FeatureGroupsBackend
 from drydock.endpoints.config import EndpointConfig
 from drydock.endpoints.endpoint import Endpoint
 from drydock.endpoints.registry import Endpoints
 from drydock.execution.queue import JobQueue
+from drydock.feature_store.group import FeatureGroup
+from drydock.feature_store.registry import FeatureGroups
 from drydock.jobs.job import Job
 from drydock.jobs.kinds import KINDS, find_kind
 from drydock.jobs.processing import rules as processing_rules
@@ -25,23 +27,32 @@ from drydock.jobs.transform.job import TransformJob
 from drydock.store import Store
 
 J = TypeVar("J", bound=Job)
-STORED_CLASSES = (Job, Endpoint, EndpointConfig, Model)
+STORED_CLASSES = (Job, Endpoint, EndpointConfig, FeatureGroup, Model)
 """The resources that drydock stores with their tags; moto keeps those of all others in memory."""
 
 
-class DrydockBackend(EndpointsBackend):
+class DrydockBackend(FeatureGroupsBackend):
     """The SageMaker backend of one account and region. moto implements the operations that are not defined here.
 
     Args:
         queue: Runs the jobs.
         store: Storage of the jobs.
         endpoints: The endpoints of all accounts and regions.
+        feature_groups: The feature groups of all accounts and regions.
         region_name: The region.
         account_id: The account.
     """
 
-    def __init__(self, queue: JobQueue, store: Store, endpoints: Endpoints, region_name: str, account_id: str) -> None:
-        super().__init__(endpoints, region_name, account_id)
+    def __init__(
+        self,
+        queue: JobQueue,
+        store: Store,
+        endpoints: Endpoints,
+        feature_groups: FeatureGroups,
+        region_name: str,
+        account_id: str,
+    ) -> None:
+        super().__init__(endpoints, feature_groups, region_name, account_id)
         self.queue, self.store = queue, store
         self.gives_invented_answers = queue.settings.gives_invented_answers
         self.jobs: dict[type[Job], dict[str, Any]] = {kind: {} for kind in KINDS}
@@ -52,14 +63,15 @@ class DrydockBackend(EndpointsBackend):
         self._create_lock = threading.Lock()
 
     def reset(self) -> None:
-        """Stop and delete all jobs and endpoints, for moto's /moto-api/reset."""
+        """Stop and delete all jobs, endpoints and feature groups, for moto's /moto-api/reset."""
         for job in self.list_jobs():
             job.discard()
             self.queue.stop(job)
         with self.store.transaction() as db:
             db.execute("DELETE FROM jobs WHERE account = ? AND region = ?", (self.account_id, self.region_name))
         self.delete_stored_resources()
-        arguments = (self.queue, self.store, self._registry, self.region_name, self.account_id)
+        owner = (self.region_name, self.account_id)
+        arguments = (self.queue, self.store, self._registry, self._feature_groups, *owner)
         self.__dict__.clear()
         DrydockBackend.__init__(self, *arguments)
 
@@ -132,7 +144,12 @@ class DrydockBackend(EndpointsBackend):
             resource.save()
             return
         resource.tags = tags
-        self.save_config(resource) if isinstance(resource, EndpointConfig) else self.save_model(resource)
+        if isinstance(resource, FeatureGroup):
+            self.save_group(resource)
+        elif isinstance(resource, EndpointConfig):
+            self.save_config(resource)
+        else:
+            self.save_model(resource)
 
     def find_job(self, kind: type[Job], name: str) -> Job | None:
         """Return a job; None if it does not exist."""

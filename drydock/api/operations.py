@@ -68,6 +68,14 @@ OPERATION_GROUPS = (
             "InvokeEndpointAsync",
         ),
     ),
+    OperationGroup(
+        "feature groups and their records",
+        Answer.RUN,
+        (
+            *_build_operation_names(_DEFINITION, "FeatureGroup"),
+            *("PutRecord", "GetRecord", "BatchGetRecord", "DeleteRecord"),
+        ),
+    ),
     OperationGroup("tags and searches", Answer.STORED, ("AddTags", "DeleteTags", "ListTags", "Search")),
     OperationGroup("models", Answer.STORED, _build_operation_names(_DEFINITION, "Model")),
     OperationGroup(
@@ -139,7 +147,6 @@ OPERATION_GROUPS = (
         (*_build_operation_names(_DEFINITION, "Cluster"), *_build_operation_names("Describe List", "ClusterNode")),
     ),
     OperationGroup("Studio domains", Answer.REFUSED, _build_operation_names(_DEFINITION, "Domain")),
-    OperationGroup("feature groups", Answer.REFUSED, _build_operation_names("Create Describe", "FeatureGroup")),
 )
 """The operations that moto or drydock implements. All others of SageMaker are refused."""
 

@@ -1,4 +1,4 @@
-"""Answer the operations of SageMaker: drydock answers those of jobs and endpoints itself, and moto the others."""
+"""Answer SageMaker's operations: drydock those of jobs, endpoints and feature groups, and moto the others."""
 
 from http import HTTPStatus
 from typing import Any, ClassVar, cast
@@ -10,7 +10,8 @@ from moto.sagemaker.exceptions import AWSValidationException, ResourceNotFound
 from drydock.api import listing
 from drydock.api.absent_structures import remove_absent_structures
 from drydock.api.backend import DrydockBackend
-from drydock.api.endpoint_responses import ENDPOINT_OPERATIONS, EndpointResponse
+from drydock.api.endpoint_responses import ENDPOINT_OPERATIONS
+from drydock.api.feature_store.responses import FEATURE_GROUP_OPERATIONS, FeatureGroupResponse
 from drydock.api.operations import check_operation
 from drydock.jobs.job import Job
 from drydock.jobs.kinds import KINDS
@@ -22,12 +23,13 @@ OPERATIONS = (
     *(f"{verb}{kind.api_name}Job" for kind in KINDS for verb in ("Create", "Describe", "Stop")),
     *(f"List{kind.api_name}Jobs" for kind in KINDS),
     *ENDPOINT_OPERATIONS,
+    *FEATURE_GROUP_OPERATIONS,
 )
 """The operations that drydock answers itself."""
 
 
-class DrydockResponse(EndpointResponse):
-    """Answers requests for jobs and endpoints, and lets moto answer those that only store. Refuses all others."""
+class DrydockResponse(FeatureGroupResponse):
+    """Answers requests for jobs, endpoints and feature groups. Lets moto answer those that store, refuses others."""
 
     gives_invented_answers: ClassVar[bool] = False
     """Whether moto also answers the operations for which nothing runs."""

@@ -129,10 +129,10 @@ class Runtime:
 
 
 def _read_owner(environ: dict[str, Any]) -> Owner:
-    return Owner(_find_account_id(environ), read_signed_region(environ))
+    return Owner(find_account_id(environ), read_signed_region(environ))
 
 
-def _find_account_id(environ: dict[str, Any]) -> str:
+def find_account_id(environ: dict[str, Any]) -> str:
     """Return the account that a request belongs to, as moto finds it."""
     if account_id := environ.get("HTTP_X_MOTO_ACCOUNT_ID"):
         return str(account_id)

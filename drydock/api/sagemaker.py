@@ -15,6 +15,7 @@ from drydock.api.responses import DrydockResponse, InventingResponse
 from drydock.endpoints.registry import Endpoints
 from drydock.execution.queue import JobQueue
 from drydock.execution.recovery import Heartbeat
+from drydock.feature_store.registry import FeatureGroups
 from drydock.jobs.job import Job
 from drydock.jobs.kinds import find_kind
 from drydock.jobs.record import SCHEMA, Record
@@ -37,16 +38,17 @@ class HttpBackend(DrydockBackend):
         return {"/$": (InventingResponse if self.gives_invented_answers else DrydockResponse).dispatch}
 
 
-def install(queue: JobQueue, store: Store, endpoints: Endpoints) -> None:
+def install(queue: JobQueue, store: Store, endpoints: Endpoints, feature_groups: FeatureGroups) -> None:
     """Make moto's SageMaker use drydock's backends, load the stored jobs, and resume those that have not ended.
 
     Args:
         queue: Runs the jobs.
         store: Storage of the jobs.
         endpoints: The endpoints of all accounts and regions.
+        feature_groups: The feature groups of all accounts and regions.
     """
     sagemaker_backends.clear()
-    sagemaker_backends.backend = bind_arguments(HttpBackend, queue, store, endpoints)
+    sagemaker_backends.backend = bind_arguments(HttpBackend, queue, store, endpoints, feature_groups)
     store.create_tables(SCHEMA)
     last_alive_at = Heartbeat(store).read_last()
     rows = store.query("SELECT kind, account, region, record FROM jobs ORDER BY created, name")

@@ -15,6 +15,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 
 from drydock.api import sagemaker
 from drydock.api.control import CONTROL_PREFIX, ControlEndpoints
+from drydock.api.feature_store.runtime import FeatureStoreRuntime
 from drydock.api.http.connections import LimitedServer
 from drydock.api.http.error_answers import ErrorAnswers
 from drydock.api.http.own_hosts import OwnHosts
@@ -32,6 +33,7 @@ from drydock.execution.queue import JobQueue
 from drydock.execution.recovery import Heartbeat
 from drydock.faults.outages import Outages
 from drydock.faults.spot_market import Policy, SpotMarket
+from drydock.feature_store.registry import FeatureGroups
 from drydock.host.executor import Executor
 from drydock.jobs.kinds import KINDS
 from drydock.logs_store import backend as logs_backend
@@ -182,11 +184,12 @@ def _build_application(settings: Settings, store: Store, queue: JobQueue, endpoi
     moto_application = DomainDispatcherApplication(create_backend_app)
     add_s3_middleware = s3_backend.install(store, settings.data / "objects")
     services = ExternalS3Middleware(add_s3_middleware(moto_application), settings.s3_url)
-    outages = Outages(Runtime(endpoints, services))
+    feature_groups = FeatureGroups(store)
+    outages = Outages(Runtime(endpoints, FeatureStoreRuntime(feature_groups, services)))
     logs_backend.install(store)
     statistics.install()
     autoscaling.install(endpoints)
-    sagemaker.install(queue, store, endpoints)
+    sagemaker.install(queue, store, endpoints, feature_groups)
     request_checks = RequestChecks(settings.url, OwnHosts(settings.own_hosts))
     return Application(ErrorAnswers(outages), ControlEndpoints(queue, outages, endpoints), request_checks)
 

@@ -17,22 +17,23 @@ MAX_ENUM_VALUES = 12
 
 
 @functools.cache
-def load_operation(name: str) -> OperationModel:
-    """Return botocore's model of a SageMaker operation."""
-    return botocore.session.Session().get_service_model("sagemaker").operation_model(name)
+def load_operation(name: str, service: str = "sagemaker") -> OperationModel:
+    """Return botocore's model of an operation."""
+    return botocore.session.Session().get_service_model(service).operation_model(name)
 
 
-def validate_request(operation_name: str, request: Any) -> dict[str, Any]:
+def validate_request(operation_name: str, request: Any, service: str = "sagemaker") -> dict[str, Any]:
     """Check that a request has the operation's shape, and return it without its null members.
 
     Args:
         operation_name: Name of the operation, such as CreateTrainingJob.
         request: The parsed body of the request.
+        service: botocore's name of the operation's service.
 
     Raises:
         AWSValidationException: The request does not have the operation's shape. A retry cannot help.
     """
-    shape = load_operation(operation_name).input_shape
+    shape = load_operation(operation_name, service).input_shape
     if not isinstance(request, dict):
         raise AWSValidationException("The request body is not a JSON object.")
     cleaned_request: dict[str, Any] = _remove_nulls(request)

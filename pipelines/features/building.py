@@ -17,11 +17,14 @@ from pipelines.errors import DataError
 from pipelines.feature_files import FILE_NAME, METADATA_KEY
 from pipelines.features.label_column import build_label, find_label_type
 from pipelines.features.prefetch import prefetch
+from pipelines.lookups import Lookup
 
 GROUP_ROWS = 128 * 1024
 """Rows of a row group. The number is fixed: equal rows give equal bytes, whatever the size of the engine's batches."""
 PREFETCHED_BATCHES = 4
 """Number of batches that the engine computes in advance, while the writer uses another core."""
+KEY_PREFIX = "leeway.key."
+"""Prefix of the columns of a lookup's key, beside the features."""
 HIDDEN_LABEL = "leeway.label"
 """Name of the label's column while the features are built, so that no feature can use the label by its own name."""
 
@@ -43,6 +46,30 @@ def build_sorted_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
 def build_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
     """Return the key, the features and the label of every row; the label is null if it never became known.
 
+    Raises:
+        DataError: as `compute_columns` does. A retry cannot help.
+    """
+    columns = compute_columns(dataset, rows)
+    selected = [columns[name] for name in dataset.key]
+    selected += [select_feature(dataset, columns, name) for name in dataset.features if name not in dataset.key]
+    return columns.select(*selected, columns[HIDDEN_LABEL].name(dataset.label))
+
+
+def build_lookup_values(dataset: Dataset, lookup: Lookup, rows: ibis.Table) -> ibis.Table:
+    """Return the key columns of a lookup, with the prefix `KEY_PREFIX`, and its features: each different row once."""
+    columns = compute_columns(dataset, rows)
+    features = [select_feature(dataset, columns, name) for name in lookup.features]
+    return columns.select(*select_keys(columns, lookup.key), *features).distinct()
+
+
+def select_keys(columns: ibis.Table, names: Iterable[str]) -> list[ibis.Column]:
+    """Return the columns of keys, with the prefix `KEY_PREFIX`: a feature may have the same name."""
+    return [columns[name].name(f"{KEY_PREFIX}{name}") for name in names]
+
+
+def compute_columns(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
+    """Return the rows with all columns that the dataset's `features` adds, and the label as `HIDDEN_LABEL`.
+
     The columns of `dataset.later_known` are removed first: an expression that names one of them does not compile.
 
     Raises:
@@ -60,14 +87,13 @@ def build_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
             f"the features of {dataset.name} lack {', '.join(missing_columns)}.",
             "Its `features` must return all columns of `rows`, and the features.",
         )
-    columns = [features[name] for name in dataset.key]
-    columns += [_cast(features[name], kind) for name, kind in dataset.features.items() if name not in dataset.key]
-    return features.select(*columns, features[HIDDEN_LABEL].name(dataset.label))
+    return features
 
 
-def _cast(column: ibis.Column, kind: str) -> ibis.Column:
-    """Cast a number to float64; return a category unchanged."""
-    return column.cast("float64").name(column.get_name()) if kind == "number" else column
+def select_feature(dataset: Dataset, columns: ibis.Table, name: str) -> ibis.Column:
+    """Return the column of a feature: a number as float64, a category unchanged."""
+    column: ibis.Column = columns[name]
+    return column.cast("float64").name(name) if dataset.features[name] == "number" else column
 
 
 def build_feature_schema(dataset: Dataset, row_schema: pa.Schema) -> pa.Schema:

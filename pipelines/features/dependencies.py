@@ -9,10 +9,16 @@ import ibis.expr.operations as ops
 import pyarrow as pa
 
 from pipelines.dataset import Dataset
-from pipelines.features.building import build_features
+from pipelines.errors import SpecError
+from pipelines.features.building import build_features, compute_columns
+from pipelines.lookups import Lookup
 
 OTHER_ROWS = (ops.WindowFunction, ops.Reduction, ops.Analytic, ops.Subquery)
 """Values that depend on other rows than their own."""
+
+
+KEY_TYPES = (pa.types.is_integer, pa.types.is_string, pa.types.is_boolean, pa.types.is_date, pa.types.is_timestamp)
+"""Types of the columns of a lookup's key. A number with a fraction has no text that is the same everywhere."""
 
 
 def find_source_columns(dataset: Dataset, row_schema: pa.Schema) -> dict[str, frozenset[str]]:
@@ -23,7 +29,12 @@ def find_source_columns(dataset: Dataset, row_schema: pa.Schema) -> dict[str, fr
         row_schema: schema of the rows that the features are computed from.
     """
     features = _build(dataset, row_schema)
-    return {name: frozenset(_find_columns(features[name].op())) for name in dataset.features}
+    return {name: find_columns(features[name]) for name in dataset.features}
+
+
+def find_columns(column: ibis.Column) -> frozenset[str]:
+    """Return the names of the columns of an unbound table that a column of an expression is computed from."""
+    return frozenset(_find_columns(column.op()))
 
 
 def list_features_of_other_rows(dataset: Dataset, row_schema: pa.Schema) -> list[str]:
@@ -33,6 +44,31 @@ def list_features_of_other_rows(dataset: Dataset, row_schema: pa.Schema) -> list
     """
     features = _build(dataset, row_schema)
     return [name for name in dataset.features if _reads_other_rows(features[name].op())]
+
+
+def find_key_types(dataset: Dataset, lookup: Lookup, row_schema: pa.Schema) -> dict[str, pa.DataType]:
+    """Return the types of the columns of a lookup's key.
+
+    Raises:
+        SpecError: there is no such column, it depends on other rows than its own, or it has a type that no key may
+            have. A retry cannot help.
+    """
+    columns = compute_columns(dataset, ibis.table(ibis.Schema.from_pyarrow(row_schema), name="rows"))
+    types = {}
+    for name in lookup.key:
+        problem = ""
+        if name not in columns.columns:
+            problem = "that neither the rows have nor `features` adds"
+        elif _reads_other_rows(columns[name].op()):
+            problem = "that depends on other rows"
+        elif not any(is_type(columns[name].type().to_pyarrow()) for is_type in KEY_TYPES):
+            problem = (
+                f"of the type {columns[name].type()}: it must be a whole number, a text, a day, a time or a boolean"
+            )
+        if problem:
+            raise SpecError(f"the lookup {lookup.name!r} of {dataset.name} has a key {name} {problem}.")
+        types[name] = columns[name].type().to_pyarrow()
+    return types
 
 
 def _build(dataset: Dataset, row_schema: pa.Schema) -> ibis.Table:

@@ -9,6 +9,12 @@ from pipelines.partitions.keys import Hour, Month, Partition, PartitionT, get_da
 from pipelines.window import DAY, Days, Unit, get_month_start, subtract_months
 
 
+def get_begin(partition: Partition) -> dt.datetime:
+    """Return the moment at which a partition begins, in UTC."""
+    hour = partition.hour if isinstance(partition, Hour) else 0
+    return dt.datetime.combine(get_date(partition), dt.time(hour), dt.UTC)
+
+
 def get_end(partition: Partition) -> dt.datetime:
     """Return the moment at which a partition ends, in UTC. Before it, not all of its rows can be known."""
     if isinstance(partition, Hour):

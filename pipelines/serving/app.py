@@ -18,7 +18,7 @@ from starlette.routing import Route
 from pipelines.container.inference import JSON, MAX_BYTES, BadRequest
 from pipelines.errors import MAX_CHARS, LeewayError
 from pipelines.escaping import escape
-from pipelines.serving.served_model import ServedModel
+from pipelines.serving.served_model import LOOKUP_THREADS, ServedModel
 from pipelines.system.log import log
 
 BODY_S = 60.0
@@ -50,12 +50,15 @@ class Endpoint:
         # One thread: a model need not be thread-safe, and DuckDB's connection is not. The event loop reads and answers
         # other requests meanwhile.
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="score")
+        # Lookups wait for the online store, so several threads make them.
+        self._lookup_workers = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="look-up")
 
     async def ping(self, _: Request) -> Response:
-        """Answer which version is loaded."""
+        """Answer which version is loaded, and what the lookups found so far."""
         model = self._model
         features = {"features_of_other_rows": list(model.features_of_other_rows)}
-        return _answer({"model": model.name, "version": model.version, **features})
+        lookups = model.lookups.describe() if model.lookups else {}
+        return _answer({"model": model.name, "version": model.version, **features, **lookups})
 
     async def invoke(self, request: Request) -> Response:
         """Answer the scores of the rows, or one line that says what is wrong."""
@@ -75,10 +78,16 @@ class Endpoint:
     async def _score(self, request: Request, request_id: str, headers: Headers) -> Response:
         _check_accept(request.headers.get("accept", ""))
         body, content_type = await _read_body(request), request.headers.get("content-type", "")
-        loop = asyncio.get_running_loop()
-        scores = await loop.run_in_executor(self._worker, self._model.score, body, content_type)
-        content = {"model": self._model.name, "version": self._model.version, "request_id": request_id}
-        return _answer({**content, "scores": scores}, headers=headers)
+        loop, model = asyncio.get_running_loop(), self._model
+        content: dict[str, Any] = {"model": model.name, "version": model.version, "request_id": request_id}
+        if model.lookups is None:
+            scores = await loop.run_in_executor(self._worker, lambda: model.score(model.compute(body, content_type)))
+            return _answer({**content, "scores": scores}, headers=headers)
+        rows = await loop.run_in_executor(self._worker, model.compute, body, content_type)
+        looked_up = await loop.run_in_executor(self._lookup_workers, model.look_up, rows)
+        scores = await loop.run_in_executor(self._worker, model.score, rows, looked_up)
+        lookups = looked_up.count() if looked_up else {}
+        return _answer({**content, "scores": scores, "lookups": lookups}, headers=headers)
 
 
 def _describe_failure(error: Exception, request_id: str) -> tuple[str, int]:

@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
-from pipelines.features.building import build_feature_schema, build_features
-from pipelines.features.dependencies import find_source_columns
+from pipelines.features.building import KEY_PREFIX, build_feature_schema, compute_columns, select_feature, select_keys
+from pipelines.features.dependencies import find_columns, find_key_types
+from pipelines.lookups import Lookup
+from pipelines.partitions import HOUR_COLUMN
 from pipelines.system.duckdb_session import quote_identifier, quote_text
 
 ROWS = "request_rows"
@@ -32,28 +34,47 @@ class FeatureQuery:
         dataset: dataset whose features are computed.
         row_schema: schema of the published rows.
         connection: connection of this object's own.
+        lookups: lookups of the dataset, whose features are not computed: the keys of their values are.
 
     Raises:
         DataError: the features cannot be built from such rows. A retry cannot help.
+        SpecError: the key of a lookup cannot be computed from one row. A retry cannot help.
     """
 
-    def __init__(self, dataset: Dataset, row_schema: pa.Schema, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        row_schema: pa.Schema,
+        connection: duckdb.DuckDBPyConnection,
+        lookups: Sequence[Lookup] = (),
+    ) -> None:
         self._dataset, self._connection = dataset, connection
         self._schema = pa.schema([pa.field(POSITION, pa.int32()), *row_schema])
+        looked_up = {name for lookup in lookups for name in lookup.features}
+        computed = [name for name in dataset.features if name not in looked_up]
+        keys = {name: kind for lookup in lookups for name, kind in find_key_types(dataset, lookup, row_schema).items()}
         feature_schema = build_feature_schema(dataset, row_schema)
-        self._feature_schema = pa.schema([feature_schema.field(name) for name in dataset.features])
-        columns = frozenset[str]().union(*find_source_columns(dataset, row_schema).values())
-        self.columns: Sequence[str] = [name for name in row_schema.names if name in columns]
-        """Columns that the features are computed from."""
+        key_fields = [pa.field(f"{KEY_PREFIX}{name}", kind) for name, kind in keys.items()]
+        self._feature_schema = pa.schema([*(feature_schema.field(name) for name in computed), *key_fields])
         keyed = replace(dataset, key=(POSITION, *dataset.key))
         rows = ibis.table(ibis.Schema.from_pyarrow(self._schema), name=ROWS)
-        features = build_features(keyed, rows).select(POSITION, *dataset.features)
+        table = compute_columns(keyed, rows)
+        selected = [select_feature(dataset, table, name) for name in computed]
+        features = table.select(POSITION, *selected, *select_keys(table, keys))
+        needed_columns = frozenset[str]().union(*(find_columns(features[name]) for name in features.columns))
+        if lookups:
+            needed_columns |= {"date", HOUR_COLUMN} if dataset.partition == "hour" else {"date"}
+        self.columns: Sequence[str] = [name for name in row_schema.names if name in needed_columns]
+        """Columns that the features and the keys of the lookups are computed from. With lookups, also the partition's,
+        from which the age of a value counts."""
         self._sql = _compile(features.order_by(POSITION))
         self._types = dict(zip(self._schema.names, self._find_duckdb_types(), strict=True))
         self._prepare(_compile(features))
 
     def compute(self, values: Mapping[str, Sequence[Any]], count: int) -> pa.Table:
-        """Return the features of rows, in their order; the columns are those of the dataset's features.
+        """Return the features of rows, in their order, and the keys of the lookups, with the prefix `KEY_PREFIX`.
+
+        Features that are looked up are left out.
 
         Args:
             values: the values of each of `columns`, one for each row.

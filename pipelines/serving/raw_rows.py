@@ -35,22 +35,27 @@ class RawRows:
         dataset: dataset of the rows.
         row_schema: schema of the published rows.
         required: columns that the features are computed from.
+        optional: other columns whose values are returned, too, if all rows have them.
     """
 
-    def __init__(self, dataset: Dataset, row_schema: pa.Schema, required: Sequence[str]) -> None:
+    def __init__(
+        self, dataset: Dataset, row_schema: pa.Schema, required: Sequence[str], optional: Sequence[str] = ()
+    ) -> None:
         self.required = tuple(required)
+        self._optional = [name for name in optional if name not in self.required]
         self._later = frozenset({dataset.label, *dataset.later_known})
         self._kinds = {field.name: _find_kind(field.type) for field in row_schema if field.name not in self._later}
         self._key = frozenset(dataset.key)
 
     def convert(self, table: Table) -> Mapping[str, Sequence[Any]]:
-        """Return the values of each required column.
+        """Return the values of each required column, and of the optional ones that all rows have.
 
         Raises:
             BadRequest: a row lacks a required column, has an unknown one, or a value of another type. The message names
                 row and column.
         """
-        columns: dict[str, list[Any]] = {name: [] for name in self.required}
+        optional = [name for name in self._optional if all(name in row for row in table.rows)]
+        columns: dict[str, list[Any]] = {name: [] for name in (*self.required, *optional)}
         for number, row in enumerate(table.rows, 1):
             self._check_names(row, number)
             for name, value in row.items():

@@ -11,7 +11,7 @@ from pipelines.contract import Result, Spec
 STEPS = (
     *("ingest", "validate", "snapshot", "preprocess", "train", "evaluate", "gate", "decide", "promote", "rollback"),
     *("guard", "record_outcome"),
-    *("score", "outcomes", "collect", "profile", "drift"),
+    *("materialize", "score", "outcomes", "collect", "profile", "drift", "skew"),
     *("serving", "record_deployment", "undeploy", "stop_idle"),
     *("sync", "backfill", "repro", "reproduce", "pack", "batch", "image", "budget", "charge"),
     "check_lake",

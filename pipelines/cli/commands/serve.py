@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack, redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,6 +27,17 @@ def run_command(
     host: Annotated[str, typer.Option(help="Address to listen on. The server has no authentication.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: a free one.")] = 8080,
     dataset: DatasetOption = "",
+    lookups: Annotated[
+        bool | None,
+        typer.Option(
+            "--lookups/--no-lookups",
+            show_default="if AWS or drydock is configured",
+            help="Read features in the online store, where `materialize` wrote them.",
+        ),
+    ] = None,
+    record: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Record key, features and score of each row, for the step `skew`.")
+    ] = "",
 ) -> None:
     """Serve a registered version: GET /ping, and POST /invocations with raw rows of its dataset.
 
@@ -41,13 +53,19 @@ def run_command(
     chosen_dataset = find_dataset_of_model(model, dataset)
     with bind(host, port) as listener, ExitStack() as loaded:
         with redirect_stdout(sys.stderr):  # MLflow prints to stdout
-            served_model = loaded.enter_context(open_model(model, version, chosen_dataset))
+            opened = open_model(
+                model, version, chosen_dataset, has_lookups=lookups, record_to=Path(record) if record else None
+            )
+            served_model = loaded.enter_context(opened)
         serve(served_model, listener, lambda: _report_start(served_model, host, listener.getsockname()[1]))
 
 
 def _report_start(model: ServedModel, host: str, port: int) -> None:
     address = f"[{host}]" if ":" in host else host
     write_line(f"{model.name} version {model.version} answers at http://{address}:{port}/invocations")
+    if model.lookups:
+        names = ", ".join(name for lookup in model.dataset.lookups for name in lookup.features)
+        write_line(f"read in the online store, or else their defaults: {names}")
     if model.features_of_other_rows:
         names = ", ".join(model.features_of_other_rows)
         write_line(f"computed from the rows of a request alone, so a part of a day gives other values: {names}")

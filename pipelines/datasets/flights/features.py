@@ -10,8 +10,10 @@ def features(rows: ibis.Table) -> ibis.Table:
 
     All features come from the timetable, the register of planes, or the weather report of the hour of departure.
     """
-    same_hour = ibis.window(group_by=[rows.date, rows.origin, rows.sched_dep_time // 100])
+    departs_hour = rows.sched_dep_time // 100
+    same_hour = ibis.window(group_by=[rows.date, rows.origin, departs_hour])
     return rows.mutate(
+        departs_hour=departs_hour,
         weekday=rows.date.day_of_week.index(),
         departs_minute=_compute_minute_of_day(rows.sched_dep_time),
         arrives_minute=_compute_minute_of_day(rows.sched_arr_time),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import http.client
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,6 +23,35 @@ from tests.tools.candidates import register
 FLIGHTS = load_dataset("flights")
 DAY = dt.date(2013, 2, 1)
 Publish = Callable[..., pa.Table]
+
+
+class Server:
+    """A running server."""
+
+    def __init__(self, child: Any) -> None:
+        self.child = child
+        self.line = child.stdout.readline()
+        match = re.search(r"http://127\.0\.0\.1:(\d+)/invocations", self.line)
+        assert match, self.line + child.stderr.read()
+        self.port = int(match[1])
+
+    def invoke(self, content: Any) -> tuple[int, dict[str, Any]]:
+        """Send rows as JSON; return status and answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        body = content if isinstance(content, bytes) else json.dumps(content, default=lambda value: value.isoformat())
+        connection.request("POST", "/invocations", body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        answer = json.loads(response.read())
+        connection.close()
+        return response.status, answer
+
+    def ping(self) -> dict[str, Any]:
+        """Return the answer of GET /ping."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request("GET", "/ping")
+        answer: dict[str, Any] = json.loads(connection.getresponse().read())
+        connection.close()
+        return answer
 
 
 @pytest.fixture

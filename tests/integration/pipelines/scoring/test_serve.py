@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import random
-import re
 import signal
 import socket
 import sys
@@ -20,31 +19,10 @@ import pytest
 from pipelines.dataset import load_dataset
 from pipelines.lake import Lake
 from pipelines.steps import score
-from tests.integration.pipelines.scoring.conftest import DAY, Publish
+from tests.integration.pipelines.scoring.conftest import DAY, Publish, Server
 
 FLIGHTS = load_dataset("flights")
 HIDDEN = {FLIGHTS.label, *FLIGHTS.later_known}
-
-
-class Server:
-    """A running server."""
-
-    def __init__(self, child: Any) -> None:
-        self.child = child
-        self.line = child.stdout.readline()
-        match = re.search(r"http://127\.0\.0\.1:(\d+)/invocations", self.line)
-        assert match, self.line + child.stderr.read()
-        self.port = int(match[1])
-
-    def invoke(self, content: Any) -> tuple[int, dict[str, Any]]:
-        """Send rows as JSON; return status and answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        body = content if isinstance(content, bytes) else json.dumps(content, default=lambda value: value.isoformat())
-        connection.request("POST", "/invocations", body, {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        answer = json.loads(response.read())
-        connection.close()
-        return response.status, answer
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from moto.sagemaker.responses import SageMakerResponse
 from moto.sagemakermetrics.responses import SageMakerMetricsResponse
 from moto.sagemakerruntime.responses import SageMakerRuntimeResponse
 
+from drydock.api.feature_store.runtime import RECORD_OPERATIONS
 from drydock.api.operations import Answer, check_operation, format_operations_table, iter_operations
 from drydock.api.responses import OPERATIONS, DrydockResponse
 
@@ -40,7 +41,7 @@ def find_unlisted_operations(implemented_operations: Set[str]) -> set[str]:
 def test_every_operation_of_moto_is_listed_once() -> None:
     names = [name for name, _ in iter_operations()]
     assert len(names) == len(set(names))
-    assert set(names) == list_implemented_operations(RESPONSES)
+    assert set(names) == {*list_implemented_operations(RESPONSES), *RECORD_OPERATIONS}
     assert len(names) > 115
 
 
@@ -54,9 +55,9 @@ def test_operation_that_moto_adds_is_found() -> None:
 
 
 def test_operations_that_run_are_those_of_drydock() -> None:
-    # The middleware `api.runtime` answers InvokeEndpoint.
+    # Middlewares answer InvokeEndpoint, and the requests for records.
     operations = {name for name, group in iter_operations() if group.answer is Answer.RUN}
-    assert operations == {*OPERATIONS, "InvokeEndpoint", "InvokeEndpointAsync"}
+    assert operations == {*OPERATIONS, *RECORD_OPERATIONS, "InvokeEndpoint", "InvokeEndpointAsync"}
 
 
 def test_documentation_has_the_table() -> None:

@@ -23,6 +23,7 @@ from leeway.operators.evaluate import EvaluateOperator
 from leeway.operators.gate import GateOperator
 from leeway.operators.guard import GuardOperator
 from leeway.operators.ingest import IngestOperator
+from leeway.operators.materialize import MaterializeOperator
 from leeway.operators.mirror import MirrorOperator
 from leeway.operators.outcomes import OutcomesOperator
 from leeway.operators.profile import ProfileOperator
@@ -30,6 +31,7 @@ from leeway.operators.promote import PromoteOperator
 from leeway.operators.record_outcome import RecordOutcomeOperator
 from leeway.operators.rollback import RollbackOperator
 from leeway.operators.score import ScoreOperator
+from leeway.operators.skew import SkewOperator
 from leeway.operators.spot_training import SpotTrainingOperator
 from leeway.operators.step import StepOperator
 from leeway.operators.stop_idle import StopIdleOperator
@@ -74,6 +76,8 @@ ARGUMENTS = {
         "request": {"as_of": "2013-04-01", "trigger": "drift", "reason": "psi", "drifted_columns": ["carrier"]},
     },
     RecordOutcomeOperator: {"model": "flights"},
+    MaterializeOperator: {"dataset": "flights", "model": "flights", "partition": "2013-01-01", "ttl_days": 0},
+    SkewOperator: {"dataset": "flights", "model": "flights", "requests": "/requests", "partition": "2013-01-01"},
     ScoreOperator: {"dataset": "flights", "model": "flights", "partition": "2013-01-01"},
     ProfileOperator: {"model": "flights", "version": "1", "rows": "/w/day.parquet", "partition": "2013-01-01"},
     DriftSensor: {"dataset": "flights", "model": "flights", "partition": "2013-04-07", "backfill": "True"},
@@ -96,6 +100,7 @@ NOT_ARGUMENTS = {
     "promote": {"moved_by_hand"},
     "record_outcome": {"run"},
     "score": {"max_rows", "response", "request"},
+    "skew": {"max_share", "min_rows"},
     "sync": {"watermark"},
     "drift": {"window_days", "history_days", "label_delay_days", "policy", "retrain_on"},
 }
@@ -293,6 +298,22 @@ def test_held_back_retraining_fails_with_an_alert_and_is_skipped_without(write_p
 def test_guard_task_returns_its_result_if_the_retraining_may_start(write_python, project):
     python = write_python("result(outcome='started', guard='', reason='', alert=False)")
     assert make_task(GuardOperator, python=python).execute({})["outcome"] == "started"
+
+
+def test_requests_that_differ_from_the_lake_fail_the_task(write_python, project):
+    xcoms: dict[str, object] = {}
+    context = {"ti": SimpleNamespace(xcom_push=lambda key, value: xcoms.update({key: value}))}
+    python = write_python("result(outcome='skew', partition='2013-01-01', reason='2 % differ in distance')")
+    with pytest.raises(AirflowFailException, match="of 2013-01-01 differ from the lake: 2 % differ in distance"):
+        make_task(SkewOperator, python=python).execute(context)
+    assert xcoms["return_value"]["outcome"] == "skew"
+
+
+@pytest.mark.parametrize("outcome", ["ok", "undecided"])
+def test_requests_that_are_equal_or_few_do_not_fail_the_task(write_python, project, outcome):
+    assert (
+        make_task(SkewOperator, python=write_python(f"result(outcome='{outcome}')")).execute({})["outcome"] == outcome
+    )
 
 
 def test_provider_info_has_the_name_of_the_package():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from pipelines.dataset import load_dataset
 from pipelines.datasets.flights import DATASET
 from pipelines.datasets.flights import features as flights_features
-from pipelines.errors import DataError
+from pipelines.errors import DataError, SpecError
 from pipelines.features import building
 from pipelines.features.dependencies import list_features_of_other_rows
 from pipelines.serving.feature_query import FeatureQuery
@@ -111,3 +112,41 @@ def test_features_that_drop_rows_are_refused(home: Any, day: pa.Table, monkeypat
 def test_a_missing_column_of_the_rows_is_an_error(home: Any, day: pa.Table) -> None:
     with connect() as connection, pytest.raises(AttributeError, match="sched_dep_time"):
         FeatureQuery(DATASET, day.drop_columns(["sched_dep_time"]).schema, connection)
+
+
+def test_looked_up_features_are_not_computed_but_their_keys_are(home: Any, day: pa.Table, query: FeatureQuery) -> None:
+    (hour,) = DATASET.lookups
+    with connect() as connection:
+        shorter = FeatureQuery(DATASET, day.schema, connection, DATASET.lookups)
+        together = compute(shorter, day)
+        alone = pa.concat_tables([compute(shorter, day.slice(number, 1)) for number in range(50)])
+    keys = [f"{building.KEY_PREFIX}{name}" for name in hour.key]
+    computed = [name for name in DATASET.features if name not in hour.features]
+    assert together.column_names == [*computed, *keys]
+    assert alone.equals(together.slice(0, 50))  # no feature of other rows is left
+    assert together.select(computed).equals(compute(query, day).select(computed))
+    assert together[keys[2]].to_pylist() == [minute // 100 for minute in day["sched_dep_time"].to_pylist()]
+    assert set(query.columns) - set(shorter.columns) == {name for name in hour.features if name != NEIGHBOURS}
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        ("gate", "that neither the rows have nor `features` adds"),
+        ("count_of_day", "that depends on other rows"),
+        ("weather_temp", "of the type float64: it must be a whole number"),
+        ("arr_delay", "that neither the rows have nor `features` adds"),
+    ],
+)
+def test_a_key_that_one_row_does_not_give_is_refused(
+    home: Any, day: pa.Table, monkeypatch: pytest.MonkeyPatch, key: str, problem: str
+) -> None:
+    build = flights_features.features
+    monkeypatch.setattr(
+        flights_features,
+        "features",
+        lambda rows: build(rows).mutate(count_of_day=ibis._.count().over(group_by="date")),
+    )
+    lookup = replace(DATASET.lookups[0], features={NEIGHBOURS: 1}, key=("date", key))
+    with connect() as connection, pytest.raises(SpecError, match=re.escape(f"has a key {key} {problem}")):
+        FeatureQuery(replace(DATASET, lookups=[lookup]), day.schema, connection, [lookup])

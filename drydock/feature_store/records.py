@@ -1,0 +1,108 @@
+"""The online store: the newest record of each identifier of a feature group, in the server's SQLite file."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from drydock.feature_store.values import MICROSECONDS
+from drydock.resources import Owner
+from drydock.store import Store
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS feature_records (
+    account TEXT, region TEXT, feature_group TEXT, identifier TEXT,
+    event_time INTEGER, expires_at INTEGER, content TEXT,
+    PRIMARY KEY (account, region, feature_group, identifier)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS feature_records_by_expiry ON feature_records (expires_at) WHERE expires_at IS NOT NULL;
+"""
+_KEY = "account = ? AND region = ? AND feature_group = ?"
+
+
+@dataclass(frozen=True)
+class StoredRecord:
+    """A record that can be read.
+
+    Attributes:
+        values: The values by the features' names, in the order of the request that wrote them.
+        expires_at: When it is deleted, in microseconds since 1970; None for never.
+    """
+
+    values: dict[str, str]
+    expires_at: int | None
+
+
+class FeatureRecords:
+    """The records of all feature groups. A deleted record keeps its event time, so that no older one takes its place.
+
+    Args:
+        store: The server's storage.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        store.create_tables(SCHEMA)
+
+    def put(
+        self,
+        owner: Owner,
+        group: str,
+        identifier: str,
+        event_time: int,
+        values: dict[str, str] | None,
+        expires_at: int | None = None,
+    ) -> bool:
+        """Store a record in place of an older one. Idempotent.
+
+        Args:
+            owner: Account and region of the group.
+            group: Name of the group.
+            identifier: The record's identifier.
+            event_time: The record's event time, microseconds since 1970.
+            values: The record's values; None deletes the record, and keeps the event time.
+            expires_at: When the record is deleted, microseconds since 1970; None for never.
+
+        Returns:
+            False if the stored record is as new or newer: then it stays. Also if the record has expired already: then
+            an older one is deleted.
+        """
+        key, now = (owner.account_id, owner.region, group), _read_clock()
+        content = None if values is None else json.dumps(values)
+        with self._store.transaction() as db:
+            db.execute("DELETE FROM feature_records WHERE expires_at <= ?", (now,))
+            if expires_at is not None and expires_at <= now:
+                where = f"{_KEY} AND identifier = ? AND event_time < ?"
+                db.execute(f"DELETE FROM feature_records WHERE {where}", (*key, identifier, event_time))  # noqa: S608
+                return False
+            changed = db.execute(
+                "INSERT INTO feature_records VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+                "event_time = excluded.event_time, expires_at = excluded.expires_at, content = excluded.content "
+                "WHERE excluded.event_time > event_time",
+                (*key, identifier, event_time, expires_at, content),
+            )
+            return changed.rowcount > 0
+
+    def erase(self, owner: Owner, group: str, identifier: str, event_time: int) -> bool:
+        """Remove a record with its event time. Idempotent. Return False if the stored record is as new or newer."""
+        key = (owner.account_id, owner.region, group, identifier)
+        with self._store.transaction() as db:
+            rows = db.execute(f"SELECT event_time FROM feature_records WHERE {_KEY} AND identifier = ?", key)  # noqa: S608
+            if any(event_time <= stored_time for (stored_time,) in rows):
+                return False
+            db.execute(f"DELETE FROM feature_records WHERE {_KEY} AND identifier = ?", key)  # noqa: S608
+        return True
+
+    def read(self, owner: Owner, group: str, identifiers: Sequence[str]) -> dict[str, StoredRecord]:
+        """Return the records of those identifiers that have one."""
+        places, key = ", ".join("?" * len(identifiers)), (owner.account_id, owner.region, group)
+        statement = (
+            f"SELECT identifier, content, expires_at FROM feature_records WHERE {_KEY} AND identifier IN ({places}) "  # noqa: S608
+            "AND content IS NOT NULL AND (expires_at IS NULL OR expires_at > ?)"
+        )
+        rows = self._store.query(statement, (*key, *identifiers, _read_clock()))
+        return {identifier: StoredRecord(json.loads(content), expires_at) for identifier, content, expires_at in rows}
+
+
+def _read_clock() -> int:
+    return int(time.time() * MICROSECONDS)

@@ -1,0 +1,25 @@
+"""Declare the features that the model server looks up in the online store, because one request does not have them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Features with one value for each key, such as the number of flights of an hour at an airport.
+
+    The step `materialize` writes the lake's newest values to the online store, and the model server reads them there.
+    """
+
+    name: str
+    """Name of the lookup: letters and digits. It is a part of the feature group's name."""
+    features: Mapping[str, float | str | None]
+    """Feature to its default, which the server uses if the value is missing, too old or cannot be read. None is a
+    missing value."""
+    key: Sequence[str]
+    """Columns that name the value: columns of the rows, or those that the dataset's `features` adds to them."""
+    max_age: dt.timedelta
+    """A value of an earlier partition is used if its partition began at most this long before that of the row."""

@@ -1,0 +1,71 @@
+"""Check the lookups that a dataset declares, and name their feature groups."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+
+from pipelines.dataset import Dataset
+from pipelines.errors import SpecError
+from pipelines.lookups import Lookup
+
+FEATURE_NAME = re.compile(r"[a-zA-Z0-9]([-_]*[a-zA-Z0-9]){0,63}")
+"""Names of features that SageMaker Feature Store accepts."""
+DIGEST_CHARS, MAX_NAME_CHARS = 8, 64
+
+
+def require_lookups(dataset: Dataset) -> Sequence[Lookup]:
+    """Return the lookups of a dataset.
+
+    Raises:
+        SpecError: it has none, two with one name, or a wrong one. A retry cannot help.
+    """
+    if not dataset.lookups:
+        raise SpecError(f"the dataset {dataset.name} has no lookups.", "Declare them: docs/how-to/serving.md.")
+    if len({lookup.name for lookup in dataset.lookups}) < len(dataset.lookups):
+        raise SpecError(f"two lookups of {dataset.name} have the same name.", "Rename one.")
+    for lookup in dataset.lookups:
+        _check(dataset, lookup)
+    return dataset.lookups
+
+
+def name_group(dataset: Dataset, lookup: Lookup) -> str:
+    """Return the name of a lookup's feature group. A change of key or features gives another name, so another group."""
+    kinds = {name: dataset.features[name] for name in sorted(lookup.features)}
+    definition = json.dumps([dataset.name, lookup.name, list(lookup.key), kinds])
+    digest = hashlib.sha256(definition.encode()).hexdigest()[:DIGEST_CHARS]
+    readable = re.sub("[^a-zA-Z0-9]+", "-", f"{dataset.name}-{lookup.name}").strip("-")
+    return f"{readable[: MAX_NAME_CHARS - DIGEST_CHARS - 1].rstrip('-')}-{digest}"
+
+
+def _check(dataset: Dataset, lookup: Lookup) -> None:
+    """Check names, age and defaults. Not done when the dataset is created: another may replace its features first."""
+    unknown = sorted(set(lookup.features) - set(dataset.features))
+    wrong = [name for name, value in lookup.features.items() if not _is_valid(value, dataset.features.get(name, ""))]
+    others = [other for other in dataset.lookups if other is not lookup]
+    repeated = [name for other in others for name in lookup.features if name in other.features]
+    odd = [name for name in lookup.features if not FEATURE_NAME.fullmatch(name)]
+    own_key = sorted(set(lookup.key) & {name for item in dataset.lookups for name in item.features})
+    problems = (
+        (not re.fullmatch("[a-zA-Z0-9]{1,32}", lookup.name), "has a name that is not 1 to 32 letters and digits"),
+        (not lookup.features or not lookup.key, "needs features and a key"),
+        (unknown, f"has {', '.join(unknown)}, which features= of the dataset does not name"),
+        (repeated, f"has {', '.join(repeated)}, which another lookup has, too"),
+        (odd, f"has {', '.join(odd)}; the store allows letters, digits, - and _, which ends no name"),
+        (own_key, f"has the key {', '.join(own_key)}, which is looked up itself"),
+        (lookup.max_age < dt.timedelta(0), "has a negative max_age"),
+        (wrong, f"has a default of another kind for {', '.join(wrong)}"),
+    )
+    for is_wrong, problem in problems:
+        if is_wrong:
+            raise SpecError(f"the lookup {lookup.name!r} of {dataset.name} {problem}.")
+
+
+def _is_valid(default: object, kind: str) -> bool:
+    """Return whether a feature of a kind may have this default."""
+    if default is None:
+        return True
+    return isinstance(default, str) if kind == "category" else type(default) in (int, float)

@@ -1,0 +1,123 @@
+"""Write the lake's values of looked-up features to the online store, so that the newest one of each key is there.
+
+The event time of a record is the begin of its partition, plus a millisecond for each commit of the table up to the last
+write of the partition. So a later partition is newer, whenever it was written, and of one partition the last write is.
+The store keeps the record with the newest event time. Order and number of the writes do not matter: an interrupted
+run, two at a time, or a backfill of an old day all end with the same records.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+from pipelines.dataset import Dataset
+from pipelines.errors import DataError
+from pipelines.features import building, engines
+from pipelines.lake import Lake
+from pipelines.lake.catalog import load_table
+from pipelines.lake.history import find_oldest_equal_snapshot
+from pipelines.lookups import Lookup
+from pipelines.online.store import OnlineStore, Record
+from pipelines.online.values import format_values, iterate_identifiers
+from pipelines.partitions import Partition, get_begin, get_date
+from pipelines.window import Days
+
+MAX_REVISION = dt.timedelta(hours=1) // dt.timedelta(milliseconds=1)
+"""Largest number of commits of a table: more would make a record as new as one of the next hour."""
+WRITERS = 8
+"""Records that are written at a time."""
+BATCH = 1_000
+
+
+class Count(NamedTuple):
+    """Records of a lookup in a partition."""
+
+    records: int
+    """Keys of the partition."""
+    written: int
+    """Records that the store did not have; those of equal or newer ones are not written."""
+
+
+def materialize(
+    lake: Lake, store: OnlineStore, dataset: Dataset, lookup: Lookup, partition: Partition, ttl_days: int
+) -> Count:
+    """Write the values of a lookup in a partition, where the store has no newer ones. Idempotent.
+
+    Raises:
+        DataError: the partition is not published, or a key has several values in it. A retry cannot help.
+        ServiceError: the store does not answer. What was written stays; a retry can help.
+    """
+    group, records = store.create_group(dataset, lookup), read_records(lake, dataset, lookup, partition)
+    written = 0
+    with ThreadPoolExecutor(WRITERS, thread_name_prefix="materialize") as pool:
+        for begin in range(0, len(records), BATCH):
+            identifiers = list(records)[begin : begin + BATCH]
+            stored = store.read({group: identifiers})
+            changed = [name for name in identifiers if not _is_as_new(stored.get((group, name)), records[name])]
+            written += len(list(pool.map(lambda name: store.write(group, name, records[name], ttl_days), changed)))
+    return Count(len(records), written)
+
+
+def _is_as_new(stored: Record | None, record: Record) -> bool:
+    return stored is not None and stored.event_time >= record.event_time
+
+
+def read_records(lake: Lake, dataset: Dataset, lookup: Lookup, partition: Partition) -> dict[str, Record]:
+    """Return the records of a lookup in a partition, by identifier; a row whose key is missing has none.
+
+    Raises:
+        DataError: a key has several values, or the table has too many commits. A retry cannot help.
+    """
+    revision = None
+    while revision != (revision := _find_revision(lake, dataset.published, partition)):  # while others write it
+        if revision > MAX_REVISION:
+            raise DataError(f"table {dataset.published} has more than {MAX_REVISION} commits: event times overlap.")
+        event_time = get_begin(partition) + dt.timedelta(milliseconds=revision)
+        records = _build_records(lake, dataset, lookup, partition, event_time)
+    return records
+
+
+def _find_revision(lake: Lake, table: str, partition: Partition) -> int:
+    """Return the sequence number, in the table, of the last write of a partition: later writes have larger ones."""
+    snapshot = find_oldest_equal_snapshot(load_table(lake.catalog, table), partition, partition)
+    return int((snapshot and snapshot.sequence_number) or 0)
+
+
+def _build_records(
+    lake: Lake, dataset: Dataset, lookup: Lookup, partition: Partition, event_time: dt.datetime
+) -> dict[str, Record]:
+    records: dict[str, Record] = {}
+    for identifier, values in _read_values(lake, dataset, lookup, partition):
+        if identifier in records and records[identifier].values != values:
+            names = [name for name in lookup.features if records[identifier].values.get(name) != values.get(name)]
+            message = f"{partition}: the key {identifier} has several values of {', '.join(names)}"
+            raise DataError(f"{message}.", f"Correct the key of the lookup {lookup.name!r} of {dataset.name}.")
+        records[identifier] = Record(event_time, values)
+    return records
+
+
+def _read_values(
+    lake: Lake, dataset: Dataset, lookup: Lookup, partition: Partition
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the identifier and the values of each different row, computed as for a score."""
+    with (
+        lake.open_files(dataset.published, partition, partition) as (paths, columns),
+        engines.open_engine("duckdb", paths, columns) as engine,
+    ):
+        day = get_date(partition)
+        for batch in engine(partial(building.build_lookup_values, dataset, lookup), Days(day, day)):
+            values = batch.select(list(lookup.features)).to_pylist()
+            for identifier, row in zip(iterate_identifiers(lookup, batch), values, strict=True):
+                if identifier:
+                    yield identifier, format_values(row)
+
+
+def list_newest_partitions(published: Sequence[Partition], lookup: Lookup) -> list[Partition]:
+    """Return those of the published partitions whose values are not too old for the newest one, the newest first."""
+    newest = max(published, key=get_begin)
+    begin = get_begin(newest) - lookup.max_age
+    return sorted((item for item in published if get_begin(item) >= begin), key=get_begin, reverse=True)

@@ -1,0 +1,187 @@
+"""Read and write records of SageMaker Feature Store; drydock has it, too."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from pipelines.dataset import Dataset
+from pipelines.errors import ServiceError, SpecError
+from pipelines.lookups import Lookup
+from pipelines.online.declarations import name_group
+
+KEY_FEATURE, TIME_FEATURE = "leeway_key", "leeway_event_time"
+"""Features of each group beside those of the lookup: the record's identifier, and its event time."""
+MAX_IDENTIFIERS = 100
+"""Largest number of records that one BatchGetRecord returns."""
+CREATION_S, POLL_S = 900, 1.0
+"""AWS needs up to 15 minutes to create a group."""
+Identifiers = Mapping[str, Sequence[str]]
+"""Name of a feature group to the identifiers of records."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record of the online store."""
+
+    event_time: dt.datetime
+    """Its event time, in UTC."""
+    values: Mapping[str, str]
+    """The features that are not missing, as texts."""
+
+
+class OnlineStore:
+    """The feature groups of the configured account and region. Threads may share it.
+
+    Args:
+        config: limits of the connections.
+    """
+
+    def __init__(self, config: Config) -> None:
+        with _translate_errors():
+            self._control = boto3.client("sagemaker", config=config)
+            self._runtime = boto3.client("sagemaker-featurestore-runtime", config=config)
+
+    @classmethod
+    def open(cls, timeout_s: float = 10.0, attempts: int = 4, connections: int = 10) -> OnlineStore:
+        """Open the configured store.
+
+        Args:
+            timeout_s: longest time to connect, and to wait for each answer, seconds.
+            attempts: number of times that a request is sent until there is an answer.
+            connections: largest number of connections.
+
+        Raises:
+            SpecError: neither AWS nor drydock is configured. A retry cannot help.
+        """
+        if not is_configured():
+            hint = "Set AWS_DEFAULT_REGION and credentials; for drydock, AWS_ENDPOINT_URL, too."
+            raise SpecError("no online store is configured: there is no AWS region.", hint)
+        config = Config(
+            connect_timeout=timeout_s,
+            read_timeout=timeout_s,
+            retries={"total_max_attempts": attempts, "mode": "standard"},
+            max_pool_connections=connections,
+        )
+        return cls(config)
+
+    def read(self, identifiers: Identifiers) -> dict[tuple[str, str], Record]:
+        """Return the records that exist, by group and identifier. A group that does not exist has no records.
+
+        Raises:
+            ServiceError: the store does not answer, or refuses the request. A retry can help.
+        """
+        records = {}
+        pairs = iter([(group, identifier) for group, names in identifiers.items() for identifier in names])
+        while part := list(islice(pairs, MAX_IDENTIFIERS)):
+            with _translate_errors():
+                answer = self._runtime.batch_get_record(Identifiers=_group(part))
+            for item in answer["Records"]:
+                values = {feature["FeatureName"]: feature["ValueAsString"] for feature in item["Record"]}
+                event_time = dt.datetime.fromisoformat(values.pop(TIME_FEATURE))
+                identifier = values.pop(KEY_FEATURE)
+                records[item["FeatureGroupName"], identifier] = Record(event_time, values)
+            problems = [error for error in answer["Errors"] if not _is_missing_group(error)]
+            if problems or answer["UnprocessedIdentifiers"]:
+                reason = problems[0]["ErrorMessage"] if problems else "not all records were read"
+                raise ServiceError(f"the online store did not return all records: {reason}.")
+        return records
+
+    def write(self, group: str, identifier: str, record: Record, ttl_days: int = 0) -> None:
+        """Write a record, unless the stored one is as new or newer. Idempotent.
+
+        Args:
+            group: name of the feature group.
+            identifier: identifier of the record.
+            record: the record; its event time has milliseconds.
+            ttl_days: days after the event time when the store deletes the record; 0: never.
+
+        Raises:
+            ServiceError: the store does not answer, or refuses the record. A retry can help.
+        """
+        values = {KEY_FEATURE: identifier, TIME_FEATURE: format_time(record.event_time), **record.values}
+        features = [{"FeatureName": name, "ValueAsString": value} for name, value in values.items()]
+        ttl = {"TtlDuration": {"Unit": "Days", "Value": ttl_days}} if ttl_days else {}
+        with _translate_errors():
+            self._runtime.put_record(FeatureGroupName=group, Record=features, **ttl)
+
+    def create_group(self, dataset: Dataset, lookup: Lookup) -> str:
+        """Create the feature group of a lookup, wait until it exists, and return its name. Idempotent.
+
+        Raises:
+            ServiceError: the store does not answer, or does not create the group. A retry can help.
+        """
+        name = name_group(dataset, lookup)
+        kinds = {feature: dataset.features[feature] for feature in lookup.features}
+        types = {feature: "Fractional" if kind == "number" else "String" for feature, kind in kinds.items()}
+        definitions = {KEY_FEATURE: "String", TIME_FEATURE: "String", **types}
+        if not self._find_status(name):
+            with _translate_errors(ignored_code="ResourceInUse"):  # another process has just created it
+                self._control.create_feature_group(
+                    FeatureGroupName=name,
+                    RecordIdentifierFeatureName=KEY_FEATURE,
+                    EventTimeFeatureName=TIME_FEATURE,
+                    FeatureDefinitions=[
+                        {"FeatureName": feature, "FeatureType": kind} for feature, kind in definitions.items()
+                    ],
+                    OnlineStoreConfig={"EnableOnlineStore": True},
+                    Description=f"{dataset.name} by {', '.join(lookup.key)}"[:128],
+                )
+        deadline = time.monotonic() + CREATION_S
+        while (status := self._find_status(name)) != "Created":
+            if status not in ("", "Creating") or time.monotonic() > deadline:
+                raise ServiceError(f"the feature group {name} is {status or 'not there'}.", "Delete it, and try again.")
+            time.sleep(POLL_S)
+        return name
+
+    def _find_status(self, name: str) -> str:
+        """Return the status of a feature group; empty if it does not exist."""
+        with _translate_errors(ignored_code="ResourceNotFound"):
+            return str(self._control.describe_feature_group(FeatureGroupName=name)["FeatureGroupStatus"])
+        return ""
+
+
+def is_configured() -> bool:
+    """Return whether an AWS region is configured: without one, no service of AWS or drydock can be called."""
+    return bool(boto3.Session().region_name)
+
+
+def format_time(time: dt.datetime) -> str:
+    """Format a time in UTC as Feature Store accepts it, with milliseconds."""
+    return f"{time:%Y-%m-%dT%H:%M:%S}.{time.microsecond // 1000:03d}Z"
+
+
+def _group(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Return the member Identifiers of a BatchGetRecord."""
+    identifiers: dict[str, list[str]] = {}
+    for group, identifier in pairs:
+        identifiers.setdefault(group, []).append(identifier)
+    return [
+        {"FeatureGroupName": group, "RecordIdentifiersValueAsString": names} for group, names in identifiers.items()
+    ]
+
+
+def _is_missing_group(error: Mapping[str, str]) -> bool:
+    return "ResourceNotFound" in error["ErrorCode"]
+
+
+@contextmanager
+def _translate_errors(ignored_code: str = "") -> Iterator[None]:
+    """Raise a ServiceError instead of boto3's errors."""
+    try:
+        yield
+    except ClientError as error:
+        if error.response["Error"]["Code"] != (ignored_code or None):
+            raise ServiceError(f"the online store refused a request: {error}.") from None
+    except BotoCoreError as error:
+        hint = "Is AWS_ENDPOINT_URL right, and drydock up?"
+        raise ServiceError(f"the online store does not answer: {error}.", hint) from None

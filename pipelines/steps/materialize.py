@@ -1,0 +1,96 @@
+"""Write the lake's newest values of a dataset's looked-up features to the online store, for the model server.
+
+Idempotent. The store keeps the newest value of each key, so a run for an old day does not replace newer values.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from pipelines.contract import Result, Spec
+from pipelines.dataset import Dataset, load_dataset
+from pipelines.errors import DataError
+from pipelines.parameters import MAX_DAYS
+from pipelines.partitions import Partition, PartitionKey
+from pipelines.system.log import log
+
+if TYPE_CHECKING:
+    from pipelines.lake import Lake
+
+
+class MaterializeSpec(Spec):
+    """Which values to write."""
+
+    dataset: str
+    """Dataset with the lookups."""
+    model: str = ""
+    """Registered model, whose parameters name the dataset."""
+    partition: PartitionKey | None = None
+    """Published partition to write. Empty: the newest one, and those before it that are not too old for its rows."""
+    ttl_days: int = Field(default=0, ge=0, le=MAX_DAYS)
+    """Days after the begin of its partition, by the clock, when the store deletes a value; 0: never. With values of
+    last year, any number but 0 deletes them at once."""
+
+
+class MaterializeResult(Result):
+    """Values in the online store."""
+
+    dataset: str
+    """Dataset with the lookups."""
+    partitions: list[PartitionKey]
+    """Partitions whose values are in the store, the newest first."""
+    groups: dict[str, str]
+    """Lookup to the name of its feature group."""
+    records: int = 0
+    """Keys of all lookups in these partitions."""
+    written: int = 0
+    """Records that were written. The others are in the store already, or newer ones are."""
+
+
+def _list_published(lake: Lake, dataset: Dataset, partition: Partition | None) -> list[Partition]:
+    """List the published partitions, or only the one that is given."""
+    from pipelines.scoring.predictions import require_published
+
+    if partition is not None:
+        require_published(lake, dataset, partition)
+        return [partition]
+    published = list(lake.count_rows_by_partition(dataset.published, dataset.partition))
+    if not published:
+        raise DataError(f"{dataset.published} has no partitions.", "Publish one first: `ingest`, then `validate`.")
+    return published
+
+
+def run(spec: MaterializeSpec) -> MaterializeResult:
+    """Write the values of all lookups of the dataset.
+
+    Raises:
+        SpecError: the dataset has no lookups, or a wrong one, or no online store is configured. A retry cannot help.
+        DataError: the partition is not published, or a key has several values in it. A retry cannot help.
+        ServiceError: the online store does not answer. What was written stays; a retry can help.
+    """
+    from pipelines.features.dependencies import find_key_types
+    from pipelines.lake import Lake
+    from pipelines.online.declarations import name_group, require_lookups
+    from pipelines.online.materialize import list_newest_partitions, materialize
+    from pipelines.online.store import OnlineStore
+
+    dataset, lake = load_dataset(spec.dataset), Lake.open()
+    lookups = require_lookups(dataset)
+    published = _list_published(lake, dataset, spec.partition)
+    row_schema, store = lake.read_schema(dataset.published), OnlineStore.open()
+    for lookup in lookups:
+        find_key_types(dataset, lookup, row_schema)
+    chosen = {lookup.name: list_newest_partitions(published, lookup) for lookup in lookups}
+    records = written = 0
+    for lookup in lookups:
+        for partition in chosen[lookup.name]:
+            count = materialize(lake, store, dataset, lookup, partition, spec.ttl_days)
+            records, written = records + count.records, written + count.written
+            log.info("%s %s, lookup %s: %d keys, %d written", dataset.name, partition, lookup.name, *count)
+    partitions = sorted({item for items in chosen.values() for item in items}, reverse=True)
+    groups = {lookup.name: name_group(dataset, lookup) for lookup in lookups}
+    return MaterializeResult(
+        dataset=dataset.name, partitions=partitions, groups=groups, records=records, written=written
+    )

@@ -1,0 +1,248 @@
+"""Serve single rows whose other features are looked up: after `materialize`, they have the bits of the batch scores."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import signal
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import ibis
+import pyarrow as pa
+import pytest
+
+from pipelines.dataset import load_dataset
+from pipelines.datasets.flights import features as flights_features
+from pipelines.errors import DataError
+from pipelines.features.building import KEY_PREFIX
+from pipelines.lake import Lake
+from pipelines.lookups import Lookup
+from pipelines.online.declarations import name_group
+from pipelines.online.lookups import LookupReader, Outcome
+from pipelines.online.materialize import Count, materialize, read_records
+from pipelines.online.store import OnlineStore
+from pipelines.steps import materialize as step
+from pipelines.steps import score, skew
+from tests.integration.pipelines.scoring.conftest import DAY, Publish, Server
+
+FLIGHTS = load_dataset("flights")
+(HOUR,) = FLIGHTS.lookups
+NEXT_DAY = DAY + dt.timedelta(1)
+HIDDEN = {FLIGHTS.label, *FLIGHTS.later_known, *HOUR.features}
+KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+StartDrydock = Callable[[], Any]
+
+
+@pytest.fixture
+def start_drydock(
+    commands: Any, tmp_path: Path, free_port: Callable[[], int], monkeypatch: pytest.MonkeyPatch, until: Any
+) -> StartDrydock:
+    """Return the function that starts drydock, each time at the same address and with the same data."""
+    port, folder = free_port(), tmp_path / "drydock"
+    folder.mkdir()
+    for name, value in {**KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}.items():
+        monkeypatch.setenv(name, value)
+        commands.env[name] = value
+
+    def start() -> Any:
+        port_file = folder / "port"
+        port_file.unlink(missing_ok=True)
+        arguments = ("--port", str(port), "--port-file", str(port_file), "--data", str(folder / "data"))
+        child = commands.start(sys.executable, "-m", "drydock", *arguments)
+        until(lambda: port_file.exists() or child.poll() is not None)
+        assert child.poll() is None, child.stderr.read()
+        return child
+
+    return start
+
+
+@pytest.fixture
+def store(start_drydock: StartDrydock) -> OnlineStore:
+    """Return the online store of a new drydock."""
+    start_drydock()
+    return OnlineStore.open()
+
+
+def read_predictions() -> dict[tuple[Any, ...], float]:
+    """Return the batch scores of the day by key."""
+    table = Lake.open().read_partition("flights_predictions", DAY)
+    columns = (table[name].to_pylist() for name in (*FLIGHTS.key, "score"))
+    return {tuple(values[:-1]): values[-1] for values in zip(*columns, strict=True)}
+
+
+def list_rows(day: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows of a day as a client has them: without the weather, the label and what is known later."""
+    return day.select([name for name in day.column_names if name not in HIDDEN]).to_pylist()  # type: ignore[no-any-return]
+
+
+def test_single_rows_have_the_bits_of_the_batch_with_materialized_values(
+    publish: Publish, champion: str, commands: Any, with_mlflow: str, start_drydock: StartDrydock, until: Any
+) -> None:
+    rows = list_rows(publish())
+    score.run(score.ScoreSpec(dataset="flights", model="scored", partition=DAY))
+    expected = [read_predictions()[tuple(row[name] for name in FLIGHTS.key)] for row in rows]
+    drydock = start_drydock()
+    commands.env["MLFLOW_TRACKING_URI"] = with_mlflow
+    arguments = ("serve", "--model", "scored", "--dataset", "flights", "--port", "0", "--record", "requests")
+    server = Server(commands.start(sys.executable, "-m", "pipelines", *arguments))
+    line = server.child.stdout.readline()
+    assert line.startswith("read in the online store, or else their defaults: departures_hour, weather_temp")
+
+    # The control: before `materialize`, the rows have the defaults, which are counted, and other scores.
+    answers = [server.invoke(row)[1] for row in rows[:20]]
+    assert [answer["lookups"] for answer in answers] == [{"hour": {"missing": 1}}] * 20
+    defaults = [answer["scores"][0] for answer in answers]
+    assert sum(one != other for one, other in zip(defaults, expected, strict=False)) > 10
+
+    results = [commands.run_step("materialize", "--dataset", "flights", "--model", "scored") for _ in range(2)]
+    first, second = (json.loads(result.out) for result in results)
+    assert first["records"] == first["written"] > 40 and first["partitions"] == ["2013-02-01"]
+    assert (second["records"], second["written"]) == (first["records"], 0)
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = [answer for _, answer in pool.map(server.invoke, rows)]
+    assert [answer["scores"][0] for answer in answers] == expected
+    assert {str(answer["lookups"]) for answer in answers} == {"{'hour': {'found': 1}}"}
+    answer = server.invoke(rows)[1]
+    assert (answer["scores"], answer["lookups"]) == (expected, {"hour": {"found": len(rows)}})
+    status = server.ping()
+    assert status["lookups"] == {"hour": {"found": 2 * len(rows), "missing": 20}}
+    assert (status["features_of_other_rows"], status["lookup_latency"]["p99_ms"] > 0) == ([], True)
+
+    # Without the store, requests are answered with the defaults, and after its restart with its values.
+    drydock.kill()
+    drydock.wait(60)
+    answers = [server.invoke(row)[1] for row in rows[:20]]
+    assert [answer["lookups"] for answer in answers] == [{"hour": {"unreachable": 1}}] * 20
+    assert [answer["scores"][0] for answer in answers] == defaults
+    start_drydock()
+    until(lambda: "found" in server.invoke(rows[0])[1]["lookups"]["hour"])
+    assert [server.invoke(row)[1]["scores"][0] for row in rows[:20]] == expected[:20]
+    server.child.send_signal(signal.SIGTERM)
+    _, stderr = server.child.communicate(timeout=60)
+    assert stderr.count("defaults are used instead of looked-up features: the online store does not answer") == 1
+    assert stderr.count("the online store answers again") == 1
+    check_skew(commands.cwd / "requests", champion)
+
+
+def check_skew(folder: Path, version: str) -> None:
+    """Compare what requests saw with the lake: first all of them, then those whose values were found."""
+    spec = skew.SkewSpec(dataset="flights", model="scored", partition=DAY, requests=folder)
+    result = skew.run(spec)
+    assert (result.outcome, result.versions, result.unmatched) == ("skew", [version], 0)
+    # Of each 20 requests before `materialize` and without the store, more than 10 rows have another score.
+    assert result.rows > 1500 and 20 / result.rows < result.differing["departures_hour"] <= 60 / result.rows
+    assert {"departures_hour", "weather_temp", "score"} <= set(result.differing)
+    assert not set(result.differing) & {"distance", "weekday", "plane_age"}
+    assert "departures_hour" in result.reason
+    assert skew.run(spec.model_copy(update={"max_share": 0.1})).outcome == "ok"
+    assert skew.run(spec.model_copy(update={"min_rows": 10_000})).outcome == "undecided"
+
+    lines = [line for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]
+    found_folder = folder.parent / "found"
+    found_folder.mkdir()
+    # The weather of the day is never missing, as it is in the defaults.
+    found = [line for line in lines if json.loads(line)["features"]["weather_temp"] is not None]
+    (found_folder / "a.jsonl").write_text("\n".join(found) + '\n{"cut')  # the server was killed while it wrote
+    result = skew.run(spec.model_copy(update={"requests": found_folder}))
+    assert (result.outcome, result.rows, result.differing, result.reason) == ("ok", len(found), {}, "")
+    assert 1500 < len(found) < len(lines)
+
+
+def test_an_interrupted_materialization_ends_the_same(
+    publish: Publish, commands: Any, store: OnlineStore, until: Any
+) -> None:
+    publish()
+    publish(NEXT_DAY)
+    group, lake = name_group(FLIGHTS, HOUR), Lake.open()
+    records = {day: read_records(lake, FLIGHTS, HOUR, day) for day in (DAY, NEXT_DAY)}
+    names = [name for day in records for name in records[day]]
+    child = commands.start(sys.executable, "-m", "pipelines", "materialize", "--dataset", "flights")
+    until(lambda: store.read({group: names}) or child.poll() is not None)
+    child.kill()
+    child.wait(60)
+    assert 0 < len(store.read({group: names})) < len(names)
+    result = step.run(step.MaterializeSpec(dataset="flights"))
+    assert (result.partitions, result.records) == ([NEXT_DAY, DAY], len(names)) and 0 < result.written < len(names)
+    stored = store.read({group: names})
+    assert {name: stored[group, name] for name in names} == records[DAY] | records[NEXT_DAY]
+
+
+@pytest.fixture
+def by_origin(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return flights with one feature, the number of an airport's flights on the day, looked up by airport."""
+
+    def features(rows: ibis.Table) -> ibis.Table:
+        count = rows.count().over(ibis.window(group_by=[rows.date, rows.origin]))
+        return rows.mutate(airport_flights=count)
+
+    monkeypatch.setattr(flights_features, "features", features)
+    lookup = Lookup("airport", {"airport_flights": 100.5}, ("origin",), dt.timedelta(days=3))
+    return replace(FLIGHTS, features={"airport_flights": "number"}, lookups=[lookup])
+
+
+def test_the_newest_partition_wins_and_its_last_write(publish: Publish, store: OnlineStore, by_origin: Any) -> None:
+    def write(day: dt.date) -> Count:
+        return materialize(Lake.open(), store, by_origin, by_origin.lookups[0], day, 0)
+
+    def read() -> dict[str, float]:
+        records = store.read({name_group(by_origin, by_origin.lookups[0]): ['["EWR"]', '["JFK"]', '["LGA"]']})
+        return {name: float(record.values["airport_flights"]) for (_, name), record in records.items()}
+
+    counts = {day: count_by_airport(publish(day)) for day in (DAY, NEXT_DAY)}
+    assert counts[DAY] != counts[NEXT_DAY]
+    assert write(NEXT_DAY) == Count(3, 3) and read() == counts[NEXT_DAY]
+    assert write(DAY) == Count(3, 0) and read() == counts[NEXT_DAY]
+    # A correction of the newest day counts, and one of an older day does not, though it is written later.
+    fewer = count_by_airport(publish(NEXT_DAY, lambda rows: rows.slice(0, 500)))
+    assert write(NEXT_DAY) == Count(3, 3) and read() == fewer != counts[NEXT_DAY]
+    publish(DAY, lambda rows: rows.slice(0, 400))
+    assert write(DAY) == Count(3, 0) and read() == fewer
+    assert write(NEXT_DAY) == Count(3, 0)
+
+
+def count_by_airport(rows: pa.Table) -> dict[str, float]:
+    """Return the number of flights by the identifier of their airport."""
+    counts = rows.group_by("origin").aggregate([([], "count_all")]).to_pylist()
+    return {f'["{item["origin"]}"]': float(item["count_all"]) for item in counts}
+
+
+def test_missing_and_old_values_are_the_default(
+    publish: Publish, store: OnlineStore, by_origin: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    count = count_by_airport(publish())['["JFK"]']
+    materialize(Lake.open(), store, by_origin, by_origin.lookups[0], DAY, 0)
+    reader = LookupReader(by_origin, store)
+    keys = pa.table({f"{KEY_PREFIX}origin": ["JFK", "JFK", "JFK", "BOS", None]})
+    partitions = [DAY + dt.timedelta(days) for days in (0, 3, 4, 0, 0)]
+    looked_up = reader.look_up(keys, partitions)
+    assert looked_up.columns["airport_flights"].to_pylist() == [count, count, 100.5, 100.5, 100.5]
+    expected = [Outcome.FOUND, Outcome.FOUND, Outcome.TOO_OLD, Outcome.MISSING, Outcome.MISSING]
+    assert looked_up.outcomes == {"airport": expected}
+    assert looked_up.count() == reader.describe()["lookups"] == {"airport": {"found": 2, "missing": 2, "too_old": 1}}
+
+
+def test_a_key_with_several_values_is_refused(publish: Publish, store: OnlineStore) -> None:
+    publish()
+    lookup = replace(HOUR, key=("date", "origin"))
+    dataset = replace(FLIGHTS, lookups=[lookup])
+    with pytest.raises(DataError, match=r'the key \["2013-02-01","\w+"\] has several values of .*departures_hour'):
+        materialize(Lake.open(), store, dataset, lookup, DAY, 0)
+
+
+def test_a_store_that_is_gone_can_be_tried_again(publish: Publish, start_drydock: StartDrydock, commands: Any) -> None:
+    publish()
+    result = commands.run_step("materialize", "--dataset", "flights")
+    assert (result.code, result.out) == (75, "") and "the online store does not answer" in result.err, result.err
+    del commands.env["AWS_DEFAULT_REGION"]
+    result = commands.run_step("materialize", "--dataset", "flights")
+    assert (result.code, result.out) == (2, "") and "no online store is configured" in result.err, result.err
+    result = commands.run_step("materialize", "--dataset", "weather")
+    assert (result.code, result.out) == (2, "") and "the dataset weather has no lookups" in result.err, result.err
+    result = commands.run_step("materialize", "--dataset", "flights", "--partition", "2013-05-05")
+    assert (result.code, result.out) == (2, "") and "flights has no partition 2013-05-05" in result.err, result.err
