@@ -143,10 +143,13 @@ class Report(_Message):
 
 
 def describe_errors(errors: Sequence[Any]) -> str:
-    """Describe the first five errors of pydantic on one line: key, problem, and the value that was given."""
+    """Describe the first five errors of pydantic on one line: key, problem, and the value that was given.
+
+    Unknown keys come first: one of them may be a missing key that was mistyped.
+    """
     problems = [
         _describe_problem(error["type"], ".".join(map(str, error["loc"])), error["msg"], error["input"])
-        for error in errors
+        for error in sorted(errors, key=lambda error: error["type"] != "extra_forbidden")
     ]
     omitted_count = len(problems) - MAX_PROBLEMS
     return "; ".join(problems[:MAX_PROBLEMS]) + (f"; and {omitted_count} more" if omitted_count > 0 else "")

@@ -89,8 +89,16 @@ def _read_part(part: Mapping[str, Any]) -> tuple[bytes, str]:
 def _parse_scores(body: bytes, content_type: str) -> list[Any]:
     """Return the scores of an answer: JSON with `scores`, or a score on each line."""
     if content_type.partition(";")[0].strip() == "application/json":
-        return list(json.loads(body)["scores"])
-    return [json.loads(line) for line in body.splitlines()]
+        return list(_parse_json(body)["scores"])
+    return [_parse_json(line) for line in body.splitlines()]
+
+
+def _parse_json(text: bytes) -> Any:
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no score")
 
 
 def _list_folder_lines(location: str, folder: str) -> Iterator[bytes]:

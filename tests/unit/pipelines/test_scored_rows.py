@@ -19,6 +19,11 @@ def make_dataset(task: Any) -> Dataset:
     return Dataset(name="orders", key=("id",), label="y", task=task, features={"x": "number"})
 
 
+def score_rows(dataset: Dataset, scores: Any) -> pa.RecordBatch:
+    """Append scores to `ROWS`, as the step `score` does."""
+    return scoring.append_scores_to_batch(dataset, ROWS, scoring.score_features(dataset, ROWS, lambda rows: scores))
+
+
 @pytest.mark.parametrize(
     ("task", "scores", "problem"),
     [
@@ -32,7 +37,7 @@ def make_dataset(task: Any) -> Dataset:
 )
 def test_scores_that_are_no_numbers_are_refused_in_one_line(task: str, scores: Any, problem: str) -> None:
     with pytest.raises(DataError, match=problem) as error:
-        scoring._append_score(make_dataset(task), ROWS, lambda rows: scores)
+        score_rows(make_dataset(task), scores)
     assert "\n" not in str(error.value) and "Nothing was written." in str(error.value)
 
 
@@ -40,11 +45,11 @@ def test_a_regression_has_its_quantiles_in_a_map_or_null() -> None:
     dataset = make_dataset("regression")
     assert list_stored_scores(dataset) == ["score", "scores"]
     quantiles = pd.DataFrame({"0.1": [0.0, 1.0], "0.5": [1.0, 2.0]})
-    batch = scoring._append_score(dataset, ROWS, lambda rows: quantiles)
+    batch = score_rows(dataset, quantiles)
     assert batch.schema.field("scores").type == list_score_fields(dataset)[1].type
     assert batch["score"].to_pylist() == [1.0, 2.0]
     assert [dict(row) for row in batch["scores"].to_pylist()] == [{"0.1": 0.0, "0.5": 1.0}, {"0.1": 1.0, "0.5": 2.0}]
-    plain = scoring._append_score(dataset, ROWS, lambda rows: np.array([3.0, 4.0]))
+    plain = score_rows(dataset, np.array([3.0, 4.0]))
     assert plain["score"].to_pylist() == [3.0, 4.0] and plain["scores"].null_count == 2
 
 
