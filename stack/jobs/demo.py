@@ -8,6 +8,13 @@ from stack.jobs.job import PROMOTE_PARAMS, Job, Session
 from stack.jobs.results_table import build_results_table
 from stack.jobs.training_runs import read_training_runs
 
+SERVING_HINT = """Score rows with the champion (docs/how-to/serving.md):
+  make up                                            # prints the URL of MLflow
+  export MLFLOW_TRACKING_URI=http://127.0.0.1:5000
+  .venv/bin/python -m pipelines serve --model {model} --port 8081
+  .venv/bin/python -m pipelines serve --model {model} --port 8081 --example | sh     # in another terminal: curl
+Release it to an endpoint, which is watched and rolled back: the same page, "Deploy an endpoint"."""
+
 
 class Demo(Job):
     """Ingest the days, train a model as of each moment, and print a table of the models."""
@@ -23,3 +30,4 @@ class Demo(Job):
         with self.measure_phase("report"):
             training_runs = read_training_runs(session.stack.mlflow_url, self.request.model, self.request.as_of)
         display.open_console().print(build_results_table(training_runs))
+        display.open_console().print(SERVING_HINT.format(model=self.request.model))

@@ -297,6 +297,7 @@ def test_a_last_demo_adds_nothing_and_leaves_no_process(checkout, airflow):
     process = checkout.run_python(*DEMO_COMMAND)
     assert process.returncode == 0, process.stdout + process.stderr
     assert "2013-02-01" in process.stdout
+    assert "pipelines serve --model flights --port 8081" in process.stdout
     assert "Nothing is left running." in process.stdout
     assert checkout.list_outputs() == before
     assert checkout.list_processes() == []

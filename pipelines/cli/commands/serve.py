@@ -12,9 +12,11 @@ import typer
 
 from pipelines.cli.options import DatasetOption, find_dataset_of_model
 from pipelines.cli.terminal import write_line
+from pipelines.errors import SpecError
 from pipelines.settings import create_home
 
 if TYPE_CHECKING:
+    from pipelines.dataset import Dataset
     from pipelines.serving.served_model import ServedModel
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
@@ -38,6 +40,7 @@ def run_command(
     record: Annotated[
         str, typer.Option(metavar="FOLDER", help="Record key, features and score of each row, for the step `skew`.")
     ] = "",
+    example: Annotated[bool, typer.Option("--example", help="Only print a curl command with a published row.")] = False,
 ) -> None:
     """Serve a registered version: GET /ping, and POST /invocations with raw rows of its dataset.
 
@@ -51,6 +54,10 @@ def run_command(
 
     create_home()
     chosen_dataset = find_dataset_of_model(model, dataset)
+    if example:
+        _refuse_options(version=version != "champion", lookups=lookups is not None, record=bool(record))
+        _print_example(chosen_dataset, _build_address(host, port))
+        return
     with bind(host, port) as listener, ExitStack() as loaded:
         with redirect_stdout(sys.stderr):  # MLflow prints to stdout
             opened = open_model(
@@ -60,9 +67,25 @@ def run_command(
         serve(served_model, listener, lambda: _report_start(served_model, host, listener.getsockname()[1]))
 
 
+def _refuse_options(**options: bool) -> None:
+    """Refuse options that were given, by their names: they have no effect beside --example."""
+    if given := [f"--{name}" for name, is_given in options.items() if is_given]:
+        raise SpecError(f"{', '.join(given)} has no effect beside --example.", "Leave it out.")
+
+
+def _print_example(dataset: Dataset, address: str) -> None:
+    from pipelines.lake import Lake
+    from pipelines.serving.example import write_example
+
+    write_line(write_example(Lake.open(), dataset, address))
+
+
+def _build_address(host: str, port: int) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/invocations"
+
+
 def _report_start(model: ServedModel, host: str, port: int) -> None:
-    address = f"[{host}]" if ":" in host else host
-    write_line(f"{model.name} version {model.version} answers at http://{address}:{port}/invocations")
+    write_line(f"{model.name} version {model.version} answers at {_build_address(host, port)}")
     if model.lookups:
         names = ", ".join(name for lookup in model.dataset.lookups for name in lookup.features)
         write_line(f"read in the online store, or else their defaults: {names}")

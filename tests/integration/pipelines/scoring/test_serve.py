@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import random
+import shlex
 import signal
 import socket
 import sys
@@ -61,7 +62,11 @@ def read_scores(table: pa.Table) -> dict[tuple[Any, ...], float]:
 
 
 def test_a_day_in_one_request_has_the_bits_of_its_predictions(
-    publish: Publish, champion: str, start_server: Callable[..., Server], until: Any
+    publish: Publish,
+    champion: str,
+    start_server: Callable[..., Server],
+    serve: Callable[..., SimpleNamespace],
+    until: Any,
 ) -> None:
     day = publish()
     score.run(score.ScoreSpec(dataset="flights", model="scored", partition=DAY))
@@ -95,6 +100,13 @@ def test_a_day_in_one_request_has_the_bits_of_its_predictions(
     assert (status, answer) == (400, {"error": "row 1, column distance: 'far' is not a whole number (int32)"})
     assert server.invoke(b"{")[0] == 400
     assert server.invoke(rows[0])[1]["scores"] == alone[:1]
+
+    # The example is a request with the first row of the newest day.
+    command = shlex.split(serve("--model", "scored", "--port", str(server.port), "--example").out)
+    assert command[:3] == ["curl", "-s", f"http://127.0.0.1:{server.port}/invocations"]
+    first_row = min(rows, key=lambda row: tuple(row[name] for name in FLIGHTS.key))
+    status, answer = server.invoke(command[-1].encode())
+    assert (status, answer["scores"]) == (200, server.invoke(first_row)[1]["scores"])
 
     # SIGTERM: a request whose body is still arriving is answered, and then the server ends.
     body = json.dumps(rows[0], default=lambda value: value.isoformat()).encode()

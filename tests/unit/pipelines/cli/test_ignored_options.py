@@ -226,8 +226,11 @@ def test_a_field_without_effect_is_refused(step: str) -> None:
         spec_class.check(refused, "params.yaml")  # another source may set the other field
 
 
-REQUIRED = {"model": "", "partition": "2013-01-02", "why": "x", "dataset": "flights"}
-VALUES: dict[str, Any] = {"force": True, "lineage": {"a": "b"}}
+REQUIRED = {
+    **{"model": "", "partition": "2013-01-02", "why": "x", "dataset": "flights"},
+    **{"endpoint": "e", "folder": "f"},
+}
+VALUES: dict[str, Any] = {"force": True, "previous": True, "lineage": {"a": "b"}}
 
 
 def test_there_are_fields_that_need_another() -> None:
