@@ -47,8 +47,7 @@ def run_command(
     Features and scores are computed as for `score`. SIGTERM ends the server after the requests in progress. Exit
     code 75: the port is in use, or MLflow does not answer.
     """
-    for name, value in ONE_THREAD.items():
-        os.environ.setdefault(name, value)
+    _limit_threads()
     from pipelines.serving.served_model import open_model
     from pipelines.serving.server import bind, serve
 
@@ -59,12 +58,16 @@ def run_command(
         _print_example(chosen_dataset, _build_address(host, port))
         return
     with bind(host, port) as listener, ExitStack() as loaded:
+        folder = Path(record) if record else None
         with redirect_stdout(sys.stderr):  # MLflow prints to stdout
-            opened = open_model(
-                model, version, chosen_dataset, has_lookups=lookups, record_to=Path(record) if record else None
-            )
+            opened = open_model(model, version, chosen_dataset, has_lookups=lookups, record_to=folder)
             served_model = loaded.enter_context(opened)
         serve(served_model, listener, lambda: _report_start(served_model, host, listener.getsockname()[1]))
+
+
+def _limit_threads() -> None:
+    for name, value in ONE_THREAD.items():
+        os.environ.setdefault(name, value)
 
 
 def _refuse_options(**options: bool) -> None:
