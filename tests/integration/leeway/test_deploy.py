@@ -299,7 +299,7 @@ def test_worker_waits_if_the_task_is_not_deferrable_and_a_task_without_requests_
     task = make_task(deferrable=False, serving={**AT_ONCE, "capture_percent": 100}, check_interval_s=1)
     assert task.execute(context)["changed"]
     assert invoke(drydock, endpoint) == "1"
-    prefix = f"leeway/capture/{endpoint}/AllTraffic/"
+    prefix = f"leeway/capture/1/{endpoint}/AllTraffic/"
     listing = until(lambda: drydock.client("s3").list_objects_v2(Bucket="leeway", Prefix=prefix).get("Contents"))
     assert listing[0]["Key"].endswith(".jsonl")
 

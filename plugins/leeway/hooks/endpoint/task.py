@@ -118,7 +118,8 @@ class DeployTask(AwsTask):
         }
         role = self.get_setting("role_arn", "LEEWAY_ROLE_ARN")
         model_request = requests.build_model_request(self._endpoint, version, role, container, tags)
-        capture_uri = f"s3://{self._bucket}/{fields.prefix}/capture"
+        # A prefix for each version: during a release, two versions answer under one variant name.
+        capture_uri = f"s3://{self._bucket}/{fields.prefix}/capture/{version}"
         return Release(
             model=fields.model,
             version=version,
