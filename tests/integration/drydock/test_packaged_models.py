@@ -103,7 +103,7 @@ def check_endpoint(drydock: Any, model: str, rows: pd.DataFrame, expected: pd.Da
         for name, value in {**variables, "AWS_DEFAULT_REGION": "us-east-1"}.items():
             patch.setenv(name, value)
         requests = drydock.wait_until("the captured request", lambda: list(read_requests(where, days)))
-    assert requests[0].rows.rows == records and pd.DataFrame(requests[0].scores).equals(scores)
+    assert requests[0].rows.rows == records and requests[0].scores == scores
     client.delete_endpoint(EndpointName=model)
 
 

@@ -12,7 +12,7 @@ def test_percentiles_of_latency_are_answered_and_evaluated_by_alarms(endpoints: 
     for text in (*["hello"] * 9, "wait 0.3"):
         endpoints.invoke("latency", text)
     fast, slow = (endpoints.read_statistic("ModelLatency", name, "latency") for name in ("p50", "p99"))
-    assert fast < 0.3e6 <= slow
+    assert fast < 0.29e6 < slow  # a percentile is within 1 % of the exact value
     assert slow == pytest.approx(endpoints.read_statistic("ModelLatency", "Maximum", "latency"), rel=0.02)
     metric = {"Namespace": "AWS/SageMaker", "MetricName": "ModelLatency"}
     metric["Dimensions"] = [{"Name": "EndpointName", "Value": "latency"}, {"Name": "VariantName", "Value": "main"}]

@@ -37,10 +37,10 @@ def write_outcomes(dataset: Dataset, columns: dict[str, list[pa.Array]], version
                 "date": pa.array([day] * count),
                 dataset.key[-1]: pa.array(numbers[index]),
                 **{name: values[index] for name, values in columns.items()},
-                "model_name": pa.array(["orders"] * count),
+                "model_name": pa.array(["ab-orders"] * count),
                 "model_version": pa.array([version] * count),
             }
-            part = {"model_name": "orders", "model_version": version}
+            part = {"model_name": "ab-orders", "model_version": version}
             key = (*dataset.key, "model_version")
             Lake.open().write_partition(dataset.outcomes, day, pa.table(rows), key, part=part)
 
@@ -55,15 +55,15 @@ def draw_scores(noise: float, seed: int, rows: int = 200) -> tuple[pa.Array, pa.
 
 def test_the_better_version_is_found(with_mlflow: str, commands: Any, tmp_path: Path) -> None:
     client = MlflowClient(with_mlflow)
-    client.create_registered_model("orders")
+    client.create_registered_model("ab-orders")
     for _ in range(3):
-        client.create_model_version("orders", "s3://bucket/nowhere")
+        client.create_model_version("ab-orders", "s3://bucket/nowhere")
     good, bad = draw_scores(0.02, 1), draw_scores(0.3, 2)
     columns = {name: [bad[index], good[index]] for index, name in enumerate(("label", "score"))}
     write_outcomes(DATASET, columns, ["1", "2"], [range(200), range(200, 400)])
 
     def run(command: str, *arguments: str, days: tuple[dt.date, dt.date] = (DAYS[0], DAYS[-1])) -> Any:
-        options = ["--model", "orders", "--dataset", "flights", "--from", str(days[0]), "--to", str(days[1])]
+        options = ["--model", "ab-orders", "--dataset", "flights", "--from", str(days[0]), "--to", str(days[1])]
         return commands.run_step("ab", command, *options, *arguments, env={"MLFLOW_TRACKING_URI": with_mlflow})
 
     report = run("report", "--versions", "1,2", "--png", str(tmp_path / "ab.png"), "--json")
@@ -85,7 +85,7 @@ def test_the_better_version_is_found(with_mlflow: str, commands: Any, tmp_path: 
     wrong_requests = {
         ("report", "--versions", "1"): "'1' are not two versions. Give two numbers or aliases, such as 3,4.",
         ("report", "--versions", "1,1"): "are the same version, 1.",
-        ("report", "--versions", "1,3"): "orders version 3 has no outcomes on these days.",
+        ("report", "--versions", "1,3"): "ab-orders version 3 has no outcomes on these days.",
         ("plan", "--version", "1", "--effect", "0"): "effect is 0. Give a difference above 0.",
     }
     for arguments, message in wrong_requests.items():
@@ -105,20 +105,20 @@ def test_multiclass_and_regression_metrics_are_those_of_the_task(home: Path) -> 
     write_outcomes(dataset, columns, ["1", "2"], [[1, 2], [1, 2]])
     window = (DAYS[0], DAYS[-1])
     metrics = METRICS["multiclass"]
-    single = [sum_outcomes(Lake.open(), dataset, "orders", ("1",), window, metric) for metric in metrics.values()]
+    single = [sum_outcomes(Lake.open(), dataset, "ab-orders", ("1",), window, metric) for metric in metrics.values()]
     assert [sums.samples[0].mean for sums in single] == pytest.approx([-np.log([0.7, 0.2]).mean(), 0.5])
-    paired = sum_outcomes(Lake.open(), dataset, "orders", ("1", "2"), window, metrics["log_loss"])
+    paired = sum_outcomes(Lake.open(), dataset, "ab-orders", ("1", "2"), window, metrics["log_loss"])
     assert paired.is_paired and paired.samples[0].count == 28 and paired.samples[0].mean == 0
 
     delays = replace(ORDERS, name="delays", task="regression")
     columns = {"label": [pa.array([1.0, 2.0])], "score": [pa.array([2.0, 4.0])]}
     write_outcomes(delays, columns, ["1"], [[1, 2]])
     values = [
-        sum_outcomes(Lake.open(), delays, "orders", ("1",), window, metric).samples[0].mean
+        sum_outcomes(Lake.open(), delays, "ab-orders", ("1",), window, metric).samples[0].mean
         for metric in METRICS["regression"].values()
     ]
     assert values == pytest.approx([1.5, 2.5])
-    with pytest.raises(DataError, match=r"orders version 7 has no outcomes on these days\. Score the days with it"):
-        sum_outcomes(Lake.open(), delays, "orders", ("1", "7"), window, METRICS["regression"]["mae"])
+    with pytest.raises(DataError, match=r"ab-orders version 7 has no outcomes on these days\. Score the days with it"):
+        sum_outcomes(Lake.open(), delays, "ab-orders", ("1", "7"), window, METRICS["regression"]["mae"])
     with pytest.raises(SpecError, match=r"'auc' is no mean over rows of a regression model\. Choose mae or mse"):
         find_metric(delays, "auc")

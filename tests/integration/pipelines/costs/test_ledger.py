@@ -363,8 +363,8 @@ def test_the_forecast_uses_the_costs_of_past_runs(commands: Any, airflow_home: P
     assert (result["runs"], result["usd_per_run"], result["worst_usd_per_run"]) == (11, costs[1], costs[2])
     assert result["usd"] == pytest.approx(11 * costs[1])
     assert "3 past run(s)" in result["basis"]
-    assert (result["project"], result["month"], result["month_budget_usd"]) == ("flights", get_current_month(), 50)
-    assert result["month_left_usd"] == pytest.approx(50 - result["month_spent_usd"])
+    assert (result["project"], result["month"], result["month_budget_usd"]) == ("flights", get_current_month(), 250)
+    assert result["month_left_usd"] == pytest.approx(250 - result["month_spent_usd"])
     assert result["month_spent_usd"] > sum(costs), "the other DAG's training counts, too"
     runs = ("--dag", "flights_train", "--runs", "2")
     assert f"{costs[1]:.4f}" in run_forecast(commands, *runs).out

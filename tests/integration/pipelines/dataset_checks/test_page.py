@@ -14,7 +14,7 @@ import yaml
 from pipelines.datasets.flights import DATASET
 from tests.tools.policies import EASY_POLICY
 
-DESCRIPTION = f"from pipelines.dataset import Dataset\n\nDATASET = {replace(DATASET, name='arrivals')!r}\n"
+DESCRIPTION = f"from pipelines.dataset import Dataset\n\nDATASET = {replace(DATASET, name='arrivals', lookups=())!r}\n"
 FILES = {
     "__init__": DESCRIPTION,
     "source": "from pipelines.datasets.flights.source import open_source\n",
