@@ -362,7 +362,7 @@ from dataclasses import replace
 from pipelines.datasets.flights import DATASET as FLIGHTS
 
 FEATURES = {"distance_km": "number", "origin": "category"}
-DATASET = replace(FLIGHTS, name="arrivals", days_of="flights", label="state", task="multiclass", features=FEATURES)
+DATASET = replace(FLIGHTS, name="our_arrivals", days_of="flights", label="state", task="multiclass", features=FEATURES)
 """,
     "features": "def features(rows):\n    return rows.mutate(distance_km=rows.distance * 1.609)\n",
     "label": """
@@ -383,13 +383,13 @@ def test_a_job_finds_a_dataset_of_the_user_with_its_features_and_label(
     from pipelines import datasets
     from pipelines.steps import preprocess, snapshot
 
-    folder = tmp_path / "ours/arrivals"
+    folder = tmp_path / "ours/our_arrivals"
     folder.mkdir(parents=True)
     for name, text in OWN_DATASET.items():
         (folder / f"{name}.py").write_text(text)
     monkeypatch.setattr(datasets, "__path__", [*datasets.__path__, str(folder.parent)])
     window = {"as_of": "2013-01-15", "train_days": 5, "holdout_days": 3, "min_train_days": 2}
-    snapshot.run(snapshot.SnapshotSpec.parse({"dataset": "arrivals", **window}, "test"))
+    snapshot.run(snapshot.SnapshotSpec.parse({"dataset": "our_arrivals", **window}, "test"))
     local_result = preprocess.run(preprocess.PreprocessSpec(validation_days=2))
     fields = {
         "snapshot": str(tmp_path / "data/snapshot.json"),
@@ -398,7 +398,7 @@ def test_a_job_finds_a_dataset_of_the_user_with_its_features_and_label(
         "environment": {"LC_ALL": "C.UTF-8", "JAVA_TOOL_OPTIONS": os.environ["JAVA_TOOL_OPTIONS"]},
     }
     monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
-    with pytest.raises(AirflowException, match="there is no dataset 'arrivals'"):
+    with pytest.raises(AirflowException, match="there is no dataset 'our_arrivals'"):
         finish(make_task(**fields), start(make_task(**fields), context))
     monkeypatch.setenv("LEEWAY_DATASETS", str(folder.parent))
     result = finish(make_task(**fields), start(make_task(**fields), context))
