@@ -1,7 +1,10 @@
 """Store models, endpoint configurations, endpoints and feature groups, each a JSON text with a name."""
 
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any, Self
 
 from drydock.store import Store
 
@@ -18,6 +21,41 @@ class Owner:
 
     account_id: str
     region: str
+
+
+@dataclass
+class StoredRequest:
+    """A resource that stays as it was requested. All of it is stored.
+
+    Attributes:
+        name: Its name.
+        arn: Its ARN.
+        request: The request that created it, without its tags.
+        created_at: CreationTime.
+        tags: The tags; AddTags and DeleteTags change them.
+    """
+
+    name: str
+    arn: str
+    request: dict[str, Any]
+    created_at: datetime
+    tags: list[dict[str, str]] = field(default_factory=list)
+    status = ""
+
+    @property
+    def modified_at(self) -> datetime:
+        """When it was created: it does not change."""
+        return self.created_at
+
+    def dump(self) -> str:
+        """Return the resource as JSON."""
+        return json.dumps(asdict(self), default=datetime.isoformat)
+
+    @classmethod
+    def load(cls, text: str) -> Self:
+        """Return the resource that `dump` wrote as JSON."""
+        content = json.loads(text)
+        return cls(**{**content, "created_at": datetime.fromisoformat(content["created_at"])})
 
 
 class Resources:

@@ -182,12 +182,12 @@ class EndpointsBackend(ModelsBackend):
     def _check_scalable_targets(self, endpoint: Endpoint, plan: Plan) -> None:
         """Check that the variants that have a scalable target stay, with their instance type."""
         targets = applicationautoscaling_backends[self.account_id][self.region_name].targets.get(DIMENSION, {})
-        kept = {(variant.name, variant.instance_type) for variant in plan.variants}
+        present_variants = {(variant.name, variant.instance_type) for variant in plan.variants}
         names = [
             variant.name
             for variant in endpoint.record.plan.variants
             if f"endpoint/{endpoint.name}/variant/{variant.name}" in targets
-            and (variant.name, variant.instance_type) not in kept
+            and (variant.name, variant.instance_type) not in present_variants
         ]
         if names:
             refuse(

@@ -146,8 +146,8 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
         self._stored_policies.delete(self.owner, _build_key(resource_id, policy_name))
 
     def _check_range(self, resource_id: str, values: dict[str, Any]) -> None:
-        found = self.find_variant(resource_id)
-        if found is None:
+        endpoint_and_name = self.find_variant(resource_id)
+        if endpoint_and_name is None:
             raise AWSValidationException(f"The variant {resource_id} does not exist.")
         registered = self.targets.get(DIMENSION, {}).get(resource_id)
         low, high = (
@@ -158,7 +158,7 @@ class VariantAutoscaling(ApplicationAutoscalingBackend):
             raise AWSValidationException("A new scalable target must have MinCapacity and MaxCapacity.")
         if low > high:
             raise AWSValidationException(f"MaxCapacity ({high}) must be greater than or equal to MinCapacity ({low}).")
-        if low < found[0].min_instances:
+        if low < endpoint_and_name[0].min_instances:
             raise AWSValidationException(
                 "MinCapacity of a variant must be at least 1: its endpoint is not asynchronous."
             )

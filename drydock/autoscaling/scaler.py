@@ -75,10 +75,10 @@ class Scaler:
                 self._activities.remove((endpoint, activity))
 
     def _evaluate(self, backend: VariantAutoscaling, target: Any, is_period_over: bool) -> None:
-        found = backend.find_variant(target.resource_id)
-        if found is None:
+        endpoint_and_name = backend.find_variant(target.resource_id)
+        if endpoint_and_name is None:
             return
-        endpoint, name = found
+        endpoint, name = endpoint_and_name
         variant = next(item for item in endpoint.record.plan.variants if item.name == name)
         policies = [item for item in list(backend.policies.values()) if item.resource_id == target.resource_id]
         if is_period_over:

@@ -1,45 +1,13 @@
 """Endpoint configurations, as CreateEndpointConfig requests them and DescribeEndpointConfig shows them."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from typing import Any
 
+from drydock.resources import StoredRequest
 
-@dataclass
-class EndpointConfig:
-    """One endpoint configuration. All of it is stored.
 
-    Attributes:
-        name: EndpointConfigName.
-        arn: EndpointConfigArn.
-        request: The request without its tags.
-        created_at: CreationTime.
-        tags: The tags; AddTags and DeleteTags change them.
-    """
-
-    name: str
-    arn: str
-    request: dict[str, Any]
-    created_at: datetime
-    tags: list[dict[str, str]] = field(default_factory=list)
-    status = ""
-
-    @property
-    def modified_at(self) -> datetime:
-        """When it was created: a configuration does not change."""
-        return self.created_at
-
-    def dump(self) -> str:
-        """Return the configuration as JSON."""
-        return json.dumps(asdict(self), default=datetime.isoformat)
-
-    @classmethod
-    def load(cls, text: str) -> "EndpointConfig":
-        """Return the configuration that `dump` wrote as JSON."""
-        content = json.loads(text)
-        return cls(**{**content, "created_at": datetime.fromisoformat(content["created_at"])})
+class EndpointConfig(StoredRequest):
+    """One endpoint configuration."""
 
     def describe(self) -> dict[str, Any]:
         """Return the response of DescribeEndpointConfig."""

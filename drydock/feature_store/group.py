@@ -1,37 +1,17 @@
 """A feature group, as CreateFeatureGroup requests it and DescribeFeatureGroup shows it."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from typing import Any
+
+from drydock.resources import StoredRequest
 
 TTL_UNIT_S = {"Seconds": 1, "Minutes": 60, "Hours": 3600, "Days": 86_400, "Weeks": 604_800}
 
 
-@dataclass
-class FeatureGroup:
-    """One feature group. All of it is stored.
+class FeatureGroup(StoredRequest):
+    """One feature group."""
 
-    Attributes:
-        name: FeatureGroupName.
-        arn: FeatureGroupArn.
-        request: The request without its tags.
-        created_at: CreationTime.
-        tags: The tags; AddTags and DeleteTags change them.
-    """
-
-    name: str
-    arn: str
-    request: dict[str, Any]
-    created_at: datetime
-    tags: list[dict[str, str]] = field(default_factory=list)
     status = "Created"
-
-    @property
-    def modified_at(self) -> datetime:
-        """When it was created: a group does not change."""
-        return self.created_at
 
     @property
     def identifier_name(self) -> str:
@@ -52,16 +32,6 @@ class FeatureGroup:
     def ttl(self) -> Mapping[str, Any] | None:
         """TtlDuration of records that have none of their own."""
         return self.request["OnlineStoreConfig"].get("TtlDuration")  # type: ignore[no-any-return]
-
-    def dump(self) -> str:
-        """Return the group as JSON."""
-        return json.dumps(asdict(self), default=datetime.isoformat)
-
-    @classmethod
-    def load(cls, text: str) -> "FeatureGroup":
-        """Return the group that `dump` wrote as JSON."""
-        content = json.loads(text)
-        return cls(**{**content, "created_at": datetime.fromisoformat(content["created_at"])})
 
     def describe(self) -> dict[str, Any]:
         """Return the response of DescribeFeatureGroup."""

@@ -45,8 +45,8 @@ def _check(dataset: Dataset, lookup: Lookup) -> None:
     """Check names, age and defaults. Not done when the dataset is created: another may replace its features first."""
     unknown = sorted(set(lookup.features) - set(dataset.features))
     wrong = [name for name, value in lookup.features.items() if not _is_valid(value, dataset.features.get(name, ""))]
-    others = [other for other in dataset.lookups if other is not lookup]
-    repeated = [name for other in others for name in lookup.features if name in other.features]
+    other_lookups = [other for other in dataset.lookups if other is not lookup]
+    repeated = [name for other in other_lookups for name in lookup.features if name in other.features]
     odd = [name for name in lookup.features if not FEATURE_NAME.fullmatch(name)]
     own_key = sorted(set(lookup.key) & {name for item in dataset.lookups for name in item.features})
     problems = (

@@ -21,8 +21,8 @@ class StopIdleResult(Result):
     """The idle endpoints."""
 
     idle: list[str]
-    """Endpoints that nobody called, without those that are kept."""
-    kept: list[str]
+    """Endpoints that nobody called, without the exempt ones."""
+    exempt: list[str]
     """Idle endpoints that stay, because they have the tag leeway:keep."""
     stopped: list[str]
     """Endpoints that this call deleted."""
@@ -41,10 +41,10 @@ def run(spec: StopIdleSpec) -> StopIdleResult:
 
     endpoints = Endpoints()
     idle_endpoints = endpoints.list_idle(spec.hours, dt.datetime.now(dt.UTC))
-    kept = [item.name for item in idle_endpoints if KEEP_TAG in item.tags]
-    idle = [item.name for item in idle_endpoints if item.name not in kept]
+    exempt = [item.name for item in idle_endpoints if KEEP_TAG in item.tags]
+    idle = [item.name for item in idle_endpoints if item.name not in exempt]
     why = f"nobody called it for {spec.hours} h"
     for name in idle:
         log.info("endpoint %s: %s%s", name, why, "" if spec.delete else "; it is only listed")
     stopped = [name for name in idle if spec.delete and endpoints.undeploy(name, why)]
-    return StopIdleResult(idle=idle, kept=kept, stopped=stopped)
+    return StopIdleResult(idle=idle, exempt=exempt, stopped=stopped)

@@ -261,10 +261,10 @@ class Fleet:
             is_idle = instance.requests == 0 and time.monotonic() - instance.used_at > self._options.idle_s
             if not variant.serverless or not is_idle:
                 return False
-            others = [item for item in self._instances if item is not instance]
-            if sum(item.variant is variant for item in others) < variant.count:
+            other_instances = [item for item in self._instances if item is not instance]
+            if sum(item.variant is variant for item in other_instances) < variant.count:
                 return False
-            self._instances = others
+            self._instances = other_instances
             return True
 
 

@@ -175,12 +175,12 @@ def fold(events: Iterable[Event]) -> State:
 def _change_endpoint(served: Mapping[str, tuple[str, ...]], event: Event) -> dict[str, tuple[str, ...]]:
     """Return the versions that each endpoint served, after a version was deployed or an endpoint was deleted."""
     name = str(event.evidence.get("endpoint", ""))
-    others = {endpoint: versions for endpoint, versions in served.items() if endpoint != name}
+    other_endpoints = {endpoint: versions for endpoint, versions in served.items() if endpoint != name}
     if event.kind is Kind.UNDEPLOYED:
-        return others
+        return other_endpoints
     versions = served.get(name, ())
     earlier = versions[: versions.index(event.version)] if event.version in versions else versions
-    return {**others, name: (*earlier, event.version)}
+    return {**other_endpoints, name: (*earlier, event.version)}
 
 
 def _change_champion(state: State, event: Event) -> State:

@@ -19,7 +19,7 @@ class StopIdleOperator(StepOperator):
             credentials.
 
     Returns:
-        `StopIdleResult`: idle, kept, stopped.
+        `StopIdleResult`: idle, exempt, stopped.
     """
 
     step = "stop_idle"

@@ -325,3 +325,26 @@ def finish(resume: Callable[..., Any]) -> Callable[..., Any]:
                 deferral = next_deferral
 
     return run
+
+
+@pytest.fixture
+def write_serving_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], Path]:
+    """Return the function that writes a project whose registered versions are files, and sets LEEWAY_PROJECT to it."""
+
+    def write(files: dict[str, str]) -> Path:
+        project = tmp_path / "project"
+        for name, text in files.items():
+            (project / name).parent.mkdir(parents=True, exist_ok=True)
+            (project / name).write_text(text)
+        python = tmp_path / "python"
+        python.write_text(f"""#!/bin/sh
+case " $* " in
+*" serving "*) exec "$LEEWAY_PYTHON" {Path(__file__).parent / "stand_ins/serving.py"} "$@" ;;
+*) exec "$LEEWAY_PYTHON" "$@" ;;
+esac
+""")
+        python.chmod(0o755)
+        monkeypatch.setenv("LEEWAY_PROJECT", str(project))
+        return project
+
+    return write

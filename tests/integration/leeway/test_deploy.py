@@ -21,28 +21,14 @@ from tests.tools.outages import post_to_drydock
 pytestmark = pytest.mark.usefixtures("ended_endpoints")
 
 ROOT = Path(__file__).parents[3]
-STAND_INS = Path(__file__).parent / "stand_ins"
 AT_ONCE = {"traffic": "all_at_once", "wait_s": 0, "bake_s": 0, "error_count": 3}
 CANARY = {**AT_ONCE, "traffic": "canary", "step_percent": 50}
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
+def project(write_serving_project):
     """Set LEEWAY_PROJECT to a project whose versions are files; return it."""
-    project = tmp_path / "project"
-    for name, text in {"versions/1": "good", "versions/2": "good", "champion": "1", "params.yaml": ""}.items():
-        (project / name).parent.mkdir(parents=True, exist_ok=True)
-        (project / name).write_text(text)
-    python = tmp_path / "python"
-    python.write_text(f"""#!/bin/sh
-case " $* " in
-*" serving "*) exec "$LEEWAY_PYTHON" {STAND_INS / "serving.py"} "$@" ;;
-*) exec "$LEEWAY_PYTHON" "$@" ;;
-esac
-""")
-    python.chmod(0o755)
-    monkeypatch.setenv("LEEWAY_PROJECT", str(project))
-    return project
+    return write_serving_project({"versions/1": "good", "versions/2": "good", "champion": "1", "params.yaml": ""})
 
 
 @pytest.fixture

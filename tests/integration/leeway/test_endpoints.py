@@ -22,27 +22,13 @@ from tests.tools import forking
 pytestmark = pytest.mark.usefixtures("ended_endpoints")
 
 ROOT = Path(__file__).parents[3]
-STAND_INS = Path(__file__).parent / "stand_ins"
 AT_ONCE = {"traffic": "all_at_once", "wait_s": 0, "bake_s": 0}
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
+def project(write_serving_project):
     """Set LEEWAY_PROJECT to a project with two versions of `boats`, which are files; return it."""
-    project = tmp_path / "project"
-    for name, text in {"versions/1": "good", "versions/2": "good", "params.yaml": ""}.items():
-        (project / name).parent.mkdir(parents=True, exist_ok=True)
-        (project / name).write_text(text)
-    python = tmp_path / "python"
-    python.write_text(f"""#!/bin/sh
-case " $* " in
-*" serving "*) exec "$LEEWAY_PYTHON" {STAND_INS / "serving.py"} "$@" ;;
-*) exec "$LEEWAY_PYTHON" "$@" ;;
-esac
-""")
-    python.chmod(0o755)
-    monkeypatch.setenv("LEEWAY_PROJECT", str(project))
-    return project
+    return write_serving_project({"versions/1": "good", "versions/2": "good", "params.yaml": ""})
 
 
 def run_task(operator, run_id="run", **fields):
@@ -121,7 +107,7 @@ def test_idle_endpoints_are_deleted_but_never_kept_foreign_or_called_ones(drydoc
         Endpoints, "list_idle", lambda self, *_: [self._find(name) for name in ("idle-alone", "idle-kept")]
     )
     listed = stop_idle.run(stop_idle.StopIdleSpec())
-    assert (listed.idle, listed.kept, listed.stopped) == (["idle-alone"], ["idle-kept"], [])
+    assert (listed.idle, listed.exempt, listed.stopped) == (["idle-alone"], ["idle-kept"], [])
     assert stop_idle.run(stop_idle.StopIdleSpec(delete=True)).stopped == ["idle-alone"]
     assert sorted(list_endpoints(drydock, "idle-")) == ["idle-called", "idle-foreign", "idle-kept"]
 
