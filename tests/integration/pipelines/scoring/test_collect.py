@@ -23,10 +23,12 @@ from pipelines.registry.artifacts import open_package
 from pipelines.registry.versions import Registry
 from pipelines.steps import collect, profile, score
 from tests.integration.pipelines.scoring.conftest import DAY, Publish
+from tests.tools.kill_points import draw_moments, is_killed, run_until
 
 FLIGHTS = load_dataset("flights")
 JSON = "application/json"
 MODES = [{"CaptureMode": "Input"}, {"CaptureMode": "Output"}]
+PART = {"model_name": "scored", "model_version": "1", "endpoint": "online", "variant": "AllTraffic"}
 INPUTS = list(dict.fromkeys([*FLIGHTS.key, *FLIGHTS.features]))
 
 
@@ -136,3 +138,28 @@ def test_wrong_requests_are_refused(capture: CaptureFolder, batch_twin: score.Sc
         run(capture, version="99")
     with pytest.raises(ValueError, match="endpoint"):
         run(capture, endpoint="../up")
+
+
+def test_a_killed_step_leaves_all_rows_or_none_and_a_repetition_completes_them(
+    capture: CaptureFolder, batch_twin: score.ScoreResult, commands: Any, with_mlflow: str
+) -> None:
+    capture.request(read_inputs(batch_twin), dt.datetime(2013, 2, 1, 8, tzinfo=dt.UTC))
+    options = {"model": "scored", "version": "champion", "endpoint": "online", "captured": str(capture.folder)}
+    arguments = [text for name, value in options.items() for text in (f"--{name}", value)]
+
+    def collect_until(kill_at: int) -> Any:
+        return run_until(commands, kill_at, "collect", "--dataset", "flights", "--partition", str(DAY), *arguments)
+
+    def count_rows() -> int:
+        return Lake.open().count_rows_of_partitions(FLIGHTS.requests, [DAY]).get(DAY, 0)
+
+    whole_run = collect_until(0)
+    assert whole_run.code == 0, whole_run.err
+    rows, expected = count_rows(), pd.read_parquet(json.loads(whole_run.out)["rows"])
+    for moment in draw_moments(whole_run, 4, seed=7):
+        Lake.open().clear_partition(FLIGHTS.requests, DAY, PART)
+        assert count_rows() == 0
+        assert is_killed(collect_until(moment))
+        assert count_rows() in (0, rows)
+        pd.testing.assert_frame_equal(pd.read_parquet(run(capture).rows), expected)
+        assert count_rows() == rows
