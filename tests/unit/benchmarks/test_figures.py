@@ -170,6 +170,10 @@ FIGURES = [
             ("MLflow's server with {100}", "mlflow: highest rate with p99 up to 25 ms"),
         )
     ),
+    Figure("docs/how-to/serving.md", "{59,974} of 60,000 requests", "release", ("facts", "answers", "score")),
+    Figure("docs/how-to/serving.md", "of {60,000} requests", "release", ("facts", "requests")),
+    Figure("docs/how-to/serving.md", "and {26} got the error of the broken", "release",
+           ("facts", "answers", "ModelError of the broken canary")),
     Figure("docs/how-to/serving.md", "`serve` answered {3.1} s after", "serving",
            ("seconds", "leeway: start until /ping answers", "median")),
     Figure(ADR_10, "it takes {6.2} s", "preprocess", ("seconds", "preprocess on DuckDB, 10 M rows", "median")),
