@@ -1,63 +1,88 @@
 """Serve a registered model in a SageMaker container. SageMaker's script mode calls these functions.
 
 This file is code/inference.py in a model.tar.gz whose other files are MLflow's package of the version. So it imports
-only the standard library, the requirements of that package and arrow_sizes.py.
+only the standard library, the requirements of that package and `pipelines.container.serving`, which is in code, too.
+
+A request has rows of features, or raw rows of the dataset: the names of the columns tell. Features of raw rows are
+computed as the version's package says, by the code that `serve` has.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
-from collections import Counter
+import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
+if find_spec("pipelines") is None:  # an image may install this file alone in another folder
+    sys.path.insert(0, "/opt/ml/model/code")
+
+from pipelines.container.serving.compiled_features import read_compiled_features
+from pipelines.container.serving.tables import JSON, BadRequest, Table, parse_table
+
 LINES = "application/jsonlines"
 """Content type of requests: each line is a JSON list with the features of a row, in the order of the model's signature;
 a missing value is null. Each line of a response is a score, or a JSON list with the probability of each class."""
-JSON = "application/json"
-"""Content type of a request with a row as an object by column name, or a list of them; also of responses."""
-CSV = "text/csv"
-"""Content type of a request with a header and a row on each line. An empty value is a missing one."""
-PARQUET = "application/vnd.apache.parquet"
-ARROW = "application/vnd.apache.arrow.stream"
 KEY = "key"
 """Entry of the package's metadata with the columns that name a row. A row by column name may have them, too."""
-MAX_BYTES = 6 * 1024**2
-"""Largest body of a request by column name."""
-MAX_ROWS = 100_000
-"""Most rows of a request by column name."""
-MAX_EXPANDED_BYTES = 64 * 1024**2
-"""Largest size of the rows of a Parquet or Arrow body in memory."""
-BATCH_ROWS = 64
-"""Rows of a Parquet or Arrow body that are read at once. A value can be as long as the body."""
+
+NO_RAW_ROWS = "; this version was registered without what computes features from raw rows: register a new one"
 
 
-class BadRequest(ValueError):
-    """The request is wrong, and a retry cannot help. `status_code` is the HTTP status of the answer."""
+@dataclass(frozen=True)
+class PackagedModel:
+    """A packaged model, and what computes features from raw rows."""
 
-    def __init__(self, message: str, status_code: int = 400) -> None:
-        super().__init__(message)
-        self.status_code = status_code
+    model: Any
+    """The model as MLflow loads it."""
+    row_features: Any = None
+    """A `RowFeatures`; None if the version was registered without what raw rows need."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while features are computed: only one thread may use DuckDB's connection."""
+
+    def list_features(self) -> list[Any]:
+        """List name and type of the features, in the order of the model's signature."""
+        return list(self.model.metadata.get_input_schema().inputs)
 
 
-class Table(NamedTuple):
-    """Rows by column name, before their values are checked."""
+class Prediction(NamedTuple):
+    """Scores of raw rows, and what the lookups found."""
 
-    rows: list[dict[str, Any]]
-    is_text: bool = False
-    """Whether all values are text, as in CSV."""
+    scores: Any
+    lookups: Mapping[str, Mapping[str, int]]
+    """Lookup to the number of rows by outcome."""
+    looked_up: Mapping[str, Sequence[Any]]
+    """Looked-up feature to the value of each row. Nothing else says later what the store had."""
 
 
-def model_fn(model_dir: str) -> Any:
-    """Load the packaged model from a folder."""
+def model_fn(model_dir: str) -> PackagedModel:
+    """Load the packaged model from a folder.
+
+    Raises:
+        ValueError: the file of its compiled features cannot be read.
+    """
     import mlflow.pyfunc  # takes seconds and prints warnings, so not at the import of this module
 
-    return mlflow.pyfunc.load_model(model_dir)
+    model, compiled = mlflow.pyfunc.load_model(model_dir), read_compiled_features(Path(model_dir))
+    if compiled is None:
+        return PackagedModel(model)
+    # A version that was registered without compiled features need not have DuckDB.
+    from pipelines.container.serving.feature_query import connect
+    from pipelines.container.serving.row_features import open_row_features
+
+    packaged_model = PackagedModel(model, open_row_features(compiled, connect()))
+    with suppress(Exception):  # what the libraries load at their first call does not slow down the first request
+        names = [feature.name for feature in packaged_model.list_features()]
+        model.predict(packaged_model.row_features.warm_up(names).to_pandas())
+    return packaged_model
 
 
 def input_fn(body: bytes | str, content_type: str) -> list[list[Any]] | Table:
@@ -72,157 +97,49 @@ def input_fn(body: bytes | str, content_type: str) -> list[list[Any]] | Table:
     return parse_table(body, content_type, LINES)
 
 
-def parse_table(body: bytes | str, content_type: str, *other_types: str) -> Table:
-    """Parse rows by column name. An error names the supported types, and `other_types` that the caller supports.
+def predict_fn(rows: Sequence[Sequence[Any]] | Table, model: PackagedModel) -> Any:
+    """Return the model's prediction for each row; for raw rows of a version with lookups, a `Prediction`.
 
     Raises:
-        BadRequest: the content type is not supported, or the body is not of that type or too large.
-    """
-    media_type = content_type.partition(";")[0].strip().lower()
-    if media_type not in _PARSERS:
-        supported = ", ".join((*other_types, *_PARSERS))
-        raise BadRequest(f"content type {content_type or 'none'} is not supported: send one of {supported}", 415)
-    data = body.encode() if isinstance(body, str) else body
-    if len(data) > MAX_BYTES:
-        raise BadRequest(f"the body has {len(data)} bytes: send at most {MAX_BYTES}", 413)
-    try:
-        table = _PARSERS[media_type](data)
-    except BadRequest:
-        raise
-    except (ValueError, OSError, LookupError, NotImplementedError, RecursionError, csv.Error) as error:
-        raise BadRequest(f"the body is not {media_type}: {' '.join(str(error).split())}") from error
-    if not table.rows:
-        raise BadRequest("the request has no rows")
-    _check_row_count(len(table.rows))
-    return table
-
-
-def _parse_json(data: bytes) -> Table:
-    rows = json.loads(data, parse_constant=_reject_constant, object_pairs_hook=_build_object)
-    rows = rows if isinstance(rows, list) else [rows]
-    if number := next((number for number, row in enumerate(rows, 1) if not isinstance(row, dict)), 0):
-        raise BadRequest(f"row {number} is not an object by column name")
-    return Table(rows)
-
-
-def _reject_constant(name: str) -> Any:
-    raise BadRequest(f"{name} is not JSON: send null for a missing value")
-
-
-def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    _check_names([name for name, _ in pairs])
-    return dict(pairs)
-
-
-def _parse_csv(data: bytes) -> Table:
-    lines = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
-    header = next(lines, [])
-    _check_names(header)
-    rows = []
-    for number, values in enumerate(lines, 1):
-        if len(values) != len(header):
-            raise BadRequest(f"row {number} has {len(values)} values, but the header has {len(header)} columns")
-        rows.append(dict(zip(header, values, strict=True)))
-    return Table(rows, is_text=True)
-
-
-def _parse_parquet(data: bytes) -> Table:
-    import pyarrow.parquet as pq  # not needed for other content types
-
-    file = pq.ParquetFile(io.BytesIO(data))
-    metadata = file.metadata
-    _check_size(sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)))
-    _check_row_count(metadata.num_rows)
-    _check_schema(file.schema_arrow)
-    return _list_rows(file.iter_batches(BATCH_ROWS))
-
-
-def _parse_arrow(data: bytes) -> Table:
-    import pyarrow as pa  # not needed for other content types
-
-    try:
-        from pipelines.container.arrow_sizes import sum_expanded_bytes
-    except ImportError:  # in a container, both files are in the folder code
-        from arrow_sizes import sum_expanded_bytes  # type: ignore[import-not-found, no-redef]
-    _check_size(sum_expanded_bytes(data))
-    with pa.ipc.open_stream(data) as stream:
-        _check_schema(stream.schema)
-        return _list_rows(stream)
-
-
-def _list_rows(batches: Iterable[Any]) -> Table:
-    """Return the rows of Arrow's batches. A small body can have many or long values: they are compressed."""
-    rows: list[dict[str, Any]] = []
-    size_bytes = 0
-    for batch in batches:
-        batch.validate(full=True)  # its offsets may point anywhere
-        _check_row_count(len(rows) + batch.num_rows)
-        for start in range(0, batch.num_rows, BATCH_ROWS):
-            part = batch.slice(start, BATCH_ROWS)
-            for name, column in zip(part.schema.names, part.columns, strict=True):
-                if hasattr(column, "dictionary_decode"):  # many rows share a value, which may be long
-                    part = part.set_column(part.schema.get_field_index(name), name, column.dictionary_decode())
-            size_bytes += part.nbytes
-            _check_size(size_bytes)
-            rows += part.to_pylist()
-    return Table(rows)
-
-
-def _check_schema(schema: Any) -> None:
-    from pyarrow import types
-
-    _check_names(schema.names)
-    is_flat = (types.is_primitive, types.is_decimal, types.is_string, types.is_large_string, types.is_null)
-    for field in schema:
-        kind = field.type.value_type if types.is_dictionary(field.type) else field.type
-        if not any(check(kind) for check in is_flat):
-            raise BadRequest(f"column {field.name} has the type {field.type}: send numbers, texts, dates or times")
-
-
-def _check_size(size_bytes: int) -> None:
-    if size_bytes > MAX_EXPANDED_BYTES:
-        raise BadRequest(f"the rows take more than {MAX_EXPANDED_BYTES} bytes: send fewer", 413)
-
-
-_PARSERS = {JSON: _parse_json, CSV: _parse_csv, PARQUET: _parse_parquet, ARROW: _parse_arrow}
-
-
-def _check_row_count(count: int) -> None:
-    if count > MAX_ROWS:
-        raise BadRequest(f"the request has {count} rows: send at most {MAX_ROWS}", 413)
-
-
-def _check_names(names: Sequence[str]) -> None:
-    repeated_names = [name for name, count in Counter(names).items() if count > 1]
-    if repeated_names:
-        raise BadRequest(f"column {repeated_names[0]} is there more than once")
-
-
-def predict_fn(rows: Sequence[Sequence[Any]] | Table, model: Any) -> Any:
-    """Return the model's prediction for each row.
-
-    Raises:
-        BadRequest: a row by column name lacks a feature, has an unknown column, or a value of another type.
+        BadRequest: a row by column name lacks a feature or column, has an unknown one, or a value of another type.
         ValueError: a row of `LINES` has more or fewer values than the model has features.
     """
-    features = model.metadata.get_input_schema().inputs
+    features = model.list_features()
     if isinstance(rows, Table):
-        types = {feature.name: feature.type.name for feature in features}
-        rows = _list_values(rows, types, (model.metadata.metadata or {}).get(KEY, ()))
+        if model.row_features and model.row_features.is_raw(rows):
+            return _score_raw_rows(rows, model, [feature.name for feature in features])
+        rows = _list_values(rows, {feature.name: feature.type.name for feature in features}, model)
     columns = zip(features, zip(*rows, strict=True), strict=True)
-    return model.predict(
+    return model.model.predict(
         pd.DataFrame({feature.name: pd.Series(values, dtype=feature.type.to_pandas()) for feature, values in columns})
     )
 
 
-def _list_values(table: Table, types: Mapping[str, str], key: Sequence[str]) -> list[list[Any]]:
+def _score_raw_rows(table: Table, model: PackagedModel, names: Sequence[str]) -> Any:
+    row_features = model.row_features
+    with model.lock:
+        rows = row_features.compute(table)
+    looked_up = row_features.look_up(rows)
+    scores = model.model.predict(row_features.join(rows, looked_up, names).to_pandas())
+    if looked_up is None:
+        return scores
+    values = {name: column.to_pylist() for name, column in looked_up.columns.items()}
+    return Prediction(scores, looked_up.count(), values)
+
+
+def _list_values(table: Table, types: Mapping[str, str], model: PackagedModel) -> list[list[Any]]:
     """Return the checked values of each row in the order of the features. Other columns of the key are not read."""
+    key = (model.model.metadata.metadata or {}).get(KEY, ())
+    hint = "" if model.row_features else NO_RAW_ROWS
+    if table.kind == "raw" and hint:
+        raise BadRequest(f"the content type has rows=raw{hint}")
     values = []
     for number, row in enumerate(table.rows, 1):
         if missing := [name for name in types if name not in row]:
-            raise BadRequest(f"row {number} lacks the columns {', '.join(missing)}: send every feature of the model")
+            problem = f"row {number} lacks the columns {', '.join(missing)}: send every feature of the model"
+            raise BadRequest(problem + hint)
         if unknown := [name for name in row if name not in types and name not in key]:
-            raise BadRequest(f"row {number} has columns that are no features of the model: {', '.join(unknown)}")
+            raise BadRequest(f"row {number} has columns that are no features of the model: {', '.join(unknown)}" + hint)
         values.append([_convert(row[name], types[name], name, number, table.is_text) for name in types])
     return values
 
@@ -274,15 +191,18 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def output_fn(scores: Iterable[float] | pd.DataFrame, accept: str) -> str:
+def output_fn(scores: Iterable[float] | pd.DataFrame | Prediction, accept: str) -> str:
     """Format the scores without loss of precision.
 
     `LINES` has one on each line, or a list on each line for a multiclass model. `JSON` is an object whose `scores` are
-    a list of numbers, or of objects by class or quantile.
+    a list of numbers, or of objects by class or quantile. For a `Prediction` it has `lookups` and `looked_up`, too.
 
     Raises:
         BadRequest: the request accepts neither `LINES` nor `JSON`.
     """
+    if isinstance(scores, Prediction):
+        content = {**scores._asdict(), "scores": list_scores(scores.scores)}
+        return json.dumps(content) if accept == JSON else output_fn(scores.scores, accept)
     if accept == JSON:
         return json.dumps({"scores": list_scores(scores)})
     if accept != LINES:

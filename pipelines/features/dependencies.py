@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import ibis
 import ibis.expr.operations as ops
@@ -44,6 +44,27 @@ def list_features_of_other_rows(dataset: Dataset, row_schema: pa.Schema) -> list
     """
     features = _build(dataset, row_schema)
     return [name for name in dataset.features if _reads_other_rows(features[name].op())]
+
+
+def list_changed_features(dataset: Dataset, row_schema: pa.Schema, looked_up: Collection[str] = ()) -> list[str]:
+    """List the features that have the name of a column of the rows, and may have another value than the column.
+
+    Args:
+        dataset: dataset whose features are listed.
+        row_schema: schema of the rows that the features are computed from.
+        looked_up: features that are looked up instead.
+    """
+    features = _build(dataset, row_schema)
+    return [
+        name
+        for name, kind in dataset.features.items()
+        if name in row_schema.names
+        and (
+            name in looked_up
+            or not _is_unchanged(features[name].op(), name)
+            or (kind == "category" and not pa.types.is_string(row_schema.field(name).type))
+        )
+    ]
 
 
 def find_key_types(dataset: Dataset, lookup: Lookup, row_schema: pa.Schema) -> dict[str, pa.DataType]:
@@ -93,3 +114,12 @@ def _reads_other_rows(value: ops.Value) -> bool:
 
 def _is_own_column(column: ops.Field) -> bool:
     return isinstance(column.rel, ops.UnboundTable)
+
+
+def _is_unchanged(value: ops.Value, name: str) -> bool:
+    """Return whether an expression is the column of this name, but for its type."""
+    while isinstance(value, ops.Cast):
+        value = value.arg
+    if not isinstance(value, ops.Field):
+        return False
+    return value.name == name if _is_own_column(value) else _is_unchanged(value.rel.values[value.name], name)

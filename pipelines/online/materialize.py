@@ -14,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
+from pipelines.container.serving.online_records import Record
+from pipelines.container.serving.values import format_values, iterate_identifiers
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.features import building, engines
@@ -21,8 +23,7 @@ from pipelines.lake import Lake
 from pipelines.lake.catalog import load_table
 from pipelines.lake.history import find_oldest_equal_snapshot
 from pipelines.lookups import Lookup
-from pipelines.online.store import OnlineStore, Record
-from pipelines.online.values import format_values, iterate_identifiers
+from pipelines.online.store import OnlineStore
 from pipelines.partitions import Partition, get_begin, get_date
 from pipelines.window import Days
 
@@ -108,10 +109,10 @@ def _read_values(
         lake.open_files(dataset.published, partition, partition) as (paths, columns),
         engines.open_engine("duckdb", paths, columns) as engine,
     ):
-        day = get_date(partition)
+        day, key_columns = get_date(partition), [f"{building.KEY_PREFIX}{name}" for name in lookup.key]
         for batch in engine(partial(building.build_lookup_values, dataset, lookup), Days(day, day)):
             values = batch.select(list(lookup.features)).to_pylist()
-            for identifier, row in zip(iterate_identifiers(lookup, batch), values, strict=True):
+            for identifier, row in zip(iterate_identifiers(key_columns, batch), values, strict=True):
                 if identifier:
                     yield identifier, format_values(row)
 

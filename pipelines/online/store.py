@@ -1,78 +1,59 @@
-"""Read and write records of SageMaker Feature Store; drydock has it, too."""
+"""Create feature groups of SageMaker Feature Store, and write their records; drydock has it, too."""
 
 from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import islice
-from typing import Any
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from pipelines.container.serving.online_records import (
+    KEY_FEATURE,
+    TIME_FEATURE,
+    Identifiers,
+    OnlineRecords,
+    Record,
+    StoreError,
+)
 from pipelines.dataset import Dataset
 from pipelines.errors import ServiceError, SpecError
 from pipelines.lookups import Lookup
 from pipelines.online.declarations import name_group
 
-KEY_FEATURE, TIME_FEATURE = "leeway_key", "leeway_event_time"
-"""Features of each group beside those of the lookup: the record's identifier, and its event time."""
-MAX_IDENTIFIERS = 100
-"""Largest number of records that one BatchGetRecord returns."""
+TIMEOUT_S, ATTEMPTS, CONNECTIONS = 10.0, 4, 10
+"""Longest time to connect, and to wait for an answer, seconds; how often a request is sent; connections."""
 CREATION_S, POLL_S = 900, 1.0
 """AWS needs up to 15 minutes to create a group."""
-Identifiers = Mapping[str, Sequence[str]]
-"""Name of a feature group to the identifiers of records."""
-
-
-@dataclass(frozen=True)
-class Record:
-    """A record of the online store."""
-
-    event_time: dt.datetime
-    """Its event time, in UTC."""
-    values: Mapping[str, str]
-    """The features that are not missing, as texts."""
 
 
 class OnlineStore:
-    """The feature groups of the configured account and region. Threads may share it.
+    """The feature groups of the configured account and region. Threads may share it."""
 
-    Args:
-        config: limits of the connections.
-    """
-
-    def __init__(self, config: Config) -> None:
+    def __init__(self) -> None:
+        config = Config(
+            connect_timeout=TIMEOUT_S,
+            read_timeout=TIMEOUT_S,
+            retries={"total_max_attempts": ATTEMPTS, "mode": "standard"},
+            max_pool_connections=CONNECTIONS,
+        )
+        self._records = OnlineRecords(TIMEOUT_S, ATTEMPTS, CONNECTIONS)
         with _translate_errors():
             self._control = boto3.client("sagemaker", config=config)
             self._runtime = boto3.client("sagemaker-featurestore-runtime", config=config)
 
     @classmethod
-    def open(cls, timeout_s: float = 10.0, attempts: int = 4, connections: int = 10) -> OnlineStore:
+    def open(cls) -> OnlineStore:
         """Open the configured store.
-
-        Args:
-            timeout_s: longest time to connect, and to wait for each answer, seconds.
-            attempts: number of times that a request is sent until there is an answer.
-            connections: largest number of connections.
 
         Raises:
             SpecError: neither AWS nor drydock is configured. A retry cannot help.
         """
-        if not is_configured():
-            hint = "Set AWS_DEFAULT_REGION and credentials; for drydock, AWS_ENDPOINT_URL, too."
-            raise SpecError("no online store is configured: there is no AWS region.", hint)
-        config = Config(
-            connect_timeout=timeout_s,
-            read_timeout=timeout_s,
-            retries={"total_max_attempts": attempts, "mode": "standard"},
-            max_pool_connections=connections,
-        )
-        return cls(config)
+        require_configuration()
+        return cls()
 
     def read(self, identifiers: Identifiers) -> dict[tuple[str, str], Record]:
         """Return the records that exist, by group and identifier. A group that does not exist has no records.
@@ -80,21 +61,10 @@ class OnlineStore:
         Raises:
             ServiceError: the store does not answer, or refuses the request. A retry can help.
         """
-        records = {}
-        pairs = iter([(group, identifier) for group, names in identifiers.items() for identifier in names])
-        while part := list(islice(pairs, MAX_IDENTIFIERS)):
-            with _translate_errors():
-                answer = self._runtime.batch_get_record(Identifiers=_group(part))
-            for item in answer["Records"]:
-                values = {feature["FeatureName"]: feature["ValueAsString"] for feature in item["Record"]}
-                event_time = dt.datetime.fromisoformat(values.pop(TIME_FEATURE))
-                identifier = values.pop(KEY_FEATURE)
-                records[item["FeatureGroupName"], identifier] = Record(event_time, values)
-            problems = [error for error in answer["Errors"] if not _is_missing_group(error)]
-            if problems or answer["UnprocessedIdentifiers"]:
-                reason = problems[0]["ErrorMessage"] if problems else "not all records were read"
-                raise ServiceError(f"the online store did not return all records: {reason}.")
-        return records
+        try:
+            return self._records.read(identifiers)
+        except StoreError as error:
+            raise ServiceError(str(error), "Is AWS_ENDPOINT_URL right, and drydock up?") from None
 
     def write(self, group: str, identifier: str, record: Record, ttl_days: int = 0) -> None:
         """Write a record, unless the stored one is as new or newer. Idempotent.
@@ -150,6 +120,17 @@ class OnlineStore:
         return ""
 
 
+def require_configuration() -> None:
+    """Check that an online store is configured.
+
+    Raises:
+        SpecError: neither AWS nor drydock is configured. A retry cannot help.
+    """
+    if not is_configured():
+        hint = "Set AWS_DEFAULT_REGION and credentials; for drydock, AWS_ENDPOINT_URL, too."
+        raise SpecError("no online store is configured: there is no AWS region.", hint)
+
+
 def is_configured() -> bool:
     """Return whether an AWS region is configured: without one, no service of AWS or drydock can be called."""
     return bool(boto3.Session().region_name)
@@ -158,20 +139,6 @@ def is_configured() -> bool:
 def format_time(time: dt.datetime) -> str:
     """Format a time in UTC as Feature Store accepts it, with milliseconds."""
     return f"{time:%Y-%m-%dT%H:%M:%S}.{time.microsecond // 1000:03d}Z"
-
-
-def _group(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Return the member Identifiers of a BatchGetRecord."""
-    identifiers: dict[str, list[str]] = {}
-    for group, identifier in pairs:
-        identifiers.setdefault(group, []).append(identifier)
-    return [
-        {"FeatureGroupName": group, "RecordIdentifiersValueAsString": names} for group, names in identifiers.items()
-    ]
-
-
-def _is_missing_group(error: Mapping[str, str]) -> bool:
-    return "ResourceNotFound" in error["ErrorCode"]
 
 
 @contextmanager

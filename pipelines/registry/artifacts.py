@@ -14,6 +14,7 @@ import mlflow
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
+from pipelines.container.serving.compiled_features import CompiledFeatures, read_compiled_features
 from pipelines.errors import DataError, ServiceError
 from pipelines.evaluation.tables import read_importance
 from pipelines.registry.mlflow_errors import is_transient, translate_mlflow_errors
@@ -106,6 +107,18 @@ def open_package(version: ModelVersion) -> Iterator[Path]:
     """Yield the folder of the checked package; remove it when the block ends. Errors: see `download_package`."""
     with tempfile.TemporaryDirectory(prefix="leeway-") as folder:
         yield download_package(version, Path(folder))
+
+
+def read_package_features(version: ModelVersion, package: Path) -> CompiledFeatures | None:
+    """Read how raw rows become features from a checked package; None if the version was registered without that.
+
+    Raises:
+        DataError: the file cannot be read. A retry cannot help.
+    """
+    try:
+        return read_compiled_features(package)
+    except ValueError as error:
+        raise DataError(f"{version.name} version {version.version}: {error}.") from None
 
 
 def download_unchecked_package(version: ModelVersion, folder: Path) -> Path:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from pipelines.container.serving.compiled_features import CompiledFeatures
 from pipelines.dataset import Dataset
 from pipelines.system.files import sha256
 
@@ -37,6 +38,8 @@ class Candidate:
     """Record that `reproduce` compares; see `pipelines.registry.lineage.build_provenance`."""
     example: pd.DataFrame
     """A few feature rows: the packaged model declares their columns as its input."""
+    compiled_features: CompiledFeatures | None = None
+    """How raw rows become features; None if that is not known, so that the version takes features only."""
 
 
 def compute_candidate_digest(model_digest: str, features: Path, snapshot: Path) -> str:

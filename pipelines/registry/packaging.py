@@ -17,22 +17,33 @@ from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema
 
 from pipelines.container.inference import KEY
+from pipelines.container.serving.compiled_features import FILE_NAME, CompiledFeatures
 from pipelines.dataset import Dataset
 from pipelines.registry.candidate import Candidate
 from pipelines.score_columns import SCORE
 
 PACKAGES = ("mlflow", "xgboost-cpu", "pandas", "numpy", "pyarrow")
 """Packages that a served model needs. The installed versions are required, because the model was trained with them."""
+RAW_ROW_PACKAGES, LOOKUP_PACKAGES = ("duckdb",), ("boto3",)
+"""Packages that it needs for raw rows, and for lookups."""
 
 
 def log_package(candidate: Candidate) -> str:
     """Log the candidate as a model of MLflow's active run, and return the model's URI."""
-    with _list_arguments(candidate.dataset, candidate.folder, candidate.example) as arguments:
+    with _list_arguments(
+        candidate.dataset, candidate.folder, candidate.example, candidate.compiled_features
+    ) as arguments:
         info = mlflow.pyfunc.log_model(name=candidate.dataset.name, **arguments)
     return str(info.model_uri)
 
 
-def save_package(dataset: Dataset, folder: Path, example: pd.DataFrame, path: Path) -> None:
+def save_package(
+    dataset: Dataset,
+    folder: Path,
+    example: pd.DataFrame,
+    path: Path,
+    compiled_features: CompiledFeatures | None = None,
+) -> None:
     """Save the package of a trained model to the folder `path`, without a server.
 
     Args:
@@ -40,24 +51,27 @@ def save_package(dataset: Dataset, folder: Path, example: pd.DataFrame, path: Pa
         folder: folder of the model's files.
         example: a few feature rows.
         path: folder to write; it must not exist.
+        compiled_features: how raw rows become features; None: the package takes features only.
     """
-    with _list_arguments(dataset, folder, example) as arguments:
+    with _list_arguments(dataset, folder, example, compiled_features) as arguments:
         mlflow.pyfunc.save_model(path=str(path), **arguments)
 
 
 @contextmanager
-def _list_arguments(dataset: Dataset, folder: Path, example: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _list_arguments(
+    dataset: Dataset, folder: Path, example: pd.DataFrame, compiled_features: CompiledFeatures | None
+) -> Iterator[dict[str, Any]]:
     """Yield MLflow's arguments for a package. The files that they name exist until the block ends."""
     with tempfile.TemporaryDirectory(prefix="leeway-") as code, _write_no_bytecode():
         yield {
             "python_model": str(dataset.find_file("serving.py")),
             "model_config": {"module": dataset.import_module("model").__name__},
             "artifacts": {"model": str(folder)},
-            "code_paths": [str(_copy_code(dataset, Path(code)))],
+            "code_paths": _write_code(dataset, Path(code), compiled_features),
             "metadata": {KEY: list(dataset.key)},
             "signature": _build_signature(example, dataset.load_model(folder).score(example)),
             "input_example": example,
-            "pip_requirements": [f"{package}=={installed_version(package)}" for package in PACKAGES],
+            "pip_requirements": _list_requirements(compiled_features),
         }
 
 
@@ -87,9 +101,20 @@ def _write_no_bytecode() -> Iterator[None]:
         sys.dont_write_bytecode = earlier_value
 
 
-def _copy_code(dataset: Dataset, folder: Path) -> Path:
-    """Copy the modules that the dataset's bundle lists; return the folder of their package `pipelines`."""
+def _list_requirements(compiled_features: CompiledFeatures | None) -> list[str]:
+    packages = [*PACKAGES]
+    if compiled_features:
+        packages += [*RAW_ROW_PACKAGES, *(LOOKUP_PACKAGES if compiled_features.lookups else ())]
+    return [f"{package}=={installed_version(package)}" for package in packages]
+
+
+def _write_code(dataset: Dataset, folder: Path, compiled_features: CompiledFeatures | None) -> list[str]:
+    """Copy the modules of the dataset's bundle, and write the compiled features; return the paths for MLflow."""
     for name, path in dataset.locate_bundle().items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, folder / name)
-    return folder / "pipelines"
+    paths = [str(folder / "pipelines")]
+    if compiled_features:
+        (folder / FILE_NAME).write_text(compiled_features.format(), encoding="utf-8")
+        paths.append(str(folder / FILE_NAME))
+    return paths

@@ -16,7 +16,9 @@ import mlflow
 import numpy as np
 import pandas as pd
 
-from pipelines.container import arrow_sizes, inference
+import pipelines
+from pipelines import container
+from pipelines.container import inference, serving
 from pipelines.errors import ConflictError, DataError
 from pipelines.score_columns import SCORE
 
@@ -42,7 +44,8 @@ def list_score_classes(package: Path) -> list[str]:
 def pack_model(folder: Path, archive: Path) -> None:
     """Write the model.tar.gz of a package, in the form that a SageMaker container expects.
 
-    Equal packages give byte-identical archives. code/inference.py and code/arrow_sizes.py are added to the folder.
+    Equal packages give byte-identical archives. code/inference.py, and what it imports of this code, are added to the
+    folder.
 
     Args:
         folder: folder of the checked package; see `pipelines.registry.artifacts.open_package`.
@@ -50,7 +53,7 @@ def pack_model(folder: Path, archive: Path) -> None:
     """
     (folder / "code").mkdir(exist_ok=True)
     shutil.copyfile(inference.__file__, folder / "code" / "inference.py")
-    shutil.copyfile(arrow_sizes.__file__, folder / "code" / "arrow_sizes.py")
+    _copy_serving_code(folder / "code")
     shutil.copyfile(folder / "requirements.txt", folder / "code" / "requirements.txt")
     files = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     with (
@@ -63,6 +66,17 @@ def pack_model(folder: Path, archive: Path) -> None:
             member.size, member.mode = path.stat().st_size, 0o644
             with path.open("rb") as file:
                 tar.addfile(member, file)
+
+
+def _copy_serving_code(folder: Path) -> None:
+    """Copy `pipelines.container.serving` into the package's own `pipelines`, which may lack the folders above it."""
+    target = folder / "pipelines" / "container" / "serving"
+    target.mkdir(parents=True, exist_ok=True)
+    for path in sorted(Path(serving.__file__).parent.glob("*.py")):
+        shutil.copyfile(path, target / path.name)
+    for package, parent in ((container, target.parent), (pipelines, target.parent.parent)):
+        if not (parent / "__init__.py").exists():
+            shutil.copyfile(str(package.__file__), parent / "__init__.py")
 
 
 def write_request(frames: Iterable[pd.DataFrame], features: Sequence[str], folder: Path) -> str:

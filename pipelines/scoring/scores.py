@@ -164,6 +164,15 @@ def score_features(dataset: Dataset, rows: pa.RecordBatch | pa.Table, scorer: Sc
     """
     with report_missing_features(dataset):
         scores = scorer(_select_features(dataset, rows))
+    return check_scores(scores)
+
+
+def check_scores(scores: Any) -> Any:
+    """Return the scores unchanged.
+
+    Raises:
+        DataError: a score is not a finite number. A retry cannot help.
+    """
     values = np.asarray(scores, dtype=float)
     if invalid_rows := int(np.count_nonzero(~np.isfinite(values).reshape(len(values), -1).all(axis=1))):
         raise DataError(

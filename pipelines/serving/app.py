@@ -15,7 +15,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pipelines.container.inference import JSON, MAX_BYTES, BadRequest
+from pipelines.container.serving.feature_query import FeatureError
+from pipelines.container.serving.tables import JSON, MAX_BYTES, BadRequest
 from pipelines.errors import MAX_CHARS, LeewayError
 from pipelines.escaping import escape
 from pipelines.serving.served_model import LOOKUP_THREADS, ServedModel
@@ -56,7 +57,7 @@ class Endpoint:
     async def ping(self, _: Request) -> Response:
         """Answer which version is loaded, and what the lookups found so far."""
         model = self._model
-        features = {"features_of_other_rows": list(model.features_of_other_rows)}
+        features = {"features_of_other_rows": list(model.row_features.features_of_other_rows)}
         lookups = model.lookups.describe() if model.lookups else {}
         return _answer({"model": model.name, "version": model.version, **features, **lookups})
 
@@ -98,9 +99,9 @@ def _describe_failure(error: Exception, request_id: str) -> tuple[str, int]:
         return f"the body did not arrive within {BODY_S:.0f} s", 408
     if isinstance(error, ClientDisconnect):
         return "the client closed the connection", 400
-    if isinstance(error, LeewayError):
+    if isinstance(error, LeewayError | FeatureError):
         log.error("request %s: %s", request_id, error)
-        return error.message, 500
+        return getattr(error, "message", str(error)), 500
     log.error("request %s failed", request_id, exc_info=error)
     return f"the model failed: {type(error).__name__}", 500
 

@@ -8,10 +8,11 @@ import datetime as dt
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from pipelines.container.inference import BadRequest, Table, parse_table
+from pipelines.container.serving.tables import BadRequest, Table, parse_table
 from pipelines.errors import DataError
 from pipelines.window import Days
 
@@ -42,6 +43,8 @@ class CapturedRequest(NamedTuple):
     """Rows of the request, by column name."""
     scores: list[Any]
     """Scores of the rows, as in the answer: numbers, or objects by class or quantile."""
+    looked_up: Mapping[str, list[Any]] = MappingProxyType({})
+    """Features of raw rows that were looked up, as in the answer: the value of each row."""
 
 
 def read_requests(capture: Capture, days: Days) -> Iterator[CapturedRequest | None]:
@@ -67,13 +70,13 @@ def parse_line(line: bytes) -> CapturedRequest | None:
         metadata, data = event["eventMetadata"], event["captureData"]
         body, content_type = _read_part(data["endpointInput"])
         rows = parse_table(body, content_type)
-        scores = _parse_scores(*_read_part(data["endpointOutput"]))
+        scores, looked_up = _parse_answer(*_read_part(data["endpointOutput"]))
         requested_at = dt.datetime.fromisoformat(metadata["inferenceTime"]).astimezone(dt.UTC)
         event_id, inference_id = str(metadata["eventId"]), str(metadata.get("inferenceId", ""))
-    except (BadRequest, ValueError, KeyError, TypeError, RecursionError):  # anybody can send a request
+    except (BadRequest, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # anybody can send a request
         return None
     has_scores = len(scores) == len(rows.rows) and all(isinstance(score, int | float | dict) for score in scores)
-    return CapturedRequest(event_id, requested_at, inference_id, rows, scores) if has_scores else None
+    return CapturedRequest(event_id, requested_at, inference_id, rows, scores, looked_up) if has_scores else None
 
 
 def _read_part(part: Mapping[str, Any]) -> tuple[bytes, str]:
@@ -86,11 +89,12 @@ def _read_part(part: Mapping[str, Any]) -> tuple[bytes, str]:
     return body, str(part["observedContentType"])
 
 
-def _parse_scores(body: bytes, content_type: str) -> list[Any]:
-    """Return the scores of an answer: JSON with `scores`, or a score on each line."""
+def _parse_answer(body: bytes, content_type: str) -> tuple[list[Any], Mapping[str, list[Any]]]:
+    """Return the scores of an answer, and the looked-up features: JSON that has both, or a score on each line."""
     if content_type.partition(";")[0].strip() == "application/json":
-        return list(_parse_json(body)["scores"])
-    return [_parse_json(line) for line in body.splitlines()]
+        answer = _parse_json(body)
+        return list(answer["scores"]), {name: list(values) for name, values in answer.get("looked_up", {}).items()}
+    return [_parse_json(line) for line in body.splitlines()], {}
 
 
 def _parse_json(text: bytes) -> Any:

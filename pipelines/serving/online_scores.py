@@ -14,7 +14,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.container.inference import BadRequest, Table
+from pipelines.container.serving.raw_rows import RawRows
+from pipelines.container.serving.tables import BadRequest, Table
 from pipelines.dataset import Dataset
 from pipelines.errors import SpecError
 from pipelines.features.building import build_feature_schema
@@ -23,8 +24,8 @@ from pipelines.lake import Commit, Lake, connect
 from pipelines.partitions import Hour, Partition, check_partition, get_date, get_last_day
 from pipelines.scored_rows import list_score_fields, list_stored_scores
 from pipelines.scoring.scores import append_scores_to_batch
+from pipelines.serving.captured_raw_rows import CapturedRawRows
 from pipelines.serving.captured_requests import CapturedRequest
-from pipelines.serving.raw_rows import RawRows
 from pipelines.settings import settings
 from pipelines.system.duckdb_session import quote_identifier, quote_text
 from pipelines.window import DAY, Days
@@ -58,7 +59,7 @@ class Counts:
     unreadable: int = 0
     """Captured lines without rows by column name, or without a score for each row."""
     invalid: int = 0
-    """Rows that lack a column of the key or a feature, or have a value of another type."""
+    """Rows that lack a column of the key or what their features need, or have a value of another type."""
     other_days: int = 0
     """Rows of other partitions."""
 
@@ -70,17 +71,18 @@ class OnlineRows:
         lake: lake whose published rows give the types of the key, and the labels.
         dataset: dataset of the model.
         day: partition of the rows.
+        raw_rows: computes the features of raw rows.
 
     Raises:
         DataError: no row of the dataset is published. A retry can help.
     """
 
-    def __init__(self, lake: Lake, dataset: Dataset, day: Partition) -> None:
-        self._lake, self._dataset, self._day = lake, dataset, day
+    def __init__(self, lake: Lake, dataset: Dataset, day: Partition, raw_rows: CapturedRawRows) -> None:
+        self._lake, self._dataset, self._day, self._raw_rows = lake, dataset, day, raw_rows
         self._schema = build_feature_schema(dataset, lake.read_schema(dataset.published))
         self._inputs = [field for field in self._schema if field.name != dataset.label]
-        names = [field.name for field in self._inputs]
-        self._checker = RawRows(dataset, pa.schema(self._inputs), names)
+        self._names = [field.name for field in self._inputs]
+        self._checker = RawRows(pa.schema(self._inputs), dataset.key, (), self._names)
         self._day_values: Mapping[str, Any] = {"date": get_date(day)}
         if isinstance(day, Hour):
             self._day_values = {"date": day.day, "hour": day.hour}
@@ -132,18 +134,28 @@ class OnlineRows:
             return
         counts.requests += 1
         event = {name: getattr(request, name) for name in ("event_id", "inference_id", "requested_at")}
-        for row, score in zip(request.rows.rows, request.scores, strict=True):
-            try:
-                columns = self._checker.convert(Table([row], request.rows.is_text))
-            except BadRequest:
+        for values, score in zip(self._list_values(request), request.scores, strict=True):
+            if values is None:
                 counts.invalid += 1
-                continue
-            values = {name: column[0] for name, column in columns.items()}
-            if all(values[name] == value for name, value in self._day_values.items()):
+            elif all(values[name] == value for name, value in self._day_values.items()):
                 counts.rows += 1
                 yield {**values, **event, ANSWER: json.dumps(score)}
             else:
                 counts.other_days += 1
+
+    def _list_values(self, request: CapturedRequest) -> Iterable[dict[str, Any] | None]:
+        """Return key and features of each row; None for an invalid row."""
+        first_row = request.rows.rows[0].keys()
+        has_features = set(self._dataset.features) <= first_row <= set(self._names)
+        if request.rows.kind == "raw" or not has_features:
+            return self._raw_rows.list_values(request)
+        return (self._convert(Table([row], request.rows.is_text)) for row in request.rows.rows)
+
+    def _convert(self, row: Table) -> dict[str, Any] | None:
+        try:
+            return {name: column[0] for name, column in self._checker.convert(row).items()}
+        except BadRequest:
+            return None
 
     def _read_newest(self, answers: Path) -> Iterator[pa.RecordBatch]:
         dataset = self._dataset

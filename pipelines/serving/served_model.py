@@ -2,50 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import ibis
 import pyarrow as pa
 
-from pipelines.container.inference import BadRequest, list_scores, parse_table
+from pipelines.container.inference import list_scores
+from pipelines.container.serving.compiled_features import CompiledFeatures
+from pipelines.container.serving.feature_query import connect
+from pipelines.container.serving.lookups import LOOKUP_TIMEOUT_S, LookedUp, LookupReader
+from pipelines.container.serving.online_records import OnlineRecords
+from pipelines.container.serving.row_features import ComputedRows, RowFeatures
+from pipelines.container.serving.tables import BadRequest, parse_table
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError, SpecError
-from pipelines.features.dependencies import list_features_of_other_rows
-from pipelines.lake import Lake, connect
-from pipelines.lookups import Lookup
-from pipelines.online.declarations import require_lookups
-from pipelines.online.lookups import LookedUp, LookupReader
-from pipelines.online.store import OnlineStore, is_configured
-from pipelines.partitions import HOUR_COLUMN, Hour, Month, Partition
-from pipelines.registry.artifacts import open_package
+from pipelines.lake import Lake
+from pipelines.online.store import is_configured, require_configuration
+from pipelines.registry.artifacts import open_package, read_package_features
 from pipelines.registry.scorer import Scorer, load_scorer
 from pipelines.registry.versions import CHAMPION, Registry
 from pipelines.scoring.batch import list_features
-from pipelines.scoring.scores import score_features
-from pipelines.serving.feature_query import FeatureQuery
-from pipelines.serving.raw_rows import RawRows
+from pipelines.scoring.scores import check_scores
+from pipelines.serving.compilation import compile_features
 from pipelines.serving.recording import Recorder
+from pipelines.system.log import log
 
 LOOKUP_THREADS = 8
 """Requests whose lookups are in progress at a time."""
-LOOKUP_TIMEOUT_S = 0.5
-"""Longest time to connect to the online store, and to wait for its answer, seconds."""
-
-
-@dataclass(frozen=True)
-class ComputedRows:
-    """The features that are computed from the rows of a request, and the keys of those that are looked up."""
-
-    table: pa.Table
-    partitions: Sequence[Partition]
-    """Partition of each row; empty if nothing is looked up or recorded."""
-    keys: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """Columns of the rows' key, as far as the request has them; empty if nothing is recorded."""
+TIME_CHARS = {"hour": len("2013-01-31T05"), "day": len("2013-01-31"), "month": len("2013-01")}
+"""Unit of partitions to the length of their names."""
 
 
 @dataclass(frozen=True)
@@ -56,93 +45,91 @@ class ServedModel:
     """Registered model."""
     version: str
     """Number of the version."""
-    dataset: Dataset
-    """Dataset of the rows."""
-    rows: RawRows
-    """Checks the rows of a request."""
-    query: FeatureQuery
-    """Computes their features."""
+    row_features: RowFeatures
+    """Checks the rows of a request, and computes and looks up their features."""
     scorer: Scorer
     """Scores the features."""
-    features_of_other_rows: Sequence[str]
-    """Features that depend on other rows, and are not looked up: the server knows only the rows of the request."""
-    lookups: LookupReader | None = None
-    """Looks up the features that one request does not have; None if all are computed from the rows."""
     recorder: Recorder | None = None
     """Records what requests saw; None if nothing is recorded."""
+
+    @property
+    def lookups(self) -> LookupReader | None:
+        """What looks up features; None if all are computed from the rows."""
+        return self.row_features.lookups
 
     def compute(self, body: bytes, content_type: str) -> ComputedRows:
         """Compute the features of the rows of a request.
 
         Raises:
             BadRequest: the request is wrong; a retry cannot help.
+            FeatureError: the features drop or repeat rows; a retry cannot help.
         """
         table = parse_table(body, content_type)
-        values = self.rows.convert(table)
-        try:
-            features = self.query.compute(values, len(table.rows))
-        except duckdb.DataError as error:  # for example, a difference of years that is no whole number of 32 bits
-            raise BadRequest(f"the features cannot be computed from these rows: {error}") from None
-        if not (self.lookups or self.recorder):
-            return ComputedRows(features, [])
-        keys = {name: values[name] for name in self.dataset.key if name in values}
-        return ComputedRows(features, self._find_partitions(values), keys)
+        if table.kind == "features":
+            raise BadRequest("the content type has rows=features: this server takes raw rows")
+        return self.row_features.compute(table)
 
     def look_up(self, rows: ComputedRows) -> LookedUp | None:
         """Look up the other features. Several threads may call this at a time."""
-        return self.lookups.look_up(rows.table, rows.partitions) if self.lookups else None
+        return self.row_features.look_up(rows)
 
     def score(self, rows: ComputedRows, looked_up: LookedUp | None = None) -> list[Any]:
         """Return the score of each row, as JSON values.
 
         Raises:
-            DataError: the model cannot score these rows; a retry cannot help.
+            DataError: a score is not a finite number; a retry cannot help.
         """
-        other_columns = looked_up.columns if looked_up else {}
-        columns = {
-            name: other_columns[name] if name in other_columns else rows.table[name] for name in self.dataset.features
-        }
-        features = pa.table(columns)
-        scores = list_scores(score_features(self.dataset, features, self.scorer))
-        if self.recorder and rows.partitions:
-            self.recorder.record({"model": self.name, "version": self.version}, _list_recorded(rows, features, scores))
+        features = self.row_features.join(rows, looked_up, self.row_features.compiled.features)
+        scores = self._score_features(features)
+        if self.recorder and rows.begins:
+            self.recorder.record(
+                {"model": self.name, "version": self.version}, self._list_recorded(rows, features, scores)
+            )
         return scores
 
-    def _find_partitions(self, values: Mapping[str, Sequence[Any]]) -> list[Partition]:
-        """Return the partition of each row; empty if the rows do not have it, which lookups require."""
-        columns = ("date", HOUR_COLUMN) if self.dataset.partition == "hour" else ("date",)
-        if not set(columns) <= set(values):
-            return []
-        days = values["date"]
-        if self.dataset.partition == "hour":
-            return [Hour(day, hour) for day, hour in zip(days, values[HOUR_COLUMN], strict=True)]
-        return [Month(day) for day in days] if self.dataset.partition == "month" else list(days)
+    def warm_up(self) -> None:
+        """Score a row of missing values: what libraries load at their first call does not slow down the first request.
 
+        A model that cannot score such a row is not refused.
+        """
+        with suppress(Exception):
+            self._score_features(self.row_features.warm_up(self.row_features.compiled.features))
 
-def _list_recorded(rows: ComputedRows, features: pa.Table, scores: Sequence[Any]) -> list[dict[str, Any]]:
-    values = features.to_pylist()
-    return [
-        {
-            "partition": partition.isoformat(),
-            "key": {name: column[number] for name, column in rows.keys.items()},
-            "features": values[number],
-            "score": score,
-        }
-        for number, (partition, score) in enumerate(zip(rows.partitions, scores, strict=True))
-    ]
+    def _score_features(self, features: pa.Table) -> list[Any]:
+        return list_scores(check_scores(self.scorer(features.to_pandas())))
+
+    def _list_recorded(self, rows: ComputedRows, features: pa.Table, scores: Sequence[Any]) -> list[dict[str, Any]]:
+        values, chars = features.to_pylist(), TIME_CHARS[self.row_features.compiled.partition]
+        return [
+            {
+                "partition": begin.isoformat()[:chars],
+                "key": {name: column[number] for name, column in rows.key.items()},
+                "features": values[number],
+                "score": score,
+            }
+            for number, (begin, score) in enumerate(zip(rows.begins, scores, strict=True))
+        ]
 
 
 @contextmanager
 def open_model(
-    name: str, selector: str, dataset: Dataset, *, has_lookups: bool | None = None, record_to: Path | None = None
+    name: str,
+    selector: str,
+    load_dataset: Callable[[], Dataset],
+    *,
+    has_lookups: bool | None = None,
+    record_to: Path | None = None,
 ) -> Iterator[ServedModel]:
     """Load a version from the registry; remove its files when the block ends.
+
+    The features are those of the version's package. A version that was registered without compiled features has those
+    of the dataset's code, and the columns of its published table.
 
     Args:
         name: registered model.
         selector: number or alias of a version; empty: the champion.
-        dataset: dataset of the rows. Its published table gives their columns.
-        has_lookups: whether the dataset's lookups are used; None: if it has some and an online store is configured.
+        load_dataset: loads the dataset of the rows. Called only for a version without compiled features.
+        has_lookups: whether lookups are used; None: if there are some and an online store is configured.
         record_to: folder to which what requests saw is recorded; None: nothing is.
 
     Raises:
@@ -151,67 +138,59 @@ def open_model(
             those of the dataset, or no row of the dataset is published. A retry cannot help.
         ServiceError: MLflow or the lake's catalog does not answer. A retry can help.
     """
-    if not dataset.label:
-        raise SpecError(f"the dataset {dataset.name} has no label: there is nothing to predict.")
-    lookups = _open_lookups(dataset, has_lookups=has_lookups)
     version = Registry.open().find_version(name, selector or CHAMPION)
-    row_schema = Lake.open().read_schema(dataset.published)
-    with open_package(version) as package, connect() as connection:
-        _require_features(dataset, f"{name} version {version.version}", list_features(package))
-        connection.execute("SET threads = 1")  # for few rows, more threads would only wait for each other
-        query = _build_query(dataset, row_schema, connection, dataset.lookups if lookups else ())
+    label = f"{name} version {version.version}"
+    with open_package(version) as package, closing(connect()) as connection:
+        compiled = read_package_features(version, package) or _compile(load_dataset(), label, has_lookups)
+        _require_features(compiled, label, list_features(package))
+        lookups = _open_lookups(compiled, label, has_lookups=has_lookups)
         model = ServedModel(
             name,
             str(version.version),
-            dataset,
-            RawRows(dataset, row_schema, query.columns, _list_recorded_columns(dataset) if record_to else ()),
-            query,
+            _open_row_features(compiled, connection, lookups, label, has_keys=bool(record_to)),
             load_scorer(version, package),
-            _list_unknown_features(dataset, row_schema, lookups),
-            lookups,
             Recorder(record_to) if record_to else None,
         )
-        _warm_up(model)
+        model.warm_up()
         yield model
 
 
-def _require_features(dataset: Dataset, version: str, names: Iterable[str]) -> None:
-    if missing := sorted(set(names) - set(dataset.features)):
-        message = f"{version} needs features that {dataset.name} does not have: {', '.join(missing)}."
+def _compile(dataset: Dataset, label: str, has_lookups: bool | None) -> CompiledFeatures:
+    """Compile the features of the dataset's present code."""
+    if not dataset.label:
+        raise SpecError(f"the dataset {dataset.name} has no label: there is nothing to predict.")
+    if has_lookups is None:
+        has_lookups = bool(dataset.lookups) and is_configured()
+    compiled = compile_features(dataset, Lake.open().read_schema(dataset.published), has_lookups=has_lookups)
+    log.info("%s was registered without compiled features: those of the present code are used", label)
+    return compiled
+
+
+def _require_features(compiled: CompiledFeatures, label: str, names: Iterable[str]) -> None:
+    if missing := sorted(set(names) - set(compiled.features)):
+        message = f"{label} needs features that its dataset does not have: {', '.join(missing)}."
         raise DataError(message, "Serve it with the code that trained it.")
 
 
-def _list_recorded_columns(dataset: Dataset) -> list[str]:
-    return [*dataset.key, "date", *([HOUR_COLUMN] if dataset.partition == "hour" else [])]
-
-
-def _build_query(
-    dataset: Dataset, row_schema: pa.Schema, connection: duckdb.DuckDBPyConnection, lookups: Sequence[Lookup]
-) -> FeatureQuery:
-    try:
-        return FeatureQuery(dataset, row_schema, connection, lookups)
-    except (AttributeError, ibis.common.exceptions.IbisError) as error:  # ibis raises either for a missing column
-        raise DataError(f"the features of {dataset.name} cannot be built from its rows: {error}.") from None
-
-
-def _open_lookups(dataset: Dataset, *, has_lookups: bool | None) -> LookupReader | None:
-    if has_lookups is False or (has_lookups is None and not (dataset.lookups and is_configured())):
+def _open_lookups(compiled: CompiledFeatures, label: str, *, has_lookups: bool | None) -> LookupReader | None:
+    if has_lookups is False or (has_lookups is None and not (compiled.lookups and is_configured())):
         return None
-    require_lookups(dataset)
-    return LookupReader(dataset, OnlineStore.open(LOOKUP_TIMEOUT_S, attempts=1, connections=LOOKUP_THREADS))
+    if not compiled.lookups:
+        raise SpecError(f"{label} was registered without lookups.", "Declare them: docs/how-to/serving.md.")
+    require_configuration()
+    store = OnlineRecords(LOOKUP_TIMEOUT_S, attempts=1, connections=LOOKUP_THREADS)
+    return LookupReader(compiled.lookups, compiled.features, store)
 
 
-def _list_unknown_features(dataset: Dataset, row_schema: pa.Schema, lookups: LookupReader | None) -> list[str]:
-    """List the features of other rows that are not looked up."""
-    looked_up = {name for lookup in dataset.lookups for name in lookup.features} if lookups else set()
-    return [name for name in list_features_of_other_rows(dataset, row_schema) if name not in looked_up]
-
-
-def _warm_up(model: ServedModel) -> None:
-    """Score a row of missing values: what the libraries load at their first call does not slow down the first request.
-
-    A model that cannot score such a row is not refused.
-    """
-    with suppress(Exception):
-        rows = ComputedRows(model.query.compute({name: [None] for name in model.query.columns}, 1), [])
-        model.score(rows, model.lookups.warm_up(rows.table) if model.lookups else None)
+def _open_row_features(
+    compiled: CompiledFeatures,
+    connection: duckdb.DuckDBPyConnection,
+    lookups: LookupReader | None,
+    label: str,
+    *,
+    has_keys: bool,
+) -> RowFeatures:
+    try:
+        return RowFeatures(compiled, connection, lookups, has_keys=has_keys)
+    except duckdb.Error as error:  # of another version of DuckDB than that of the registration
+        raise DataError(f"{label}: DuckDB cannot run its compiled features: {error}.") from None

@@ -18,6 +18,9 @@ from pipelines.partitions import PartitionKey
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+
+    from pipelines.container.serving.compiled_features import CompiledFeatures
     from pipelines.lake import Commit, Lake
 
 NAME_PATTERN = r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"
@@ -69,7 +72,7 @@ class CollectResult(Result):
     unreadable: int = 0
     """Captured requests without rows by column name, or without a score for each row."""
     invalid: int = 0
-    """Captured rows that lack a column of the key or a feature, or have a value of another type."""
+    """Captured rows that lack a column of the key or what their features need, or have a value of another type."""
     other_days: int = 0
     """Captured rows of other partitions."""
     reason: str = ""
@@ -85,21 +88,26 @@ def run(spec: CollectSpec) -> CollectResult:
         DataError: there is no such version, or no published row of the dataset. A retry can help after it is published.
         ServiceError: MLflow or S3 does not answer. A retry can help.
     """
+    from contextlib import closing
     from dataclasses import asdict
 
+    from pipelines.container.serving.feature_query import connect
     from pipelines.lake import Lake
     from pipelines.registry.versions import Registry
+    from pipelines.serving.captured_raw_rows import CapturedRawRows
     from pipelines.serving.captured_requests import Capture, read_requests
     from pipelines.serving.online_scores import OnlineRows, require_days
     from pipelines.system.temporary_folders import make_temporary_folder
 
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     days = require_days(dataset, spec.partition, spec.first_day, spec.last_day)
-    version = str(Registry.open().find_version(spec.model, spec.version).version)
-    online_rows = OnlineRows(lake, dataset, spec.partition)
+    model_version = Registry.open().find_version(spec.model, spec.version)
+    version = str(model_version.version)
     requests = read_requests(Capture(spec.captured, spec.endpoint, spec.variant), days)
     result = CollectResult(table=dataset.requests, partition=spec.partition, model_name=spec.model, version=version)
-    with make_temporary_folder() as folder:
+    with make_temporary_folder() as folder, closing(connect()) as connection:
+        raw_rows = CapturedRawRows(lambda: _read_features(model_version), connection)
+        online_rows = OnlineRows(lake, dataset, spec.partition, raw_rows)
         counts = online_rows.write_answers(requests, folder / "answers.parquet")
         facts = {name: value for name, value in asdict(counts).items() if name != "rows"}
         if not counts.rows:
@@ -114,6 +122,13 @@ def run(spec: CollectSpec) -> CollectResult:
         *(counts.requests, counts.unreadable, counts.invalid),
     )
     return result.model_copy(update={**facts, "scored": commit.rows, "changed": commit.changed, "rows": path})
+
+
+def _read_features(version: ModelVersion) -> CompiledFeatures | None:
+    from pipelines.registry.artifacts import open_package, read_package_features
+
+    with open_package(version) as package:
+        return read_package_features(version, package)
 
 
 def _store(lake: Lake, dataset: Dataset, spec: CollectSpec, version: str, file: Path) -> tuple[Commit, Path]:

@@ -14,13 +14,14 @@ from pydantic import AfterValidator, Field
 
 from pipelines.code_files import PARAMS_FILE, find_project, get_model_file
 from pipelines.contract import Result, Spec
-from pipelines.errors import DataError
+from pipelines.errors import DataError, InvalidError
 from pipelines.monitoring.profiles import Policy
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from pipelines.container.serving.compiled_features import CompiledFeatures
     from pipelines.dataset import Dataset, TrainedModel
     from pipelines.evaluation.metrics import Array
 
@@ -242,6 +243,7 @@ def _register_candidate(
             artifacts={name: path for name, path in evidence.items() if path.exists()},
             provenance=lineage.build_provenance(origin),
             example=holdout[list(dataset.features)].head(3),
+            compiled_features=_compile_features(dataset),
         )
         version = register_candidate(registry, candidate, spec.model)
         lifecycle.record_registration(version.name, str(version.version))
@@ -250,6 +252,19 @@ def _register_candidate(
     log.info("registered as %s version %s", version.name, version.version)
     fields = {"model_name": version.name, "version": str(version.version), "run_id": version.run_id or ""}
     return result.model_copy(update=fields)
+
+
+def _compile_features(dataset: Dataset) -> CompiledFeatures | None:
+    """Compile how raw rows become features; if that is impossible, log why, and return None."""
+    from pipelines.lake import Lake
+    from pipelines.serving.compilation import compile_features
+
+    try:
+        row_schema = Lake.open().read_schema(dataset.published)
+        return compile_features(dataset, row_schema, has_lookups=bool(dataset.lookups))
+    except InvalidError as error:
+        log.warning("servers and endpoints of this version cannot compute features from raw rows: %s", error)
+        return None
 
 
 def _locate_project_files(spec: EvaluateSpec) -> dict[str, Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,23 +45,25 @@ def run_command(
 ) -> None:
     """Serve a registered version: GET /ping, and POST /invocations with raw rows of its dataset.
 
-    Features and scores are computed as for `score`. SIGTERM ends the server after the requests in progress. Exit
-    code 75: the port is in use, or MLflow does not answer.
+    Features are computed by the expression that the version was registered with, and scores as for `score`. SIGTERM
+    ends the server after the requests in progress. Exit code 75: the port is in use, or MLflow does not answer.
     """
     _limit_threads()
     from pipelines.serving.served_model import open_model
     from pipelines.serving.server import bind, serve
 
     create_home()
-    chosen_dataset = find_dataset_of_model(model, dataset)
     if example:
         _refuse_options(version=version != "champion", lookups=lookups is not None, record=bool(record))
-        _print_example(chosen_dataset, _build_address(host, port))
+        _print_example(find_dataset_of_model(model, dataset), _build_address(host, port))
         return
     with bind(host, port) as listener, ExitStack() as loaded:
         folder = Path(record) if record else None
         with redirect_stdout(sys.stderr):  # MLflow prints to stdout
-            opened = open_model(model, version, chosen_dataset, has_lookups=lookups, record_to=folder)
+            find_dataset = partial(find_dataset_of_model, model, dataset)
+            if dataset:
+                find_dataset()  # a wrong name is refused, whether the version needs the dataset or not
+            opened = open_model(model, version, find_dataset, has_lookups=lookups, record_to=folder)
             served_model = loaded.enter_context(opened)
         serve(served_model, listener, lambda: _report_start(served_model, host, listener.getsockname()[1]))
 
@@ -90,9 +93,9 @@ def _build_address(host: str, port: int) -> str:
 def _report_start(model: ServedModel, host: str, port: int) -> None:
     write_line(f"{model.name} version {model.version} answers at {_build_address(host, port)}")
     if model.lookups:
-        names = ", ".join(name for lookup in model.dataset.lookups for name in lookup.features)
+        names = ", ".join(name for lookup in model.lookups.lookups for name in lookup.features)
         write_line(f"read in the online store, or else their defaults: {names}")
-    if model.features_of_other_rows:
-        names = ", ".join(model.features_of_other_rows)
+    if model.row_features.features_of_other_rows:
+        names = ", ".join(model.row_features.features_of_other_rows)
         write_line(f"computed from the rows of a request alone, so a part of a day gives other values: {names}")
     sys.stdout.flush()

@@ -7,6 +7,7 @@ import http.client
 import json
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +24,8 @@ from tests.tools.candidates import register
 FLIGHTS = load_dataset("flights")
 DAY = dt.date(2013, 2, 1)
 Publish = Callable[..., pa.Table]
+StartDrydock = Callable[[], Any]
+KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
 
 
 class Server:
@@ -117,3 +120,26 @@ def make_champion(register_candidate: Callable[[str], str], with_mlflow: str) ->
 def champion(make_champion: Callable[[str], str]) -> str:
     """Return the version of the champion, which was trained as of 2013-01-25."""
     return make_champion("2013-01-25")
+
+
+@pytest.fixture
+def start_drydock(
+    commands: Any, tmp_path: Path, free_port: Callable[[], int], monkeypatch: pytest.MonkeyPatch, until: Any
+) -> StartDrydock:
+    """Return the function that starts drydock, each time at the same address and with the same data."""
+    port, folder = free_port(), tmp_path / "drydock"
+    folder.mkdir()
+    for name, value in {**KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}.items():
+        monkeypatch.setenv(name, value)
+        commands.env[name] = value
+
+    def start() -> Any:
+        port_file = folder / "port"
+        port_file.unlink(missing_ok=True)
+        arguments = ("--port", str(port), "--port-file", str(port_file), "--data", str(folder / "data"))
+        child = commands.start(sys.executable, "-m", "drydock", *arguments)
+        until(lambda: port_file.exists() or child.poll() is not None)
+        assert child.poll() is None, child.stderr.read()
+        return child
+
+    return start

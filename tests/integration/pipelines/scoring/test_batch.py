@@ -34,7 +34,8 @@ stream = pyarrow.BufferOutputStream()
 table = pyarrow.table({"carrier": ["UA"]})
 with pyarrow.ipc.new_stream(stream, table.schema) as writer:
     writer.write_table(table)
-assert inference.input_fn(stream.getvalue().to_pybytes(), inference.ARROW).rows == [{"carrier": "UA"}]
+content_type = "application/vnd.apache.arrow.stream"
+assert inference.input_fn(stream.getvalue().to_pybytes(), content_type).rows == [{"carrier": "UA"}]
 model = inference.model_fn(sys.argv[1])
 for path in sorted(pathlib.Path(sys.argv[2]).iterdir()):
     rows = inference.input_fn(path.read_bytes(), inference.LINES)

@@ -6,7 +6,6 @@ import datetime as dt
 import json
 import signal
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,8 @@ import ibis
 import pyarrow as pa
 import pytest
 
+from pipelines.container.serving.lookups import LookupReader, Outcome
+from pipelines.container.serving.online_records import OnlineRecords
 from pipelines.dataset import load_dataset
 from pipelines.datasets.flights import features as flights_features
 from pipelines.errors import DataError
@@ -23,42 +24,17 @@ from pipelines.features.building import KEY_PREFIX
 from pipelines.lake import Lake
 from pipelines.lookups import Lookup
 from pipelines.online.declarations import name_group
-from pipelines.online.lookups import LookupReader, Outcome
 from pipelines.online.materialize import Count, materialize, read_records
 from pipelines.online.store import OnlineStore
+from pipelines.serving.compilation import compile_features
 from pipelines.steps import materialize as step
 from pipelines.steps import score, skew
-from tests.integration.pipelines.scoring.conftest import DAY, Publish, Server
+from tests.integration.pipelines.scoring.conftest import DAY, Publish, Server, StartDrydock
 
 FLIGHTS = load_dataset("flights")
 (HOUR,) = FLIGHTS.lookups
 NEXT_DAY = DAY + dt.timedelta(1)
 HIDDEN = {FLIGHTS.label, *FLIGHTS.later_known, *HOUR.features}
-KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
-StartDrydock = Callable[[], Any]
-
-
-@pytest.fixture
-def start_drydock(
-    commands: Any, tmp_path: Path, free_port: Callable[[], int], monkeypatch: pytest.MonkeyPatch, until: Any
-) -> StartDrydock:
-    """Return the function that starts drydock, each time at the same address and with the same data."""
-    port, folder = free_port(), tmp_path / "drydock"
-    folder.mkdir()
-    for name, value in {**KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}.items():
-        monkeypatch.setenv(name, value)
-        commands.env[name] = value
-
-    def start() -> Any:
-        port_file = folder / "port"
-        port_file.unlink(missing_ok=True)
-        arguments = ("--port", str(port), "--port-file", str(port_file), "--data", str(folder / "data"))
-        child = commands.start(sys.executable, "-m", "drydock", *arguments)
-        until(lambda: port_file.exists() or child.poll() is not None)
-        assert child.poll() is None, child.stderr.read()
-        return child
-
-    return start
 
 
 @pytest.fixture
@@ -215,12 +191,14 @@ def count_by_airport(rows: pa.Table) -> dict[str, float]:
 def test_missing_and_old_values_are_the_default(
     publish: Publish, store: OnlineStore, by_origin: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    count = count_by_airport(publish())['["JFK"]']
+    day = publish()
+    count = count_by_airport(day)['["JFK"]']
     materialize(Lake.open(), store, by_origin, by_origin.lookups[0], DAY, 0)
-    reader = LookupReader(by_origin, store)
+    lookups = compile_features(by_origin, day.schema, has_lookups=True).lookups
+    reader = LookupReader(lookups, by_origin.features, OnlineRecords(10.0, 1, 1))
     keys = pa.table({f"{KEY_PREFIX}origin": ["JFK", "JFK", "JFK", "BOS", None]})
-    partitions = [DAY + dt.timedelta(days) for days in (0, 3, 4, 0, 0)]
-    looked_up = reader.look_up(keys, partitions)
+    begin = dt.datetime.combine(DAY, dt.time(), dt.UTC)
+    looked_up = reader.look_up(keys, [begin + dt.timedelta(days) for days in (0, 3, 4, 0, 0)])
     assert looked_up.columns["airport_flights"].to_pylist() == [count, count, 100.5, 100.5, 100.5]
     expected = [Outcome.FOUND, Outcome.FOUND, Outcome.TOO_OLD, Outcome.MISSING, Outcome.MISSING]
     assert looked_up.outcomes == {"airport": expected}

@@ -16,8 +16,10 @@ import pytest
 import xgboost as xgb
 
 from pipelines.container import inference
-from pipelines.container.arrow_sizes import sum_expanded_bytes
-from pipelines.container.inference import ARROW, CSV, JSON, LINES, PARQUET, BadRequest
+from pipelines.container.inference import LINES
+from pipelines.container.serving import tables
+from pipelines.container.serving.arrow_sizes import sum_expanded_bytes
+from pipelines.container.serving.tables import ARROW, CSV, JSON, PARQUET, BadRequest
 from pipelines.datasets.flights import DATASET
 from pipelines.defaults.model import Model, Schema
 from pipelines.registry.packaging import save_package
@@ -154,8 +156,8 @@ def test_wrong_value_names_row_and_column(model: Any, change: dict[str, Any], me
         ("distance,hour,carrier\nnan,2,AA", CSV, 400, "row 1, column distance: 'nan' is not a double"),
         (b"PAR1", PARQUET, 400, "the body is not application/vnd.apache.parquet"),
         (b"x", ARROW, 400, "the body is not application/vnd.apache.arrow.stream"),
-        (b" " * (inference.MAX_BYTES + 1), JSON, 413, "send at most"),
-        ("hour\n" + "1\n" * (inference.MAX_ROWS + 1), CSV, 413, "100001 rows"),
+        (b" " * (tables.MAX_BYTES + 1), JSON, 413, "send at most"),
+        ("hour\n" + "1\n" * (tables.MAX_ROWS + 1), CSV, 413, "100001 rows"),
         ("x", "text/plain", 415, "content type text/plain is not supported"),
     ],
 )
@@ -175,7 +177,7 @@ def test_small_body_with_large_rows_is_refused(content_type: str) -> None:
         for _ in range(7):
             writer.write_batch(batch)
     body = sink.getvalue()
-    assert len(body) < inference.MAX_BYTES
+    assert len(body) < tables.MAX_BYTES
     with pytest.raises(BadRequest, match="the rows take more than") as error:
         inference.input_fn(body, content_type)
     assert error.value.status_code == 413
@@ -206,10 +208,10 @@ def test_the_expanded_size_of_a_stream_is_read_without_expanding_it(compression:
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])
 def test_one_large_batch_is_refused_before_it_is_expanded(compression: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    body = write_stream(pa.record_batch({"text": ["A" * (inference.MAX_EXPANDED_BYTES + 1)]}), compression)
-    assert len(body) < inference.MAX_BYTES
+    body = write_stream(pa.record_batch({"text": ["A" * (tables.MAX_EXPANDED_BYTES + 1)]}), compression)
+    assert len(body) < tables.MAX_BYTES
     before = pa.total_allocated_bytes()
-    monkeypatch.setattr(inference, "_list_rows", lambda batches: pytest.fail("it was expanded"))
+    monkeypatch.setattr(tables, "_list_rows", lambda batches: pytest.fail("it was expanded"))
     with pytest.raises(BadRequest, match="the rows take more than") as error:
         inference.input_fn(body, ARROW)
     assert error.value.status_code == 413 and pa.total_allocated_bytes() - before < 1024**2
@@ -224,7 +226,7 @@ def test_a_long_value_that_many_rows_share_is_refused() -> None:
             with pytest.raises(BadRequest, match="the rows take more than"):
                 inference.input_fn(body, ARROW)
         else:
-            assert inference.input_fn(body, ARROW) == inference.Table([{"text": "A" * length}] * 1000)
+            assert inference.input_fn(body, ARROW) == tables.Table([{"text": "A" * length}] * 1000)
 
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.int8()), pa.string_view(), pa.struct([("a", pa.int8())]), pa.binary()])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -15,11 +16,13 @@ import pytest
 import xgboost as xgb
 from starlette.applications import Starlette
 
+from pipelines.container.serving.compiled_features import CompiledFeatures
+from pipelines.container.serving.feature_query import FeatureQuery, connect
+from pipelines.container.serving.row_features import RowFeatures
 from pipelines.datasets.flights import DATASET
 from pipelines.defaults.model import Model, Schema
 from pipelines.serving.app import build_app
-from pipelines.serving.feature_query import FeatureQuery
-from pipelines.serving.raw_rows import RawRows
+from pipelines.serving.compilation import compile_features
 from pipelines.serving.served_model import ServedModel
 
 HIDDEN = {DATASET.label, *DATASET.later_known}
@@ -31,13 +34,24 @@ def day(day_rows: Callable[[str], pa.Table]) -> pa.Table:
     return day_rows("2013-02-01")
 
 
-@pytest.fixture
-def query(home: Any, day: pa.Table) -> Iterator[FeatureQuery]:
-    """Return the compiled features of flights."""
-    from pipelines.system.duckdb_session import connect
+@pytest.fixture(scope="session")
+def compiled(day_rows: Callable[[str], pa.Table]) -> CompiledFeatures:
+    """Return how the rows of flights become features, all of them computed from the rows."""
+    return compile_features(DATASET, day_rows("2013-02-01").schema, has_lookups=False)
 
-    with connect() as connection:
-        yield FeatureQuery(DATASET, day.schema, connection)
+
+@pytest.fixture
+def row_features(compiled: CompiledFeatures) -> Iterator[RowFeatures]:
+    """Return what computes the features of flights, all of them from the rows."""
+    with closing(connect()) as connection:
+        yield RowFeatures(compiled, connection)
+
+
+@pytest.fixture
+def query(compiled: CompiledFeatures, day: pa.Table) -> Iterator[FeatureQuery]:
+    """Return the compiled features of flights."""
+    with closing(connect()) as connection:
+        yield FeatureQuery(compiled.query, day.schema, connection)
 
 
 @pytest.fixture(scope="session")
@@ -57,11 +71,10 @@ def tiny_model() -> Callable[[pa.Table, pa.Table], Model]:
 
 
 @pytest.fixture
-def served_model(query: FeatureQuery, day: pa.Table, tiny_model: Any) -> ServedModel:
+def served_model(query: FeatureQuery, row_features: RowFeatures, day: pa.Table, tiny_model: Any) -> ServedModel:
     """Return the served model."""
     features = query.compute({name: day[name].to_pylist() for name in query.columns}, day.num_rows)
-    model, rows = tiny_model(features, day), RawRows(DATASET, day.schema, query.columns)
-    return ServedModel("flights", "7", DATASET, rows, query, model.score, ["departures_hour"])
+    return ServedModel("flights", "7", row_features, tiny_model(features, day).score)
 
 
 class Client:

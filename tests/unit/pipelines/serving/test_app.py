@@ -9,6 +9,7 @@ import json
 import re
 import uuid
 from collections.abc import AsyncIterator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -18,13 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.container.inference import ARROW, CSV, JSON, LINES, MAX_BYTES, PARQUET
+from pipelines.container.inference import LINES
+from pipelines.container.serving.feature_query import connect
+from pipelines.container.serving.row_features import RowFeatures
+from pipelines.container.serving.tables import ARROW, CSV, JSON, MAX_BYTES, PARQUET
 from pipelines.datasets.flights import DATASET
 from pipelines.datasets.flights import features as flights_features
 from pipelines.serving import app as app_module
-from pipelines.serving.feature_query import FeatureQuery
-from pipelines.serving.raw_rows import RawRows
-from pipelines.system.duckdb_session import connect
+from pipelines.serving.compilation import compile_features
 
 
 def encode(rows: list[dict[str, Any]], day: pa.Table, content_type: str) -> bytes:
@@ -109,10 +111,9 @@ def test_a_value_from_which_no_feature_can_be_computed_is_a_bad_request(
     large_product = lambda rows: rows.mutate(x=rows.distance.cast("int64") * 2**40)  # noqa: E731
     monkeypatch.setattr(flights_features, "features", large_product)
     dataset = replace(DATASET, features={"x": "number"})
-    with connect() as connection:
-        query = FeatureQuery(dataset, day.schema, connection)
-        rows = RawRows(dataset, day.schema, query.columns)
-        client = make_client(dataset=dataset, query=query, rows=rows, scorer=lambda frame: frame["x"])
+    compiled = compile_features(dataset, day.schema, has_lookups=False)
+    with closing(connect()) as connection:
+        client = make_client(row_features=RowFeatures(compiled, connection), scorer=lambda frame: frame["x"])
         response = client.invoke([{"distance": 1}] * (count - 1) + [{"distance": 2**30}])
         assert (response.status_code, list(response.json())) == (400, ["error"])
         assert response.json()["error"].startswith("the features cannot be computed from these rows: Out of Range")
@@ -241,7 +242,7 @@ def test_another_path_or_method_is_an_error_of_the_same_form(client: Any, method
     ("scorer", "message"),
     [
         (lambda frame: np.full(len(frame), np.nan), "the model's score is not a number for 1 of 1 rows"),
-        (lambda frame: frame["gate"], "trained with features that flights does not have"),
+        (lambda frame: frame["gate"], "the model failed: KeyError"),
         (lambda frame: 1 / 0, "the model failed: ZeroDivisionError"),
     ],
 )

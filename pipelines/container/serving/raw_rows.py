@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from pipelines.container.inference import BadRequest, Table
-from pipelines.dataset import Dataset
+from pipelines.container.serving.tables import BadRequest, Table
 
 MAX_VALUE_CHARS = 50
 """Characters of a wrong value that an answer shows."""
@@ -32,20 +31,26 @@ class RawRows:
     """The columns that a request may have, and those that it must have.
 
     Args:
-        dataset: dataset of the rows.
         row_schema: schema of the published rows.
+        key: columns of the key, which must not be missing.
+        later_known: columns that are not known before the prediction, and that no row may have.
         required: columns that the features are computed from.
         optional: other columns whose values are returned, too, if all rows have them.
     """
 
     def __init__(
-        self, dataset: Dataset, row_schema: pa.Schema, required: Sequence[str], optional: Sequence[str] = ()
+        self,
+        row_schema: pa.Schema,
+        key: Collection[str],
+        later_known: Collection[str],
+        required: Sequence[str],
+        optional: Sequence[str] = (),
     ) -> None:
         self.required = tuple(required)
         self._optional = [name for name in optional if name not in self.required]
-        self._later = frozenset({dataset.label, *dataset.later_known})
+        self._later = frozenset(later_known)
         self._kinds = {field.name: _find_kind(field.type) for field in row_schema if field.name not in self._later}
-        self._key = frozenset(dataset.key)
+        self._key = frozenset(key)
 
     def convert(self, table: Table) -> Mapping[str, Sequence[Any]]:
         """Return the values of each required column, and of the optional ones that all rows have.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import threading
 import time
 from collections import Counter, deque
@@ -13,19 +14,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.dataset import Dataset
-from pipelines.errors import LeewayError
-from pipelines.lookups import Lookup
-from pipelines.online.declarations import name_group
-from pipelines.online.store import OnlineStore, Record
-from pipelines.online.values import build_array, iterate_identifiers, parse_value
-from pipelines.partitions import Partition, get_begin
-from pipelines.system.log import log
+from pipelines.container.serving.compiled_features import CompiledLookup
+from pipelines.container.serving.online_records import OnlineRecords, Record, StoreError
+from pipelines.container.serving.values import build_array, iterate_identifiers, parse_value
 
 PAUSE_S = 1.0
 """Time without requests to a store that did not answer, seconds: so the server does not wait for it at each request."""
 MEASURED_LOOKUPS = 1_000
 """Number of the last lookups whose latencies are kept."""
+LOOKUP_TIMEOUT_S = 0.5
+"""Longest time to connect to the online store, and to wait for its answer, seconds."""
+log = logging.getLogger("leeway")
 
 
 class Outcome(StrEnum):
@@ -56,37 +55,37 @@ class LookedUp:
 
 @dataclass
 class LookupReader:
-    """Looks up the features of a dataset, and counts the outcomes. Threads may share it.
+    """Looks up the features of rows, and counts the outcomes. Threads may share it.
 
     A store that does not answer is not asked again for a second, and is logged once.
     """
 
-    dataset: Dataset
-    store: OnlineStore
+    lookups: Sequence[CompiledLookup]
+    kinds: Mapping[str, str]
+    """Feature to its kind, number or category."""
+    store: OnlineRecords
     _counts: dict[str, Counter[Outcome]] = field(default_factory=dict)
     _latencies_s: deque[float] = field(default_factory=lambda: deque(maxlen=MEASURED_LOOKUPS))
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _paused_until: float = 0.0
     _is_reachable: bool = True
 
-    def look_up(self, rows: pa.Table, partitions: Sequence[Partition]) -> LookedUp:
+    def look_up(self, rows: pa.Table, begins: Sequence[dt.datetime]) -> LookedUp:
         """Return the features of each row, as they are in the store, or their defaults. Never fails.
 
         Args:
-            rows: rows with the columns of the keys, with the prefix `KEY_PREFIX`.
-            partitions: the partition of each row.
+            rows: rows with the columns of the keys.
+            begins: the begin of the partition of each row, in UTC.
         """
-        lookups = self.dataset.lookups
-        groups = {lookup.name: name_group(self.dataset, lookup) for lookup in lookups}
-        identifiers = {lookup.name: list(iterate_identifiers(lookup, rows)) for lookup in lookups}
-        wanted = {groups[name]: sorted({key for key in keys if key}) for name, keys in identifiers.items()}
+        identifiers = {lookup.name: list(iterate_identifiers(lookup.key_columns, rows)) for lookup in self.lookups}
+        wanted = {lookup.group: sorted({key for key in identifiers[lookup.name] if key}) for lookup in self.lookups}
         records = self._read(wanted)
         columns, outcomes = dict[str, pa.Array](), dict[str, list[Outcome]]()
-        for lookup in lookups:
+        for lookup in self.lookups:
             found, outcomes[lookup.name] = [], list[Outcome]()
-            for identifier, partition in zip(identifiers[lookup.name], partitions, strict=True):
-                record = records.get((groups[lookup.name], identifier)) if records is not None else None
-                outcome = _judge(lookup, record, partition) if records is not None else Outcome.UNREACHABLE
+            for identifier, begin in zip(identifiers[lookup.name], begins, strict=True):
+                record = records.get((lookup.group, identifier)) if records is not None else None
+                outcome = _judge(lookup, record, begin) if records is not None else Outcome.UNREACHABLE
                 outcomes[lookup.name].append(outcome)
                 found.append(record if outcome is Outcome.FOUND else None)
             columns |= {name: self._build_column(lookup, name, found) for name in lookup.features}
@@ -95,8 +94,8 @@ class LookupReader:
 
     def warm_up(self, rows: pa.Table) -> LookedUp:
         """Connect to the store, and look up one row without counting it: the first request would take longer."""
-        self._read({name_group(self.dataset, self.dataset.lookups[0]): ["[]"]})
-        looked_up = self.look_up(rows, [dt.date.max])
+        self._read({self.lookups[0].group: ["[]"]})
+        looked_up = self.look_up(rows, [dt.datetime.max.replace(tzinfo=dt.UTC)])
         self._counts.clear()
         self._latencies_s.clear()
         return looked_up
@@ -118,7 +117,7 @@ class LookupReader:
         begin = time.perf_counter()
         try:
             records = self.store.read({group: keys for group, keys in wanted.items() if keys})
-        except LeewayError as error:
+        except StoreError as error:
             self._report(error)
             return None
         self._report(None)
@@ -126,7 +125,7 @@ class LookupReader:
             self._latencies_s.append(time.perf_counter() - begin)
         return records
 
-    def _report(self, error: LeewayError | None) -> None:
+    def _report(self, error: StoreError | None) -> None:
         """Log that the store does not answer, or that it answers again; once for each change."""
         with self._lock:
             if error:
@@ -137,10 +136,10 @@ class LookupReader:
         elif has_changed:
             log.info("the online store answers again")
 
-    def _build_column(self, lookup: Lookup, name: str, records: Sequence[Record | None]) -> pa.Array:
-        default = lookup.features[name]
-        values = [parse_value(self.dataset, name, record.values.get(name)) if record else default for record in records]
-        return build_array(self.dataset, name, values)
+    def _build_column(self, lookup: CompiledLookup, name: str, records: Sequence[Record | None]) -> pa.Array:
+        kind, default = self.kinds[name], lookup.features[name]
+        values = [parse_value(kind, record.values.get(name)) if record else default for record in records]
+        return build_array(kind, values)
 
     def _add_counts(self, outcomes: Mapping[str, Sequence[Outcome]]) -> None:
         with self._lock:
@@ -148,12 +147,12 @@ class LookupReader:
                 self._counts.setdefault(name, Counter()).update(outcomes_of_rows)
 
 
-def _judge(lookup: Lookup, record: Record | None, partition: Partition) -> Outcome:
+def _judge(lookup: CompiledLookup, record: Record | None, begin: dt.datetime) -> Outcome:
     if record is None:
         return Outcome.MISSING
     # The event time is the begin of the value's partition and some milliseconds.
-    age = get_begin(partition) - record.event_time
-    return Outcome.TOO_OLD if age > lookup.max_age else Outcome.FOUND
+    age = begin - record.event_time
+    return Outcome.TOO_OLD if age > dt.timedelta(seconds=lookup.max_age_s) else Outcome.FOUND
 
 
 def _format_counts(counts: Counter[Outcome]) -> dict[str, int]:

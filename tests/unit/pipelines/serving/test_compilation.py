@@ -1,9 +1,11 @@
-"""The features of a request are those that training computes from the same rows, in the order of the request."""
+"""The compiled features are those that training computes from the same rows, in the order of the request."""
 
 from __future__ import annotations
 
 import random
 import re
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -11,16 +13,29 @@ import ibis
 import pyarrow as pa
 import pytest
 
-from pipelines.dataset import load_dataset
+from pipelines.container.serving.compiled_features import parse_compiled_features
+from pipelines.container.serving.feature_query import FeatureError, FeatureQuery, connect
+from pipelines.dataset import Dataset, load_dataset
 from pipelines.datasets.flights import DATASET
 from pipelines.datasets.flights import features as flights_features
 from pipelines.errors import DataError, SpecError
 from pipelines.features import building
-from pipelines.features.dependencies import list_features_of_other_rows
-from pipelines.serving.feature_query import FeatureQuery
-from pipelines.system.duckdb_session import connect
+from pipelines.features.dependencies import list_changed_features, list_features_of_other_rows
+from pipelines.serving.compilation import compile_features
 
 NEIGHBOURS = "departures_hour"
+
+
+@contextmanager
+def open_query(dataset: Dataset, schema: pa.Schema, *, has_lookups: bool = False) -> Iterator[FeatureQuery]:
+    """Compile the features, write them as a package does, and yield the query on a connection of its own."""
+    compiled = compile_features(dataset, schema, has_lookups=has_lookups)
+    parsed = parse_compiled_features(compiled.format())
+    assert parsed == compiled and parsed.format() == compiled.format()
+    query = parsed.lookup_query if has_lookups else parsed.query
+    assert query is not None
+    with closing(connect()) as connection:
+        yield FeatureQuery(query, parsed.row_schema, connection)
 
 
 def compute(query: FeatureQuery, rows: pa.Table) -> pa.Table:
@@ -48,8 +63,7 @@ def test_datasets_that_share_rows_or_compute_their_label_are_served(home: Any, d
     dataset = load_dataset(name)
     expected = building.build_sorted_features(dataset, ibis.memtable(day)).to_pyarrow()
     ordered = day.sort_by([(column, "ascending") for column in dataset.key])
-    with connect() as connection:
-        query = FeatureQuery(dataset, day.schema, connection)
+    with open_query(dataset, day.schema) as query:
         assert not set(query.columns) & {dataset.label, *dataset.later_known}
         together, first = compute(query, ordered), compute(query, ordered.slice(0, 1))
     for column in dataset.features:
@@ -101,23 +115,21 @@ def test_finds_each_form_of_other_rows(
 def test_features_that_drop_rows_are_refused(home: Any, day: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flights_features, "features", lambda rows: rows.filter(rows.distance > 500))
     dataset = replace(DATASET, features={"distance": "number"})
-    with connect() as connection:
-        query = FeatureQuery(dataset, day.schema, connection)
+    with open_query(dataset, day.schema) as query:
         assert query.compute({"distance": [501]}, 1).to_pylist() == [{"distance": 501.0}]
         for distances in ([100], [501, 100]):
-            with pytest.raises(DataError, match=rf"features of flights have {len(distances) - 1} rows for"):
+            with pytest.raises(FeatureError, match=rf"the features have {len(distances) - 1} rows for"):
                 query.compute({"distance": distances}, len(distances))
 
 
 def test_a_missing_column_of_the_rows_is_an_error(home: Any, day: pa.Table) -> None:
-    with connect() as connection, pytest.raises(AttributeError, match="sched_dep_time"):
-        FeatureQuery(DATASET, day.drop_columns(["sched_dep_time"]).schema, connection)
+    with pytest.raises(DataError, match=r"cannot be built from its rows: .*sched_dep_time"):
+        compile_features(DATASET, day.drop_columns(["sched_dep_time"]).schema, has_lookups=False)
 
 
 def test_looked_up_features_are_not_computed_but_their_keys_are(home: Any, day: pa.Table, query: FeatureQuery) -> None:
     (hour,) = DATASET.lookups
-    with connect() as connection:
-        shorter = FeatureQuery(DATASET, day.schema, connection, DATASET.lookups)
+    with open_query(DATASET, day.schema, has_lookups=True) as shorter:
         together = compute(shorter, day)
         alone = pa.concat_tables([compute(shorter, day.slice(number, 1)) for number in range(50)])
     keys = [f"{building.KEY_PREFIX}{name}" for name in hour.key]
@@ -148,5 +160,40 @@ def test_a_key_that_one_row_does_not_give_is_refused(
         lambda rows: build(rows).mutate(count_of_day=ibis._.count().over(group_by="date")),
     )
     lookup = replace(DATASET.lookups[0], features={NEIGHBOURS: 1}, key=("date", key))
-    with connect() as connection, pytest.raises(SpecError, match=re.escape(f"has a key {key} {problem}")):
-        FeatureQuery(replace(DATASET, lookups=[lookup]), day.schema, connection, [lookup])
+    with pytest.raises(SpecError, match=re.escape(f"has a key {key} {problem}")):
+        compile_features(replace(DATASET, lookups=[lookup]), day.schema, has_lookups=True)
+
+
+def test_the_compiled_features_do_not_depend_on_the_code_any_more(
+    home: Any, day: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_query(DATASET, day.schema) as query:
+        expected = compute(query, day)
+        text = compile_features(DATASET, day.schema, has_lookups=False).format()
+        monkeypatch.setattr(
+            flights_features, "features", lambda rows: rows.mutate(**dict.fromkeys(DATASET.features, 1))
+        )
+        assert compute(query, day).equals(expected)
+    assert compile_features(DATASET, day.schema, has_lookups=False).format() != text, "the control"
+
+
+def test_a_function_that_only_ibis_knows_is_refused(home: Any, day: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    @ibis.udf.scalar.python
+    def double(value: int) -> int:
+        return 2 * value
+
+    monkeypatch.setattr(flights_features, "features", lambda rows: rows.mutate(x=double(rows.distance)))
+    with pytest.raises(DataError, match=r"DuckDB alone cannot compute the features of flights: .*double"):
+        compile_features(replace(DATASET, features={"x": "number"}), day.schema, has_lookups=False)
+
+
+def test_finds_features_with_the_name_of_a_column_and_another_value(
+    day: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = {"distance": "number", "plane_seats": "number", "dest": "category", "flight": "category", "x": "number"}
+    dataset = replace(DATASET, features=kinds)
+    monkeypatch.setattr(flights_features, "features", lambda rows: rows.mutate(x=rows.distance, distance=rows.distance))
+    assert list_changed_features(dataset, day.schema) == ["flight"]  # a number as a category
+    assert list_changed_features(dataset, day.schema, ["plane_seats"]) == ["plane_seats", "flight"]
+    monkeypatch.setattr(flights_features, "features", lambda rows: rows.mutate(x=1, distance=rows.distance / 1000))
+    assert list_changed_features(dataset, day.schema) == ["distance", "flight"]

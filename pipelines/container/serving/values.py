@@ -9,19 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.dataset import Dataset
-from pipelines.features.building import KEY_PREFIX
-from pipelines.lookups import Lookup
 
-
-def iterate_identifiers(lookup: Lookup, rows: pa.Table | pa.RecordBatch) -> Iterator[str]:
+def iterate_identifiers(key_columns: Sequence[str], rows: pa.Table | pa.RecordBatch) -> Iterator[str]:
     """Yield the identifier of each row's record: its key as a JSON text; empty if a column of the key is missing.
 
     Args:
-        lookup: lookup whose records are named.
-        rows: rows with the columns of the key, with the prefix `KEY_PREFIX`.
+        key_columns: columns of the key in the rows.
+        rows: rows with these columns.
     """
-    columns = [rows[f"{KEY_PREFIX}{name}"].to_pylist() for name in lookup.key]
+    columns = [rows[name].to_pylist() for name in key_columns]
     for key in zip(*columns, strict=True):
         is_missing = any(value is None for value in key)
         yield "" if is_missing else json.dumps(key, default=_format_time, ensure_ascii=False, separators=(",", ":"))
@@ -32,16 +28,14 @@ def format_values(values: Mapping[str, Any]) -> dict[str, str]:
     return {name: _format(value) for name, value in values.items() if not _is_missing(value)}
 
 
-def parse_value(dataset: Dataset, feature: str, text: str | None) -> float | str | None:
-    """Parse a value that `format_values` wrote; None is a missing value."""
-    if text is None or dataset.features[feature] != "number":
-        return text
-    return float(text)
+def parse_value(kind: str, text: str | None) -> float | str | None:
+    """Parse a value of a feature of a kind, number or category, that `format_values` wrote; None is a missing value."""
+    return text if text is None or kind != "number" else float(text)
 
 
-def build_array(dataset: Dataset, feature: str, values: Sequence[float | str | None]) -> pa.Array:
-    """Return the values of a feature as the column that training has."""
-    return pa.array(values, pa.float64() if dataset.features[feature] == "number" else pa.string())
+def build_array(kind: str, values: Sequence[float | str | None]) -> pa.Array:
+    """Return the values of a feature of a kind, number or category, as the column that training has."""
+    return pa.array(values, pa.float64() if kind == "number" else pa.string())
 
 
 def _format(value: Any) -> str:

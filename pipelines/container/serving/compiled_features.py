@@ -1,0 +1,159 @@
+"""Describe how raw rows become features, compiled at the registration of a version: a JSON file of its package."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+FILE_NAME = "compiled_features.json"
+"""Name of the file in the package's folder `code`."""
+FORMAT = 1
+"""Number of the file's form. A file of another form is refused."""
+MAX_BYTES = 4 * 1024**2
+"""Largest size of the file."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """Compiled SQL that computes features from the rows of a request."""
+
+    columns: Sequence[str]
+    """Columns of the rows that it reads."""
+    column_types: Sequence[str]
+    """DuckDB's types of these columns, in the same order."""
+    sql: str
+    """Computes many rows, from the view `feature_query.ROWS`. Its rows have the order of the request."""
+    one_row_sql: str
+    """Computes one row, whose columns are the parameters $1, $2 and so on."""
+    outputs: pa.Schema
+    """The features that it computes, and the columns of the keys of lookups, in the order of the SQL after the row's
+    position."""
+
+
+@dataclass(frozen=True)
+class CompiledLookup:
+    """Features that are read in the online store by a key."""
+
+    name: str
+    """Name of the lookup."""
+    group: str
+    """Name of its feature group."""
+    key_columns: Sequence[str]
+    """Columns of its key in the outputs of the query."""
+    features: Mapping[str, float | str | None]
+    """Feature to its default; None is a missing value."""
+    max_age_s: float
+    """Largest age of a value, seconds, from the begin of its partition to that of the row's."""
+
+
+@dataclass(frozen=True)
+class CompiledFeatures:
+    """How raw rows become features. It does not depend on the dataset's code any more."""
+
+    row_schema: pa.Schema
+    """All columns of the published rows."""
+    later_known: Sequence[str]
+    """Those that are not known before the prediction."""
+    key: Sequence[str]
+    """Those that name a row."""
+    partition: str
+    """Unit of the partitions: hour, day or month."""
+    features: Mapping[str, str]
+    """Feature to its kind, number or category."""
+    changed_features: Sequence[str]
+    """Features that have the name of a column, and other values than the column."""
+    features_of_other_rows: Sequence[str]
+    """Features that depend on other rows than their own."""
+    query: Query
+    """Computes all features from the rows."""
+    lookups: Sequence[CompiledLookup] = ()
+    """Features that are read in the online store; empty if all are computed from the rows."""
+    lookup_query: Query | None = None
+    """Computes the features that no lookup has, and the keys of the lookups; None without lookups."""
+
+    def format(self) -> str:
+        """Format as JSON. Equal values give equal texts.
+
+        Raises:
+            ValueError: the text would be longer than `MAX_BYTES`.
+        """
+        values = {
+            **asdict(self),
+            "format": FORMAT,
+            "row_schema": _format_schema(self.row_schema),
+            "query": _format_query(self.query),
+            "lookup_query": _format_query(self.lookup_query) if self.lookup_query else None,
+        }
+        text = json.dumps(values, indent=1, sort_keys=False)
+        if len(text.encode()) > MAX_BYTES:
+            raise ValueError(f"the compiled features have more than {MAX_BYTES} bytes")
+        return text + "\n"
+
+
+def parse_compiled_features(text: str) -> CompiledFeatures:
+    """Parse a text that `CompiledFeatures.format` wrote.
+
+    Raises:
+        ValueError: it is no such text, or one of another form. A retry cannot help.
+    """
+    try:
+        values = json.loads(text)
+        if (number := values.pop("format")) != FORMAT:
+            raise ValueError(f"its form is {number}, and {FORMAT} is known: deploy with the code that registered it")
+        lookup_query = values["lookup_query"]
+        return CompiledFeatures(
+            **{
+                **values,
+                "row_schema": _parse_schema(values["row_schema"]),
+                "query": _parse_query(values["query"]),
+                "lookups": [CompiledLookup(**lookup) for lookup in values["lookups"]],
+                "lookup_query": _parse_query(lookup_query) if lookup_query else None,
+            }
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:  # Arrow raises an OSError
+        raise ValueError(f"{FILE_NAME} cannot be read: {error}") from None
+
+
+def read_compiled_features(package: Path) -> CompiledFeatures | None:
+    """Read the compiled features of a package, which was checked before; None for a version registered without them.
+
+    Raises:
+        ValueError: the file is damaged, too large, or of another form. A retry cannot help.
+    """
+    path = package / "code" / FILE_NAME
+    if not path.is_file():
+        return None
+    if path.stat().st_size > MAX_BYTES + 1:
+        raise ValueError(f"{FILE_NAME} has more than {MAX_BYTES} bytes")
+    return parse_compiled_features(path.read_text(encoding="utf-8"))
+
+
+def _format_query(query: Query) -> dict[str, Any]:
+    return {**asdict(query), "outputs": _format_schema(query.outputs)}
+
+
+def _parse_query(values: dict[str, Any]) -> Query:
+    return Query(**{**values, "outputs": _parse_schema(values["outputs"])})
+
+
+def _format_schema(schema: pa.Schema) -> list[list[str]]:
+    """Return name and type of each column: the type as text for people, and in Arrow's own form, which keeps all."""
+    return [
+        [field.name, str(field.type), base64.b64encode(pa.schema([field]).serialize().to_pybytes()).decode()]
+        for field in schema
+    ]
+
+
+def _parse_schema(columns: list[list[str]]) -> pa.Schema:
+    return pa.schema(
+        [
+            pa.ipc.read_schema(pa.py_buffer(base64.b64decode(encoded, validate=True))).field(0)
+            for _, _, encoded in columns
+        ]
+    )

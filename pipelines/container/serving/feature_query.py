@@ -1,0 +1,135 @@
+"""Run compiled SQL on the rows of a request with DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from pipelines.container.serving.compiled_features import Query
+from pipelines.container.serving.tables import BadRequest
+
+ROWS = "request_rows"
+"""View of the rows, which the SQL reads."""
+POSITION = "leeway.position"
+"""Column with the number of a row in its request: the features have the order of the request."""
+ONE_ROW = "one_row"
+"""Name of the prepared statement for a request with one row."""
+MEMORY_LIMIT = "1GiB"
+"""Largest memory of the rows of one request. DuckDB writes no files."""
+
+
+class FeatureError(RuntimeError):
+    """The features cannot be computed, and no request is the cause: a retry cannot help."""
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """Open a connection to an empty database in memory, which reads and writes no file and uses no network."""
+    config = {
+        "memory_limit": MEMORY_LIMIT,
+        "threads": "1",  # for few rows, more threads would only wait for each other
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+    }
+    connection = duckdb.connect(config=config)
+    # The features have the bits of training: `pipelines.system.duckdb_session` has the same two settings.
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET disabled_optimizers = 'statistics_propagation'")
+    connection.execute("SET enable_progress_bar_print = false")
+    connection.execute("SET temp_directory = ''")
+    connection.execute("SET enable_external_access = false")  # the last one: it forbids some of the others
+    return connection
+
+
+class FeatureQuery:
+    """A compiled query on a connection. Only one thread may use it.
+
+    A request with one row runs a prepared statement: DuckDB takes twice as long to plan the expression as to run it.
+
+    Args:
+        query: the compiled query.
+        row_schema: schema of the published rows.
+        connection: connection of this object's own, which `connect` opened.
+
+    Raises:
+        duckdb.Error: DuckDB cannot run the SQL. A retry cannot help.
+    """
+
+    def __init__(self, query: Query, row_schema: pa.Schema, connection: duckdb.DuckDBPyConnection) -> None:
+        self._query, self._connection = query, connection
+        self.columns = query.columns
+        """Columns of the rows that it reads."""
+        self._schema = pa.schema([pa.field(POSITION, pa.int32()), *row_schema])
+        self._has_only_literals = all(_is_literal(row_schema.field(name).type) for name in query.columns)
+        connection.execute(f"PREPARE {ONE_ROW} AS {query.one_row_sql}")
+
+    def compute(self, values: Mapping[str, Sequence[Any]], count: int) -> pa.Table:
+        """Return the outputs of the query for rows, in their order.
+
+        Args:
+            values: the values of each of the query's columns, one for each row.
+            count: number of rows, at least 1.
+
+        Raises:
+            BadRequest: the features cannot be computed from these values, such as a number that is too large.
+            FeatureError: the expression drops or repeats rows.
+        """
+        try:
+            is_one = count == 1 and self._has_literals(values)
+            features = self._compute_one(values) if is_one else self._compute_all(values, count)
+        except duckdb.DataError as error:  # for example, a difference of years that is no whole number of 32 bits
+            raise BadRequest(f"the features cannot be computed from these rows: {error}") from None
+        if features.num_rows != count:
+            raise FeatureError(f"the features have {features.num_rows} rows for {count} rows")
+        return features
+
+    def check(self) -> None:
+        """Run the query on no rows.
+
+        Raises:
+            duckdb.Error: DuckDB cannot run the SQL. A retry cannot help.
+        """
+        self._compute_all({name: [] for name in self.columns}, 0)
+
+    def _compute_one(self, values: Mapping[str, Sequence[Any]]) -> pa.Table:
+        # With arguments of other types than the parameters, DuckDB 2.0 would plan the statement again at each call.
+        columns_and_types = zip(self.columns, self._query.column_types, strict=True)
+        arguments = ", ".join(f"CAST({_format(values[name][0])} AS {kind})" for name, kind in columns_and_types)
+        rows = self._connection.execute(f"EXECUTE {ONE_ROW}({arguments})").fetchall()
+        outputs = self._query.outputs
+        columns = list(zip(*rows, strict=True))[1:] if rows else [()] * len(outputs)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, outputs, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=outputs)
+
+    def _compute_all(self, values: Mapping[str, Sequence[Any]], count: int) -> pa.Table:
+        arrays = [
+            pa.array(values[field.name], field.type) if field.name in values else pa.nulls(count, field.type)
+            for field in self._schema
+        ]
+        arrays[0] = pa.array(range(count), pa.int32())
+        rows = pa.Table.from_arrays(arrays, schema=self._schema)
+        self._connection.register(ROWS, rows)
+        try:
+            features = self._connection.sql(self._query.sql).to_arrow_table()
+        finally:
+            self._connection.unregister(ROWS)
+        return features.select(self._query.outputs.names).cast(self._query.outputs)
+
+    def _has_literals(self, values: Mapping[str, Sequence[Any]]) -> bool:
+        """Return whether SQL can express the values of one row. It has no text with a null character."""
+        return self._has_only_literals and not any(
+            isinstance(value, str) and "\0" in value for (value,) in values.values()
+        )
+
+
+def _is_literal(kind: pa.DataType) -> bool:
+    """Return whether text expresses each value of the type exactly."""
+    tests = (pa.types.is_integer, pa.types.is_float64, pa.types.is_boolean, pa.types.is_string, pa.types.is_date32)
+    return any(test(kind) for test in tests) or (pa.types.is_timestamp(kind) and kind.unit == "us")
+
+
+def _format(value: Any) -> str:
+    """Format a value as SQL text. A number is text, too: DuckDB reads the number 0.1 as a decimal, which it rounds."""
+    return "NULL" if value is None else "'" + str(value).replace("'", "''") + "'"

@@ -1,0 +1,105 @@
+"""Read records of SageMaker Feature Store's online store; drydock has it, too."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+KEY_FEATURE, TIME_FEATURE = "leeway_key", "leeway_event_time"
+"""Features of each group beside those of the lookup: the record's identifier, and its event time."""
+MAX_IDENTIFIERS = 100
+"""Largest number of records that one BatchGetRecord returns."""
+Identifiers = Mapping[str, Sequence[str]]
+"""Name of a feature group to the identifiers of records."""
+
+
+class StoreError(RuntimeError):
+    """The online store does not answer, or refuses a request. A retry can help."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record of the online store."""
+
+    event_time: dt.datetime
+    """Its event time, in UTC."""
+    values: Mapping[str, str]
+    """The features that are not missing, as texts."""
+
+
+class OnlineRecords:
+    """The records of the configured account and region. Threads may share it.
+
+    Args:
+        timeout_s: longest time to connect, and to wait for each answer, seconds.
+        attempts: number of times that a request is sent until there is an answer.
+        connections: largest number of connections.
+    """
+
+    def __init__(self, timeout_s: float, attempts: int, connections: int) -> None:
+        self._limits: dict[str, Any] = {
+            "connect_timeout": timeout_s,
+            "read_timeout": timeout_s,
+            "retries": {"total_max_attempts": attempts, "mode": "standard"},
+            "max_pool_connections": connections,
+        }
+        self._lock, self._client = threading.Lock(), None
+
+    def read(self, identifiers: Identifiers) -> dict[tuple[str, str], Record]:
+        """Return the records that exist, by group and identifier. A group that does not exist has no records.
+
+        Raises:
+            StoreError: no region or credentials are configured, or the store does not answer or refuses the request.
+                A retry can help.
+        """
+        from botocore.exceptions import BotoCoreError, ClientError  # only a model with lookups needs boto3
+
+        pairs = iter([(group, identifier) for group, names in identifiers.items() for identifier in names])
+        records = {}
+        try:
+            client = self._open_client()
+            while part := list(islice(pairs, MAX_IDENTIFIERS)):
+                records |= _read_answer(client.batch_get_record(Identifiers=_group(part)))
+        except ClientError as error:
+            raise StoreError(f"the online store refused a request: {error}.") from None
+        except BotoCoreError as error:
+            raise StoreError(f"the online store does not answer: {error}.") from None
+        return records
+
+    def _open_client(self) -> Any:
+        """Return the client. It is created at the first request: without a region, only a request can fail."""
+        import boto3
+        from botocore.config import Config
+
+        with self._lock:
+            if self._client is None:
+                self._client = boto3.client("sagemaker-featurestore-runtime", config=Config(**self._limits))
+            return self._client
+
+
+def _read_answer(answer: Mapping[str, Any]) -> dict[tuple[str, str], Record]:
+    problems = [error for error in answer["Errors"] if "ResourceNotFound" not in error["ErrorCode"]]
+    if problems or answer["UnprocessedIdentifiers"]:
+        reason = problems[0]["ErrorMessage"] if problems else "not all records were read"
+        raise StoreError(f"the online store did not return all records: {reason}.")
+    records = {}
+    for item in answer["Records"]:
+        values = {feature["FeatureName"]: feature["ValueAsString"] for feature in item["Record"]}
+        event_time = dt.datetime.fromisoformat(values.pop(TIME_FEATURE))
+        identifier = values.pop(KEY_FEATURE)
+        records[item["FeatureGroupName"], identifier] = Record(event_time, values)
+    return records
+
+
+def _group(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Return the member Identifiers of a BatchGetRecord."""
+    identifiers: dict[str, list[str]] = {}
+    for group, identifier in pairs:
+        identifiers.setdefault(group, []).append(identifier)
+    return [
+        {"FeatureGroupName": group, "RecordIdentifiersValueAsString": names} for group, names in identifiers.items()
+    ]

@@ -1,0 +1,152 @@
+"""Turn the rows of a request into features: check the rows, compute their features, and look up the others."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from pipelines.container.serving.compiled_features import CompiledFeatures
+from pipelines.container.serving.feature_query import FeatureQuery
+from pipelines.container.serving.lookups import LOOKUP_TIMEOUT_S, LookedUp, LookupReader
+from pipelines.container.serving.online_records import OnlineRecords
+from pipelines.container.serving.raw_rows import RawRows
+from pipelines.container.serving.tables import BadRequest, Table
+
+DATE, HOUR = "date", "hour"
+"""Columns of the partition of a row. Only rows of a dataset with partitions by hour have the second."""
+
+
+@dataclass(frozen=True)
+class ComputedRows:
+    """The features that are computed from the rows of a request, and the keys of those that are looked up."""
+
+    table: pa.Table
+    begins: Sequence[dt.datetime] = ()
+    """Begin of the partition of each row, in UTC; empty if the rows do not have its columns."""
+    key: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Columns of the rows' key, as far as all rows have them."""
+
+
+class RowFeatures:
+    """Computes and looks up the features of rows. Only one thread may use it, but for `look_up`.
+
+    Args:
+        compiled: how rows become features.
+        connection: connection of this object's own, which `feature_query.connect` opened.
+        lookups: looks up features; None if all are computed from the rows.
+        has_keys: whether key and partition of the rows are returned, as far as the rows have them.
+
+    Raises:
+        duckdb.Error: DuckDB cannot run the compiled SQL. A retry cannot help.
+    """
+
+    def __init__(
+        self,
+        compiled: CompiledFeatures,
+        connection: duckdb.DuckDBPyConnection,
+        lookups: LookupReader | None = None,
+        *,
+        has_keys: bool = False,
+    ) -> None:
+        query = compiled.lookup_query if lookups and compiled.lookup_query else compiled.query
+        self.compiled, self.lookups = compiled, lookups
+        self.columns = query.columns
+        """Columns that every row must have."""
+        self._partition_columns = (DATE, HOUR) if compiled.partition == "hour" else (DATE,)
+        optional = [*compiled.key, *self._partition_columns] if has_keys else []
+        self._rows = RawRows(compiled.row_schema, compiled.key, compiled.later_known, query.columns, optional)
+        self._query = FeatureQuery(query, compiled.row_schema, connection)
+        self._needs_partition = bool(lookups)
+        looked_up = {name for lookup in lookups.lookups for name in lookup.features} if lookups else set[str]()
+        self.features_of_other_rows = [name for name in compiled.features_of_other_rows if name not in looked_up]
+        """Features that depend on other rows, and are not looked up: only the rows of the request are known."""
+
+    def compute(self, table: Table) -> ComputedRows:
+        """Compute the features of the rows of a request.
+
+        Raises:
+            BadRequest: the request is wrong; a retry cannot help.
+            FeatureError: the features drop or repeat rows; a retry cannot help.
+        """
+        values = self._rows.convert(table)
+        features = self._query.compute(values, len(table.rows))
+        key = {name: values[name] for name in self.compiled.key if name in values}
+        has_partition = all(name in values for name in self._partition_columns)
+        return ComputedRows(features, self._list_begins(values) if has_partition else (), key)
+
+    def look_up(self, rows: ComputedRows) -> LookedUp | None:
+        """Look up the other features. Several threads may call this at a time."""
+        return self.lookups.look_up(rows.table, rows.begins) if self.lookups else None
+
+    def join(self, rows: ComputedRows, looked_up: LookedUp | None, names: Collection[str]) -> pa.Table:
+        """Return the features of these names, computed or looked up, in their order."""
+        other_columns = looked_up.columns if looked_up else {}
+        return pa.table({name: other_columns[name] if name in other_columns else rows.table[name] for name in names})
+
+    def warm_up(self, names: Collection[str]) -> pa.Table:
+        """Return the features of a row of missing values. The first request would take longer without it."""
+        rows = ComputedRows(self._query.compute({name: [None] for name in self.columns}, 1))
+        return self.join(rows, self.lookups.warm_up(rows.table) if self.lookups else None, names)
+
+    def is_raw(self, table: Table) -> bool:
+        """Return whether a request has raw rows, and not rows of features; its column names tell.
+
+        Raises:
+            BadRequest: some columns are of features and others of raw rows only, or the names do not tell.
+        """
+        if table.kind:
+            return table.kind == "raw"
+        compiled = self.compiled
+        names, features = set[str]().union(*table.rows), set(compiled.features)
+        raw_columns = set(compiled.row_schema.names) - set(compiled.later_known)
+        feature_names, raw_names = names & (features - raw_columns), names & (raw_columns - features - {*compiled.key})
+        if feature_names and raw_names:
+            raise BadRequest(
+                f"the rows have columns of features ({_list_names(feature_names)}) and of raw rows "
+                f"({_list_names(raw_names)}): send every feature of the model, or raw rows"
+            )
+        if feature_names or raw_names or not features <= names:
+            return bool(raw_names) or not feature_names
+        if compiled.changed_features:
+            raise BadRequest(
+                f"the columns are those of features and of raw rows, whose values differ "
+                f"({_list_names(compiled.changed_features)}): add rows=raw or rows=features to the content type, as in "
+                "application/json; rows=raw"
+            )
+        return False
+
+    def _list_begins(self, values: Mapping[str, Sequence[Any]]) -> list[dt.datetime]:
+        """Return the begin of each row's partition.
+
+        Raises:
+            BadRequest: the columns of a partition are missing in a row that is looked up, or name no hour.
+        """
+        begins = []
+        for number, parts in enumerate(zip(*(values[name] for name in self._partition_columns), strict=True), 1):
+            day, hour = parts if len(parts) > 1 else (*parts, 0)
+            if day is None or hour is None or not 0 <= hour <= 23:
+                if not self._needs_partition:
+                    return []
+                raise BadRequest(f"row {number}, column {self._partition_columns[-1]}: it names no partition")
+            begins.append(dt.datetime.combine(day, dt.time(hour), dt.UTC))
+        return begins
+
+
+def open_row_features(
+    compiled: CompiledFeatures, connection: duckdb.DuckDBPyConnection, *, has_keys: bool = False
+) -> RowFeatures:
+    """Return the features of rows with all lookups, as an endpoint answers them. The store is opened at first use."""
+    lookups = None
+    if compiled.lookups:
+        store = OnlineRecords(LOOKUP_TIMEOUT_S, attempts=1, connections=1)
+        lookups = LookupReader(compiled.lookups, compiled.features, store)
+    return RowFeatures(compiled, connection, lookups, has_keys=has_keys)
+
+
+def _list_names(names: Collection[str]) -> str:
+    return ", ".join(sorted(names)[:5])

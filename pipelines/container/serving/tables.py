@@ -1,0 +1,180 @@
+"""Parse the rows of a request by column name: JSON, CSV, Parquet or Arrow."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple, get_args
+
+JSON = "application/json"
+"""Content type of a request with a row as an object by column name, or a list of them; also of responses."""
+CSV = "text/csv"
+"""Content type of a request with a header and a row on each line. An empty value is a missing one."""
+PARQUET = "application/vnd.apache.parquet"
+ARROW = "application/vnd.apache.arrow.stream"
+MAX_BYTES = 6 * 1024**2
+"""Largest body of a request by column name."""
+MAX_ROWS = 100_000
+"""Most rows of a request by column name."""
+MAX_EXPANDED_BYTES = 64 * 1024**2
+"""Largest size of the rows of a Parquet or Arrow body in memory."""
+BATCH_ROWS = 64
+"""Rows of a Parquet or Arrow body that are read at once. A value can be as long as the body."""
+
+
+Kind = Literal["raw", "features"]
+"""What rows are: raw rows of the dataset, or rows of ready features."""
+
+
+class BadRequest(ValueError):
+    """The request is wrong, and a retry cannot help. `status_code` is the HTTP status of the answer."""
+
+    def __init__(self, message: str, status_code: int = 400) -> None:
+        super().__init__(message)
+        self.status_code = status_code
+
+
+class Table(NamedTuple):
+    """Rows by column name, before their values are checked."""
+
+    rows: list[dict[str, Any]]
+    is_text: bool = False
+    """Whether all values are text, as in CSV."""
+    kind: Kind | None = None
+    """What the rows are, if the content type says so."""
+
+
+def parse_table(body: bytes | str, content_type: str, *other_types: str) -> Table:
+    """Parse rows by column name. An error names the supported types, and `other_types` that the caller supports.
+
+    The content type may have the parameter `rows`, as in `application/json; rows=raw`: see `Kind`.
+
+    Raises:
+        BadRequest: the content type is not supported, or the body is not of that type or too large.
+    """
+    media_type, *parameters = (part.strip().lower() for part in content_type.split(";"))
+    if media_type not in _PARSERS:
+        supported = ", ".join((*other_types, *_PARSERS))
+        raise BadRequest(f"content type {content_type or 'none'} is not supported: send one of {supported}", 415)
+    data = body.encode() if isinstance(body, str) else body
+    if len(data) > MAX_BYTES:
+        raise BadRequest(f"the body has {len(data)} bytes: send at most {MAX_BYTES}", 413)
+    try:
+        table = _PARSERS[media_type](data)
+    except BadRequest:
+        raise
+    except (ValueError, OSError, LookupError, NotImplementedError, RecursionError, csv.Error) as error:
+        raise BadRequest(f"the body is not {media_type}: {' '.join(str(error).split())}") from error
+    if not table.rows:
+        raise BadRequest("the request has no rows")
+    _check_row_count(len(table.rows))
+    return table._replace(kind=_find_kind(parameters))
+
+
+def _find_kind(parameters: Sequence[str]) -> Kind | None:
+    values = [parameter.removeprefix("rows=") for parameter in parameters if parameter.startswith("rows=")]
+    if unknown := [value for value in values if value not in get_args(Kind)]:
+        raise BadRequest(f"the content type has rows={unknown[0][:50]}: write rows=raw or rows=features", 415)
+    return values[0] if values else None  # type: ignore[return-value]
+
+
+def _parse_json(data: bytes) -> Table:
+    rows = json.loads(data, parse_constant=_reject_constant, object_pairs_hook=_build_object)
+    rows = rows if isinstance(rows, list) else [rows]
+    if number := next((number for number, row in enumerate(rows, 1) if not isinstance(row, dict)), 0):
+        raise BadRequest(f"row {number} is not an object by column name")
+    return Table(rows)
+
+
+def _reject_constant(name: str) -> Any:
+    raise BadRequest(f"{name} is not JSON: send null for a missing value")
+
+
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    _check_names([name for name, _ in pairs])
+    return dict(pairs)
+
+
+def _parse_csv(data: bytes) -> Table:
+    lines = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
+    header = next(lines, [])
+    _check_names(header)
+    rows = []
+    for number, values in enumerate(lines, 1):
+        if len(values) != len(header):
+            raise BadRequest(f"row {number} has {len(values)} values, but the header has {len(header)} columns")
+        rows.append(dict(zip(header, values, strict=True)))
+    return Table(rows, is_text=True)
+
+
+def _parse_parquet(data: bytes) -> Table:
+    import pyarrow.parquet as pq  # not needed for other content types
+
+    file = pq.ParquetFile(io.BytesIO(data))
+    metadata = file.metadata
+    _check_size(sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)))
+    _check_row_count(metadata.num_rows)
+    _check_schema(file.schema_arrow)
+    return _list_rows(file.iter_batches(BATCH_ROWS))
+
+
+def _parse_arrow(data: bytes) -> Table:
+    import pyarrow as pa  # not needed for other content types
+
+    from pipelines.container.serving.arrow_sizes import sum_expanded_bytes
+
+    _check_size(sum_expanded_bytes(data))
+    with pa.ipc.open_stream(data) as stream:
+        _check_schema(stream.schema)
+        return _list_rows(stream)
+
+
+def _list_rows(batches: Iterable[Any]) -> Table:
+    """Return the rows of Arrow's batches. A small body can have many or long values: they are compressed."""
+    rows: list[dict[str, Any]] = []
+    size_bytes = 0
+    for batch in batches:
+        batch.validate(full=True)  # its offsets may point anywhere
+        _check_row_count(len(rows) + batch.num_rows)
+        for start in range(0, batch.num_rows, BATCH_ROWS):
+            part = batch.slice(start, BATCH_ROWS)
+            for name, column in zip(part.schema.names, part.columns, strict=True):
+                if hasattr(column, "dictionary_decode"):  # many rows share a value, which may be long
+                    part = part.set_column(part.schema.get_field_index(name), name, column.dictionary_decode())
+            size_bytes += part.nbytes
+            _check_size(size_bytes)
+            rows += part.to_pylist()
+    return Table(rows)
+
+
+def _check_schema(schema: Any) -> None:
+    from pyarrow import types
+
+    _check_names(schema.names)
+    is_flat = (types.is_primitive, types.is_decimal, types.is_string, types.is_large_string, types.is_null)
+    for field in schema:
+        kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+        if not any(check(kind) for check in is_flat):
+            raise BadRequest(f"column {field.name} has the type {field.type}: send numbers, texts, dates or times")
+
+
+def _check_size(size_bytes: int) -> None:
+    if size_bytes > MAX_EXPANDED_BYTES:
+        raise BadRequest(f"the rows take more than {MAX_EXPANDED_BYTES} bytes: send fewer", 413)
+
+
+_PARSERS = {JSON: _parse_json, CSV: _parse_csv, PARQUET: _parse_parquet, ARROW: _parse_arrow}
+
+
+def _check_row_count(count: int) -> None:
+    if count > MAX_ROWS:
+        raise BadRequest(f"the request has {count} rows: send at most {MAX_ROWS}", 413)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    repeated_names = [name for name, count in Counter(names).items() if count > 1]
+    if repeated_names:
+        raise BadRequest(f"column {repeated_names[0]} is there more than once")

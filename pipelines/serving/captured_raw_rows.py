@@ -1,0 +1,75 @@
+"""Compute the features of captured raw rows again, as the endpoint computed them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from pipelines.container.serving.compiled_features import CompiledFeatures
+from pipelines.container.serving.feature_query import FeatureError
+from pipelines.container.serving.lookups import LookedUp
+from pipelines.container.serving.row_features import RowFeatures, open_row_features
+from pipelines.container.serving.tables import BadRequest
+from pipelines.container.serving.values import build_array
+from pipelines.errors import DataError
+from pipelines.serving.captured_requests import CapturedRequest
+
+
+class CapturedRawRows:
+    """The features of raw rows of one version. Looked-up values are those in the endpoint's answer.
+
+    Args:
+        load: returns how raw rows become features, or None. Called at most once, for the first request of raw rows.
+        connection: connection of this object's own, which `feature_query.connect` opened.
+    """
+
+    def __init__(self, load: Callable[[], CompiledFeatures | None], connection: duckdb.DuckDBPyConnection) -> None:
+        self._load, self._connection = load, connection
+
+    def list_values(self, request: CapturedRequest) -> Sequence[dict[str, Any] | None]:
+        """Return key and features of each row; None for a row whose features cannot be computed.
+
+        Raises:
+            DataError: the version's package cannot be read. A retry cannot help.
+            ServiceError: MLflow does not answer. A retry can help.
+        """
+        nothing = [None] * len(request.rows.rows)
+        row_features = self._row_features
+        try:
+            if row_features is None or not row_features.is_raw(request.rows):
+                return nothing
+            rows = row_features.compute(request.rows)
+            looked_up = LookedUp(_build_columns(row_features.compiled, request), {})
+        except (BadRequest, FeatureError, ValueError, TypeError):  # anybody can send a request
+            return nothing
+        features = row_features.join(rows, looked_up, row_features.compiled.features).to_pylist()
+        keys = [dict(zip(rows.key, values, strict=True)) for values in zip(*rows.key.values(), strict=True)]
+        if set(rows.key) != set(row_features.compiled.key):
+            return nothing
+        return [{**values, **key} for values, key in zip(features, keys, strict=True)]
+
+    @cached_property
+    def _row_features(self) -> RowFeatures | None:
+        compiled = self._load()
+        try:
+            return open_row_features(compiled, self._connection, has_keys=True) if compiled else None
+        except duckdb.Error as error:
+            raise DataError(f"DuckDB cannot run the compiled features of the version: {error}.") from None
+
+
+def _build_columns(compiled: CompiledFeatures, request: CapturedRequest) -> dict[str, pa.Array]:
+    """Return the looked-up features of an answer.
+
+    Raises:
+        ValueError: the answer does not have one value for each row.
+        TypeError: it has a value of another type.
+    """
+    names = {name for lookup in compiled.lookups for name in lookup.features}
+    columns = {name: build_array(compiled.features[name], request.looked_up.get(name, ())) for name in sorted(names)}
+    if any(len(column) != len(request.rows.rows) for column in columns.values()):
+        raise ValueError("the answer has no looked-up values")
+    return columns

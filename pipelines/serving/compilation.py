@@ -1,0 +1,139 @@
+"""Compile how raw rows become features: the expression of training as SQL, with the lookups of the dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+
+import duckdb
+import ibis
+import pyarrow as pa
+
+from pipelines.container.serving.compiled_features import CompiledFeatures, CompiledLookup, Query
+from pipelines.container.serving.feature_query import POSITION, ROWS, FeatureQuery, connect
+from pipelines.dataset import Dataset
+from pipelines.errors import DataError
+from pipelines.features.building import KEY_PREFIX, build_feature_schema, compute_columns, select_feature, select_keys
+from pipelines.features.dependencies import (
+    find_columns,
+    find_key_types,
+    list_changed_features,
+    list_features_of_other_rows,
+)
+from pipelines.lookups import Lookup
+from pipelines.online.declarations import name_group, require_lookups
+from pipelines.partitions import HOUR_COLUMN
+from pipelines.system.duckdb_session import quote_identifier
+
+
+def compile_features(dataset: Dataset, row_schema: pa.Schema, *, has_lookups: bool) -> CompiledFeatures:
+    """Compile the features of a dataset, and check that DuckDB can run them. Equal arguments give equal results.
+
+    Args:
+        dataset: dataset whose features are compiled.
+        row_schema: schema of the published rows.
+        has_lookups: whether the dataset's lookups are compiled, too.
+
+    Raises:
+        DataError: the features cannot be built from such rows, or DuckDB cannot run them. A retry cannot help.
+        SpecError: a lookup is wrong, or its key cannot be computed from one row. A retry cannot help.
+    """
+    lookups = require_lookups(dataset) if has_lookups else ()
+    row_schema = row_schema.remove_metadata()
+    looked_up = {name for lookup in lookups for name in lookup.features}
+    try:
+        compiled = CompiledFeatures(
+            row_schema=row_schema,
+            later_known=[name for name in row_schema.names if name in {dataset.label, *dataset.later_known}],
+            key=list(dataset.key),
+            partition=dataset.partition,
+            features=dict(dataset.features),
+            changed_features=list_changed_features(dataset, row_schema, looked_up),
+            features_of_other_rows=list_features_of_other_rows(dataset, row_schema),
+            query=_compile_query(dataset, row_schema, ()),
+            lookups=[_compile_lookup(dataset, lookup) for lookup in lookups],
+            lookup_query=_compile_query(dataset, row_schema, lookups) if lookups else None,
+        )
+        for query in (compiled.query, compiled.lookup_query):
+            if query:
+                _check_query(query, row_schema)
+        compiled.format()
+    except (AttributeError, ibis.common.exceptions.IbisError) as error:  # ibis raises either for a missing column
+        raise DataError(f"the features of {dataset.name} cannot be built from its rows: {error}.") from None
+    except duckdb.Error as error:  # such as a function in Python, which only ibis knows
+        raise DataError(f"DuckDB alone cannot compute the features of {dataset.name}: {error}.") from None
+    except ValueError as error:  # the file would be too large
+        raise DataError(f"{dataset.name}: {error}.") from None
+    return compiled
+
+
+def _compile_lookup(dataset: Dataset, lookup: Lookup) -> CompiledLookup:
+    return CompiledLookup(
+        name=lookup.name,
+        group=name_group(dataset, lookup),
+        key_columns=[f"{KEY_PREFIX}{name}" for name in lookup.key],
+        features=dict(lookup.features),
+        max_age_s=lookup.max_age.total_seconds(),
+    )
+
+
+def _compile_query(dataset: Dataset, row_schema: pa.Schema, lookups: Sequence[Lookup]) -> Query:
+    """Compile the features that no lookup has, and the keys of the lookups."""
+    looked_up = {name for lookup in lookups for name in lookup.features}
+    computed = [name for name in dataset.features if name not in looked_up]
+    keys = {name: kind for lookup in lookups for name, kind in find_key_types(dataset, lookup, row_schema).items()}
+    # The row's number takes the place of the first key column, so that the order of the request is kept.
+    keyed = replace(dataset, key=(POSITION, *dataset.key))
+    schema = pa.schema([pa.field(POSITION, pa.int32()), *row_schema])
+    table = compute_columns(keyed, ibis.table(ibis.Schema.from_pyarrow(schema), name=ROWS))
+    selected = [select_feature(dataset, table, name) for name in computed]
+    features = table.select(POSITION, *selected, *select_keys(table, keys))
+    needed_columns = frozenset[str]().union(*(find_columns(features[name]) for name in features.columns))
+    if lookups:  # the age of a value counts from the begin of the row's partition
+        needed_columns |= {"date", HOUR_COLUMN} if dataset.partition == "hour" else {"date"}
+    columns = [name for name in row_schema.names if name in needed_columns]
+    types = _find_duckdb_types(schema)
+    return Query(
+        columns=columns,
+        column_types=[types[name] for name in columns],
+        sql=_write_sql(features.order_by(POSITION)),
+        one_row_sql=_write_one_row_sql(_write_sql(features), columns, types),
+        outputs=_build_output_schema(dataset, row_schema, computed, keys),
+    )
+
+
+def _build_output_schema(
+    dataset: Dataset, row_schema: pa.Schema, computed: Sequence[str], keys: Mapping[str, pa.DataType]
+) -> pa.Schema:
+    feature_schema = build_feature_schema(dataset, row_schema)
+    key_fields = [pa.field(f"{KEY_PREFIX}{name}", kind) for name, kind in keys.items()]
+    return pa.schema([*(feature_schema.field(name) for name in computed), *key_fields])
+
+
+def _find_duckdb_types(schema: pa.Schema) -> dict[str, str]:
+    with closing(connect()) as connection:
+        types = connection.from_arrow(pa.Table.from_batches([], schema=schema)).types
+        return dict(zip(schema.names, map(str, types), strict=True))
+
+
+def _write_sql(table: ibis.Table) -> str:
+    return str(ibis.to_sql(table, dialect="duckdb", pretty=False))
+
+
+def _write_one_row_sql(sql: str, columns: Sequence[str], types: Mapping[str, str]) -> str:
+    """Write the statement for one row. Columns that no feature reads are null in it."""
+    parameters = {name: f"${number}" for number, name in enumerate(columns, 1)} | {POSITION: "0"}
+    row = ", ".join(
+        f"CAST({parameters.get(name, 'NULL')} AS {kind}) AS {quote_identifier(name)}" for name, kind in types.items()
+    )
+    # MATERIALIZED keeps each parameter in one place of the plan. Where DuckDB 2.0 copies a parameter, as its
+    # rewriting of a window function to a join does, it forgets the value of the copy, and returns no rows.
+    rows = f"WITH {quote_identifier(ROWS)} AS MATERIALIZED (SELECT {row})"
+    return f"{rows} SELECT * FROM ({sql})"  # noqa: S608
+
+
+def _check_query(query: Query, row_schema: pa.Schema) -> None:
+    """Run the query on no rows, and prepare the statement for one row."""
+    with closing(connect()) as connection:
+        FeatureQuery(query, row_schema, connection).check()
