@@ -3,6 +3,7 @@
 import random
 import time
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from drydock.endpoints.instances.connection_pool import Answer
 
@@ -15,8 +16,9 @@ class VariantFault:
 
     Attributes:
         variant: VariantName; "" for every variant of the endpoint.
-        config_name: Only while the endpoint serves this configuration; "" for any. During an update, the old and the
-            new configuration usually have variants of the same names.
+        config_name: Only while the endpoint serves this configuration, or one whose name matches this pattern, such as
+            `flights-2-*`; "" for any. During an update, the old and the new configuration usually have variants of the
+            same names.
         error_rate: Share of the requests that fail, from 0 to 1.
         status: HTTP status of these failures.
         latency_s: Seconds that each answer takes longer.
@@ -44,7 +46,7 @@ class VariantFaults:
     def apply(self, variant: str, config_name: str) -> Answer | None:
         """Wait as long as the faults of a variant say, and return the failure if the request fails."""
         for fault in self._faults.values():
-            is_match = fault.variant in ("", variant) and fault.config_name in ("", config_name)
+            is_match = fault.variant in ("", variant) and fnmatchcase(config_name, fault.config_name or "*")
             if not is_match or time.monotonic() > fault.ends_at:
                 continue
             time.sleep(fault.latency_s)

@@ -33,6 +33,22 @@ resource "aws_cloudwatch_event_target" "jobs" {
   arn      = aws_sns_topic.news.arn
 }
 
+# DeployOperator makes and changes the alarms of endpoints, so the rule knows them by the beginning of their names.
+resource "aws_cloudwatch_event_rule" "endpoints" {
+  name        = "${var.name}-endpoint-alarm"
+  description = "An alarm of an endpoint is raised: docs/how-to/runbooks/endpoint-misbehaves.md"
+  event_pattern = jsonencode({
+    source        = ["aws.cloudwatch"]
+    "detail-type" = ["CloudWatch Alarm State Change"]
+    detail        = { alarmName = [{ prefix = "leeway-" }], state = { value = ["ALARM"] } }
+  })
+}
+
+resource "aws_cloudwatch_event_target" "endpoints" {
+  rule = aws_cloudwatch_event_rule.endpoints.name
+  arn  = aws_sns_topic.news.arn
+}
+
 resource "aws_cloudwatch_metric_alarm" "scheduler" {
   for_each            = local.here
   alarm_name          = "${var.name}-scheduler-silent"

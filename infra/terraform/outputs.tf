@@ -15,6 +15,11 @@ output "airflow_role_arn" {
   value       = aws_iam_role.all["airflow"].arn
 }
 
+output "invoke_policy_arn" {
+  description = "Policy for the roles of clients that call endpoints."
+  value       = aws_iam_policy.invoke.arn
+}
+
 output "source_bucket" {
   description = "Bucket from which MWAA reads the DAGs: `aws s3 sync dags s3://.../dags`."
   value       = aws_s3_bucket.all["source"].id

@@ -26,6 +26,13 @@ resource "aws_iam_role_policy" "all" {
   policy   = templatefile("${local.policies}/${each.key}.json", local.about)
 }
 
+# The permission of clients that call endpoints. Attach it to their roles.
+resource "aws_iam_policy" "invoke" {
+  name        = "${var.name}-invoke"
+  description = "Call the endpoints of Leeway."
+  policy      = templatefile("${local.policies}/invoke.json", local.about)
+}
+
 # The permissions that MWAA itself needs in the role of its environment.
 resource "aws_iam_role_policy" "mwaa" {
   count  = var.mwaa == null ? 0 : 1

@@ -114,6 +114,33 @@ variable "destroyable" {
   default     = false
 }
 
+variable "scaling" {
+  description = "Endpoints whose number of instances follows the load, by name. They must exist. Give requests_a_minute (of one instance) or, for an asynchronous endpoint, backlog (waiting requests for each instance). cooldown_s: seconds between two changes."
+  type = map(object({
+    min               = optional(number, 1)
+    max               = number
+    requests_a_minute = optional(number)
+    backlog           = optional(number)
+    cooldown_s        = optional(number, 300)
+  }))
+  default = {}
+
+  validation {
+    condition     = alltrue([for endpoint in values(var.scaling) : (endpoint.requests_a_minute == null) != (endpoint.backlog == null)])
+    error_message = "Give each endpoint requests_a_minute or, if it is asynchronous, backlog."
+  }
+
+  validation {
+    condition     = alltrue([for endpoint in values(var.scaling) : endpoint.max >= 1 && endpoint.min >= 0 && endpoint.min <= endpoint.max])
+    error_message = "min must be 0 to max, and max at least 1."
+  }
+
+  validation {
+    condition     = alltrue([for endpoint in values(var.scaling) : endpoint.min >= 1 || endpoint.backlog != null])
+    error_message = "Only an asynchronous endpoint, with backlog, may have min = 0: others fail without an instance."
+  }
+}
+
 variable "mwaa" {
   description = "The MWAA environment; null where Airflow runs elsewhere. subnet_ids: two private subnets in two zones that reach the services (NAT or endpoints). dist: folder that `make mwaa` writes."
   type = object({

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -11,6 +12,8 @@ from pipelines.contract import Spec
 MIN_LINEAR_PERCENT = 10
 """SageMaker's smallest step of a linear release, percent of the instances."""
 WHOLE_MINUTE_S = 60
+AT_ONCE: Mapping[str, Any] = {"traffic": "all_at_once", "rollback": False, "wait_s": 0, "bake_s": 0}
+"""Values by which a version is released at once, whatever the alarms say: those of a rollback."""
 
 
 class ReleasePolicy(Spec):
@@ -38,7 +41,7 @@ class ReleasePolicy(Spec):
     latency_ms: float | None = Field(default=None, gt=0)
     """An alarm is raised if the model takes this time for a request, or longer, milliseconds; null: none is."""
     latency_statistic: str = Field(default="Average", pattern=r"^(Average|p\d{1,2}(\.\d{1,2})?)$")
-    """Statistic of `latency_ms`: Average, or a percentile such as p99, which drydock does not evaluate."""
+    """Statistic of `latency_ms`: Average, or a percentile such as p99."""
     alarm_period_s: int = Field(default=60, ge=60, le=3_600)
     """Length of an alarm's period, seconds: whole minutes."""
     alarm_periods: int = Field(default=1, ge=1, le=60)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field, field_validator
 
 from pipelines.contract import Result
-from pipelines.serving.release_policy import ReleasePolicy
+from pipelines.serving.release_policy import AT_ONCE, ReleasePolicy
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
@@ -60,7 +60,10 @@ class ServingResult(Result):
     version: str
     """Version to serve."""
     policy: dict[str, Any]
-    """The parameters of the release: section `serving` of params.yaml, with the values that were given."""
+    """The parameters of the release: section `serving` of params.yaml, with the values that were given. A rollback is
+    released at once."""
+    is_rollback: bool
+    """Whether the endpoint served the version before its present one: then neither budget nor alarms count."""
 
 
 def run(spec: ServingSpec) -> ServingResult:
@@ -73,21 +76,27 @@ def run(spec: ServingSpec) -> ServingResult:
     """
     from pipelines.registry.artifacts import open_package
     from pipelines.registry.lifecycle import Journal
+    from pipelines.registry.lifecycle.deployments import is_rollback
     from pipelines.registry.versions import Registry
     from pipelines.scoring.batch import pack_model
     from pipelines.system.files import replace_folder
 
-    registry = Registry.open()
+    registry, state = Registry.open(), Journal.open().read_state(spec.model)
     if spec.previous:
-        number = _find_previous(spec, Journal.open().read_state(spec.model))
-        version = registry.get_version(spec.model, number)
+        version = registry.get_version(spec.model, _find_previous(spec, state))
     else:
         version = _find_version(registry, spec)
+    goes_back = spec.previous or is_rollback(state, spec.endpoint, str(version.version))
     with open_package(version) as package, replace_folder(spec.folder) as folder:
         pack_model(package, folder / "model.tar.gz")
     log.info("packed %s version %s for endpoint %s", spec.model, version.version, spec.endpoint)
     policy = spec.model_dump(include=set(ReleasePolicy.model_fields))
-    return ServingResult(model_name=spec.model, version=str(version.version), policy=policy)
+    return ServingResult(
+        model_name=spec.model,
+        version=str(version.version),
+        policy=policy | AT_ONCE if goes_back else policy,
+        is_rollback=goes_back,
+    )
 
 
 def _find_version(registry: Registry, spec: ServingSpec) -> ModelVersion:

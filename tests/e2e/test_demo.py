@@ -23,6 +23,7 @@ import requests
 from stack.airflow.client import AirflowClient
 from stack.errors import RequestError
 from tests.tools import forking
+from tests.tools.doc_pages import list_commands
 from tests.tools.parameters import read_hyperparameters, update_params
 from tests.tools.policies import EASY_POLICY
 from tests.tools.waiting import wait_until
@@ -286,6 +287,54 @@ def test_a_person_approves_a_promotion_and_rolls_it_back(checkout, airflow, requ
     events = checkout.run_python("-c", PRINT_EVENTS).stdout
     assert "('approved', 'admin', 'I looked')" in events
     assert "('rolled_back', 'admin', 'late on Mondays')" in events
+
+
+RELEASE_PAGE = ROOT / "docs/tutorial/release.md"
+ADDRESSES = {"MLflow": "http://127.0.0.1:5000", "drydock": "http://127.0.0.1:4566"}
+"""The addresses on the page, by the names that the demo prints before its own."""
+RELEASED = (
+    *(("deployed", "1"), ("deployment_failed", "2"), ("deployed", "2"), ("rolled_back", "2"), ("deployed", "1")),
+    ("undeployed", "1"),
+)
+
+
+@pytest.fixture
+def run_release_page(checkout: Checkout, demo: Any, airflow: AirflowClient) -> Iterator[Callable[[], str]]:
+    """Return the function that executes the commands of the page in one shell, and gives what they printed."""
+
+    def run() -> str:
+        text = RELEASE_PAGE.read_text().replace("source .venv/bin/activate", "true").replace("2013-03-15", "2013-01-30")
+        for name, address in ADDRESSES.items():
+            assert address in text
+            text = text.replace(address, re.findall(rf"{name}\W+(http\S+)", demo.stdout)[0])
+        process = checkout.run("bash", "-ec", "\n".join(list_commands(text, checkout.folder)))
+        assert process.returncode == 0, process.stderr[-3_000:] + process.stdout[-3_000:]
+        return process.stdout
+
+    yield run
+    (checkout.folder / "run_dag.py").unlink(missing_ok=True)
+    airflow.request("PATCH", "/dags/flights_deploy", json={"is_paused": True})
+
+
+def test_the_tutorial_of_a_release_rolls_back_by_an_alarm_and_then_by_the_registry(checkout, airflow, run_release_page):
+    """The rollback of the registry starts the deployment of the old champion, by the scheduler and an asset event."""
+    if not shutil.which("aws"):
+        pytest.skip("the AWS CLI is not installed: apt-get install awscli")
+    out = run_release_page()
+    runs = re.findall(r"^(flights_\w+) (success|failed): (.*)$", out, re.M)
+    assert [run[:2] for run in runs] == [
+        ("flights_deploy", "success"),
+        ("flights_deploy", "failed"),
+        ("flights_deploy", "success"),
+        ("flights_rollback", "success"),
+        ("flights_deploy", "success"),
+    ]
+    assert "ModelError" in runs[1][2] and "ModelError" not in runs[2][2]
+    assert "rolled back by alarm leeway-flights-error-count" in out
+    assert [run["run_type"] for run in airflow.list_runs("flights_deploy")].count("asset_triggered") == 1
+    events = checkout.run_python("-m", "pipelines", "registry", "events", "flights").stdout
+    listed = re.findall(r"Z  (\w+)\s+(\d+)", events)
+    assert tuple(event for event in listed if event[0] != "promoted")[-len(RELEASED) :] == RELEASED
 
 
 def test_a_last_demo_adds_nothing_and_leaves_no_process(checkout, airflow):

@@ -26,6 +26,7 @@ _OBJECT_ACTIONS = {
     "DELETE": "DeleteObject",
 }
 _BUCKET_ACTIONS = {"GET": "ListBucket", "HEAD": "ListBucket", "PUT": "CreateBucket", "DELETE": "DeleteBucket"}
+_RECORD_ACTIONS = {"GET": "GetRecord", "PUT": "PutRecord", "DELETE": "DeleteRecord"}
 _FOLDERS = ("features", "code", "jobs", "checkpoints", "processing", "transform", "capture", "data")
 """Folders below the operators' `prefix`, whose default is "leeway"."""
 
@@ -43,16 +44,39 @@ def describe_call(environ: dict[str, Any], body: bytes) -> tuple[str, str, str] 
     role, service = "job" if match[1] == JOB_ACCESS_KEY else "airflow", match[3]
     if service == "s3":
         return (role, *_describe_s3_call(environ))
+    if service == "sagemaker" and "HTTP_X_AMZ_TARGET" not in environ:
+        return (role, *_describe_runtime_call(environ["REQUEST_METHOD"], environ["PATH_INFO"]))
     action = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2] or parse_qs(body.decode()).get("Action", ["?"])[0]
     if service == "monitoring":
         return role, f"cloudwatch:{action}", _name_alarm(action)
     return role, f"{service}:{action}", _name_resource(service, action, json.loads(body) if body[:1] == b"{" else {})
 
 
-def describe_tagging(call: tuple[str, str, str] | None, body: bytes) -> tuple[str, str, str] | None:
-    """Return the call to AddTags that IAM also checks where a request creates a resource of SageMaker with tags."""
-    is_tagged = call is not None and call[1].startswith("sagemaker:Create") and b'"Tags"' in body
-    return (call[0], "sagemaker:AddTags", call[2]) if call and is_tagged else None
+def list_implied_calls(call: tuple[str, str, str] | None, body: bytes) -> set[tuple[str, str, str]]:
+    """Return the calls that IAM checks beside a call.
+
+    A request that creates a resource of SageMaker with tags is also a call to AddTags. One that creates or updates an
+    endpoint needs the same permission on its configuration (github.com/aws/aws-cdk/issues/11594).
+    """
+    if call is None:
+        return set()
+    role, action, resource = call
+    calls = set()
+    if action.startswith("sagemaker:Create") and b'"Tags"' in body:
+        calls.add((role, "sagemaker:AddTags", resource))
+    if action in ("sagemaker:CreateEndpoint", "sagemaker:UpdateEndpoint"):
+        calls.add((role, action, resource.replace(":endpoint/", ":endpoint-config/")))
+    return calls
+
+
+def _describe_runtime_call(method: str, path: str) -> tuple[str, str]:
+    """Return action and resource of a request to an endpoint, or to the records of a feature group."""
+    arn = "arn:aws:sagemaker:REGION:ACCOUNT"
+    if path.startswith("/endpoints/"):
+        action = "InvokeEndpointAsync" if path.endswith("/async-invocations") else "InvokeEndpoint"
+        return f"sagemaker:{action}", f"{arn}:endpoint/NAME"
+    action = "BatchGetRecord" if path == "/BatchGetRecord" else _RECORD_ACTIONS[method]
+    return f"sagemaker:{action}", f"{arn}:feature-group/NAME"
 
 
 def _describe_s3_call(environ: dict[str, Any]) -> tuple[str, str]:
@@ -86,6 +110,7 @@ _RESOURCE_TYPES = {
     "Model": "model",
     "EndpointConfig": "endpoint-config",
     "Endpoint": "endpoint",
+    "FeatureGroup": "feature-group",
 }
 
 
@@ -140,7 +165,7 @@ def serve(file: Path) -> None:
             body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
             environ["wsgi.input"] = io.BytesIO(body)
         call = describe_call(environ, body)
-        for new_call in {call, describe_tagging(call, body)} - {None, *recorded_calls}:
+        for new_call in {call, *list_implied_calls(call, body)} - {None, *recorded_calls}:
             recorded_calls.add(new_call)
             with file.open("a") as output:
                 output.write(json.dumps(new_call) + "\n")

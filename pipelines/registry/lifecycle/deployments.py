@@ -59,6 +59,11 @@ def find_deployment_of_run(state: State, endpoint: str) -> Event | None:
     return event if run_id and is_of_run else None
 
 
+def is_rollback(state: State, endpoint: str, version: str) -> bool:
+    """Return whether an endpoint served the version before its present one: to deploy it again is a rollback."""
+    return state.served.get(endpoint, ())[-2:-1] == (version,)
+
+
 def _is_same(last_event: Event, event: Event) -> bool:
     """Return whether two events say the same: of a failure, by the same run."""
     names = ("endpoint", "config", *(["run"] if event.kind is Kind.DEPLOYMENT_FAILED else []))

@@ -19,9 +19,12 @@ traffic moves in steps, alarms are watched, and an alarm moves it back. The vers
 serving meanwhile.
 
 * **Paused** at first: an endpoint costs money every hour. Unpause the DAG when you want one, and trigger it once.
-* **A release was rolled back**: the task fails, with the alarm and its reason. The registry's champion stays: roll it
-back, too, with `{model}_rollback`, or correct the cause and clear the task.
-* **By hand**: trigger the DAG, with a `version` or without, for example after `python -m pipelines promote`.
+* **A release was rolled back by an alarm**: the task fails, with the alarm and its reason. The registry's champion
+stays: roll it back, too, with `{model}_rollback`, or correct the cause and clear the task.
+* **By hand**: trigger the DAG, with a `version` or without, for example after `python -m pipelines promote`. `serving`
+replaces values of the section for this run, for example `{{"wait_s": 60}}`.
+* **Back**: the version that the endpoint served before its present one is deployed at once. Neither alarms nor the
+budget count.
 * **Never two at once**: the next run waits.
 * `python -m pipelines undeploy --model {model}` deletes the endpoint.
 """
@@ -44,8 +47,18 @@ def create_deployment_dag(*, model: str) -> DAG:
         tags=["leeway", model, "serving"],
         params={
             "version": Param(None, type=["null", "string"], description="Version to deploy. Null: the champion."),
+            "serving": Param(
+                None,
+                type=["null", "object"],
+                description="Values that replace those of section serving of params.yaml in this run.",
+            ),
         },
         default_args=build_default_args("ml", execution_timeout=dt.timedelta(minutes=30)),
     ) as dag:
-        DeployOperator(task_id="deploy", model=model, version="{{ params.version or '' }}")
+        DeployOperator(
+            task_id="deploy",
+            model=model,
+            version="{{ params.version or '' }}",
+            serving="{{ (params.serving or {}) | tojson }}",
+        )
     return dag

@@ -31,6 +31,8 @@ class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
     retry, and the model's history has an event with the alarm and the reason. A new endpoint that does not start is
     deleted.
 
+    If the endpoint served the version before its present one, this is a rollback: at once, without alarms and budget.
+
     The task waits in the triggerer. SageMaker cannot cancel a deployment: if the task is cleared or marked, it
     continues.
 
@@ -39,7 +41,7 @@ class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
         version: version to deploy, a number or an alias (templated); by default the champion.
         endpoint: name of the endpoint (templated); by default the model's name.
         serving: values that replace those of section `serving` of the parameters, such as
-            `{"traffic": "all_at_once"}` (templated).
+            `{"traffic": "all_at_once"}`, or the JSON text of an object (templated).
         image_uri: image with SageMaker's inference toolkit (templated); by default the SDK's xgboost image.
         role_arn: execution role of the model (templated); by default the environment's LEEWAY_ROLE_ARN.
         bucket: S3 bucket of model and captured requests (templated); by default LEEWAY_BUCKET.
@@ -74,7 +76,7 @@ class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
         model: str,
         version: str = "",
         endpoint: str = "",
-        serving: Mapping[str, Any] | None = None,
+        serving: Mapping[str, Any] | str | None = None,
         image_uri: str = "",
         role_arn: str = "",
         bucket: str = "",

@@ -27,6 +27,6 @@ class EndpointRollbackOperator(DeployOperator):
     previous = True
 
     def __init__(
-        self, *, model: str, endpoint: str = "", serving: Mapping[str, Any] | None = None, **kwargs: Any
+        self, *, model: str, endpoint: str = "", serving: Mapping[str, Any] | str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(model=model, endpoint=endpoint, serving=serving, **kwargs)

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.tools import forking
+from tests.tools.doc_pages import list_commands
 
 PAGE = Path(__file__).parents[3] / "docs/tutorial/first-model.md"
-BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.M | re.S)
 TRAINING_SECTION = "## 3."
 """Section from which the page takes minutes."""
 MAX_PAGE_S = 1_500
@@ -27,14 +27,7 @@ def run_page(commands: Any, tmp_path: Path) -> Callable[[str], str]:
     folder.mkdir()
 
     def run_text(text: str) -> str:
-        lines = ["set -e"]
-        for kind, content in BLOCK.findall(text):
-            if kind == "python":
-                name = re.match(r"# (\S+\.py)\n", content)
-                assert name, "a block of Python begins with the name of its file"
-                (folder / name[1]).write_text(content)
-            else:
-                lines += [line.removeprefix("$ ") for line in content.splitlines() if line.startswith("$ ")]
+        lines = ["set -e", *list_commands(text, folder)]
         # The page says `python` and `dvc`: of this environment. The stand-in forks `python`, and the stack finds its
         # processes by their environment, which a forked process does not have.
         stand_in = Path(forking.ensure_stand_in())

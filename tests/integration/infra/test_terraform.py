@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from pipelines.serving.endpoint_resources import VARIANT, build_alarm_names
+
 ROOT = Path(__file__).resolve().parents[3]
 PROVIDERS = "registry.terraform.io"
 PLUGIN_FOLDERS = ["~/.terraform.d/plugins", "/usr/local/share/terraform/plugins", "/usr/share/terraform/plugins"]
@@ -188,6 +190,38 @@ def test_airflow_is_private_and_reads_its_connections_from_secrets(resources: di
     assert json.loads(options["secrets.backend_kwargs"])["connections_prefix"] == "leeway/connections"
 
 
+def test_the_alarms_of_endpoints_are_mailed(resources: dict[str, Any]) -> None:
+    (rule,) = [rule for rule in resources["aws_cloudwatch_event_rule"] if rule["name"] == "acme-endpoint-alarm"]
+    detail = json.loads(rule["event_pattern"])["detail"]
+    prefix = build_alarm_names("flights")["errors"].removesuffix("flights-errors")
+    assert detail == {"alarmName": [{"prefix": prefix}], "state": {"value": ["ALARM"]}}
+    assert {target["rule"] for target in resources["aws_cloudwatch_event_target"]} >= {rule["name"]}
+
+
+def test_the_number_of_instances_follows_the_load_and_an_asynchronous_endpoint_may_have_none(
+    terraform: Terraform, resources: dict[str, Any]
+) -> None:
+    assert "aws_appautoscaling_target" not in resources, "only on request"
+    scaling = {"flights": {"max": 4, "requests_a_minute": 600}, "nightly": {"min": 0, "max": 2, "backlog": 5}}
+    planned = plan_resources(terraform, scaling=scaling)
+    targets = {item["key"]: item for item in planned["aws_appautoscaling_target"]}
+    assert targets["flights"]["resource_id"] == f"endpoint/flights/variant/{VARIANT}"
+    assert {key: (item["min_capacity"], item["max_capacity"]) for key, item in targets.items()} == {
+        "flights": (1, 4),
+        "nightly": (0, 2),
+    }
+    policies = {(item["key"], item["name"]): item for item in planned["aws_appautoscaling_policy"]}
+    assert set(policies) == {("flights", "load"), ("nightly", "load"), ("nightly", "first-instance")}
+    (load,) = policies["flights", "load"]["target_tracking_scaling_policy_configuration"]
+    (metric,) = load["predefined_metric_specification"]
+    assert (metric["predefined_metric_type"], load["target_value"]) == ("SageMakerVariantInvocationsPerInstance", 600)
+    (load,) = policies["nightly", "load"]["target_tracking_scaling_policy_configuration"]
+    (metric,) = load["customized_metric_specification"]
+    assert (metric["metric_name"], load["target_value"]) == ("ApproximateBacklogSizePerInstance", 5)
+    (alarm,) = [item for item in planned["aws_cloudwatch_metric_alarm"] if item["namespace"] == "AWS/SageMaker"]
+    assert alarm["metric_name"] == "HasBacklogWithoutCapacity"
+
+
 def test_only_the_named_user_may_assume_the_role_of_an_airflow_outside_mwaa(
     terraform: Terraform, resources: dict[str, Any]
 ) -> None:
@@ -221,6 +255,7 @@ def test_each_wrong_variable_is_refused_with_a_message(terraform: Terraform) -> 
         "month_usd": (0, "greater than 0"),
         "assumed_by": (["*"], "ARNs of users and roles"),
         "mwaa": ({**VARIABLES["mwaa"], "subnet_ids": ["subnet-1"]}, "exactly two subnets"),
+        "scaling": ({"flights": {"min": 0, "max": 2, "requests_a_minute": 600}}, "Only an asynchronous endpoint"),
     }
     result = terraform.plan(**{name: value for name, (value, _) in wrong_values.items()})
     message = " ".join(result.stderr.replace("│", " ").split())

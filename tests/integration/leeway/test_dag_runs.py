@@ -247,11 +247,12 @@ def test_promotion_emits_an_event_and_the_champion_is_deployed(airflow, drydock_
         query = "SELECT e.extra FROM asset_event e JOIN asset ON asset.id = asset_id WHERE name = 'flights_champion'"
         (extra,) = [json.loads(row[0]) for row in database.execute(query)]
     assert (extra["champion"], extra["previous"]) == ("1", "")
-    airflow.set_params(serving={"instance_count": 1})
-    run = airflow.run("flights_deploy")
+    run = airflow.run("flights_deploy", serving={"instance_count": 1})
     assert run.states == {"deploy": "success"}, run.log[-4_000:]
     result = run.xcoms["deploy"]
     assert (result["version"], result["endpoint"], result["changed"]) == ("1", "flights", True)
+    (variant,) = drydock_server.client("sagemaker").describe_endpoint(EndpointName="flights")["ProductionVariants"]
+    assert variant["CurrentInstanceCount"] == 1, "the run's params replace those of params.yaml"
     assert "endpoint flights: InService" in run.log
     events = airflow.run_command("-m", "pipelines", "registry", "events", "flights").stdout
     assert "deployed       1  by dag_test: endpoint flights: a new endpoint" in events

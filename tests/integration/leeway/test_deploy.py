@@ -4,18 +4,17 @@ import asyncio
 import os
 import signal
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
-from botocore.exceptions import ClientError
 from leeway.hooks.endpoint.wait_for_endpoint import _EndpointMonitor
 from leeway.operators.deploy import DeployOperator
 
 from pipelines.registry.lifecycle import Journal
 from tests.tools import forking
+from tests.tools.endpoint_requests import Requests, invoke
 from tests.tools.outages import post_to_drydock
 
 pytestmark = pytest.mark.usefixtures("ended_endpoints")
@@ -81,15 +80,6 @@ def describe(drydock, endpoint):
     return drydock.client("sagemaker").describe_endpoint(EndpointName=endpoint)
 
 
-def invoke(drydock, endpoint):
-    """Return the version that answers, or the code of the error."""
-    client = drydock.client("sagemaker-runtime")
-    try:
-        return client.invoke_endpoint(EndpointName=endpoint, ContentType="text/csv", Body=b"1")["Body"].read().decode()
-    except ClientError as error:
-        return error.response["Error"]["Code"]
-
-
 def list_resources(drydock, endpoint):
     """Return the names of what Leeway made for an endpoint."""
     sagemaker, cloudwatch = drydock.client("sagemaker"), drydock.client("cloudwatch")
@@ -112,26 +102,6 @@ def list_resources(drydock, endpoint):
 def list_events(endpoint):
     events = Journal.open().read_state("boats").events
     return [event for event in events if event.evidence["endpoint"] == endpoint]
-
-
-class Requests:
-    """Requests to an endpoint, one after the other, while the block runs."""
-
-    def __init__(self, drydock, endpoint):
-        self.answers, self._ended = [], threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(drydock, endpoint))
-
-    def _run(self, drydock, endpoint):
-        while not self._ended.wait(0.02):
-            self.answers.append(invoke(drydock, endpoint))
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._ended.set()
-        self._thread.join()
 
 
 def test_champion_is_deployed_once_and_then_updated(drydock, project, deploy, endpoint):
@@ -178,6 +148,19 @@ def test_version_whose_inference_fails_is_rolled_back_by_its_alarm(drydock, proj
     with pytest.raises(AirflowException, match="is in the state ALARM already") as error:
         deploy(version="2", serving=CANARY)
     assert type(error.value) is AirflowException, "a retry can help once the alarm is OK"
+
+
+@pytest.mark.usefixtures("fresh_settings")
+def test_version_before_comes_back_at_once_whatever_alarms_and_budget_say(drydock, project, deploy, endpoint):
+    for version in ("1", "2"):
+        deploy(version=version)
+    (project / "params.yaml").write_text("budget: {project: boat, month_usd: 1.0}\n")
+    set_alarm(drydock, endpoint, "ALARM")
+    result = deploy(version="1", serving={**CANARY, "wait_s": 600})
+    assert (result["version"], result["previous"], invoke(drydock, endpoint)) == ("1", "2", "1")
+    set_alarm(drydock, endpoint, "OK")
+    with pytest.raises(AirflowFailException, match="the budget does not allow endpoint"):
+        deploy(version="2")  # it is later than version 1, so this is no rollback
 
 
 KILLED_WORKER = """
@@ -295,6 +278,7 @@ REFUSED = {
     "unknown key": ({"serving": {"colour": "red"}}, "unknown key colour"),
     "endpoint's name": ({"endpoint": "a_b"}, "hyphens between them, unlike 'a_b'"),
     "missing bucket": ({"bucket": "nobody-has-it"}, "the bucket nobody-has-it does not exist"),
+    "no object": ({"serving": "[1]"}, "serving of the task deploy must be a JSON object, unlike \\[1\\]"),
     "interval": ({"check_interval_s": 0}, "check_interval_s of the task deploy must be"),
 }
 

@@ -9,11 +9,15 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from leeway.operators.collect import CollectOperator
 from leeway.operators.deploy import DeployOperator
 from leeway.operators.endpoint_rollback import EndpointRollbackOperator
+from leeway.operators.materialize import MaterializeOperator
 from leeway.operators.undeploy import UndeployOperator
 
+from pipelines.dataset import load_dataset
+from pipelines.lake import Lake
 from pipelines.registry.lifecycle import Journal
 from pipelines.serving.undeployment import Endpoints
 from pipelines.steps import stop_idle, undeploy
@@ -171,3 +175,31 @@ def test_champion_of_the_registry_has_the_same_scores_on_its_endpoint(
     answer = invoke(drydock, "served", body, "application/jsonlines")
     scores = [json.loads(line) for line in answer.splitlines()]
     assert scores == [float(score) for score in model.predict(rows[features])]
+
+
+@pytest.mark.usefixtures("set_aws_variables", "with_mlflow")
+def test_values_are_materialized_and_captured_requests_are_read(
+    drydock, trained, home, tmp_path, monkeypatch, fresh_settings, day_rows
+):
+    """The policies allow the calls of both: see `only_recorded_calls`. What they store is tested with their steps."""
+    from tests.tools.candidates import register
+
+    monkeypatch.setenv("LEEWAY_HOME", str(home))
+    fresh_settings()
+    flights, day = load_dataset("flights"), dt.date(2013, 2, 1)
+    Lake.open().write_partition("flights", day, day_rows("2013-02-01"), flights.key)
+    fields = {"dataset": "flights", "model": "captured", "partition": "2013-02-01"}
+    with DAG("online"):
+        materialize = MaterializeOperator(task_id="materialize", **fields)
+        collect = CollectOperator(
+            task_id="collect", **fields, version="1", endpoint="captured", captured="s3://leeway/leeway/capture/1"
+        )
+    results = [materialize.execute({}) for _ in range(2)]
+    assert [result["written"] > 0 for result in results] == [True, False]
+
+    shutil.copytree(trained.data, tmp_path / "data")
+    assert register("captured") == "1"
+    key = "leeway/capture/1/captured/AllTraffic/2013/02/01/08/00.jsonl"
+    drydock.client("s3").put_object(Bucket="leeway", Key=key, Body=b"{}")
+    with pytest.raises(AirflowSkipException, match="captured captured no row of 2013-02-01"):
+        collect.execute({})

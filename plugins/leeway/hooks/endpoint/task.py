@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from airflow.providers.amazon.aws.hooks.s3 import S3Hook
+from airflow.sdk.exceptions import AirflowFailException
 
 from leeway.hooks.endpoint import requests
 from leeway.hooks.endpoint.client import EndpointClient
@@ -29,7 +32,7 @@ class DeployFields:
     version: str
     previous: bool
     endpoint: str
-    serving: Mapping[str, Any] | None
+    serving: Mapping[str, Any] | str | None
     image_uri: str
     role_arn: str
     bucket: str
@@ -88,7 +91,7 @@ class DeployTask(AwsTask):
         with tempfile.TemporaryDirectory(prefix="leeway-") as parent:
             folder = Path(parent) / "model"
             result = self.step_hook.run("serving", {**self._build_spec(), "folder": str(folder)})
-            inputs = {"version": result["version"], "policy": result["policy"]}
+            inputs = {name: result[name] for name in ("version", "policy", "is_rollback")}
             inputs["image"] = self._get_image(inputs["policy"]["instance_type"])
             self._check_requests({**inputs, "model": f"s3://{self._bucket}/"})
             uploader = S3Uploader(self.connection.create_hook(S3Hook), self._bucket, self.fields.prefix, self.log)
@@ -99,8 +102,17 @@ class DeployTask(AwsTask):
         """Return the spec of the step `serving`, without the folder."""
         fields = self.fields
         version = {"previous": True} if fields.previous else {"version": fields.version}
-        at_once = {"traffic": "all_at_once", "rollback": False, "wait_s": 0, "bake_s": 0} if fields.previous else {}
-        return {**(fields.serving or {}), **at_once, **version, "model": fields.model, "endpoint": self._endpoint}
+        return {**self._read_serving(), **version, "model": fields.model, "endpoint": self._endpoint}
+
+    def _read_serving(self) -> Mapping[str, Any]:
+        """Return the field `serving`. A template gives it as JSON text."""
+        value = self.fields.serving or {}
+        if isinstance(value, str):
+            with suppress(ValueError):
+                value = json.loads(value)
+        if not isinstance(value, Mapping):
+            raise AirflowFailException(f"{self.describe_field('serving')} must be a JSON object, unlike {value!r}.")
+        return value
 
     def _get_image(self, instance_type: str) -> str:
         if self.fields.image_uri:
@@ -130,7 +142,7 @@ class DeployTask(AwsTask):
             ),
             tags=tags,
             task=self.identity,
-            is_rollback=fields.previous,
+            is_rollback=inputs["is_rollback"],
         )
 
     def _check_requests(self, inputs: Mapping[str, Any]) -> None:

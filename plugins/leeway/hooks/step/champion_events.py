@@ -31,6 +31,8 @@ def register_champion_asset(task: BaseOperator, asset: Asset) -> None:
 def prepare_champion_event(context: Context, asset: Asset, champion: str, result: Mapping[str, Any]) -> None:
     """Prepare the event about the champion that Airflow emits when the task succeeds; none if it had an event already.
 
+    If this call changed the champion, there is always an event: a command may have changed it since the last event.
+
     Args:
         context: context of the task.
         asset: the model's `build_champion_asset`.
@@ -38,7 +40,8 @@ def prepare_champion_event(context: Context, asset: Asset, champion: str, result
         result: result of the step `promote` or `rollback`.
     """
     task = context["ti"].task
-    if champion in ("", context["asset_state_store"][asset].get(CHAMPION)):
+    is_new = result["changed"] or champion != context["asset_state_store"][asset].get(CHAMPION)
+    if not champion or not is_new:
         task.outlets = [outlet for outlet in task.outlets if outlet != asset]
         return
     fields = {name: result[name] for name in ("previous", "reason")}

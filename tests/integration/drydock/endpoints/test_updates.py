@@ -90,7 +90,7 @@ def test_errors_of_a_canary_raise_the_alarm_that_rolls_it_back(endpoints: Any, d
         "answers of both models", lambda: set(endpoints.invoke_often("canary", 20)) == {"canary-main", "bad-main"}
     )
     assert endpoints.describe("canary")["PendingDeploymentSummary"] == {"EndpointConfigName": "bad"}
-    drydock.send_command("variant", endpoint="canary", config="bad", error_rate=1)
+    drydock.send_command("variant", endpoint="canary", config="b*d", error_rate=1)
     answers = []
     while "FailureReason" not in endpoints.describe("canary"):
         answers += endpoints.invoke_often("canary", 1)

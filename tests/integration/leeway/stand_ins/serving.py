@@ -11,7 +11,7 @@ import tarfile
 from pathlib import Path
 
 INFERENCE = """
-import pathlib
+import pathlib, time
 def model_fn(model_dir):
     version, mode = pathlib.Path(model_dir, "version").read_text().split()
     print("loading version", version, flush=True)
@@ -21,15 +21,23 @@ def model_fn(model_dir):
 def transform_fn(model, body, content_type, accept):
     if model[1] == "broken":
         raise ValueError("cannot score")
+    if model[1] == "slow":
+        time.sleep(1)
     return model[0]
 """
 
 
 def serving(spec):
     from pipelines.cli.step_request import build_request
+    from pipelines.registry.lifecycle import Journal
+    from pipelines.registry.lifecycle.deployments import is_rollback
+    from pipelines.serving.release_policy import AT_ONCE
+    from pipelines.steps.serving import _find_previous
 
     request = build_request("serving", spec)
-    version = find_previous(request) if request.previous else request.version or Path("champion").read_text()
+    state = Journal.open().read_state(request.model)
+    version = _find_previous(request, state) if request.previous else request.version or Path("champion").read_text()
+    goes_back = request.previous or is_rollback(state, request.endpoint, version)
     request.folder.mkdir(parents=True)
     members = {"code/inference.py": INFERENCE, "version": f"{version} {Path('versions', version).read_text()}"}
     with tarfile.open(request.folder / "model.tar.gz", "w") as tar:
@@ -38,14 +46,8 @@ def serving(spec):
             member.size = len(text)
             tar.addfile(member, io.BytesIO(text.encode()))
     names = {"model", "version", "previous", "endpoint", "folder"}
-    return {"model_name": request.model, "version": version, "policy": request.model_dump(exclude=names)}
-
-
-def find_previous(request):
-    from pipelines.registry.lifecycle import Journal
-    from pipelines.steps.serving import _find_previous
-
-    return _find_previous(request, Journal.open().read_state(request.model))
+    policy = request.model_dump(exclude=names) | (AT_ONCE if goes_back else {})
+    return {"model_name": request.model, "version": version, "policy": policy, "is_rollback": goes_back}
 
 
 out = Path(sys.argv[sys.argv.index("--out") + 1])

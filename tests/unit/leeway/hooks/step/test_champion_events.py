@@ -60,6 +60,13 @@ def test_each_change_of_the_champion_has_one_event(write_python, project, store)
     assert execute(promote(write_python, "2"), store) == event, "it is champion again"
 
 
+def test_rollback_to_the_version_of_the_last_event_has_an_event(write_python, project, store):
+    """The command `promote`, which emits none, made version 2 champion between the two."""
+    assert execute(promote(write_python, "1"), store)
+    assert execute(roll_back(write_python, "1"), store) == {"champion": "1", "previous": "2", "reason": "it was slow"}
+    assert execute(promote(write_python, "1", changed=False), store) is None
+
+
 def test_try_that_died_before_its_event_is_followed_by_one_that_emits_it(write_python, project, store):
     assert execute(promote(write_python, "2", changed=False), store) == {
         "champion": "2", "previous": "1", "reason": "it passed",
