@@ -94,7 +94,8 @@ test-fast: $(STAMP) ## run the tests that need no server: unit tests, contract o
 
 test-containers: $(STAMP) ## run the tests of drydock's container executor; fails where no Docker engine answers
 	REQUIRE_CONTAINER_ENGINE=1 $(RUN)/pytest tests/unit/drydock/execution/test_container.py \
-		tests/integration/drydock/test_executors.py
+		tests/integration/drydock/test_executors.py \
+		tests/integration/drydock/endpoints/test_containers.py
 
 conformance: $(STAMP) ## run moto's own tests of S3, Logs and SageMaker against drydock and moto (downloads them)
 	$(RUN)/python tests/tools/moto_conformance.py

@@ -44,7 +44,7 @@ from benchmarks.decisions import (
     regression,
     unlabelled,
 )
-from benchmarks.serving import release
+from benchmarks.serving import cold_start, release
 from benchmarks.serving import run as serving
 from benchmarks.spot import interruptions
 
@@ -81,6 +81,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "profile": profile.run,
     "serving": serving.run,
     "release": release.run,
+    "cold_start": cold_start.run,
 }
 
 

@@ -76,6 +76,7 @@ class ControlEndpoints:
             "jobs": sagemaker.count_jobs_by_status(),
             "endpoints": self._sagemaker_endpoints.count_by_status(),
             "instance_restarts": self._sagemaker_endpoints.count_restarts(),
+            "standby_processes": self._sagemaker_endpoints.count_standbys(),
             "invocation_timeouts": self._sagemaker_endpoints.metrics.timeouts,
         }
         return {**status, **counts, **self._queue.describe_load()}

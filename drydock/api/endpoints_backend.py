@@ -110,8 +110,6 @@ class EndpointsBackend(ModelsBackend):
             AWSValidationException: The configuration or a model does not exist, or the name is in use. A retry cannot
                 help.
         """
-        if self._registry.executor.is_container:
-            refuse("Endpoints need drydock's executor `process`: start drydock without --executor docker.")
         check_owner(self.account_id, self.region_name)
         name, now = request["EndpointName"], get_now()
         plan = self._build_plan(request["EndpointConfigName"])
@@ -211,6 +209,7 @@ class EndpointsBackend(ModelsBackend):
                 weight=variant.get("InitialVariantWeight", 1.0),
                 is_shadow=member == "ShadowProductionVariants",
                 serverless=variant.get("ServerlessConfig"),
+                managed_scaling=variant.get("ManagedInstanceScaling"),
             )
             for member in ("ProductionVariants", "ShadowProductionVariants")
             for variant in request.get(member, ())

@@ -10,6 +10,7 @@ from typing import Any
 from moto.cloudwatch.models import CloudWatchBackend, cloudwatch_backends
 from moto.core.utils import utcnow
 
+from drydock.cloudwatch.actions import AlarmActions
 from drydock.cloudwatch.statistics import SIMPLE_STATISTICS, PercentileStatistics, read_percent
 from drydock.resources import Owner
 
@@ -42,6 +43,7 @@ class AlarmEvaluator:
         # The last result of each alarm, and the beginning of the period in which it was computed. An alarm that is put
         # again is a new object.
         self._results: weakref.WeakKeyDictionary[Any, tuple[str, datetime]] = weakref.WeakKeyDictionary()
+        self._actions = AlarmActions()
 
     def start(self) -> None:
         """Begin to evaluate."""
@@ -53,12 +55,19 @@ class AlarmEvaluator:
 
     def _run(self) -> None:
         while not self._stopped.wait(EVALUATE_S):
-            for _, _, backend in list(cloudwatch_backends.iter_backends()):
-                for alarm in list(backend.alarms.values()):
-                    try:
-                        self.evaluate(backend, alarm)
-                    except Exception:  # the other alarms must be evaluated
-                        log.exception("alarm %s: internal error", alarm.name)
+            alarms = [
+                (backend, alarm)
+                for _, _, backend in list(cloudwatch_backends.iter_backends())
+                for alarm in list(backend.alarms.values())
+            ]
+            self._actions.forget_others({alarm.alarm_arn for _, alarm in alarms})
+            for backend, alarm in alarms:
+                try:
+                    self._actions.execute(alarm, backend.account_id)  # of a state that SetAlarmState has set
+                    self.evaluate(backend, alarm)
+                    self._actions.execute(alarm, backend.account_id)
+                except Exception:  # the other alarms must be evaluated
+                    log.exception("alarm %s: internal error", alarm.name)
 
     def evaluate(self, backend: CloudWatchBackend, alarm: Any) -> None:
         """Set the state of an alarm, if it differs from the last evaluation or a new period has begun.

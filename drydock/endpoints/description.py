@@ -93,6 +93,8 @@ def _describe_variant(variant: Variant, fleet: Fleet) -> dict[str, Any]:
     }
     if variant.serverless:
         return {**summary, "CurrentServerlessConfig": variant.serverless, "DesiredServerlessConfig": variant.serverless}
+    if variant.managed_scaling:
+        summary["ManagedInstanceScaling"] = variant.managed_scaling
     return {**summary, "DesiredInstanceCount": variant.count}
 
 

@@ -9,7 +9,7 @@ from moto.cloudwatch.models import cloudwatch_backends
 from moto.core.utils import utcnow
 
 from drydock.cloudwatch.statistics import HistogramDatum
-from drydock.endpoints.instances.usage import Usage
+from drydock.host.usage import Usage
 from drydock.resources import Owner
 
 NAMESPACE, INSTANCES_NAMESPACE = "AWS/SageMaker", "/aws/sagemaker/Endpoints"

@@ -35,6 +35,7 @@ class Variant:
         is_shadow: Whether it gets copies of the requests of the production variant, and nobody sees its answers.
         serverless: ServerlessConfig; None for a variant of instances. Its `count` is the number of processes that run
             without requests, ProvisionedConcurrency.
+        managed_scaling: ManagedInstanceScaling, which is shown and has no effect: its Status is not ENABLED.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Variant:
     weight: float
     is_shadow: bool = False
     serverless: dict[str, Any] | None = None
+    managed_scaling: dict[str, Any] | None = None
 
     @property
     def max_concurrency(self) -> float:

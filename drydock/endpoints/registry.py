@@ -93,6 +93,10 @@ class Endpoints:
         """Return how often instances of the present endpoints were started again because their process had ended."""
         return sum(endpoint.record.restarts for endpoint in self.iterate())
 
+    def count_standbys(self) -> int:
+        """Return how many processes of serverless variants have imported their libraries and stand by."""
+        return sum(fleet.standbys.count_ready() for endpoint in self.iterate() for fleet in endpoint.list_fleets())
+
     def recover(self) -> None:
         """Start the instances of the stored endpoints again. The server must answer already."""
         self.capture.start()

@@ -56,16 +56,25 @@ def check_config(request: Mapping[str, Any]) -> None:
 
 def _check_variant(variant: Mapping[str, Any]) -> None:
     _refuse_members(variant, _UNSUPPORTED_VARIANT_MEMBERS)
-    if variant.get("ManagedInstanceScaling", {}).get("Status") == "ENABLED":
-        refuse(
-            "ManagedInstanceScaling is not supported by drydock, since it follows inference components: "
-            "use Application Auto Scaling."
-        )
+    _check_managed_scaling(variant)
     for member in ("ModelName", *(() if "ServerlessConfig" in variant else _INSTANCE_MEMBERS)):
         if member not in variant:
             refuse(f"Variant {variant['VariantName']} must have {member}.")
     if "ServerlessConfig" in variant:
         _check_serverless_variant(variant)
+
+
+def _check_managed_scaling(variant: Mapping[str, Any]) -> None:
+    """Refuse what SageMaker refuses: each variant of drydock has a model, and none has inference components."""
+    scaling = variant.get("ManagedInstanceScaling", {})
+    if scaling.get("Status") == "ENABLED":
+        refuse(
+            "ManagedInstanceScaling is only supported for inference component endpoints. drydock has no inference "
+            "components: use Application Auto Scaling."
+        )
+    low = scaling.get("MinInstanceCount", 0)
+    if low > (high := scaling.get("MaxInstanceCount", low)):
+        refuse(f"MinInstanceCount ({low}) must be less than or equal to MaxInstanceCount ({high}).")
 
 
 def _check_async_config(config: Mapping[str, Any], request: Mapping[str, Any]) -> None:

@@ -3,30 +3,26 @@
 import contextlib
 import json
 import logging
-import os
-import secrets
 import subprocess
-import tempfile
 import time
 from datetime import datetime
 from pathlib import Path
 
 from drydock.errors import JobFailed
-from drydock.execution.engine import read_state, remove_container, run_docker
+from drydock.execution.container_creation import TREE_LABEL, create_container
+from drydock.execution.engine import find_published_port, read_state, read_usage, remove_container, run_docker
 from drydock.execution.image import Images
 from drydock.host.executor import HostPlan
 from drydock.host.tree import CONTAINER_BASE
+from drydock.host.usage import Usage
 
 log = logging.getLogger(__name__)
 
-TREE_LABEL = "drydock.tree"
 START_TIMEOUT_S = 120.0
 # The exit code of a command that SIGKILL ended. Such a command has not ended by itself.
 EXIT_CODE_SIGKILL = 137
 # Maximum seconds to wait until the last output of a container is in the log.
 OUTPUT_TIMEOUT_S = 30.0
-# --env-file cannot read lines of 64 KiB or more. A character has at most 4 bytes.
-ENV_FILE_VALUE_MAX_CHARS = 10_000
 
 
 class ContainerExecutor:
@@ -111,7 +107,7 @@ class Container:
 
     def __init__(self, plan: HostPlan, image: str) -> None:
         self._plan, self._exit_code = plan, -1
-        self._id = _create_container(plan, image)
+        self._id = create_container(plan, image)
         try:
             content = {"container": self._id, "exit_file": str(plan.exit_file)}
             plan.process_file.write_text(json.dumps(content), encoding="utf-8")
@@ -133,6 +129,20 @@ class Container:
     def has_exited(self) -> bool:
         """Return whether the container has ended."""
         return self._docker_process.poll() is not None
+
+    def find_published_port(self) -> int | None:
+        """Return the port of this machine that leads to the plan's port; None while the engine does not name it."""
+        try:
+            return find_published_port(self._id, self._plan.port) if self._plan.port else None
+        except JobFailed:  # the container has just ended
+            return None
+
+    def measure_usage(self) -> Usage | None:
+        """Return the usage that the engine reports. It watches the container for one or two seconds."""
+        try:
+            return read_usage(self._id)
+        except JobFailed:  # the container has just ended
+            return None
 
     def terminate(self) -> None:
         """Send SIGTERM to the container's command."""
@@ -244,55 +254,3 @@ def _remove_if_present(container: str) -> bool:
             raise
         return False
     return was_running
-
-
-def _create_container(plan: HostPlan, image: str) -> str:
-    """Create a container without starting it, and return its id.
-
-    The job's environment must not be on a command line, where every user of the machine could read it. It is passed in
-    a temporary file without a name. Values that --env-file cannot read are passed in the environment of docker.
-    """
-    file_variables = {name: value for name, value in plan.env.items() if _fits_in_env_file(value)}
-    environment_variables = {name: value for name, value in plan.env.items() if name not in file_variables}
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
-        file.writelines(f"{name}={value}\n" for name, value in file_variables.items())
-        file.seek(0)
-        variables = [f"--env-file=/dev/fd/{file.fileno()}", *(f"--env={name}" for name in environment_variables)]
-        arguments = [*variables, *_build_options(plan), *_build_entrypoint(plan, image)]
-        return run_docker("create", *arguments, env={**os.environ, **environment_variables}, pass_fds=[file.fileno()])
-
-
-def _fits_in_env_file(value: str) -> bool:
-    return len(value) <= ENV_FILE_VALUE_MAX_CHARS and len(value.splitlines()) <= 1
-
-
-def _build_options(plan: HostPlan) -> list[str]:
-    root = plan.root.resolve()
-    return [
-        f"--name=drydock-{plan.name}-{plan.host}-{secrets.token_hex(4)}",
-        f"--label={TREE_LABEL}={root}",
-        "--pull=never",
-        "--init",  # without it, SIGTERM would not end a command that has no handler for it
-        "--log-driver=none",  # the attached command writes the log file
-        f"--user={os.getuid()}:{os.getgid()}",
-        "--network=host",  # the job's AWS clients reach this server at 127.0.0.1
-        f"--hostname={plan.host}",
-        *(f"--add-host={host}:{address}" for host, address in plan.addresses.items()),
-        f"--mount={_build_mount(root)}",
-        f"--workdir={CONTAINER_BASE / plan.cwd.resolve().relative_to(root)}",
-        f"--cpus={plan.cores}",
-        f"--memory={plan.memory_mib}m",
-        f"--memory-swap={plan.memory_mib}m",
-    ]
-
-
-def _build_mount(root: Path) -> str:
-    # docker reads the option as a line of CSV. With the quotes, a comma in the path does not end the field.
-    source = f"source={root}".replace('"', '""')
-    return f'type=bind,"{source}",target={CONTAINER_BASE}'
-
-
-def _build_entrypoint(plan: HostPlan, image: str) -> list[str]:
-    if not plan.command:
-        return [image, *plan.arguments]
-    return [f"--entrypoint={plan.command[0]}", image, *plan.command[1:]]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drydock.errors import JobFailed
+from drydock.host.usage import Usage
 
 TIMEOUT_S = 120.0
 
@@ -68,6 +69,30 @@ def read_state(container: str) -> dict[str, Any]:
     output = run_docker("container", "inspect", "--format", "{{json .State}}", container)
     state: dict[str, Any] = json.loads(output)
     return state
+
+
+def find_published_port(container: str, port: int) -> int | None:
+    """Return the port of this machine that leads to a port of a container; None if there is none.
+
+    Raises:
+        JobFailed: The container does not run, or the engine does not answer. A retry can help.
+    """
+    lines = run_docker("port", container, f"{port}/tcp").splitlines()
+    return int(lines[0].rpartition(":")[2]) if lines else None
+
+
+def read_usage(container: str) -> Usage | None:
+    """Return what a container uses, which takes the engine one or two seconds; None if it does not run any more.
+
+    Raises:
+        JobFailed: The container does not exist, or the engine does not answer. A retry can help.
+    """
+    output = run_docker("stats", "--no-stream", "--format", "{{.CPUPerc}} {{.MemPerc}}", container)
+    try:
+        cpu_percent, memory_percent = (float(word.removesuffix("%")) for word in output.split())
+    except ValueError:  # "-- --"
+        return None
+    return Usage(cpu_percent, memory_percent)
 
 
 def remove_container(container: str) -> None:

@@ -21,6 +21,7 @@ from drydock.execution import host_processes
 from drydock.execution.spawn import find_opt_ml_problem, release_process, start_paused_process
 from drydock.host.executor import HostPlan
 from drydock.host.tree import CONTAINER_BASE
+from drydock.host.usage import Usage, UsageMeter
 
 
 class ProcessExecutor:
@@ -96,6 +97,7 @@ class ProcessGroup:
                 "ClientError: the request has no script, and running an image's entrypoint needs --executor docker"
             )
         self._process_file, self._root = plan.process_file, plan.root.resolve()
+        self._meter = UsageMeter(plan.memory_mib)
         self._popen, release_socket = start_paused_process(plan, has_opt_ml=has_opt_ml)
         with release_socket:
             try:
@@ -120,6 +122,13 @@ class ProcessGroup:
             return bool(self._process.status() == psutil.STATUS_ZOMBIE)
         except psutil.NoSuchProcess:
             return True
+
+    def find_published_port(self) -> None:
+        """Return None: the processes use the machine's network."""
+
+    def measure_usage(self) -> Usage | None:
+        """Return the usage since the last call; None for the first one, or if the process has ended."""
+        return self._meter.measure(self.pid)
 
     def terminate(self) -> None:
         """Send SIGTERM to every process of the group."""

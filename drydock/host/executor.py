@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from drydock.host.tree import HostTree
+from drydock.host.usage import Usage
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class HostPlan:
         cores: vCPUs of the instance, at most the machine's.
         memory_mib: Memory of the instance in MiB, at most the machine's.
         arguments: The arguments of the image's own entrypoint, used if command is empty (SageMaker's default: train).
+        port: The port at which the host answers requests; 0 if it answers none. A container with a port has a network
+            of its own, and the port is published on this machine's loopback address only.
     """
 
     name: str
@@ -41,6 +44,7 @@ class HostPlan:
     cores: int
     memory_mib: int
     arguments: Sequence[str] = ()
+    port: int = 0
 
     @property
     def exit_file(self) -> Path:
@@ -57,6 +61,12 @@ class RunningHost(Protocol):
 
     def has_exited(self) -> bool:
         """Return whether the host's command has ended. Cheap: it is called ten times a second."""
+
+    def find_published_port(self) -> int | None:
+        """Return the port of this machine that leads to the plan's port; None if the host has no network of its own."""
+
+    def measure_usage(self) -> Usage | None:
+        """Return the CPU and memory that the host uses; None if that cannot be said yet."""
 
     def terminate(self) -> None:
         """Send SIGTERM to the host: to its process group, or to the container's command."""

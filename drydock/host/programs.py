@@ -4,9 +4,10 @@ import shutil
 from pathlib import Path
 from types import ModuleType
 
-from drydock.host import model_code
+from drydock.host import library_imports, model_code
 
-# What the programs import in addition to the standard library: `model_code`, copied under its full module name.
+# What the programs import in addition to the standard library, copied under the full module names.
+_MODULES = (library_imports, model_code)
 _PACKAGE = Path("drydock") / "host"
 
 
@@ -25,5 +26,6 @@ def copy_program(program: ModuleType, code: Path, name: str) -> None:
     package.mkdir(parents=True, exist_ok=True)
     for folder in (package.parent, package):
         (folder / "__init__.py").touch()
-    shutil.copyfile(model_code.__file__, package / Path(model_code.__file__).name)
+    for module in _MODULES:
+        shutil.copyfile(str(module.__file__), package / Path(str(module.__file__)).name)
     shutil.copyfile(str(program.__file__), code / name)

@@ -7,6 +7,9 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+PING_TIMEOUT_S = 2.0
+"""SageMaker's limit for the answer to /ping."""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -74,3 +77,15 @@ class ConnectionPool:
         if connection.sock:
             connection.sock.settimeout(timeout_s)
         return connection
+
+
+def answers_ping(port: int) -> bool:
+    """Return whether a model server on this machine answers /ping with status 200 within two seconds."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PING_TIMEOUT_S)
+    try:
+        connection.request("GET", "/ping")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

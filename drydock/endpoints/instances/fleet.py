@@ -1,7 +1,7 @@
 """The instances of one plan of an endpoint: start them together, choose one for a request, replace those that end.
 
 An instance of a serverless variant answers one request at a time. If none is idle, a request starts one more, at most
-as many as there are cores. An instance that is idle for long is stopped.
+as many as there are cores. The process that stands by is used first. An instance that is idle for long is stopped.
 """
 
 import contextlib
@@ -18,6 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from drydock.endpoints.instances.fleet_options import FleetOptions, FleetStopped, VariantBusy
 from drydock.endpoints.instances.instance import Instance
+from drydock.endpoints.instances.standbys import Standbys
 from drydock.endpoints.records import Plan, Variant
 from drydock.errors import JobFailed
 
@@ -53,6 +54,7 @@ class Fleet:
         self._turn = itertools.count()
         self._requests, self._variant_requests, self._launches = 0, Counter[str](), Counter[str]()
         self._stopped = threading.Event()
+        self.standbys = Standbys(options.create_instance)
 
     def scale(self, share: float = 1.0, *, starts_serverless: bool = False) -> None:
         """Start and stop instances until each variant has the number that the plan says, or a share of it, rounded up.
@@ -208,12 +210,12 @@ class Fleet:
             instances = self._instances + self._starting
             self._instances, self._starting = [], []
             self._condition.notify_all()
-        _stop_all(instances)
+        _stop_all([*instances, *self.standbys.close()])
 
     def _start_instances(self, variants: Sequence[Variant], niceness: int = 0) -> None:
         if not variants:
             return
-        instances = [self._options.create_instance(variant, f"i-{secrets.token_hex(4)}") for variant in variants]
+        instances = [self.standbys.take(variant) or self._create_instance(variant) for variant in variants]
         with self._condition:
             if self._stopped.is_set():
                 raise JobFailed("The deployment was stopped.")
@@ -231,7 +233,12 @@ class Fleet:
             _stop_all(instances)
             raise errors[0] if errors else JobFailed("The deployment was stopped.")
         for instance in instances:
+            if instance.variant.serverless:
+                self.standbys.learn(instance)
             threading.Thread(target=self._watch, args=(instance,), name=instance.name, daemon=True).start()
+
+    def _create_instance(self, variant: Variant) -> Instance:
+        return self._options.create_instance(variant, f"i-{secrets.token_hex(4)}")
 
     def _watch(self, instance: Instance) -> None:
         """Start an instance again whenever its process has ended, until the instance is stopped, or idle for long."""
@@ -278,5 +285,6 @@ def _stop_all(instances: Sequence[Instance]) -> None:
 
 
 def _prepare_and_start(instance: Instance, niceness: int) -> None:
-    instance.prepare()
+    if not instance.is_standby:
+        instance.prepare()
     instance.start(niceness)

@@ -1,25 +1,24 @@
-"""One instance behind an endpoint: a folder tree with the model, and a process that serves it."""
+"""One instance behind an endpoint: a folder tree with the model, and a process or a container that serves it."""
 
+import contextlib
 import os
 import threading
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drydock.endpoints.instances import model_server
-from drydock.endpoints.instances.connection_pool import ConnectionPool
+from drydock.endpoints.instances.connection_pool import ConnectionPool, answers_ping
 from drydock.endpoints.instances.logs import VariantLog
-from drydock.endpoints.instances.usage import Usage, UsageMeter
+from drydock.endpoints.instances.plan import plan_host
 from drydock.endpoints.records import Variant
 from drydock.errors import JobFailed
-from drydock.host.executor import Executor, HostPlan, RunningHost
+from drydock.host.executor import Executor, RunningHost
 from drydock.host.log_source import ProcessLogs
-from drydock.host.machines import MachineSize
 from drydock.host.programs import copy_program
 from drydock.host.requirements import check_requirements
 from drydock.host.tree import HostTree
-from drydock.jobs.environment import HostContext, build_common_environment
+from drydock.host.usage import Usage
 from drydock.jobs.failure import read_log_end
 from drydock.jobs.transform.job import get_model_data_uri
 from drydock.jobs.work import run_transfer
@@ -27,12 +26,16 @@ from drydock.resources import Owner
 from drydock.settings import Settings
 from drydock.transfer import archive
 from drydock.transfer.objects import ObjectStore
+from drydock.transfer.stable_read import open_regular_file
 
 START_TIMEOUT_S = 600.0
 """Seconds that a model may take to load: the largest default of SageMaker."""
 STOP_GRACE_S = 5.0
 POLL_S = 0.02
 LOG_END_CHARS = 700
+STANDBY_NICENESS = 10
+"""Priority of a process that imports libraries before any request waits for it, as `nice` counts."""
+IMPORTS_MAX_BYTES = 1 << 20
 LOG_WAIT_S = 2.0
 """Seconds for which the end of an instance waits for a long log."""
 
@@ -65,8 +68,9 @@ class Instance:
         self._executor, self._settings, self._logs = executor, settings, logs
         self._forwarders: Sequence[Any] = ()
         self._host: RunningHost | None = None
+        self.is_standby = False
+        """Whether its process has imported the model's libraries, or does so, and waits for `start`."""
         self._stopped = threading.Event()
-        self._meter = UsageMeter(self._limit_size())
         self.pool: ConnectionPool | None = None
         """Sends requests to the process; None while it does not answer."""
         self.requests, self.used_at = 0, time.monotonic()
@@ -98,8 +102,36 @@ class Instance:
         if not self._executor.is_container:
             check_requirements(self._tree.model / "code" / "requirements.txt")
 
+    def stand_by(self, imports: bytes) -> None:
+        """Start the process of a prepared instance, which imports libraries and waits for `start` to load the model.
+
+        Args:
+            imports: What `read_imports` of another instance of the variant returned.
+
+        Raises:
+            JobFailed: The process cannot be started.
+        """
+        code = self._tree.code
+        try:
+            (code / model_server.IMPORTS_FILE).write_bytes(imports)
+            os.mkfifo(code / model_server.LOAD_PIPE)
+        except OSError as error:
+            raise JobFailed(f"InternalServerError: folder of the instance: {error}") from error
+        self._host = self._start_host({model_server.STANDBY_VARIABLE: str(STANDBY_NICENESS)})
+        self.is_standby = True
+
+    def read_imports(self) -> bytes:
+        """Return which libraries the process has imported, as `stand_by` needs it; empty if there are none."""
+        with contextlib.suppress(OSError), open_regular_file(self._tree.code / model_server.IMPORTS_FILE) as file:
+            return file.read(IMPORTS_MAX_BYTES)
+        return b""
+
+    def is_ready(self) -> bool:
+        """Return whether a process that stands by has imported the libraries."""
+        return self.is_standby and (self._tree.code / model_server.READY_FILE).exists()
+
     def start(self, niceness: int = 0) -> None:
-        """Start the process, and wait until it answers.
+        """Start the process, or let one that stands by load the model, and wait until it answers.
 
         Args:
             niceness: Priority while it loads the model, as `nice` counts: larger if no request waits for it.
@@ -107,23 +139,47 @@ class Instance:
         Raises:
             JobFailed: The process ends before it answers, or does not answer in time. The reason quotes its log.
         """
-        port_file = self._tree.code / model_server.PORT_FILE
         if self._stopped.is_set():
             raise JobFailed(self._describe_failed_start())
-        port_file.unlink(missing_ok=True)
-        self._host = host = self._executor.start(self._plan_host(niceness))
+        host = self._host if self.is_standby else None
+        if host is None:
+            (self._tree.code / model_server.PORT_FILE).unlink(missing_ok=True)
+            self._host = host = self._start_host({model_server.NICENESS_VARIABLE: str(niceness)})
         deadline = time.monotonic() + START_TIMEOUT_S
-        while not port_file.exists():
+        while (port := self._find_port(host)) is None:
+            if self.is_standby:
+                self.is_standby = not self._let_standby_load()
             if host.has_exited() or self._stopped.is_set() or time.monotonic() > deadline:
                 host.finish()
                 raise JobFailed(self._describe_failed_start())
             time.sleep(POLL_S)
-        self.pool = ConnectionPool(int(port_file.read_text(encoding="utf-8")))
+        self.pool = ConnectionPool(port)
+
+    def _start_host(self, variables: Mapping[str, str]) -> RunningHost:
+        plan = plan_host(self.variant, self._tree, self._owner, self._executor, self._settings, variables)
+        return self._executor.start(plan)
+
+    def _find_port(self, host: RunningHost) -> int | None:
+        """Return the port at which the model is served; None while it is not."""
+        if self._executor.is_container:
+            port = host.find_published_port()
+            return port if port and answers_ping(port) else None
+        port_file = self._tree.code / model_server.PORT_FILE
+        return int(port_file.read_text(encoding="utf-8")) if port_file.exists() else None
+
+    def _let_standby_load(self) -> bool:
+        """Tell a process that stands by to load the model. Return False if it still imports libraries."""
+        try:
+            # Without a reader, opening the pipe would wait. This way it fails.
+            os.close(os.open(self._tree.code / model_server.LOAD_PIPE, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError:
+            return False
+        return True
 
     def measure_usage(self) -> Usage | None:
         """Return the CPU and memory that its processes used since the last call; None if that cannot be said yet."""
         host = self._host
-        return None if host is None or self.pool is None else self._meter.measure(host.pid)
+        return None if host is None or self.pool is None else host.measure_usage()
 
     def has_ended(self) -> bool:
         """Return whether the process has ended although nobody stopped it, or does not answer any more."""
@@ -167,46 +223,3 @@ class Instance:
             "The end of its log: "
         )
         return text + read_log_end(self._tree.log).strip()[-LOG_END_CHARS:]
-
-    def _plan_host(self, niceness: int) -> HostPlan:
-        tree, size = self._tree, self._limit_size()
-        base = Path(self._executor.get_path_in_job(tree.root))
-        return HostPlan(
-            name=tree.root.parent.name,
-            host=tree.host,
-            addresses={tree.host: "127.0.0.1"},
-            root=tree.root,
-            command=[self._executor.get_interpreter(), str(base / "code" / model_server.PROGRAM_FILE)],
-            env={**self._build_environment(str(base)), model_server.NICENESS_VARIABLE: str(niceness)},
-            cwd=tree.model,
-            log=tree.log,
-            process_file=tree.process_file,
-            image=str(self.variant.container.get("Image", "")),
-            cores=size.cores,
-            memory_mib=size.memory_mib,
-        )
-
-    def _limit_size(self) -> MachineSize:
-        return self.variant.size.limit_to(MachineSize(self._settings.cores, self._settings.memory_mib))
-
-    def _build_environment(self, base: str) -> dict[str, str]:
-        settings = self._settings
-        context = HostContext(
-            base=base,
-            host=self._tree.host,
-            hosts=[self._tree.host],
-            cores=settings.cores,
-            server_env=os.environ,
-            is_container=self._executor.is_container,
-            url=settings.url,
-            s3_url=settings.s3_url,
-        )
-        options = {
-            # Idle threads of OpenMP would otherwise spin and delay the next request.
-            "OMP_WAIT_POLICY": "passive",
-            "SAGEMAKER_BASE_DIR": base,
-            "SM_MODEL_DIR": f"{base}/model",
-            "SAGEMAKER_PROGRAM": "inference.py",
-        }
-        container_variables = self.variant.container.get("Environment", {})
-        return {**build_common_environment(self._owner.region, context), **options, **container_variables}

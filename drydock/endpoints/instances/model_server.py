@@ -1,10 +1,13 @@
 """Load a model with its own inference.py, and answer GET /ping and POST /invocations.
 
 This is a stand-alone program: it is copied into an instance's folder tree, and needs only the standard library. It
-stands for the model server in SageMaker's containers. It listens on a free port of the loopback address, and writes the
-number to a file once the model is loaded. One request at a time reaches the model, as in a worker of SageMaker's model
-servers. If the model does not answer a request in time, the process ends, as those workers do: it is then replaced, and
-its log says where the code was.
+stands for the model server in SageMaker's containers. It listens on a free port of the loopback address, unless a
+variable says otherwise, and writes the number to a file once the model is loaded. One request at a time reaches the
+model, as in a worker of SageMaker's model servers. If the model does not answer a request in time, the process ends, as
+those workers do: it is then replaced, and its log says where the code was.
+
+A process can also stand by: it imports the libraries that an earlier process of the same model has imported, and waits
+until it is told to load the model.
 """
 
 # ruff: noqa: T201
@@ -23,6 +26,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import FrameType
 
+from drydock.host.library_imports import import_modules, read_imports, write_imports
 from drydock.host.model_code import Predict, load_model
 
 PROGRAM_FILE = "serve.py"
@@ -34,6 +38,16 @@ TIMEOUT_HEADER = "X-Drydock-Timeout"
 DEFAULT_TYPE = "application/json"
 NICENESS_VARIABLE = "DRYDOCK_LOADING_NICENESS"
 """Environment variable with the priority while the model is loaded, as `nice` counts: 0 is the usual one."""
+STANDBY_VARIABLE = "DRYDOCK_STANDBY"
+"""Environment variable of a process that stands by: the priority while it imports the libraries."""
+IMPORTS_FILE = "imports.json"
+"""Name of the file with the names of the libraries' modules, in the same folder."""
+READY_FILE = "ready"
+"""Name of the file that says that the libraries are imported, in the same folder."""
+ADDRESS_VARIABLE = "DRYDOCK_ADDRESS"
+"""Environment variable with the address and port to listen on: in a container, which has a network of its own."""
+LOAD_PIPE = "load"
+"""Name of the pipe whose opening tells a process that stands by to load the model, in the same folder."""
 
 
 class ModelServer(ThreadingHTTPServer):
@@ -46,7 +60,8 @@ class ModelServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, predict: Predict) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        host, _, port = os.environ.get(ADDRESS_VARIABLE, "127.0.0.1:0").rpartition(":")
+        super().__init__((host, int(port)), Handler)
         self.predict, self.model_lock = predict, threading.Lock()
 
 
@@ -137,10 +152,13 @@ def main(base: Path) -> int:
     Args:
         base: The instance's tree.
     """
+    known_modules, code = frozenset(sys.modules), base / "code"
     loaded_servers: queue.SimpleQueue[ModelServer] = queue.SimpleQueue()
     # A thread has the priority of the thread that starts it: requests are answered with the priority of now.
     thread = threading.Thread(target=lambda: loaded_servers.get().serve_forever(0.1), daemon=True)
     thread.start()
+    if niceness := os.environ.get(STANDBY_VARIABLE):
+        stand_by(code, base / "model" / "code", int(niceness))
     lower_priority(int(os.environ.get(NICENESS_VARIABLE, "0")))
     try:
         predict = load_model(base / "model")
@@ -148,17 +166,41 @@ def main(base: Path) -> int:
         traceback.print_exc()
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
+    write_imports(code / IMPORTS_FILE, known_modules, base)
     # The model's objects live as long as the process. Without them, a garbage collection does not delay a request.
     gc.collect()
     gc.freeze()
     with ModelServer(predict) as server:
         end_at_sigterm(server)
-        write_port(base / "code" / PORT_FILE, server.server_address[1])
+        write_file(code / PORT_FILE, str(server.server_address[1]))
         print("serving the model")
         loaded_servers.put(server)
         thread.join()
         with server.model_lock:  # the request that the model answers ends first
             return 0
+
+
+def stand_by(code: Path, model_code: Path, niceness: int) -> None:
+    """Import the libraries, and wait until the pipe is opened.
+
+    Args:
+        code: The folder of this program's files.
+        model_code: The folder of the model's code. `load_model` puts it first on the path: a module of the model may
+            have the name of a library.
+        niceness: Priority of the imports, as `nice` counts. The model is loaded with that of now.
+    """
+
+    def run() -> None:
+        lower_priority(niceness)
+        import_modules(read_imports(code / IMPORTS_FILE))
+
+    sys.path.insert(0, str(model_code))
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join()
+    sys.path.remove(str(model_code))
+    write_file(code / READY_FILE, "")
+    (code / LOAD_PIPE).open("rb").close()  # waits until the server opens it for writing
 
 
 def lower_priority(niceness: int) -> None:
@@ -179,10 +221,10 @@ def end_at_sigterm(server: ModelServer) -> None:
     signal.signal(signal.SIGTERM, stop)
 
 
-def write_port(path: Path, port: int) -> None:
-    """Write the port to a file, which is complete when it exists."""
+def write_file(path: Path, text: str) -> None:
+    """Write a file, which is complete when it exists."""
     part = path.with_suffix(".part")
-    part.write_text(str(port), encoding="utf-8")
+    part.write_text(text, encoding="utf-8")
     part.replace(path)
 
 

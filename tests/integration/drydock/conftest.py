@@ -20,7 +20,9 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from drydock.execution.engine import find_engine_problem
 from tests.tools import forking
+from tests.tools.python_image import provide_image
 from tests.tools.waiting import wait_until
 
 REPOSITORY = Path(__file__).parents[3]
@@ -264,6 +266,19 @@ def start_server(folder: Path, *options: str, environment: Mapping[str, str] | N
                 process.kill()
             is_correct = was_ended_by_test or (not has_ended and process.returncode == 0)
             assert is_correct, f"drydock ended with {process.returncode}:\n{path.read_text()[-10_000:]}"
+
+
+@pytest.fixture(scope="session")
+def image() -> Iterator[str]:
+    """Return the name of an image of the Python that runs the tests; skip the test where no engine has images."""
+    if problem := find_engine_problem():
+        message = f"no container engine (apt-get install docker.io): {problem}"
+        # CI requires the engine, so that a missing one is no silent skip.
+        pytest.fail(message) if os.environ.get("REQUIRE_CONTAINER_ENGINE") else pytest.skip(message)
+    if sys.platform != "linux":
+        pytest.skip("the image is made from this machine's Python, which is not for Linux")
+    with provide_image() as name:
+        yield name
 
 
 @pytest.fixture

@@ -2,17 +2,14 @@
 
 import collections
 import dataclasses
-import io
 import json
 import os
 import random
 import subprocess
 import sys
-import sysconfig
-import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +18,15 @@ import pytest
 
 from drydock.errors import JobFailed
 from drydock.execution.container import ContainerExecutor
-from drydock.execution.engine import find_engine_problem, run_docker
+from drydock.execution.engine import run_docker
 from drydock.execution.image import Images
 from drydock.execution.process import ProcessExecutor
 from drydock.host.executor import Executor, HostPlan, RunningHost
+from tests.tools.python_image import IMAGE
 from tests.tools.waiting import wait_until
 
 REPOSITORY = Path(__file__).parents[3]
 TIMEOUT_S = 120.0
-IMAGE = "drydock-test-python:latest"
 SECRET = "not-to-be-seen-by-other-users"
 REPORTS_SIGTERM = """
 import signal, sys, time
@@ -58,52 +55,6 @@ time.sleep(600)
 def wait_for(condition: Callable[[], Any]) -> None:
     """Wait until a condition is true."""
     wait_until(condition, TIMEOUT_S, max_pause_s=0.01)
-
-
-@pytest.fixture(scope="session")
-def image() -> Iterator[str]:
-    """Make an image of the Python that runs the tests, without a registry; return its name."""
-    if problem := find_engine_problem():
-        message = f"no container engine (apt-get install docker.io): {problem}"
-        # CI requires the engine, so that a missing one is no silent skip.
-        pytest.fail(message) if os.environ.get("REQUIRE_CONTAINER_ENGINE") else pytest.skip(message)
-    if sys.platform != "linux":
-        pytest.skip("the image is made from this machine's Python, which is not for Linux")
-    changes = ["ENV LD_LIBRARY_PATH=/lib64", "ENV PATH=/usr/local/bin:/bin", 'ENTRYPOINT ["python3", "-c", '
-               '"import sys; print(\\"the image\'s own\\", *sys.argv[1:])"]']  # fmt: skip
-    command = ["docker", "import", *(f"--change={change}" for change in changes), "-", IMAGE]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as engine:
-        assert engine.stdin is not None
-        with tarfile.open(fileobj=engine.stdin, mode="w|") as archive:
-            pack_python(archive)
-    assert engine.returncode == 0
-    yield IMAGE
-    run_docker("image", "rm", "--force", IMAGE)
-
-
-def pack_python(archive: tarfile.TarFile) -> None:
-    """Add Python, a shell and the libraries that they need to an archive."""
-    library, python = Path(sysconfig.get_path("stdlib")), Path(sys.executable).resolve()
-    modules = [path for path in (library / "lib-dynload").glob("*.so") if "tkinter" not in path.name]
-    output = subprocess.run(["ldd", "/bin/sh", python, *modules], capture_output=True, text=True).stdout
-    for path in {word for word in output.split() if word.startswith("/") and not word.endswith(":")}:
-        archive.add(os.path.realpath(path), f"lib64/{Path(path).name}")
-    archive.add(os.path.realpath("/bin/sh"), "bin/sh")
-    archive.add(python, "usr/local/bin/python3")
-    excluded_folders = {"site-packages", "test", "__pycache__", "idlelib", "tkinter"}
-    archive.add(
-        library,
-        f"usr/local/lib/{library.name}",
-        filter=lambda item: None if excluded_folders & {*Path(item.name).parts} or "/config-" in item.name else item,
-    )
-    for name in ("tmp", "etc"):
-        folder = tarfile.TarInfo(name)
-        folder.type, folder.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
-        archive.addfile(folder)
-    passwd = b"root:x:0:0:root:/root:/bin/sh\n"
-    entry = tarfile.TarInfo("etc/passwd")
-    entry.size = len(passwd)
-    archive.addfile(entry, io.BytesIO(passwd))
 
 
 @pytest.fixture(params=["opt_ml", "plain", "container"])

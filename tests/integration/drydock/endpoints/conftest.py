@@ -11,13 +11,18 @@ from botocore.exceptions import ClientError
 ROLE = "arn:aws:iam::123456789012:role/drydock"
 # Answers with its name, its process and what it got. The text of a request can make it fail, wait or die.
 INFERENCE = """
-import json, os, time
+import importlib, json, os, sys, time
+
+LIBRARIES = os.environ.get("LIBRARIES", "").split()
+PRESENT = [name for name in LIBRARIES if name in sys.modules]
 
 class Refused(ValueError):
     status_code = 422
 
 def model_fn(model_dir):
     print("loading", os.environ["NAME"], flush=True)
+    for name in LIBRARIES:
+        importlib.import_module(name)
     if "LOAD_S" in os.environ:
         time.sleep(float(os.environ["LOAD_S"]))
     if "FAIL" in os.environ:
@@ -34,7 +39,8 @@ def transform_fn(name, body, content_type, accept):
         raise KeyError("x")
     if text.startswith("wait"):
         time.sleep(float(text.split()[1]))
-    return json.dumps({"model": name, "pid": os.getpid(), "text": text, "type": content_type}), accept
+    return json.dumps({"model": name, "pid": os.getpid(), "text": text, "type": content_type,
+                       "present": PRESENT}), accept
 """
 
 
@@ -48,12 +54,13 @@ class EndpointClient:
     def __init__(self, server: Any) -> None:
         self.server = server
         self._names: set[str] = set()
+        self.image = "image"
         self.sagemaker, self.runtime = server.client("sagemaker"), server.client("sagemaker-runtime")
 
     def create_model(self, name: str, **environment: str) -> None:
         """Create a model that answers with its name."""
         uri = self.server.put(f"models/{name}.tar.gz", self.server.pack_archive({"code/inference.py": INFERENCE}))
-        container = {"Image": "image", "ModelDataUrl": uri, "Environment": {"NAME": name, **environment}}
+        container = {"Image": self.image, "ModelDataUrl": uri, "Environment": {"NAME": name, **environment}}
         self.sagemaker.create_model(ModelName=name, PrimaryContainer=container, ExecutionRoleArn=ROLE)
 
     def create_config(self, name: str, environment: dict[str, str] | None = None, **weights: float) -> None:
@@ -73,9 +80,9 @@ class EndpointClient:
         serverless = {"MemorySizeInMB": 1024, "MaxConcurrency": 2, **fields}
         return {"VariantName": "main", "ModelName": model, "ServerlessConfig": serverless}
 
-    def create_serverless_endpoint(self, name: str, **fields: Any) -> None:
+    def create_serverless_endpoint(self, name: str, environment: dict[str, str] | None = None, **fields: Any) -> None:
         """Create an endpoint of one serverless variant, and wait until it is in service."""
-        self.create_model(name)
+        self.create_model(name, **(environment or {}))
         variants = [self.build_serverless_variant(name, **fields)]
         self.sagemaker.create_endpoint_config(EndpointConfigName=name, ProductionVariants=variants)
         self.sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)

@@ -138,7 +138,13 @@ def test_model_that_does_not_load_fails_the_endpoint_with_its_last_log_lines(end
         ({"InitialVariantWeight": 0.0}, "sum of the weights of all variants must be greater than 0"),
         ({"InitialInstanceCount": 21}, "at most 20 instances, not 21"),
         ({"InstanceType": None}, "must have InstanceType"),
-        ({"ManagedInstanceScaling": {"Status": "ENABLED"}}, "use Application Auto Scaling"),
+        ({"ManagedInstanceScaling": {"Status": "ENABLED"}}, "only supported for inference component endpoints"),
+        ({"ManagedInstanceScaling": {"Status": "ON"}}, "Member must satisfy enum value set"),
+        ({"ManagedInstanceScaling": {"MaxInstanceCount": 0}}, "Member must have value greater than or equal to 1"),
+        (
+            {"ManagedInstanceScaling": {"Status": "DISABLED", "MinInstanceCount": 3, "MaxInstanceCount": 2}},
+            r"MinInstanceCount \(3\) must be less than or equal to MaxInstanceCount \(2\)",
+        ),
     ],
 )
 def test_wrong_configuration_is_refused(endpoints: Any, drydock: Any, fields: dict[str, Any], message: str) -> None:
@@ -151,6 +157,20 @@ def test_wrong_configuration_is_refused(endpoints: Any, drydock: Any, fields: di
         client.create_endpoint_config(EndpointConfigName="wrong", ProductionVariants=[variant])
     with pytest.raises(ClientError, match="Could not find endpoint configuration"):
         client.describe_endpoint_config(EndpointConfigName="wrong")
+
+
+def test_managed_instance_scaling_that_is_disabled_is_shown(endpoints: Any) -> None:
+    endpoints.create_model("managed")
+    scaling = {"Status": "DISABLED", "MinInstanceCount": 1, "MaxInstanceCount": 3}
+    endpoints.sagemaker.create_endpoint_config(
+        EndpointConfigName="managed",
+        ProductionVariants=[endpoints.build_variant("managed", ManagedInstanceScaling=scaling)],
+    )
+    endpoints.sagemaker.create_endpoint(EndpointName="managed", EndpointConfigName="managed")
+    (variant,) = endpoints.wait_for_status("managed", "InService")["ProductionVariants"]
+    assert (variant["ManagedInstanceScaling"], variant["DesiredInstanceCount"]) == (scaling, 1)
+    config = endpoints.sagemaker.describe_endpoint_config(EndpointConfigName="managed")
+    assert config["ProductionVariants"][0]["ManagedInstanceScaling"] == scaling
 
 
 def test_names_in_use_are_refused(endpoints: Any) -> None:

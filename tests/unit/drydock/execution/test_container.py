@@ -94,7 +94,7 @@ def test_exit_code_of_a_leftover_container_is_kept(
 def test_reports_a_missing_dockerfile(tmp_path: Path) -> None:
     if find_engine_problem():
         pytest.skip("no container engine, which alone can say that it has no image: apt-get install docker.io")
-    with pytest.raises(JobFailed, match=r"cannot read what .*nowhere/Dockerfile is built from"):
+    with pytest.raises(JobFailed, match=r"cannot read the folder of .*nowhere/Dockerfile"):
         Images(tmp_path / "nowhere" / "Dockerfile").find_image("no-such/image:1")
 
 

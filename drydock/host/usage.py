@@ -1,11 +1,9 @@
-"""Measure the CPU and the memory that the processes of an instance use."""
+"""The CPU and the memory that a host uses, and their measurement for the processes of this machine."""
 
 import time
 from dataclasses import dataclass
 
 import psutil
-
-from drydock.host.machines import MachineSize
 
 
 @dataclass(frozen=True)
@@ -17,14 +15,14 @@ class Usage:
 
 
 class UsageMeter:
-    """Measures the processes of one instance.
+    """Measures the processes of one host.
 
     Args:
-        size: Cores and memory of the instance.
+        memory_mib: Memory of the host in MiB.
     """
 
-    def __init__(self, size: MachineSize) -> None:
-        self._size = size
+    def __init__(self, memory_mib: int) -> None:
+        self._memory_mib = memory_mib
         self._last: tuple[int, float, float] | None = None  # process id, moment, CPU seconds
 
     def measure(self, pid: int) -> Usage | None:
@@ -45,5 +43,5 @@ class UsageMeter:
         self._last = (pid, now, cpu_s)
         if last is None or last[0] != pid or now <= last[1]:
             return None
-        memory_percent = 100 * memory_bytes / (self._size.memory_mib * 2**20)
+        memory_percent = 100 * memory_bytes / (self._memory_mib * 2**20)
         return Usage(max(100 * (cpu_s - last[2]) / (now - last[1]), 0.0), memory_percent)

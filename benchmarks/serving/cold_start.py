@@ -1,0 +1,150 @@
+"""Measure the cold start of a serverless variant of drydock with the real model of flights and its libraries.
+
+The first request after a start of drydock finds no process that stands by: its process imports MLflow, pandas and
+XGBoost. Later cold starts find one that has imported them. LEEWAY_BENCH_ROUNDS sets how often drydock is started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import tempfile
+import time
+import urllib.request
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import boto3
+import psutil
+from botocore.config import Config
+
+from benchmarks.serving.servers import build_environment, find_port, run_command, start_registry, start_server
+
+ROUNDS = int(os.environ.get("LEEWAY_BENCH_ROUNDS", "3"))
+STARTS = 3
+"""Cold starts with a process that stands by, in each round."""
+IDLE_S, WAIT_S = 1, 300
+ENDPOINT, BUCKET = "flights", "bucket"
+KEYS = {"aws_access_key_id": "bench", "aws_secret_access_key": "bench", "region_name": "us-east-1"}
+FIRST, LATER, WARM = "cold start, no process stands by", "cold start, a process stands by", "a request without a start"
+
+
+class Cases:
+    """The requests to one running drydock.
+
+    Args:
+        url: Its URL.
+        pid: Its process.
+        folder: The folder with the model and the requests.
+    """
+
+    def __init__(self, url: str, pid: int, folder: Path) -> None:
+        self._url, self._pid, self._folder = url, pid, folder
+        self._body = json.loads((folder / "features.json").read_text(encoding="utf-8"))[0]
+        config = Config(retries={"total_max_attempts": 1}, proxies={}, read_timeout=120)
+        self._runtime = boto3.client("sagemaker-runtime", endpoint_url=url, config=config, **KEYS)
+        self._sagemaker = boto3.client("sagemaker", endpoint_url=url, **KEYS)
+        self.seconds, self.cpu_seconds = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
+
+    def create_endpoint(self) -> None:
+        """Create the endpoint of one serverless variant."""
+        s3 = boto3.client("s3", endpoint_url=self._url, **KEYS)
+        s3.create_bucket(Bucket=BUCKET)
+        s3.upload_file(str(self._folder / "model.tar.gz"), BUCKET, "model.tar.gz")
+        container = {"Image": "image", "ModelDataUrl": f"s3://{BUCKET}/model.tar.gz"}
+        role = "arn:aws:iam::123456789012:role/bench"
+        self._sagemaker.create_model(ModelName=ENDPOINT, PrimaryContainer=container, ExecutionRoleArn=role)
+        serverless = {"MemorySizeInMB": 2048, "MaxConcurrency": 2}
+        variant = {"VariantName": "main", "ModelName": ENDPOINT, "ServerlessConfig": serverless}
+        self._sagemaker.create_endpoint_config(EndpointConfigName=ENDPOINT, ProductionVariants=[variant])
+        self._sagemaker.create_endpoint(EndpointName=ENDPOINT, EndpointConfigName=ENDPOINT)
+        self.wait_for_service()
+
+    def wait_for_service(self) -> None:
+        """Wait until the endpoint is in service."""
+        _wait(lambda: self._sagemaker.describe_endpoint(EndpointName=ENDPOINT)["EndpointStatus"] == "InService")
+
+    def measure(self) -> None:
+        """Send the first request, which finds no process that stands by, and then those that find one."""
+        self._send(FIRST)
+        for _ in range(STARTS):
+            self._send(WARM)
+            _wait(lambda: self._count_standbys() == 1 and len(self._list_models()) == 1)  # the others were idle
+            self._send(LATER)
+
+    def _send(self, row: str) -> None:
+        cpu_before, begin = self._read_cpu_seconds(), time.perf_counter()
+        response = self._runtime.invoke_endpoint(
+            EndpointName=ENDPOINT, Body=self._body, ContentType="application/json", Accept="application/json"
+        )
+        assert json.loads(response["Body"].read())["scores"]
+        self.seconds[row].append(time.perf_counter() - begin)
+        # The process that answered is the oldest one: another one begins to stand by.
+        pid, cpu_s = next(iter(self._read_cpu_seconds().items()))
+        self.cpu_seconds[row].append(cpu_s - cpu_before.get(pid, 0.0))
+
+    def _count_standbys(self) -> int:
+        with urllib.request.urlopen(f"{self._url}/drydock/health") as response:
+            return int(json.load(response)["standby_processes"])
+
+    def _list_models(self) -> list[psutil.Process]:
+        """Return the processes that serve a model, or stand by."""
+        children = psutil.Process(self._pid).children(recursive=True)
+        return [process for process in children if _is_model(process) and process.ppid() != self._pid]
+
+    def _read_cpu_seconds(self) -> dict[int, float]:
+        """Return the CPU seconds of each process that serves a model, or stands by, the oldest first."""
+        processes = sorted(self._list_models(), key=psutil.Process.create_time)
+        return {process.pid: sum(process.cpu_times()[:2]) for process in processes}
+
+
+def run() -> dict[str, Any]:
+    """Return the seconds of the requests, and the CPU seconds of the processes as facts.
+
+    Raises:
+        RuntimeError: a server did not start, or no process stands by in time.
+    """
+    seconds, cpu_seconds = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
+    with tempfile.TemporaryDirectory() as name:
+        folder, environment = Path(name), build_environment(Path(name))
+        with start_registry(folder, environment):
+            for script in ("registered_model", "packaged_model"):
+                run_command(["-m", f"benchmarks.serving.{script}"], environment, folder / "work")
+        for number in range(ROUNDS + 1):
+            with ExitStack() as servers:
+                url = f"http://127.0.0.1:{find_port()}"
+                options = ["--port", url.rpartition(":")[2], "--data", str(folder / "drydock")]
+                options += ["--serverless-idle", str(IDLE_S)]
+                command = ["-m", "drydock", *options]
+                process = servers.enter_context(start_server(command, environment, f"{url}/drydock/health"))
+                cases = Cases(url, process.pid, folder / "work")
+                if number == 0:  # the process that has loaded the model for the creation would answer
+                    cases.create_endpoint()
+                    continue
+                cases.wait_for_service()
+                cases.measure()
+            for row, values in cases.seconds.items():
+                seconds[row] += values
+                cpu_seconds[row] += cases.cpu_seconds[row]
+    facts: dict[str, Any] = {"cores": os.cpu_count()}
+    facts |= {f"{row}: CPU seconds, median": round(statistics.median(row_s), 2) for row, row_s in cpu_seconds.items()}
+    return {"seconds": dict(seconds), "facts": facts}
+
+
+def _is_model(process: psutil.Process) -> bool:
+    try:
+        return process.cmdline()[-1].endswith("serve.py") and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.Error, IndexError):
+        return False
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise RuntimeError("drydock did not get into the expected state")
+        time.sleep(0.1)

@@ -1,0 +1,105 @@
+"""For each serverless variant, one process that has imported the model's libraries before a request needs it.
+
+A cold start takes such a process: only the model must be loaded then. Another one replaces it in the background. The
+first process of a variant records which libraries its model imports. A variant whose model imports none has no such
+process.
+"""
+
+import logging
+import secrets
+import threading
+from dataclasses import dataclass
+
+from drydock.endpoints.instances.fleet_options import CreateInstance
+from drydock.endpoints.instances.instance import Instance
+from drydock.endpoints.records import Variant
+from drydock.errors import JobFailed
+
+log = logging.getLogger(__name__)
+
+CHECK_S = 0.5
+# Seconds until a process that ended before it was needed is replaced.
+REPLACE_PAUSE_S = 5.0
+
+
+@dataclass
+class _Standby:
+    """The process of one variant, and what the next one imports."""
+
+    variant: Variant
+    imports: bytes
+    instance: Instance | None = None
+
+
+class Standbys:
+    """The processes of the variants of one fleet that stand by. Safe for several threads.
+
+    Args:
+        create_instance: Creates an instance of a variant, given its name.
+    """
+
+    def __init__(self, create_instance: CreateInstance) -> None:
+        self._create_instance = create_instance
+        self._condition = threading.Condition()
+        self._standbys: dict[str, _Standby] = {}
+        self._is_closed = False
+
+    def learn(self, instance: Instance) -> None:
+        """Keep a process that stands by for the variant of an instance, with the libraries that this one imported."""
+        imports = instance.read_imports()
+        with self._condition:
+            standby = self._standbys.get(instance.variant.name)
+            if self._is_closed or not imports:
+                return
+            if standby is not None:
+                standby.imports = max(standby.imports, imports, key=len)
+                return
+            self._standbys[instance.variant.name] = standby = _Standby(instance.variant, imports)
+        threading.Thread(target=self._keep, args=(standby,), name="standby", daemon=True).start()
+
+    def take(self, variant: Variant) -> Instance | None:
+        """Return the instance that stands by for a variant, and replace it; None if there is none."""
+        with self._condition:
+            standby = self._standbys.get(variant.name)
+            instance = standby.instance if standby else None
+            if standby is None or instance is None or instance.has_ended():
+                return None
+            standby.instance = None
+            self._condition.notify_all()
+            return instance
+
+    def count_ready(self) -> int:
+        """Return how many processes have imported their libraries and stand by."""
+        with self._condition:
+            instances = [standby.instance for standby in self._standbys.values()]
+        return sum(instance is not None and instance.is_ready() for instance in instances)
+
+    def close(self) -> list[Instance]:
+        """Start no more processes, and return the instances that stand by, which the caller stops. Idempotent."""
+        with self._condition:
+            self._is_closed = True
+            instances = [standby.instance for standby in self._standbys.values() if standby.instance]
+            self._standbys = {}
+            self._condition.notify_all()
+        return instances
+
+    def _keep(self, standby: _Standby) -> None:
+        """Start a process whenever the last one was taken or has ended."""
+        while not self._is_closed:
+            instance = self._create_instance(standby.variant, f"i-{secrets.token_hex(4)}")
+            try:
+                instance.prepare()
+                instance.stand_by(standby.imports)
+            except JobFailed as error:
+                log.warning("variant %s: no process stands by: %s", standby.variant.name, error.reason)
+            with self._condition:
+                is_kept = not self._is_closed and instance.is_standby
+                standby.instance = instance if is_kept else None
+                while is_kept and standby.instance is instance and not (self._is_closed or instance.has_ended()):
+                    self._condition.wait(CHECK_S)
+                is_taken = is_kept and standby.instance is not instance
+                standby.instance = None
+            if not is_taken:  # it failed or has ended, or the fleet was stopped meanwhile
+                instance.stop()
+                with self._condition:
+                    self._condition.wait_for(lambda: self._is_closed, REPLACE_PAUSE_S)
