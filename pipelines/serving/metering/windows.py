@@ -62,7 +62,8 @@ class WindowFinder:
 
     def find(self) -> list[Window]:
         """Return the windows of all fleets. The window of a fleet that ended at its last metering has no length."""
-        return [window for _, window in self._live_windows.values()] + list(self._find_ended())
+        live_windows = [window for _, window in self._live_windows.values() if window.begin < window.end]
+        return [*live_windows, *self._find_ended()]
 
     def _make_live_window(self, live: LiveFleet) -> Window:
         """Return the window of a fleet that exists: it begins where the last one ended."""
