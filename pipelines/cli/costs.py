@@ -1,4 +1,4 @@
-"""`python -m pipelines costs`: report the ledger, forecast a backfill, and charge the jobs that no task charged."""
+"""`python -m pipelines costs`: report the ledger, forecast a backfill or a deployment, and charge forgotten jobs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import datetime as dt
 import os
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
@@ -23,14 +24,20 @@ from pipelines.system.log import log
 if TYPE_CHECKING:
     from pipelines.costs.forecast import RunCost
 
-app = typer.Typer(no_args_is_help=True, help="Report what trainings cost, and forecast what a backfill would cost.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Report what jobs and endpoints cost, and forecast what a backfill or a deployment would cost.",
+)
 
-ProjectOption = Annotated[str, typer.Option(help="Only jobs of this project.")]
+ProjectOption = Annotated[str, typer.Option(help="Only jobs and endpoints of this project.")]
+Rows = Sequence[Mapping[str, Any]]
 
 
 @app.command("report")
 def report_costs(
-    month: Annotated[str, typer.Option(metavar="YYYY-MM", help="Only jobs created in this month.")] = "",
+    month: Annotated[
+        str, typer.Option(metavar="YYYY-MM", help="Only jobs created, and hours of endpoints, in this month.")
+    ] = "",
     project: ProjectOption = "",
     by: Annotated[str, typer.Option(help="Group by: month, project, model, instance_type, dag_id.")] = (
         "month,model,instance_type"
@@ -38,27 +45,58 @@ def report_costs(
     png: Annotated[str, typer.Option(metavar="FILE", help="Also draw a chart of the months.")] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Report what the trainings in the ledger cost: jobs, hours, USD, savings by spot, time lost to interruptions."""
+    """Report what jobs and endpoints cost: hours, USD, savings by spot and by scaling to zero, time lost."""
     from pipelines.costs import report as cost_report
+    from pipelines.costs.endpoints import report as endpoint_report
+    from pipelines.costs.endpoints.ledger import EndpointLedger
     from pipelines.costs.ledger import Ledger
 
     keys = cost_report.parse_keys(by)
     if month and not re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])", month):
         raise SpecError(f"--month {month!r} is not a month.", "Write it as YYYY-MM.")
-    rows = Ledger.open().read_rows(month, project)
-    groups, total = cost_report.group_rows(rows, keys), cost_report.sum_rows(rows)
+    rows, endpoint_rows = Ledger.open().read_rows(month, project), EndpointLedger.open().read_rows(month, project)
     if as_json:
-        write_json({"groups": groups, "total": total})
-    elif not rows:
+        write_json(_build_report(rows, endpoint_rows, keys))
+    elif not rows and not endpoint_rows:
         filters = " ".join(filter(None, [month, project]))
-        write_line(f"No training was charged yet{f' ({filters})' if filters else ''}.")
+        write_line(f"Nothing was charged yet{f' ({filters})' if filters else ''}: no job, and no endpoint.")
     else:
-        make_console().print(cost_report.build_table(groups, keys, total, cost_report.describe_price_dates(rows)))
-    if png and rows:
-        cost_report.draw_chart(Path(png), rows)
+        _print_tables(rows, endpoint_rows, keys)
+    if png and (rows or endpoint_rows):
+        label = endpoint_report.SAVED if endpoint_rows else cost_report.SAVED_BY_SPOT
+        cost_report.draw_chart(Path(png), [*rows, *endpoint_report.build_chart_rows(endpoint_rows)], label)
         log.info("chart written to %s", png)
     elif png:
         log.warning("no chart was written to %s: there is no cost to draw", png)
+
+
+def _build_report(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> dict[str, Any]:
+    """Return the groups and totals of jobs and of endpoints, as JSON values."""
+    from pipelines.costs.endpoints.report import group_endpoint_rows, sum_endpoint_rows
+    from pipelines.costs.report import group_rows, sum_rows
+
+    total, endpoint_total = sum_rows(rows), sum_endpoint_rows(endpoint_rows)
+    return {
+        "groups": group_rows(rows, keys),
+        "total": total,
+        "endpoints": {"groups": group_endpoint_rows(endpoint_rows, keys), "total": endpoint_total},
+        "total_usd": total["cost_usd"] + endpoint_total["cost_usd"],
+    }
+
+
+def _print_tables(rows: Rows, endpoint_rows: Rows, keys: Sequence[str]) -> None:
+    """Print a table of jobs and one of endpoints, where there are any, and the sum if there are both."""
+    from pipelines.costs.charges import format_usd
+    from pipelines.costs.endpoints.report import build_endpoint_table
+    from pipelines.costs.report import build_table, describe_price_dates, group_rows, sum_rows
+
+    console = make_console()
+    if rows:
+        console.print(build_table(group_rows(rows, keys), keys, sum_rows(rows), describe_price_dates(rows)))
+    if endpoint_rows:
+        console.print(build_endpoint_table(endpoint_rows, keys))
+    if rows and endpoint_rows:
+        console.print(f"Jobs and endpoints: {format_usd(sum(row['cost_usd'] for row in (*rows, *endpoint_rows)))}.")
 
 
 @app.command("forecast")
@@ -81,6 +119,8 @@ def forecast_backfill(
     """
     from pipelines.costs import forecast as forecasting
     from pipelines.costs.ledger import Ledger, get_current_month
+    from pipelines.costs.spending import read_spending
+    from pipelines.serving.metering.running import list_running_fleets
 
     budget = params.load_section(settings().project, "budget", model)
     if not dag:
@@ -88,16 +128,58 @@ def forecast_backfill(
     if runs is not None and (first or last):
         raise SpecError("--runs excludes --from and --to.", "Give the number of runs, or the days.")
     runs = _count_runs(dag, first, last) if runs is None else runs
-    ledger, month, paying_project = Ledger.open(), get_current_month(), project or str(budget.get("project", ""))
+    month, paying_project = get_current_month(), project or str(budget.get("project", ""))
     machine = (instance_type, instance_count, max_run_s, region)
-    past_cost = None if any(machine) else forecasting.estimate_from_ledger(ledger.read_rows(dag_id=dag))
+    past_cost = None if any(machine) else forecasting.estimate_from_ledger(Ledger.open().read_rows(dag_id=dag))
     cost = past_cost or _estimate_worst_case(budget, dag, *machine)
     if not past_cost and not any(machine):
         cost = replace(cost, basis=f"no past run of {dag} in the ledger: {cost.basis}")
-    spent_usd, month_usd = ledger.sum_cost_usd(month, paying_project), budget.get("month_usd")
-    result = forecasting.Forecast(dag, runs, cost, paying_project, month, spent_usd, month_usd)
+    spending = read_spending(paying_project, month, list_running_fleets())
+    result = forecasting.Forecast(dag, runs, cost, paying_project, month, spending, budget.get("month_usd"))
     if as_json:
         write_json(result.to_record())
+        return
+    for line in result.format_lines():
+        write_line(line)
+
+
+@app.command("forecast-deployment")
+def forecast_deployment(
+    model: Annotated[str, typer.Argument(help="Model to deploy, with section `serving` of its parameters.")],
+    endpoint: Annotated[str, typer.Option(help="Name of the endpoint (default: that of the model).")] = "",
+    project: Annotated[str, typer.Option(help="Project that pays (default: the one in params.yaml).")] = "",
+    instance_type: Annotated[str, typer.Option(help="Instance type (default: the one in section serving).")] = "",
+    instance_count: Annotated[int | None, typer.Option(min=1, help="Number of instances (default: as above).")] = None,
+    region: Annotated[str, typer.Option(help="AWS region of the price (default: AWS_REGION).")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Forecast what an endpoint costs, before DeployOperator creates it: until the end of the month, and a full month.
+
+    Nothing is deployed. DeployOperator makes the same forecast, and refuses what the budget does not allow.
+    """
+    from pipelines.serving.endpoint_resources import build_endpoint_name, compute_waits_s
+    from pipelines.serving.release_policy import ReleasePolicy
+    from pipelines.steps import forecast_deployment as step
+
+    sections = params.load(settings().project, model)
+    machine = {"instance_type": instance_type, "instance_count": instance_count}
+    given_values = {name: value for name, value in machine.items() if value}
+    fields = {name: value for name, value in sections.get("serving", {}).items() if name in ReleasePolicy.model_fields}
+    policy = ReleasePolicy.parse(fields | given_values, "section serving")
+    price_region = _find_region(region, sections.get("budget", {}))
+    if not price_region:
+        raise SpecError("the region of the price is not known.", "Give --region.")
+    spec = {
+        "region": price_region,
+        "endpoint": endpoint or build_endpoint_name(model),
+        **policy.model_dump(include=set(machine)),
+        "release_s": compute_waits_s(policy.model_dump()),
+        "project": project,
+        "model": model,
+    }
+    result = step.run(step.ForecastDeploymentSpec.parse(spec, "the deployment"))
+    if as_json:
+        write_json(result.model_dump(mode="json"))
         return
     for line in result.format_lines():
         write_line(line)
@@ -149,9 +231,7 @@ def _estimate_worst_case(
 
     instance_types = [instance_type] if instance_type else budget.get("instance_types", [])
     max_duration_s = max_run_s or budget.get("max_run_s")
-    price_region = (
-        region or budget.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    )
+    price_region = _find_region(region, budget)
     required_options = {"--instance-type": instance_types, "--max-run-s": max_duration_s, "--region": price_region}
     missing_options = [option for option, value in required_options.items() if not value]
     if missing_options or not max_duration_s:
@@ -159,5 +239,11 @@ def _estimate_worst_case(
             f"the worst case of a run of {dag} is not known.", f"To forecast it, give {', '.join(missing_options)}."
         )
     return estimate_worst_case(
-        instance_types, instance_count or int(budget.get("instance_count", 1)), max_duration_s, str(price_region)
+        instance_types, instance_count or int(budget.get("instance_count", 1)), max_duration_s, price_region
     )
+
+
+def _find_region(region: str, budget: Mapping[str, Any]) -> str:
+    """Return `region`, else that of section `budget`, else that of the environment; empty if there is none."""
+    environment = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    return str(region or budget.get("region") or environment or "")

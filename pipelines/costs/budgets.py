@@ -1,11 +1,13 @@
 """Compare the worst case of a training with the budgets of its run and of its project's month.
 
-A job that still runs is not in the ledger yet, so trainings that start at the same time see the same remaining budget.
+The month has the project's jobs, and its endpoints until the end of the month. A job that still runs is not in the
+ledger yet, so trainings that start at the same time see the same remaining budget.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, StringConstraints
 
@@ -13,6 +15,10 @@ from pipelines import params
 from pipelines.contract import Result, Spec
 from pipelines.costs.charges import compute_worst_case_usd, format_usd
 from pipelines.settings import settings
+
+if TYPE_CHECKING:
+    from pipelines.costs.endpoints.running import RunningFleet
+    from pipelines.costs.spending import Spending
 
 Month = Annotated[str, StringConstraints(pattern=r"^(\d{4}-(0[1-9]|1[0-2]))?$")]
 Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -54,7 +60,9 @@ class BudgetVerdict(Result):
     worst_case_usd: float
     """Cost of the longest run on the most expensive instance type, on demand, USD."""
     month_spent_usd: float
-    """Cost of the project's jobs of the month that have ended, USD."""
+    """Cost of the project's ended jobs and metered endpoints of the month, USD."""
+    month_running_usd: float
+    """What the project's endpoints that run will still cost in the month, USD."""
     month_budget_usd: float | None
     """Budget of the month, USD; null if there is none."""
     allowed: bool
@@ -72,33 +80,39 @@ def find_paying_project(project: str, model: str = "") -> str:
     return project or str(params.load_section(settings().project, "budget", model).get("project", ""))
 
 
-def check_budget(training: PlannedTraining) -> BudgetVerdict:
+def check_budget(training: PlannedTraining, running_fleets: Sequence[RunningFleet]) -> BudgetVerdict:
     """Compare the worst case of a training with the budget of its run and of the month.
+
+    Args:
+        training: the training.
+        running_fleets: endpoints that run, of any project.
 
     Raises:
         DataError: an instance type has no known price. A retry cannot help.
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """
-    from pipelines.costs.ledger import Ledger, get_current_month
+    from pipelines.costs.ledger import get_current_month
     from pipelines.costs.prices import find_price
+    from pipelines.costs.spending import read_spending
 
     prices = {instance_type: find_price(instance_type, training.region) for instance_type in training.instance_types}
     most_expensive = max(prices, key=lambda instance_type: prices[instance_type].usd_h)
     worst_case_usd = compute_worst_case_usd(prices[most_expensive].usd_h, training.instance_count, training.max_run_s)
     project, month = find_paying_project(training.project), training.month or get_current_month()
-    spent_usd = Ledger.open().sum_cost_usd(month, project)
+    spending = read_spending(project, month, running_fleets)
     worst_case_text = (
         f"the worst case, {training.instance_count} x {most_expensive} at {prices[most_expensive].usd_h:g} USD/h "
         f"for {_format_duration(training.max_run_s)}, is {format_usd(worst_case_usd)}"
     )
     excess_reason = _explain_run_excess(training, worst_case_usd) or _explain_month_excess(
-        training, worst_case_usd, spent_usd, project or "the project", month
+        training, worst_case_usd, spending, project or "the project", month
     )
     return BudgetVerdict(
         prices_usd_h={name: price.usd_h for name, price in prices.items()},
         price_date=min(price.date for price in prices.values()).isoformat(),
         worst_case_usd=worst_case_usd,
-        month_spent_usd=spent_usd,
+        month_spent_usd=spending.spent_usd,
+        month_running_usd=spending.running_usd,
         month_budget_usd=training.month_usd,
         allowed=not excess_reason,
         reason=f"{worst_case_text}: {excess_reason or 'within the budgets that are set'}.",
@@ -118,11 +132,11 @@ def _explain_run_excess(training: PlannedTraining, worst_case_usd: float) -> str
 
 
 def _explain_month_excess(
-    training: PlannedTraining, worst_case_usd: float, spent_usd: float, project: str, month: str
+    training: PlannedTraining, worst_case_usd: float, spending: Spending, project: str, month: str
 ) -> str:
     """Explain why the worst case exceeds the rest of the month's budget; empty if it does not."""
-    if training.month_usd is None or spent_usd + worst_case_usd <= training.month_usd + TOLERANCE_USD:
+    if training.month_usd is None or spending.total_usd + worst_case_usd <= training.month_usd + TOLERANCE_USD:
         return ""
-    left_text = format_usd(max(0.0, training.month_usd - spent_usd))
+    left_text = format_usd(max(0.0, training.month_usd - spending.total_usd))
     budget_text = f"{project}'s {format_usd(training.month_usd)} for {month}"
-    return f"more than the {left_text} left of {budget_text}, of which {format_usd(spent_usd)} are spent"
+    return f"more than the {left_text} left of {budget_text}, of which {spending.describe()}"

@@ -14,6 +14,7 @@ from typing import Any
 
 from pipelines.contract import Report
 from pipelines.costs.charges import DIGITS, compute_worst_case_usd, format_usd
+from pipelines.costs.spending import Spending
 from pipelines.errors import InvalidError, ServiceError
 
 RUN_COUNTER = "leeway.backfill_runs"
@@ -45,8 +46,8 @@ class Forecast:
     """Project to which the cost is charged."""
     month: str
     """Month of the budget, YYYY-MM."""
-    spent_usd: float
-    """Cost of the project's jobs of the month that have ended, USD."""
+    spending: Spending
+    """What the project has spent in the month, and what its running endpoints will still cost in it."""
     month_usd: float | None
     """Budget of the month, USD; None if there is none."""
 
@@ -63,7 +64,7 @@ class Forecast:
     @property
     def left_usd(self) -> float | None:
         """Rest of the month's budget, USD; None if there is no budget."""
-        return None if self.month_usd is None else max(0.0, self.month_usd - self.spent_usd)
+        return None if self.month_usd is None else max(0.0, self.month_usd - self.spending.total_usd)
 
     def to_record(self) -> dict[str, Any]:
         """Return every figure as JSON values."""
@@ -77,7 +78,8 @@ class Forecast:
             "worst_usd": self.worst_usd,
             "project": self.project,
             "month": self.month,
-            "month_spent_usd": self.spent_usd,
+            "month_spent_usd": self.spending.spent_usd,
+            "month_running_usd": self.spending.running_usd,
             "month_budget_usd": self.month_usd,
             "month_left_usd": self.left_usd,
         }
@@ -95,12 +97,15 @@ class Forecast:
     def _describe_budget(self) -> str:
         project = self.project or "no project"
         if self.left_usd is None or self.month_usd is None:
-            return f"{project} has no monthly budget; {format_usd(self.spent_usd)} are spent in {self.month}."
+            return f"{project} has no monthly budget; {self.spending.describe()} in {self.month}."
         verdict = "enough" if self.worst_usd <= self.left_usd else "perhaps not enough"
         if self.usual_usd > self.left_usd:
             verdict = "not enough"
         left_text = f"{format_usd(self.left_usd)} left of {format_usd(self.month_usd)}"
-        return f"{project}, {self.month}: {left_text}, {format_usd(self.spent_usd)} spent: {verdict}."
+        running_usd = self.spending.running_usd
+        running_text = f", {format_usd(running_usd)} for running endpoints" if running_usd else ""
+        spent_text = f"{format_usd(self.spending.spent_usd)} spent{running_text}"
+        return f"{project}, {self.month}: {left_text}, {spent_text}: {verdict}."
 
 
 def estimate_from_ledger(rows: Iterable[Mapping[str, Any]]) -> RunCost | None:

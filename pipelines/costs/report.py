@@ -1,9 +1,9 @@
-"""Report the rows of the ledger: grouped sums, a table for the terminal, and a chart."""
+"""Report the rows of the ledger of jobs: grouped sums, a table for the terminal, and a chart."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ OTHERS = "others"
 """Label of the instance types that share a color."""
 COLORS = ("#1f5fa8", "#e08a1e", "#3a9168", "#b8434e", "#7a5ca8", "#8c8c8c")
 SAVED_COLOR = "#dfe6ee"
+SAVED_BY_SPOT = "saved by spot"
 
 Row = Mapping[str, Any]
 
@@ -48,14 +49,23 @@ def parse_keys(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def group_rows(rows: Iterable[Row], keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Group the rows by the keys, and sum the figures of each group. The groups are sorted by the keys."""
+def group_rows(
+    rows: Iterable[Row], keys: Sequence[str], sum_group: Callable[[Sequence[Row]], dict[str, float]] | None = None
+) -> list[dict[str, Any]]:
+    """Group the rows by the keys, and sum the figures of each group. The groups are sorted by the keys.
+
+    Args:
+        rows: rows of the ledger.
+        keys: grouping keys.
+        sum_group: sums the figures of a group; None: `sum_rows`.
+    """
+    sum_group = sum_group or sum_rows
 
     def get_group_key(row: Row) -> tuple[str, ...]:
         return tuple(_get_key_value(row, name) for name in keys)
 
     return [
-        {**dict(zip(keys, values, strict=True)), **sum_rows(list(members))}
+        {**dict(zip(keys, values, strict=True)), **sum_group(list(members))}
         for values, members in groupby(sorted(rows, key=get_group_key), get_group_key)
     ]
 
@@ -107,8 +117,14 @@ def describe_price_dates(rows: Sequence[Row]) -> str:
     return f"On-demand prices as of {dates[0]}" + (f" to {dates[-1]}." if len(dates) > 1 else ".")
 
 
-def draw_chart(path: Path, rows: Sequence[Row]) -> None:
-    """Draw a PNG file with a stacked bar for each month: the cost by instance type, and on top the saving by spot."""
+def draw_chart(path: Path, rows: Sequence[Row], saving_label: str = SAVED_BY_SPOT) -> None:
+    """Draw a PNG file with a stacked bar for each month: the cost by instance type, and on top the saving.
+
+    Args:
+        path: file to write.
+        rows: rows of jobs, or of endpoints as `endpoints.report.build_chart_rows` returns them.
+        saving_label: what saved, for the legend.
+    """
     from pipelines.pages.drawing import plt, save_figure
 
     months = sorted({_get_key_value(row, "month") for row in rows})
@@ -120,7 +136,7 @@ def draw_chart(path: Path, rows: Sequence[Row]) -> None:
         axis.bar(months, heights, bottom=tops, width=0.65, color=color, label=f"paid: {name}")
         tops = [top + height for top, height in zip(tops, heights, strict=True)]
     savings = [max(0.0, savings_by_month[month]) for month in months]
-    axis.bar(months, savings, bottom=tops, width=0.65, color=SAVED_COLOR, label="saved by spot")
+    axis.bar(months, savings, bottom=tops, width=0.65, color=SAVED_COLOR, label=saving_label)
     for month, cost, saving in zip(months, tops, savings, strict=True):
         share = saving / (cost + saving) if cost + saving else 0.0
         axis.annotate(
@@ -131,7 +147,8 @@ def draw_chart(path: Path, rows: Sequence[Row]) -> None:
             ha="center",
             fontsize=9,
         )
-    _format_axis(axis, f"Training costs: {format_usd(sum(tops))} paid, {format_usd(sum(savings))} saved by spot")
+    title = "Training costs" if saving_label == SAVED_BY_SPOT else "Costs"
+    _format_axis(axis, f"{title}: {format_usd(sum(tops))} paid, {format_usd(sum(savings))} {saving_label}")
     save_figure(path, figure, dpi=120)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from math import ceil
 from typing import Any
 
 ENDPOINT_TAG = "leeway:endpoint"
@@ -34,6 +35,16 @@ def build_endpoint_name(model: str) -> str:
 def build_alarm_names(endpoint: str) -> dict[str, str]:
     """Return the name of each alarm that an endpoint may have, by `ALARM_KINDS`."""
     return {kind: f"leeway-{endpoint}-{kind}" for kind in ALARM_KINDS}
+
+
+def compute_waits_s(policy: Mapping[str, Any]) -> int:
+    """Return how long the old and the new instances of a release run together at least, seconds.
+
+    Args:
+        policy: the fields of section `serving`: traffic, step_percent, wait_s, bake_s.
+    """
+    steps = {"all_at_once": 1, "canary": 2, "linear": ceil(100 / policy["step_percent"])}[policy["traffic"]]
+    return int(steps * policy["wait_s"] + policy["bake_s"])
 
 
 def describe_endpoint(sagemaker: Any, endpoint: str) -> dict[str, Any] | None:

@@ -72,7 +72,8 @@ class Endpoints:
             endpoint_resources.delete_unused(self.sagemaker, name)
             endpoint_resources.delete_alarms(self.cloudwatch, name)
         if endpoint and endpoint.model:
-            record_deployment(Kind.UNDEPLOYED, endpoint.model, endpoint.version, name, why, {"config": ""})
+            evidence = {"config": "", "region": self.sagemaker.meta.region_name}
+            record_deployment(Kind.UNDEPLOYED, endpoint.model, endpoint.version, name, why, evidence)
         log.info("endpoint %s: %s", name, f"deleted: {why}" if endpoint else "there is none")
         return endpoint is not None
 

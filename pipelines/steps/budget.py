@@ -21,11 +21,12 @@ def run(spec: BudgetSpec) -> BudgetResult:
     """Check the training against its budgets.
 
     Raises:
-        DataError: an instance type has no known price. A retry cannot help.
+        DataError: an instance type, or that of an endpoint that runs, has no known price. A retry cannot help.
         ServiceError: prices come from AWS, and AWS does not answer. A retry can help.
     """
     from pipelines.costs.budgets import check_budget
+    from pipelines.serving.metering.running import list_running_fleets
 
-    verdict = check_budget(spec)
+    verdict = check_budget(spec, list_running_fleets())
     log.info("%s: %s", "allowed" if verdict.allowed else "refused", verdict.reason)
     return BudgetResult(**verdict.model_dump())

@@ -9,6 +9,9 @@ from pydantic import Field
 from pipelines.contract import Result, Spec
 from pipelines.system.log import log
 
+EVIDENCE = {"config", "alarms", "region", "instance_type", "instance_count", "project"}
+"""Fields of the spec that are evidence of the event."""
+
 
 class RecordDeploymentSpec(Spec):
     """A deployment that has ended."""
@@ -27,6 +30,14 @@ class RecordDeploymentSpec(Spec):
     """The reason, in words; of a rollback, the alarm."""
     alarms: list[str] = Field(default_factory=list)
     """Alarms that caused a rollback."""
+    region: str = ""
+    """AWS region of the endpoint. With the next three, the costs of the endpoint are known from the event."""
+    instance_type: str = ""
+    """Instance type of the deployment."""
+    instance_count: int = Field(default=0, ge=0)
+    """Number of instances of the deployment."""
+    project: str = ""
+    """Project that pays; empty: the project in section `budget` of the model's parameters."""
 
 
 class RecordDeploymentResult(Result):
@@ -52,7 +63,7 @@ def run(spec: RecordDeploymentSpec) -> RecordDeploymentResult:
     from pipelines.registry.lifecycle.deployments import record_deployment
 
     versions = Journal.open().read_state(spec.model).served.get(spec.endpoint, ())
-    evidence = {"config": spec.config, "alarms": spec.alarms}
+    evidence = spec.model_dump(include=EVIDENCE)
     event = record_deployment(Kind(spec.outcome), spec.model, spec.version, spec.endpoint, spec.why, evidence)
     log.info("%s version %s, endpoint %s: %s. %s", spec.model, spec.version, spec.endpoint, spec.outcome, spec.why)
     previous = [version for version in versions if version != spec.version]

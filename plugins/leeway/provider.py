@@ -10,9 +10,9 @@ from leeway import __version__
 INTEGRATION = "Leeway"
 OPERATORS = (
     *("approval", "backfill", "batch_score", "check_lake", "collect", "deploy", "drift", "dvc_repro"),
-    *("endpoint_rollback", "evaluate", "gate", "guard", "ingest", "materialize", "mirror", "outcomes", "profile"),
-    *("promote", "record_outcome", "rollback", "score", "skew", "spark_preprocess", "spot_training", "step"),
-    *("stop_idle", "sync", "undeploy", "validate"),
+    *("endpoint_rollback", "evaluate", "gate", "guard", "ingest", "materialize", "meter_endpoints", "mirror"),
+    *("outcomes", "profile", "promote", "record_outcome", "rollback", "score", "skew", "spark_preprocess"),
+    *("spot_training", "step", "stop_idle", "sync", "undeploy", "validate"),
 )
 """The modules of `leeway.operators` that have operators."""
 

@@ -23,10 +23,14 @@ from airflow.serialization.serialized_objects import DagSerialization
 from pipelines.steps import load_spec_class
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("flight_delay.py", "flight_status.py", "flights.py", "lake_check.py", "weather_ingest.py")
+NAMES = (
+    *("endpoint_costs.py", "flight_delay.py", "flight_status.py", "flights.py", "lake_check.py"),
+    "weather_ingest.py",
+)
 """The files that are shipped. A checkout may have more: `new NAME` writes dags/NAME.py."""
 FILES = [ROOT / "dags" / name for name in NAMES]
 DAGS = (
+    "endpoint_costs",
     *("flight_delay_monitor", "flight_delay_rollback", "flight_delay_score", "flight_delay_train"),
     *("flight_status_monitor", "flight_status_rollback", "flight_status_score", "flight_status_train"),
     *("flights_deploy", "flights_ingest", "flights_monitor", "flights_rollback", "flights_score", "flights_train"),
@@ -81,6 +85,7 @@ def test_scoring_runs_for_the_partition_that_was_published(bag):
     assert isinstance(schedule.default_partition_mapper, IdentityMapper)
     paused_dags = [name for name in DAGS if bag.dags[name].is_paused_upon_creation]
     assert paused_dags == [
+        "endpoint_costs",
         *("flight_delay_monitor", "flight_delay_score", "flight_status_monitor", "flight_status_score"),
         *("flights_deploy", "flights_monitor", "flights_score", "lake_check"),
     ]
@@ -112,6 +117,7 @@ def test_tasks_have_their_order(bag):
     assert list_tasks("weather_ingest") == ["publish"]
     assert list_tasks("flights_rollback") == ["rollback"]
     assert list_tasks("lake_check") == ["check"]
+    assert list_tasks("endpoint_costs") == ["meter"]
     assert list_tasks("flights_deploy") == ["deploy"]
     assert bag.dags["flights_ingest"].get_task("ingest").outlets == []
 

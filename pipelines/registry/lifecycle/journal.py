@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterable
 
 import pyarrow as pa
+from pyiceberg.expressions import In
 
 from pipelines.lake.event_table import COMMON_COLUMNS, TEXT, EventTable, Row
-from pipelines.registry.lifecycle.events import Event, Kind, State, fold
+from pipelines.registry.lifecycle.events import DEPLOYMENT_KINDS, Event, Kind, State, fold
 
 
 class Journal(EventTable[Event, State]):
@@ -31,6 +32,14 @@ class Journal(EventTable[Event, State]):
 
     def build_state(self, rows: Iterable[Row]) -> State:
         """Return the state of a model after the events of these rows; `rows` has the oldest first."""
-        return fold(
-            Event(**{**row, "kind": Kind(row["kind"]), "evidence": json.loads(row["evidence"])}) for row in rows
-        )
+        return fold(map(_to_event, rows))
+
+    def read_deployments(self) -> list[Event]:
+        """Return the events about endpoints, of all models, oldest first."""
+        table = self._months.read(In("kind", [str(kind) for kind in DEPLOYMENT_KINDS]))
+        rows = table.sort_by([("at", "ascending"), ("place", "ascending")]).select(list(Event.__dataclass_fields__))
+        return [_to_event(row) for row in rows.to_pylist()]
+
+
+def _to_event(row: Row) -> Event:
+    return Event(**{**row, "kind": Kind(row["kind"]), "evidence": json.loads(row["evidence"])})

@@ -1,6 +1,7 @@
 """Test DeployOperator with a real drydock: releases, rollbacks by alarms, killed workers, and what is left."""
 
 import asyncio
+import datetime as dt
 import os
 import signal
 import sys
@@ -12,7 +13,11 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskD
 from leeway.hooks.endpoint.wait_for_endpoint import _EndpointMonitor
 from leeway.operators.deploy import DeployOperator
 
+from pipelines.costs.endpoints.ledger import EndpointLedger
 from pipelines.registry.lifecycle import Journal
+from pipelines.serving.metering.meter import meter_endpoints
+from pipelines.serving.metering.running import list_running_fleets
+from pipelines.steps import undeploy
 from tests.tools import forking
 from tests.tools.endpoint_requests import Requests, invoke
 from tests.tools.outages import post_to_drydock
@@ -256,10 +261,35 @@ def test_model_that_does_not_load_leaves_nothing_or_the_old_version(drydock, pro
 @pytest.mark.usefixtures("fresh_settings")
 def test_refuses_an_endpoint_that_exceeds_the_budget_and_creates_nothing(drydock, project, deploy, endpoint):
     (project / "params.yaml").write_text("budget: {project: boat, month_usd: 100.0}\nserving: {instance_count: 2}\n")
-    with pytest.raises(AirflowFailException, match=r"for a month: .* 2 x ml.m5.large .* for 730 h, is 167.90 USD"):
+    with pytest.raises(AirflowFailException, match=r"a full month, 2 x ml.m5.large .* for 730 h, is 167.90 USD"):
         deploy()
     assert not any(list_resources(drydock, endpoint).values())
     assert deploy(serving={**AT_ONCE, "instance_count": 1})["cost_usd_month"] == 83.95
+
+
+@pytest.mark.usefixtures("fresh_settings", "set_aws_variables")
+def test_budget_counts_other_endpoints_of_the_project_and_deployments_are_charged_by_their_events(
+    drydock, project, deploy, endpoint
+):
+    (project / "params.yaml").write_text("budget: {project: boat, month_usd: 150.0}\n")
+    begin = dt.datetime.now(dt.UTC)
+    deploy()
+    with pytest.raises(AirflowFailException, match=r"150.00 USD a month, of which other endpoints cost 83.95 USD"):
+        deploy(endpoint=f"{endpoint[:30]}-second")
+    assert deploy(version="2")["version"] == "2", "the endpoint itself is replaced: it is no other endpoint"
+    deploy(endpoint=f"{endpoint[:30]}-third", project="another")
+    undeploy.run(undeploy.UndeploySpec(model="boats", endpoint=endpoint))
+    end = dt.datetime.now(dt.UTC)
+    meter_endpoints(end + dt.timedelta(hours=5))
+    rows = [row for row in EndpointLedger.open().read_rows() if row["endpoint"] == endpoint]
+    assert [(row["instance_type"], row["project"], row["running"]) for row in rows] == [
+        ("ml.m5.large", "boat", False)
+    ] * 2, "no metering saw the endpoint, and its events say what ran"
+    assert begin < rows[0]["begin"] < rows[0]["end"] == rows[1]["begin"] < rows[1]["end"] < end
+    running_fleets = [item.fleet for item in list_running_fleets()]
+    assert [(item.project, item.model) for item in running_fleets if item.endpoint.startswith(endpoint[:30])] == [
+        ("another", "boats")
+    ]
 
 
 def test_worker_waits_if_the_task_is_not_deferrable_and_a_task_without_requests_captures(

@@ -24,11 +24,9 @@ from leeway.hooks.endpoint.wait import (
     get_pending_config,
 )
 from leeway.hooks.sagemaker.costs import Costs
-from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.step.hook import Logger, StepHook
 from pipelines.serving.endpoint_resources import ENDPOINT_TAG
 
-HOURS_A_MONTH = 730
 Endpoint = Mapping[str, Any]
 """SageMaker's description of an endpoint."""
 
@@ -171,17 +169,14 @@ class Deployment:
         self.client.put_alarms(build_alarm_requests(self.client.name, self.release.policy))
 
     def _require_budget(self) -> None:
-        """Check that the project's budget of a month allows the endpoint for a whole month."""
-        policy = self.release.policy
-        machine = Machine(policy["instance_type"], policy["instance_count"], 0, False, HOURS_A_MONTH * 3_600, 0)
-        verdict = self.costs.check_budget([machine])
-        usd_h = verdict["prices_usd_h"][policy["instance_type"]] * policy["instance_count"]
-        if not verdict["allowed"]:
-            raise AirflowFailException(
-                f"the budget does not allow endpoint {self.client.name} for a month: {verdict['reason']}"
-            )
-        self.log.info("endpoint %s costs %.3f USD/h, %.2f USD a month", self.client.name, usd_h, HOURS_A_MONTH * usd_h)
-        self._inputs = {**self._inputs, "cost_usd_h": round(usd_h, 6)}
+        """Check that the project's budget allows the endpoint, beside the project's other endpoints."""
+        forecast = self.costs.require_deployment_budget(self.client.name, self.release.policy)
+        self.log.info(
+            "endpoint %s costs %.3f USD/h, %.2f USD a month",
+            *(self.client.name, forecast["usd_h"], forecast["full_month_usd"]),
+        )
+        costs = {"cost_usd_h": forecast["usd_h"], "cost_usd_month": round(forecast["full_month_usd"], 2)}
+        self._inputs = {**self._inputs, **costs}
 
     def _attach(self, endpoint: Endpoint) -> DeploymentWait:
         status, config_name = endpoint["EndpointStatus"], get_pending_config(endpoint)
@@ -210,7 +205,6 @@ class Deployment:
         if DEPLOYMENT_TAG in tags:
             self.client.delete_unused(endpoint)
             self.client.remove_deployment_tag(endpoint)
-        cost_usd_h = self._inputs.get("cost_usd_h")
         self.log.info("endpoint %s serves version %s of %s", self.client.name, release.version, release.model)
         return {
             "model_name": release.model,
@@ -220,8 +214,7 @@ class Deployment:
             "endpoint_arn": endpoint["EndpointArn"],
             "config": release.config_name,
             "changed": changed,
-            "cost_usd_h": cost_usd_h,
-            "cost_usd_month": None if cost_usd_h is None else round(HOURS_A_MONTH * cost_usd_h, 2),
+            **{name: self._inputs.get(name) for name in ("cost_usd_h", "cost_usd_month")},
         }
 
     def _fail(self, endpoint: Endpoint) -> AirflowException:
@@ -251,6 +244,9 @@ class Deployment:
     def _record(self, outcome: str, why: str, alarms: list[str] | None = None) -> dict[str, Any]:
         release = self.release
         spec = {"model": release.model, "version": release.version, "endpoint": self.client.name, "outcome": outcome}
+        instances = {name: release.policy[name] for name in ("instance_type", "instance_count")}
+        payer = {"region": self.costs.allocation.region, "project": self.costs.allocation.project}
         return self.step_hook.run(
-            "record_deployment", {**spec, "config": release.config_name, "why": why, "alarms": alarms or []}
+            "record_deployment",
+            {**spec, **instances, **payer, "config": release.config_name, "why": why, "alarms": alarms or []},
         )

@@ -10,10 +10,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from math import ceil
 from typing import Any
 
-from pipelines.serving.endpoint_resources import ENDPOINT_TAG, VARIANT, build_alarm_names
+from pipelines.serving.endpoint_resources import ENDPOINT_TAG, VARIANT, build_alarm_names, compute_waits_s
 
 Policy = Mapping[str, Any]
 Tags = Sequence[Mapping[str, str]]
@@ -98,8 +97,7 @@ def build_deployment_config(endpoint: str, policy: Policy) -> dict[str, Any]:
 
 def compute_duration_s(policy: Policy) -> int:
     """Return how long a release may take, seconds: its waits, and `MARGIN_S`."""
-    steps = {"all_at_once": 1, "canary": 2, "linear": ceil(100 / policy["step_percent"])}[policy["traffic"]]
-    return int(steps * policy["wait_s"] + policy["bake_s"] + MARGIN_S)
+    return compute_waits_s(policy) + MARGIN_S
 
 
 def build_alarm_requests(endpoint: str, policy: Policy) -> list[dict[str, Any]]:

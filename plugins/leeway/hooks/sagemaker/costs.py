@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from leeway.hooks.sagemaker.description import compute_billed_cost_usd
 from leeway.hooks.sagemaker.machines import Machine
 from leeway.hooks.step.hook import StepHook
+from pipelines.serving.endpoint_resources import compute_waits_s
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,33 @@ class Costs:
         if not budget["allowed"]:
             raise AirflowFailException(f"the budget does not allow this job: {budget['reason']}")
         return dict(budget["prices_usd_h"])
+
+    def require_deployment_budget(self, endpoint: str, policy: Mapping[str, Any]) -> dict[str, Any]:
+        """Check that the project's budget allows an endpoint; return the `ForecastDeploymentResult`.
+
+        Args:
+            endpoint: name of the endpoint.
+            policy: the fields of section `serving`.
+
+        Raises:
+            AirflowFailException: the endpoint does not fit into the rest of this month, or into a full month. A retry
+                cannot help.
+        """
+        forecast = self.step_hook.run(
+            "forecast_deployment",
+            {
+                "region": self.allocation.region,
+                "endpoint": endpoint,
+                "instance_type": policy["instance_type"],
+                "instance_count": policy["instance_count"],
+                "release_s": compute_waits_s(policy),
+                "project": self.allocation.project,
+                "model": self.allocation.model,
+            },
+        )
+        if not forecast["allowed"]:
+            raise AirflowFailException(f"the budget does not allow endpoint {endpoint}: {forecast['reason']}")
+        return forecast
 
     def charge(self, jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Write the costs of ended jobs to the ledger; return the `ChargeResult`. Idempotent: one row for each job.

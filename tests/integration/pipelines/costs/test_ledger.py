@@ -251,7 +251,7 @@ def test_an_empty_ledger_gives_one_line(commands: Any, tmp_path: Path) -> None:
     process = commands.run_step("costs", "report", "--png", "costs.png")
     assert (process.code, process.out.count("\n"), process.err.count("\n")) == (0, 1, 1)
     assert "no chart was written to costs.png" in process.err
-    assert "No training was charged yet" in process.out
+    assert "Nothing was charged yet" in process.out
     assert not (tmp_path / "costs.png").exists()
 
 
@@ -283,7 +283,7 @@ def test_the_report_can_be_of_one_month_or_one_project(two_months: charge.Charge
     assert json.loads(commands.run_step("costs", "report", "--month", "2026-10", "--json").out)["total"]["jobs"] == 1
     assert json.loads(commands.run_step("costs", "report", "--project", "flights", "--json").out)["total"]["jobs"] == 2
     process = commands.run_step("costs", "report", "--project", "nobody", "--png", "costs.png")
-    assert "No training" in process.out and "no chart was written to costs.png" in process.err
+    assert "Nothing was charged" in process.out and "no chart was written to costs.png" in process.err
 
 
 @pytest.mark.parametrize(
@@ -300,6 +300,9 @@ def test_the_report_can_be_of_one_month_or_one_project(two_months: charge.Charge
         (["forecast", "--dag", "d", "--runs", "1", "--from", "banana"], "--runs excludes --from and --to"),
         (["forecast", "--dag", "d", "--runs", "0", "--to", "2013-02-01"], "--runs excludes --from and --to"),
         (["forecast", "--dag", "d", "--from", "banana", "--to", "2013-02-01"], "'banana' is not a day"),
+        (["forecast-deployment", "nobody"], "there is no model 'nobody'"),
+        (["forecast-deployment", "flights", "--instance-type", "m5"], "instance_type"),
+        (["forecast-deployment", "flights", "--region", "mars-north-1"], "no price is known for region mars-north-1"),
         (["nonsense"], "nonsense"),
     ],
 )
@@ -310,7 +313,7 @@ def test_an_invalid_request_gives_one_line_and_exit_code_2(arguments: list[str],
 
 
 def test_every_command_has_help(commands: Any) -> None:
-    for arguments in ([], ["report"], ["forecast"]):
+    for arguments in ([], ["report"], ["forecast"], ["forecast-deployment"]):
         process = commands.run_step("costs", *arguments, "--help", env={"COLUMNS": "200"})
         assert process.code == 0 and "Usage" in process.out
 

@@ -24,6 +24,7 @@ from leeway.operators.gate import GateOperator
 from leeway.operators.guard import GuardOperator
 from leeway.operators.ingest import IngestOperator
 from leeway.operators.materialize import MaterializeOperator
+from leeway.operators.meter_endpoints import MeterEndpointsOperator
 from leeway.operators.mirror import MirrorOperator
 from leeway.operators.outcomes import OutcomesOperator
 from leeway.operators.profile import ProfileOperator
@@ -91,6 +92,7 @@ ARGUMENTS = {
     OutcomesOperator: {"dataset": "flights", "model": "flights", "partition": "2013-01-01"},
     UndeployOperator: {"model": "flights"},
     StopIdleOperator: {"hours": "24", "delete": "False"},
+    MeterEndpointsOperator: {},
 }
 NOT_ARGUMENTS = {
     "evaluate": {"reference"},

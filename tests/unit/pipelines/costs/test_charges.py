@@ -18,6 +18,7 @@ from pipelines.costs.charges import (
     format_usd,
     sum_charges,
 )
+from pipelines.costs.spending import Spending
 from pipelines.errors import DataError, SpecError
 from pipelines.registry.lineage import build_cost_metrics, build_cost_tags
 from pipelines.steps.budget import BudgetSpec
@@ -273,7 +274,7 @@ def test_the_cost_of_a_run_is_the_sum_of_its_attempts() -> None:
 )
 def test_the_forecast_says_whether_the_budget_is_enough(month_usd: float | None, spent: float, words: str) -> None:
     cost = forecast.RunCost(1.0, 2.0, "basis")
-    estimate = forecast.Forecast("d", 4, cost, "p", "2026-11", spent, month_usd)
+    estimate = forecast.Forecast("d", 4, cost, "p", "2026-11", Spending(spent, 0.0, 0.0), month_usd)
     assert (estimate.usual_usd, estimate.worst_usd) == (4, 8)
     budget = estimate.format_lines()[-1]
     assert f": {words}." in budget if month_usd else words in budget
@@ -281,7 +282,9 @@ def test_the_forecast_says_whether_the_budget_is_enough(month_usd: float | None,
 
 
 def test_no_runs_cost_nothing() -> None:
-    estimate = forecast.Forecast("d", 0, forecast.RunCost(1.0, 2.0, "basis"), "p", "2026-11", 0.0, 0.0)
+    estimate = forecast.Forecast(
+        "d", 0, forecast.RunCost(1.0, 2.0, "basis"), "p", "2026-11", Spending(0.0, 0.0, 0.0), 0.0
+    )
     assert (estimate.usual_usd, estimate.worst_usd, estimate.left_usd) == (0, 0, 0)
     assert estimate.format_lines()[-1].endswith(": enough.")
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pipelines.costs import prices
-from pipelines.costs.prices import PRICES_VARIABLE, find_price
+from pipelines.costs.prices import PRICES_VARIABLE, find_price, find_serverless_price
 from pipelines.errors import DataError, InvalidError, ServiceError
 
 
@@ -70,6 +70,36 @@ def test_the_users_table_has_priority_over_the_packaged_table(tmp_path: Path, mo
         find_price("ml.c5.xlarge", "mars-north-1")
 
 
+def test_an_endpoint_costs_what_a_training_costs_unless_a_table_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert find_price("ml.m5.large", "us-east-1", "Hosting") == find_price("ml.m5.large", "us-east-1")
+    group = {
+        "regions": ["us-east-1"],
+        "usd_per_hour": {"ml.m5.large": 0.1},
+        "hosting_usd_per_hour": {"ml.m5.large": 0.2},
+    }
+    write_own_table(tmp_path, monkeypatch, json.dumps({"as_of": "2026-10-01", "prices": [group]}))
+    assert find_price("ml.m5.large", "us-east-1", "Hosting").usd_h == 0.2
+    assert find_price("ml.m5.large", "us-east-1").usd_h == 0.1
+    assert find_price("ml.m5.xlarge", "us-east-1", "Hosting").usd_h == 0.23, "the table of the package"
+
+
+def test_the_price_of_serverless_endpoints_is_known_in_one_region_and_can_be_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    price = find_serverless_price("us-east-1")
+    assert (price.usd_h, price.date) == (pytest.approx(0.072), dt.date(2026, 9, 9))
+    assert "ServerlessInf:Mem-3GB" in price.source
+    with pytest.raises(DataError, match="no price is known for serverless endpoints in eu-west-1") as error:
+        find_serverless_price("eu-west-1")
+    example = error.value.hint[error.value.hint.index("{") :]
+    write_own_table(tmp_path, monkeypatch, example.replace("YYYY-MM-DD", "2026-10-01").replace("REGION", "eu-west-1"))
+    price = find_serverless_price("eu-west-1")
+    assert (price.usd_h, price.date, price.source) == (pytest.approx(0.072), dt.date(2026, 10, 1), "own.json")
+    assert find_serverless_price("us-east-1").source != "own.json"
+
+
 def test_the_example_in_the_hint_is_a_valid_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError) as error:
         find_price("ml.new.large", "us-east-1")
@@ -84,7 +114,8 @@ def test_the_example_in_the_hint_is_a_valid_table(tmp_path: Path, monkeypatch: p
     [
         ("", "not a table of prices"),
         ("{}", "as_of is missing"),
-        ('{"as_of": "2026-10-01", "prices": []}', "prices"),
+        ('{"as_of": "2026-10-01", "prices": []}', "neither prices nor serverless"),
+        ('{"as_of": "2026-10-01", "serverless": {}}', "usd_per_gb_second is missing"),
         ('{"as_of": "soon", "prices": [{"regions": [], "usd_per_hour": {}}]}', "as_of"),
         ('{"as_of": "2026-10-01", "prices": [{"regions": ["r"], "usd_per_hour": {"ml.a.b": "free"}}]}', "ml.a.b"),
         ('{"as_of": "2026-10-01", "prices": [{"regions": ["r"], "usd_per_hour": {"ml.a.b": 0}}]}', "more than 0"),
@@ -183,6 +214,33 @@ def test_requests_all_pages_of_the_training_price_of_a_type_in_a_region(price_li
 def test_the_highest_of_several_prices_counts(price_list: PriceList) -> None:
     price_list.pages = [[build_product(("Hrs", "1.0")), build_product(("Hrs", "3.0")), build_product(("Hrs", "2.0"))]]
     assert find_price("ml.x9.large", "eu-north-1").usd_h == 3
+
+
+def test_requests_the_price_of_hosting_for_an_endpoint(price_list: PriceList) -> None:
+    price_list.pages = [[build_product(("Hrs", "0.5"))]]
+    assert find_price("ml.x9.large", "eu-north-1", "Hosting").usd_h == 0.5
+    filters = {field["Field"]: field["Value"] for field in price_list.requests[0]["Filters"]}
+    assert filters == {"regionCode": "eu-north-1", "component": "Hosting", "instanceName": "ml.x9.large"}
+
+
+def test_requests_the_price_of_serverless_endpoints_per_gb(price_list: PriceList) -> None:
+    def build_serverless_product(usage: str, usd: str) -> dict[str, Any]:
+        return {**build_product(("Seconds", usd)), "product": {"attributes": {"usagetype": usage}}}
+
+    price_list.pages = [
+        [
+            build_serverless_product("EUN1-ServerlessInf:Mem-4GB", "0.00008"),
+            build_serverless_product("EUN1-ServerlessInf:Mem-1GB", "0.00002"),
+            build_serverless_product("EUN1-ServerlessInf:Provisioned-Mem-1GB-Usage", "0.00009"),
+        ]
+    ]
+    price = find_serverless_price("eu-north-1")
+    assert (price.usd_h, price.source) == (pytest.approx(0.072), "AWS Price List API")
+    filters = {field["Field"]: field["Value"] for field in price_list.requests[0]["Filters"]}
+    assert filters == {"regionCode": "eu-north-1", "productFamily": "ML Serverless"}
+    price_list.pages = [[build_serverless_product("EUN1-ServerlessInf:Provisioned-Mem-1GB-Usage", "0.00009")]]
+    with pytest.raises(DataError, match="no price for serverless endpoints in eu-north-1"):
+        find_serverless_price("eu-north-1")
 
 
 def test_a_type_that_aws_does_not_have_is_an_error(price_list: PriceList) -> None:

@@ -1,0 +1,1 @@
+"""What endpoints cost: rows in the lake, what running endpoints will still cost, and a forecast of a deployment."""

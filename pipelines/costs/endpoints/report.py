@@ -1,0 +1,78 @@
+"""Report the rows of the ledger of endpoints: grouped sums, a table for the terminal, and bars for the chart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from pipelines.costs.endpoints.ledger import get_fleet
+from pipelines.costs.report import describe_price_dates, group_rows
+from pipelines.escaping import escape
+
+HEADINGS = (
+    *("end-\npoints", "instance\nh", "serverless\ns", "requests", "cost\nUSD"),
+    *("h without\ninstance", "saved\nUSD"),
+)
+"""Headings of the columns with figures, in the order of `_format_cells`."""
+SAVED = "saved by spot and by scaling to zero"
+"""What saved, where a chart has jobs and endpoints."""
+
+Row = Mapping[str, Any]
+
+
+def group_endpoint_rows(rows: Iterable[Row], keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Group the rows by the keys of `costs report`, and sum the figures of each group.
+
+    The instance type of a serverless variant names its memory. No DAG belongs to an hour of an endpoint: it is empty.
+    """
+    named_rows = [{**row, "instance_type": get_fleet(row).machine, "dag_id": ""} for row in rows]
+    return group_rows(named_rows, keys, sum_endpoint_rows)
+
+
+def sum_endpoint_rows(rows: Sequence[Row]) -> dict[str, float]:
+    """Sum the figures of endpoints: hours, seconds, USD. `endpoints` is their number."""
+    names = ("instance_h", "busy_s", "requests", "cost_usd", "zero_h", "saved_usd")
+    endpoints = {(row["region"], row["endpoint"]) for row in rows}
+    return {"endpoints": len(endpoints), **{name: sum(row[name] for row in rows) for name in names}}
+
+
+def build_endpoint_table(rows: Sequence[Row], keys: Sequence[str]) -> Table:
+    """Build the table of the groups of endpoints and their total."""
+    table = Table(title="Endpoint costs", caption=describe_price_dates(rows), caption_justify="left")
+    for name in keys:
+        table.add_column(name.replace("_", " "))
+    for name in HEADINGS:
+        table.add_column(name, justify="right")
+    total = sum_endpoint_rows(rows)
+    digits = 2 if total["cost_usd"] + total["saved_usd"] >= 10 else 4
+    for group in group_endpoint_rows(rows, keys):
+        table.add_row(*(escape(group[name] or "-") for name in keys), *_format_cells(group, digits))
+    table.add_section()
+    table.add_row("all", *([""] * (len(keys) - 1)), *_format_cells(total, digits), style="bold")
+    return table
+
+
+def build_chart_rows(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return rows of endpoints with the columns that `report.draw_chart` reads."""
+    return [
+        {
+            **row,
+            "instance_type": f"endpoint {get_fleet(row).machine}",
+            "on_demand_usd": row["cost_usd"] + row["saved_usd"],
+        }
+        for row in rows
+    ]
+
+
+def _format_cells(figures: Row, digits: int) -> list[str]:
+    return [
+        str(figures["endpoints"]),
+        f"{figures['instance_h']:,.3f}",
+        f"{figures['busy_s']:,.1f}",
+        f"{figures['requests']:,}",
+        f"{figures['cost_usd']:,.{digits}f}",
+        f"{figures['zero_h']:,.3f}",
+        f"{figures['saved_usd']:,.{digits}f}",
+    ]

@@ -1,0 +1,64 @@
+"""Compute what endpoints that run now will still cost in a month."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.costs.endpoints.fleets import HOUR_S, Fleet
+from pipelines.costs.endpoints.ledger import get_fleet, get_key
+
+
+@dataclass(frozen=True)
+class RunningFleet:
+    """A fleet that runs, as far as is known."""
+
+    fleet: Fleet
+    since: dt.datetime
+    """Moment up to which the fleet is in the ledger, or at which it began."""
+    usd_h: float
+    """Cost of an hour of all its instances, USD; of a serverless variant, the average of its hours so far."""
+
+    def compute_cost_usd(self, month: str, until: dt.datetime | None = None) -> float:
+        """Compute the cost of the part of a month (YYYY-MM) that is not in the ledger, if nothing changes, USD.
+
+        Args:
+            month: the month.
+            until: last moment that counts; None: the end of the month.
+        """
+        begin, end = get_month_bounds(month)
+        hours = (min(end, until or end) - max(begin, self.since)).total_seconds() / HOUR_S
+        return max(0.0, hours) * self.usd_h
+
+
+def list_metered_fleets(rows: Iterable[Mapping[str, Any]]) -> list[RunningFleet]:
+    """List the fleets that ran when they were last metered.
+
+    Args:
+        rows: rows of the ledger, the last row of a fleet after its others.
+    """
+    rows_by_key: dict[Any, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        rows_by_key.setdefault(get_key(row), []).append(row)
+    return [
+        RunningFleet(get_fleet(fleet_rows[-1]), fleet_rows[-1]["end"], _estimate_usd_h(fleet_rows))
+        for fleet_rows in rows_by_key.values()
+        if fleet_rows[-1]["running"]
+    ]
+
+
+def get_month_bounds(month: str) -> tuple[dt.datetime, dt.datetime]:
+    """Return the first moment of a month (YYYY-MM) in UTC, and that of the next month."""
+    begin = dt.datetime.fromisoformat(f"{month}-01").replace(tzinfo=dt.UTC)
+    return begin, (begin + dt.timedelta(days=32)).replace(day=1)
+
+
+def _estimate_usd_h(rows: list[Mapping[str, Any]]) -> float:
+    """Return the cost of an hour: of the present instances, or the average of what a serverless variant cost."""
+    last_row = rows[-1]
+    if not last_row["memory_mb"]:
+        return float(last_row["instances"] * last_row["price_usd_h"])
+    hours = sum((row["end"] - row["begin"]).total_seconds() for row in rows) / HOUR_S
+    return sum(row["cost_usd"] for row in rows) / hours if hours else 0.0

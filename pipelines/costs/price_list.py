@@ -1,0 +1,101 @@
+"""Request prices from AWS's price list (pricing:GetProducts).
+
+This follows AWS's documentation. It was tested with a stub of the server only, not with AWS.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from typing import Any
+
+from pipelines.costs.charges import HOUR_S, Price
+from pipelines.errors import DataError, InvalidError, ServiceError
+
+API_REGION = "us-east-1"
+"""Region in which AWS serves the prices of all regions."""
+SOURCE = "AWS Price List API"
+SERVERLESS_USAGE = re.compile(r"ServerlessInf:Mem-(\d+)GB$")
+"""Usage type of a serverless endpoint without provisioned concurrency; the group is its memory in GB."""
+
+
+def request_instance_price(instance_type: str, region: str, component: str, hint: str) -> Price:
+    """Request today's price of an instance type, USD per hour.
+
+    Args:
+        instance_type: instance type, such as ml.m5.large.
+        region: AWS region.
+        component: Training or Hosting.
+        hint: what to do if the list has no such price.
+
+    Raises:
+        InvalidError: the list has no such price, or AWS denies access. A retry cannot help.
+        ServiceError: AWS does not answer. A retry can help.
+    """
+    filters = {"regionCode": region, "component": component, "instanceName": instance_type}
+    prices = [price for product in _list_products(filters) for price in _list_prices(product, "H")]
+    if not prices:
+        message = f"AWS's price list has no price for {component.lower()} on {instance_type} in {region}."
+        raise DataError(message, f"Check the spelling. {hint}")
+    # If several prices are valid, use the highest, so that a budget is not exceeded.
+    usd_h, day = max(prices)
+    return Price(usd_h=usd_h, date=day, source=SOURCE)
+
+
+def request_serverless_price(region: str, hint: str) -> Price:
+    """Request today's price of serverless endpoints, USD per hour of work with 1 GB of memory.
+
+    The list has a price per second for each size of the memory. Arguments and errors: as `request_instance_price`.
+    """
+    prices = []
+    for product in _list_products({"regionCode": region, "productFamily": "ML Serverless"}):
+        usage = SERVERLESS_USAGE.search(product.get("product", {}).get("attributes", {}).get("usagetype", ""))
+        if usage:
+            prices += [(usd_s / int(usage[1]), day) for usd_s, day in _list_prices(product, "S")]
+    if not prices:
+        raise DataError(f"AWS's price list has no price for serverless endpoints in {region}.", hint)
+    usd_gb_s, day = max(prices)
+    return Price(usd_h=round(usd_gb_s * HOUR_S, 10), date=day, source=SOURCE)
+
+
+def _list_products(filters: dict[str, str]) -> list[dict[str, Any]]:
+    import boto3
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    config = Config(connect_timeout=5, read_timeout=20, retries={"mode": "standard", "total_max_attempts": 3})
+    fields = [{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in filters.items()]
+    try:
+        client = boto3.client("pricing", region_name=API_REGION, config=config)
+        pages = client.get_paginator("get_products").paginate(ServiceCode="AmazonSageMaker", Filters=fields)
+        return [json.loads(product) for page in pages for product in page["PriceList"]]
+    except ClientError as error:
+        details = error.response["Error"]
+        if error.response["ResponseMetadata"]["HTTPStatusCode"] < 500 and details["Code"] != "ThrottlingException":
+            hint = "Allow pricing:GetProducts, or unset LEEWAY_PRICES to use the table of this package."
+            raise InvalidError(
+                f"AWS denies access to its price list: {details['Code']}: {details['Message']}.", hint
+            ) from None
+        raise ServiceError(f"AWS's price list failed: {details['Code']}.", "Run it again later.") from None
+    except BotoCoreError as error:
+        hint = "Try again, or unset LEEWAY_PRICES to use the table of this package."
+        raise ServiceError(f"AWS's price list does not answer: {error}.", hint) from None
+
+
+def _list_prices(product: dict[str, Any], unit: str) -> list[tuple[float, dt.date]]:
+    """List the on-demand prices of a product, each with the publication date of the price list.
+
+    Args:
+        product: a product of the list.
+        unit: first letter of the unit, in upper case: H for Hrs, S for Seconds.
+    """
+    terms = product.get("terms", {}).get("OnDemand", {}).values()
+    dimensions = [dimension for term in terms for dimension in term["priceDimensions"].values()]
+    day = dt.date.fromisoformat(product["publicationDate"][:10])
+    amounts = [
+        float(dimension["pricePerUnit"].get("USD", 0))
+        for dimension in dimensions
+        if dimension["unit"].upper().startswith(unit)
+    ]
+    return [(amount, day) for amount in amounts if amount > 0]

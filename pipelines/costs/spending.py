@@ -1,0 +1,54 @@
+"""Sum what a project has spent in a month, and what its running endpoints will still cost in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pipelines.costs.charges import format_usd
+from pipelines.costs.endpoints.ledger import EndpointLedger
+from pipelines.costs.endpoints.running import RunningFleet
+from pipelines.costs.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class Spending:
+    """The costs of a project in a month, USD."""
+
+    jobs_usd: float
+    """Jobs that have ended."""
+    endpoints_usd: float
+    """Endpoints, as far as they were metered."""
+    running_usd: float
+    """What the endpoints that run will still cost in the month, with what was not metered yet."""
+
+    @property
+    def spent_usd(self) -> float:
+        """What is in the ledger."""
+        return self.jobs_usd + self.endpoints_usd
+
+    @property
+    def total_usd(self) -> float:
+        """What is not left for anything else."""
+        return self.spent_usd + self.running_usd
+
+    def describe(self) -> str:
+        """Describe the costs in words, such as `5.31 USD are spent and endpoints will cost 83.95 USD`."""
+        running_text = f" and running endpoints will cost {format_usd(self.running_usd)}" if self.running_usd else ""
+        return f"{format_usd(self.spent_usd)} are spent{running_text}"
+
+
+def read_spending(project: str, month: str, running_fleets: Iterable[RunningFleet]) -> Spending:
+    """Sum the costs of a project in a month.
+
+    Args:
+        project: project that pays.
+        month: month, YYYY-MM.
+        running_fleets: fleets that run; those of other projects have no effect.
+    """
+    running_usd = sum(item.compute_cost_usd(month) for item in running_fleets if item.fleet.project == project)
+    return Spending(
+        jobs_usd=Ledger.open().sum_cost_usd(month, project),
+        endpoints_usd=EndpointLedger.open().sum_cost_usd(month, project),
+        running_usd=running_usd,
+    )

@@ -1,0 +1,203 @@
+"""Ask SageMaker, Application Auto Scaling and CloudWatch what the endpoints of Leeway run, and what they did.
+
+The same calls reach AWS and drydock.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+from pipelines.costs.endpoints.fleets import HOUR_S, Change, Fleet, Usage
+from pipelines.errors import ServiceError, SpecError
+from pipelines.serving.endpoint_resources import ENDPOINT_TAG, describe_endpoint, read_tags
+from pipelines.serving.metering.history import find_project
+from pipelines.system.log import log
+
+NAMESPACE, INSTANCES_NAMESPACE = "AWS/SageMaker", "/aws/sagemaker/Endpoints"
+DESIRED_COUNT = re.compile(r"desired instance count to (\d+)")
+"""Text of a scaling activity; the group is the number of instances."""
+MINUTE_S = 60
+MAX_DATAPOINTS = 1_440
+"""CloudWatch's limit for one request."""
+VARIANT_MEMBERS = ("ProductionVariants", "ShadowProductionVariants")
+
+
+@dataclass(frozen=True)
+class LiveFleet:
+    """A fleet of an endpoint that exists."""
+
+    fleet: Fleet
+    begin: dt.datetime
+    """Creation of the endpoint or of its configuration, whichever is later: the fleet began then, or later."""
+    first_count: int
+    """Number of instances in the configuration."""
+    count: int | None
+    """Number of instances now; None while the endpoint is changing."""
+    changed: dt.datetime
+    """Last change of the endpoint."""
+    is_pending: bool
+    """Whether the fleet belongs to a deployment in progress."""
+
+
+class Observer:
+    """Reads the endpoints of one region. AWS_DEFAULT_REGION and AWS_ENDPOINT_URL count.
+
+    Raises:
+        SpecError: no AWS region is configured. A retry cannot help.
+    """
+
+    def __init__(self) -> None:
+        if not boto3.Session().region_name:
+            raise SpecError("no AWS region is configured.", "Set AWS_DEFAULT_REGION.")
+        self._sagemaker, self._cloudwatch = boto3.client("sagemaker"), boto3.client("cloudwatch")
+        self._autoscaling = boto3.client("application-autoscaling")
+        self.region = str(self._sagemaker.meta.region_name)
+
+    def list_live_fleets(self) -> list[LiveFleet]:
+        """List the fleets of the endpoints that Leeway made, with those of deployments in progress.
+
+        Raises:
+            ServiceError: SageMaker does not answer. A retry can help.
+        """
+        with _translate_errors():
+            pages = self._sagemaker.get_paginator("list_endpoints").paginate()
+            names = sorted(item["EndpointName"] for page in pages for item in page["Endpoints"])
+            return [fleet for name in names for fleet in self._list_fleets(name)]
+
+    def read_changes(self, endpoint: str, variant: str) -> list[Change]:
+        """Read the changes of the number of instances by Application Auto Scaling, which keeps six weeks of them.
+
+        Raises:
+            ServiceError: AWS does not answer. A retry can help.
+        """
+        resource = f"endpoint/{endpoint}/variant/{variant}"
+        with _translate_errors():
+            pages = self._autoscaling.get_paginator("describe_scaling_activities").paginate(
+                ServiceNamespace="sagemaker", ResourceId=resource
+            )
+            activities = [activity for page in pages for activity in page["ScalingActivities"]]
+        return [
+            Change(activity.get("EndTime", activity["StartTime"]), int(match[1]))
+            for activity in activities
+            if activity["StatusCode"] == "Successful" and (match := DESIRED_COUNT.search(activity["Description"]))
+        ]
+
+    def find_last_sign(self, fleet: Fleet, begin: dt.datetime, end: dt.datetime) -> dt.datetime | None:
+        """Return the end of the last minute in which CloudWatch got the CPU of the fleet; None if it got none.
+
+        Raises:
+            ServiceError: CloudWatch does not answer. A retry can help.
+        """
+        names = INSTANCES_NAMESPACE, "CPUUtilization"
+        last_hour = self._find_last(fleet, names, max(begin, end - dt.timedelta(seconds=MAX_DATAPOINTS * HOUR_S)), end)
+        if last_hour is None:
+            return None
+        hour_end = last_hour + dt.timedelta(seconds=HOUR_S)
+        last_minute = self._find_last(fleet, names, last_hour, hour_end, MINUTE_S)
+        # After 15 days, CloudWatch has no minutes any more.
+        return min(end, last_minute + dt.timedelta(seconds=MINUTE_S) if last_minute else hour_end)
+
+    def read_requests(self, fleet: Fleet, begin: dt.datetime, end: dt.datetime) -> Usage:
+        """Read how many requests a serverless variant answered, and how long its model took.
+
+        Args:
+            fleet: the serverless variant.
+            begin: a whole hour.
+            end: a whole hour, at most 60 days later.
+
+        Raises:
+            ServiceError: CloudWatch does not answer. A retry can help.
+        """
+        names = NAMESPACE, "ModelLatency"
+        points = self._read_points(fleet, names, begin, end, HOUR_S, ["Sum", "SampleCount"])
+        busy_s = sum(point["Sum"] for point in points) / 1e6
+        return Usage(requests=int(sum(point["SampleCount"] for point in points)), busy_s=busy_s)
+
+    def _list_fleets(self, name: str) -> Iterator[LiveFleet]:
+        endpoint = describe_endpoint(self._sagemaker, name)
+        tags = read_tags(self._sagemaker, endpoint["EndpointArn"]) if endpoint else {}
+        if endpoint is None or ENDPOINT_TAG not in tags or endpoint["EndpointStatus"] == "Failed":
+            return
+        yield from self._list_config_fleets(endpoint, tags, endpoint["EndpointConfigName"], is_pending=False)
+        pending = endpoint.get("PendingDeploymentSummary", {}).get("EndpointConfigName", "")
+        if pending not in ("", endpoint["EndpointConfigName"]):
+            yield from self._list_config_fleets(endpoint, tags, pending, is_pending=True)
+
+    def _list_config_fleets(
+        self, endpoint: Mapping[str, Any], tags: Mapping[str, str], config_name: str, *, is_pending: bool
+    ) -> Iterator[LiveFleet]:
+        config = self._sagemaker.describe_endpoint_config(EndpointConfigName=config_name)
+        counts = {} if is_pending else _read_counts(endpoint)
+        model = tags.get("leeway:model", "")
+        for variant in (item for member in VARIANT_MEMBERS for item in config.get(member, [])):
+            if variant.get("ServerlessConfig", {}).get("ProvisionedConcurrency"):
+                log.warning("endpoint %s: its provisioned concurrency is not charged", endpoint["EndpointName"])
+            fleet = Fleet(
+                region=self.region,
+                endpoint=endpoint["EndpointName"],
+                config=config_name,
+                variant=variant["VariantName"],
+                instance_type=variant.get("InstanceType", ""),
+                memory_mb=variant.get("ServerlessConfig", {}).get("MemorySizeInMB", 0),
+                model=model,
+                project=find_project(tags.get("leeway:project", ""), model),
+            )
+            begin = max(endpoint["CreationTime"], config["CreationTime"])
+            first_count, count = variant.get("InitialInstanceCount", 0), counts.get(fleet.variant)
+            yield LiveFleet(fleet, begin, first_count, count, endpoint["LastModifiedTime"], is_pending)
+
+    def _find_last(
+        self, fleet: Fleet, names: tuple[str, str], begin: dt.datetime, end: dt.datetime, period_s: int = HOUR_S
+    ) -> dt.datetime | None:
+        points = self._read_points(fleet, names, begin, end, period_s, ["SampleCount"])
+        return max((point["Timestamp"] for point in points), default=None)
+
+    def _read_points(
+        self,
+        fleet: Fleet,
+        names: tuple[str, str],
+        begin: dt.datetime,
+        end: dt.datetime,
+        period_s: int,
+        statistics: Sequence[str],
+    ) -> list[dict[str, Any]]:
+        with _translate_errors():
+            response = self._cloudwatch.get_metric_statistics(
+                Namespace=names[0],
+                MetricName=names[1],
+                Dimensions=[
+                    {"Name": "EndpointName", "Value": fleet.endpoint},
+                    {"Name": "VariantName", "Value": fleet.variant},
+                ],
+                StartTime=begin,
+                EndTime=end,
+                Period=period_s,
+                Statistics=statistics,
+            )
+        return list(response["Datapoints"])
+
+
+def _read_counts(endpoint: Mapping[str, Any]) -> dict[str, int]:
+    """Return the number of instances of each variant; none while the endpoint changes."""
+    if endpoint["EndpointStatus"] != "InService":
+        return {}
+    variants = [item for member in VARIANT_MEMBERS for item in endpoint.get(member, [])]
+    # An instance that is replaced is not in CurrentInstanceCount for a moment, and is billed.
+    return {item["VariantName"]: item["DesiredInstanceCount"] for item in variants if "DesiredInstanceCount" in item}
+
+
+@contextmanager
+def _translate_errors() -> Iterator[None]:
+    try:
+        yield
+    except (ClientError, BotoCoreError) as error:
+        hint = "Check AWS_ENDPOINT_URL and the permissions, then try again."
+        raise ServiceError(f"SageMaker, Application Auto Scaling or CloudWatch failed: {error}.", hint) from None

@@ -1,0 +1,32 @@
+"""List the endpoints that run, from the lake alone: the ledger of endpoints, and the models' histories."""
+
+from __future__ import annotations
+
+from pipelines.costs.endpoints.ledger import EndpointLedger, find_last_rows
+from pipelines.costs.endpoints.running import RunningFleet, list_metered_fleets
+from pipelines.costs.prices import find_price
+from pipelines.serving.metering.history import find_end, list_deployed_fleets, read_deployments
+
+
+def list_running_fleets() -> list[RunningFleet]:
+    """List the fleets that run as far as the lake knows, of all projects and regions. Makes no call to AWS.
+
+    These are the fleets that ran when they were last metered, and those that Leeway deployed since; without those that
+    were replaced or deleted by Leeway since.
+
+    Raises:
+        DataError: the instance type of a deployment has no known price. A retry cannot help.
+    """
+    rows, events = EndpointLedger.open().read_rows(), read_deployments()
+    last_rows = find_last_rows(rows)
+    metered = [item for item in list_metered_fleets(rows) if find_end(events, item.fleet, item.since) is None]
+    deployed = [
+        RunningFleet(
+            item.fleet,
+            item.begin,
+            item.count * find_price(item.fleet.instance_type, item.fleet.region, "Hosting").usd_h,
+        )
+        for item in list_deployed_fleets(events)
+        if item.end is None and (item.fleet.key not in last_rows or last_rows[item.fleet.key]["end"] < item.begin)
+    ]
+    return [*metered, *deployed]

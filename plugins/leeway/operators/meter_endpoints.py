@@ -1,0 +1,27 @@
+"""The operator that runs the step `meter_endpoints`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leeway.operators.step import StepOperator
+
+
+class MeterEndpointsOperator(StepOperator):
+    """Write into the lake what the endpoints of Leeway cost since they were last metered.
+
+    No hour is charged twice. Hours between two runs are not lost, so a missed run does not matter.
+
+    Args:
+        aws_conn_id: connection of AWS; by default the one that LEEWAY_AWS_CONN_ID names, or the worker's own
+            credentials.
+
+    Returns:
+        `MeterEndpointsResult`: rows, endpoints, instance_h, busy_s, cost_usd, saved_usd.
+    """
+
+    step = "meter_endpoints"
+
+    def __init__(self, *, aws_conn_id: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.source_conn_id = aws_conn_id
