@@ -50,6 +50,7 @@ GROUPS = (
     "lake",
     "lineage",
     "loop",
+    "monitor",
     "quarantine",
     "registry",
 )

@@ -32,6 +32,14 @@ def build_endpoint_name(model: str) -> str:
     return re.sub(r"[^a-zA-Z0-9]+", "-", model).strip("-")
 
 
+def build_capture_uri(bucket: str, prefix: str, version: str) -> str:
+    """Return the s3:// prefix of the requests that an endpoint of a version captures.
+
+    Each version has its own: during a release, two versions answer under one variant name.
+    """
+    return f"s3://{bucket}/{prefix}/capture/{version}"
+
+
 def build_alarm_names(endpoint: str) -> dict[str, str]:
     """Return the name of each alarm that an endpoint may have, by `ALARM_KINDS`."""
     return {kind: f"leeway-{endpoint}-{kind}" for kind in ALARM_KINDS}

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 NAME_PATTERN = r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"
 """SageMaker's form of the names of endpoints and variants."""
+EMPTY_OR_NAME_PATTERN = rf"^$|{NAME_PATTERN}"
+VERSION_PLACE = "{version}"
+"""Part of `captured` that the version's number replaces."""
 
 
 class CollectSpec(Spec):
@@ -34,14 +37,16 @@ class CollectSpec(Spec):
     """Dataset of the model. The key and the labels come from its published table."""
     model: str
     """Registered model."""
-    version: str
-    """Number or alias of the version that the variant served on these days."""
-    endpoint: str = Field(pattern=NAME_PATTERN)
-    """EndpointName."""
+    version: str = ""
+    """Number or alias of the version that the variant served on these days; empty: the one that was deployed last to
+    the endpoint, up to the last of these days, by the events of the model."""
+    endpoint: str = Field(default="", pattern=EMPTY_OR_NAME_PATTERN)
+    """EndpointName; empty: the one that DeployOperator gives the model."""
     variant: str = Field(default="AllTraffic", pattern=NAME_PATTERN)
     """VariantName."""
     captured: str
-    """DestinationS3Uri of the endpoint's DataCaptureConfig, or a folder with a copy of what is there."""
+    """DestinationS3Uri of the endpoint's DataCaptureConfig, or a folder with a copy of what is there. `{version}` in it
+    stands for the number of the version."""
     partition: PartitionKey
     """Partition of the rows: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), as the dataset has."""
     first_day: dt.date | None = None
@@ -60,7 +65,9 @@ class CollectResult(Result):
     model_name: str
     """Registered model."""
     version: str
-    """Number of the version."""
+    """Number of the version; empty if none was deployed up to these days."""
+    endpoint: str
+    """EndpointName."""
     scored: int = 0
     """Rows of the partition, each key once."""
     changed: bool = False
@@ -96,15 +103,28 @@ def run(spec: CollectSpec) -> CollectResult:
     from pipelines.registry.versions import Registry
     from pipelines.serving.captured_raw_rows import CapturedRawRows
     from pipelines.serving.captured_requests import Capture, read_requests
+    from pipelines.serving.endpoint_resources import build_endpoint_name
     from pipelines.serving.online_scores import OnlineRows, require_days
     from pipelines.system.temporary_folders import make_temporary_folder
 
     dataset, lake = load_dataset(spec.dataset), Lake.open()
+    spec = spec.model_copy(update={"endpoint": spec.endpoint or build_endpoint_name(spec.model)})
     days = require_days(dataset, spec.partition, spec.first_day, spec.last_day)
-    model_version = Registry.open().find_version(spec.model, spec.version)
-    version = str(model_version.version)
-    requests = read_requests(Capture(spec.captured, spec.endpoint, spec.variant), days)
-    result = CollectResult(table=dataset.requests, partition=spec.partition, model_name=spec.model, version=version)
+    version = _find_version(spec, days.last)
+    result = CollectResult(
+        table=dataset.requests,
+        partition=spec.partition,
+        model_name=spec.model,
+        version=version,
+        endpoint=spec.endpoint,
+    )
+    if not version:
+        reason = f"no version of {spec.model} was deployed to {spec.endpoint} up to {days.last}."
+        log.info("%s", reason)
+        return result.model_copy(update={"reason": reason})
+    location = spec.captured.replace(VERSION_PLACE, version)
+    requests = read_requests(Capture(location, spec.endpoint, spec.variant), days)
+    model_version = Registry.open().get_version(spec.model, version)
     with make_temporary_folder() as folder, closing(connect()) as connection:
         raw_rows = CapturedRawRows(lambda: _read_features(model_version), connection)
         online_rows = OnlineRows(lake, dataset, spec.partition, raw_rows)
@@ -129,6 +149,17 @@ def _read_features(version: ModelVersion) -> CompiledFeatures | None:
 
     with open_package(version) as package:
         return read_package_features(version, package)
+
+
+def _find_version(spec: CollectSpec, last_day: dt.date) -> str:
+    """Return the number of the version that the spec names, or that was deployed last; empty if there is none."""
+    from pipelines.registry.lifecycle import Journal
+    from pipelines.registry.lifecycle.deployments import find_deployed_version
+    from pipelines.registry.versions import Registry
+
+    if spec.version:
+        return str(Registry.open().find_version(spec.model, spec.version).version)
+    return find_deployed_version(Journal.open().read_state(spec.model), spec.endpoint, last_day)
 
 
 def _store(lake: Lake, dataset: Dataset, spec: CollectSpec, version: str, file: Path) -> tuple[Commit, Path]:

@@ -1,4 +1,4 @@
-"""Join the labels of a published partition with its predictions.
+"""Join the labels of a published partition with its predictions, or with the scores that endpoints answered.
 
 The predictions of every version that scored the day are joined. Rows without a label are counted and left out. When the
 partition is published again, with late or corrected labels, its outcomes are replaced. Idempotent.
@@ -16,15 +16,17 @@ from pipelines.system.log import log
 if TYPE_CHECKING:
     from pipelines.lake import Lake
 
+ENDPOINT_COLUMNS = ("endpoint", "variant")
+"""Columns of DATASET_requests that say who answered."""
 _COUNT_SQL = """
 SELECT count(*), count(labels.label) FROM predictions LEFT JOIN ({labels}) AS labels USING ({key})
 WHERE predictions.model_name = ?
 """
 _JOIN_SQL = """
-SELECT {key}, labels.label, {scores}, predictions.model_name, predictions.model_version
+SELECT {key}, labels.label, {scores}, {origin}
 FROM predictions JOIN ({labels}) AS labels USING ({key})
 WHERE predictions.model_name = ? AND labels.label IS NOT NULL
-ORDER BY model_version, {key}
+ORDER BY {order}, {key}
 """
 
 
@@ -37,6 +39,14 @@ class OutcomesSpec(Spec):
     """Registered model whose predictions are joined."""
     partition: PartitionKey
     """Partition of the labels and the predictions: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM)."""
+    online: bool = False
+    """Whether to join the scores that endpoints answered, from the table DATASET_requests, instead of those of `score`.
+    The outcomes are then in the table DATASET_request_outcomes."""
+
+    def name_tables(self, dataset: Dataset) -> tuple[str, str]:
+        """Return the names of the table of scores, and of the table of outcomes."""
+        online_tables = (dataset.requests, dataset.request_outcomes)
+        return online_tables if self.online else (dataset.predictions, dataset.outcomes)
 
 
 class OutcomesResult(Result):
@@ -71,8 +81,9 @@ def run(spec: OutcomesSpec) -> OutcomesResult:
 
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     require_published(lake, dataset, spec.partition)
-    tables = [dataset.published, dataset.predictions]
-    if lake.count_rows_of_partitions(dataset.predictions, [spec.partition]):
+    scores_table, _ = spec.name_tables(dataset)
+    if lake.count_rows_of_partitions(scores_table, [spec.partition]):
+        tables = [dataset.published, scores_table]
         result = repeat_until_current(lake, tables, spec.partition, lambda: _join_labels(lake, dataset, spec))
     else:
         result = _build_empty_result(dataset, spec, 0)
@@ -89,11 +100,15 @@ def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesRe
     from pipelines.system.duckdb_session import quote_identifier
 
     day, part = spec.partition, {MODEL: spec.model}
+    scores_table, outcomes_table = spec.name_tables(dataset)
+    origin = (VERSION, *(ENDPOINT_COLUMNS if spec.online else ()))
     names = {"key": ", ".join(map(quote_identifier, dataset.key))}
     names["scores"] = ", ".join(f"predictions.{name}" for name in list_stored_scores(dataset))
+    names["origin"] = ", ".join(f"predictions.{name}" for name in (MODEL, *origin))
+    names["order"] = ", ".join(origin)
     with (
         connect() as connection,
-        lake.create_view(connection, "predictions", dataset.predictions, day, day),
+        lake.create_view(connection, "predictions", scores_table, day, day),
         lake.create_view(connection, "published", dataset.published, day, day),
     ):
         names["labels"] = write_label_query(dataset, connection, "published")
@@ -101,13 +116,13 @@ def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesRe
             _COUNT_SQL.format(**names), params=[spec.model]
         ).fetchall()
         if not outcome_count:
-            was_cleared = lake.clear_partition(dataset.outcomes, day, part)
+            was_cleared = lake.clear_partition(outcomes_table, day, part)
             return _build_empty_result(dataset, spec, prediction_count).model_copy(update={"changed": was_cleared})
         # DuckDB 2.0 cannot drop the views while a result is open.
         with connection.sql(_JOIN_SQL.format(**names), params=[spec.model]).to_arrow_reader() as rows:
-            commit = lake.write_partition(dataset.outcomes, day, rows, (*dataset.key, VERSION), part=part)
+            commit = lake.write_partition(outcomes_table, day, rows, (*dataset.key, *origin), part=part)
     return OutcomesResult(
-        table=dataset.outcomes,
+        table=outcomes_table,
         partition=day,
         model_name=spec.model,
         outcomes=outcome_count,
@@ -121,7 +136,7 @@ def _build_empty_result(dataset: Dataset, spec: OutcomesSpec, prediction_count: 
     if prediction_count:
         reason = f"none of the {prediction_count} predictions has a label yet."
     else:
-        reason = f"{name} has no predictions of {day}."
+        reason = f"{name} has no {'requests' if spec.online else 'predictions'} of {day}."
     return OutcomesResult(
-        table=dataset.outcomes, partition=day, model_name=name, unlabelled=prediction_count, reason=reason
+        table=spec.name_tables(dataset)[1], partition=day, model_name=name, unlabelled=prediction_count, reason=reason
     )

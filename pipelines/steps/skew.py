@@ -1,26 +1,39 @@
-"""Compare what the requests to a model server saw with what the lake says of the same rows: features and scores.
+"""Compare what requests saw with what the lake says of the same rows: features and scores.
 
-`serve --record` writes what requests saw. The comparison changes nothing; run it when the partition is published.
+`serve --record` or `collect` writes what requests saw. Run the step when the partition is published. The result is
+stored in the table DATASET_skew. Idempotent: the step replaces the results of the same partition, model, version and
+endpoint.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from pipelines.contract import Result, Spec
-from pipelines.dataset import load_dataset
+from pipelines.dataset import Dataset, load_dataset
 from pipelines.partitions import PartitionKey
 from pipelines.system.log import log
 
-SCORE = "score"
-"""Name of the score in the result, beside the features."""
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pipelines.lake import Lake
+    from pipelines.serving.skew.comparison import Skew, Verdict
+
+Outcome = Literal["ok", "skew", "undecided"]
+RANKS: tuple[Outcome, ...] = ("skew", "ok", "undecided")
+"""Outcomes of versions; the outcome of the step is the first of them that a version has."""
 
 
 class SkewSpec(Spec):
     """Which requests to compare, and how many rows may differ."""
+
+    needs: ClassVar[Mapping[str, str]] = {"version": "rows"}
+    replaces: ClassVar[Mapping[str, str]] = {"rows": "requests"}
 
     dataset: str
     """Dataset of the rows."""
@@ -28,94 +41,168 @@ class SkewSpec(Spec):
     """Registered model that scored them."""
     partition: PartitionKey
     """Published partition whose rows are compared."""
-    requests: Path
+    requests: Path | None = None
     """Folder that `serve --record` wrote."""
+    rows: Path | None = None
+    """File of the partition's rows that `collect` wrote, instead of `requests`."""
+    version: str = ""
+    """Number or alias of the version that scored `rows`."""
+    endpoint: str = Field(default="serve", min_length=1, max_length=127)
+    """Name of the endpoint or server that answered. Results of other names stay in the table."""
     max_share: float = Field(default=0.01, ge=0, le=1)
     """Largest share of rows in which a feature or the score may differ."""
     min_rows: int = Field(default=100, ge=1)
-    """Fewer rows give the outcome `undecided`."""
+    """Fewer rows of a version give the outcome `undecided`."""
+    on_skew: Literal["report", "fail"] = "report"
+    """What SkewOperator does on skew. report: the task succeeds, and its asset gets an event. fail: the task fails."""
+
+    @model_validator(mode="after")
+    def _require_one_source(self) -> Self:
+        if self.requests is None and self.rows is None:
+            raise ValueError("give requests, a folder of `serve --record`, or rows, a file of `collect`")
+        if self.rows and not self.version:
+            raise ValueError("rows needs version, the version that scored them")
+        return self
 
 
 class SkewResult(Result):
     """Compared requests."""
 
+    table: str
+    """Table of the results."""
     partition: PartitionKey
     """Partition whose rows were compared."""
     model_name: str
     """Registered model."""
     versions: list[str]
     """Versions that scored the rows."""
-    outcome: Literal["ok", "skew", "undecided"]
-    """`skew`: a feature or the score differs in more rows than `max_share` allows."""
+    endpoint: str
+    """Name of the endpoint or server that answered."""
+    outcome: Outcome
+    """`skew`: a feature or the score of a version differs in more rows than `max_share` allows. `undecided`: no version
+    has enough rows."""
     rows: int
-    """Rows of requests that were compared. A row that was requested twice counts twice."""
+    """Rows of requests that were compared. A row that was recorded twice counts twice."""
     unmatched: int
     """Rows of requests that the lake does not have, or whose key is incomplete."""
     differing: dict[str, float]
-    """Feature, or `score`, to the share of rows in which it differs; those that never differ are left out."""
+    """Feature, or `score`, to the share of rows in which it differs, of several versions the largest one. Those that
+    never differ are left out."""
     reason: str = ""
     """Why the outcome is not `ok`, in one line."""
+    fail: bool = False
+    """Whether the task has to fail: the outcome is `skew`, and `on_skew` is `fail`."""
+    changed: bool = False
+    """Whether this call changed the table."""
+
+
+class Comparison(NamedTuple):
+    """The requests that one version scored."""
+
+    skew: Skew
+    verdict: Verdict
+    is_changed: bool
+    """Whether the table changed."""
 
 
 def run(spec: SkewSpec) -> SkewResult:
-    """Compare the recorded rows of the partition, each with the scores of the version that scored it.
+    """Compare the requests for rows of the partition, each with the scores of the version that scored it.
 
     Raises:
-        DataError: the partition is not published, there are no recorded requests, or a version cannot be loaded. A
-            retry cannot help.
+        DataError: the partition is not published, there are no recorded requests, the file of rows cannot be read, or a
+            version cannot be loaded. A retry cannot help.
         ServiceError: MLflow does not answer. A retry can help.
+        ConflictError: other writers kept changing the table. A retry can help.
     """
     from pipelines.lake import Lake
-    from pipelines.registry.scorer import load_scorer
-    from pipelines.registry.versions import Registry
     from pipelines.scoring.predictions import require_published
-    from pipelines.serving.skew import find_skew
 
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     require_published(lake, dataset, spec.partition)
-    rows_by_version = _read_rows(spec)
-    skews = []
-    for number, rows in rows_by_version.items():
-        version = Registry.open().find_version(spec.model, number)
-        skews.append(find_skew(lake, dataset, spec.partition, rows, load_scorer(version)))
-    result = _judge(spec, sorted(rows_by_version), skews)
+    seen_rows = _read_requests(spec, lake, dataset)
+    comparisons = {version: _compare(spec, lake, dataset, version, rows) for version, rows in seen_rows.items()}
+    result = summarize(spec, dataset.skew, comparisons)
     shares = ", ".join(f"{name} {share:.2%}" for name, share in result.differing.items()) or "none"
     log.info("%s: %d rows of requests, differing: %s: %s", spec.partition, result.rows, shares, result.outcome)
     return result
 
 
-def _read_rows(spec: SkewSpec) -> dict[str, list[dict[str, Any]]]:
-    """Read the recorded rows of the model and the partition, by version."""
+def _read_requests(spec: SkewSpec, lake: Lake, dataset: Dataset) -> dict[str, pa.Table]:
+    """Read what requests for rows of the partition saw, by the number of the version that scored them."""
+    from pipelines.registry.versions import Registry
     from pipelines.serving.recording import read_recorded_rows
+    from pipelines.serving.skew.seen_rows import build_recorded_table, read_collected_table
 
+    if spec.rows:
+        number = str(Registry.open().find_version(spec.model, spec.version).version)
+        return {number: read_collected_table(lake, dataset, spec.rows)}
+    assert spec.requests is not None
     rows_by_version: dict[str, list[dict[str, Any]]] = {}
     for row in read_recorded_rows(spec.requests):
         if row["model"] == spec.model and row.get("partition") == spec.partition.isoformat():
             rows_by_version.setdefault(str(row["version"]), []).append(row)
-    return rows_by_version
+    return {version: build_recorded_table(lake, dataset, rows_by_version[version]) for version in rows_by_version}
 
 
-def _judge(spec: SkewSpec, versions: list[str], skews: list[Any]) -> SkewResult:
-    from pipelines.serving.skew import SCORE as SCORE_COLUMN
+def _compare(spec: SkewSpec, lake: Lake, dataset: Dataset, version: str, seen_rows: pa.Table) -> Comparison:
+    """Compare the requests that a version scored, and store the result."""
+    from pipelines.registry.scorer import load_scorer
+    from pipelines.registry.versions import Registry
+    from pipelines.scoring.predictions import repeat_until_current
+    from pipelines.serving.skew.comparison import find_skew, judge_skew
+    from pipelines.serving.skew.results_table import Origin, write_skew
 
-    rows, unmatched = sum(skew.rows for skew in skews), sum(skew.unmatched for skew in skews)
-    counts: dict[str, int] = {}
-    for skew in skews:
-        for name, count in skew.differing.items():
-            counts[name] = counts.get(name, 0) + count
-    differing = {SCORE if name == SCORE_COLUMN else name: count / rows for name, count in counts.items() if count}
-    too_many = [f"{name} ({share:.2%})" for name, share in differing.items() if share > spec.max_share]
-    outcome: Literal["ok", "skew", "undecided"] = "skew" if too_many else "ok"
-    reason = f"more than {spec.max_share:.2%} of the rows differ in {', '.join(too_many)}" if too_many else ""
-    if rows < spec.min_rows:
-        outcome, reason = "undecided", f"{rows} rows of requests, and {spec.min_rows} are needed"
+    scorer = load_scorer(Registry.open().find_version(spec.model, version))
+    origin, changes = Origin(spec.model, version, spec.endpoint), []
+
+    def compare_once() -> tuple[Skew, Verdict]:
+        skew = find_skew(lake, dataset, spec.partition, seen_rows, scorer)
+        verdict = judge_skew(skew, spec.max_share, spec.min_rows)
+        changes.append(write_skew(lake, dataset, spec.partition, origin, skew, verdict, spec.max_share))
+        return skew, verdict
+
+    skew, verdict = repeat_until_current(lake, [dataset.published], spec.partition, compare_once)
+    return Comparison(skew, verdict, any(changes))
+
+
+def summarize(spec: SkewSpec, table: str, comparisons: Mapping[str, Comparison]) -> SkewResult:
+    """Return the result of all versions, whose comparisons are given by the version's number."""
+    outcome, reason = _decide(spec, comparisons)
+    skews = [comparison.skew for comparison in comparisons.values()]
     return SkewResult(
+        table=table,
         partition=spec.partition,
         model_name=spec.model,
-        versions=versions,
+        versions=sorted(comparisons),
+        endpoint=spec.endpoint,
         outcome=outcome,
-        rows=rows,
-        unmatched=unmatched,
-        differing=differing,
+        rows=sum(skew.rows for skew in skews),
+        unmatched=sum(skew.unmatched for skew in skews),
+        differing=_find_largest_shares(skews),
         reason=reason,
+        fail=outcome == "skew" and spec.on_skew == "fail",
+        changed=any(comparison.is_changed for comparison in comparisons.values()),
     )
+
+
+def _decide(spec: SkewSpec, comparisons: Mapping[str, Comparison]) -> tuple[Outcome, str]:
+    """Return the outcome of all versions, and its reason in one line."""
+    if not comparisons:
+        return "undecided", f"0 rows of requests, and {spec.min_rows} are needed"
+    verdicts = {version: comparison.verdict for version, comparison in comparisons.items()}
+    outcomes = {verdict.outcome for verdict in verdicts.values()}
+    outcome = next(rank for rank in RANKS if rank in outcomes)
+    template = "version {}: {}" if len(verdicts) > 1 else "{1}"
+    reasons = [template.format(version, item.reason) for version, item in verdicts.items() if item.outcome == outcome]
+    return outcome, "" if outcome == "ok" else "; ".join(reasons)
+
+
+def _find_largest_shares(skews: Iterable[Skew]) -> dict[str, float]:
+    """Return the name of each feature, or `score`, that ever differs, to its largest share."""
+    from pipelines.serving.skew.results_table import name_row
+
+    shares: dict[str, float] = {}
+    for skew in skews:
+        for name, share in skew.shares.items():
+            shares[name_row(name)] = max(share, shares.get(name_row(name), 0.0))
+    return {name: share for name, share in shares.items() if share}

@@ -203,6 +203,7 @@ def _withdraw(lake: Lake, dataset: Dataset, partition: Partition) -> int:
     for other in map(load_dataset, list_datasets()):
         if other.published == dataset.published:
             lake.clear_partition(other.outcomes, partition)
+            lake.clear_partition(other.request_outcomes, partition)
     return rows
 
 

@@ -33,7 +33,8 @@ DAGS = (
     "endpoint_costs",
     *("flight_delay_monitor", "flight_delay_rollback", "flight_delay_score", "flight_delay_train"),
     *("flight_status_monitor", "flight_status_rollback", "flight_status_score", "flight_status_train"),
-    *("flights_deploy", "flights_ingest", "flights_monitor", "flights_rollback", "flights_score", "flights_train"),
+    *("flights_deploy", "flights_ingest", "flights_materialize", "flights_monitor", "flights_rollback"),
+    *("flights_score", "flights_serving_monitor", "flights_train"),
     *("lake_check", "weather_ingest"),
 )
 
@@ -79,15 +80,17 @@ def test_dags_have_their_schedules(bag):
 
 def test_scoring_runs_for_the_partition_that_was_published(bag):
     """The schedule has the asset whose event the publishing task emits."""
-    schedule = bag.dags["flights_score"].schedule
-    assert isinstance(schedule, PartitionedAssetTimetable)
-    assert schedule.asset_condition == bag.dags["flights_ingest"].get_task("validate").asset
-    assert isinstance(schedule.default_partition_mapper, IdentityMapper)
+    for name in ("flights_score", "flights_serving_monitor", "flights_materialize"):
+        schedule = bag.dags[name].schedule
+        assert isinstance(schedule, PartitionedAssetTimetable)
+        assert schedule.asset_condition == bag.dags["flights_ingest"].get_task("validate").asset
+        assert isinstance(schedule.default_partition_mapper, IdentityMapper)
     paused_dags = [name for name in DAGS if bag.dags[name].is_paused_upon_creation]
     assert paused_dags == [
         "endpoint_costs",
         *("flight_delay_monitor", "flight_delay_score", "flight_status_monitor", "flight_status_score"),
-        *("flights_deploy", "flights_monitor", "flights_score", "lake_check"),
+        *("flights_deploy", "flights_materialize", "flights_monitor", "flights_score", "flights_serving_monitor"),
+        "lake_check",
     ]
 
 
@@ -119,6 +122,8 @@ def test_tasks_have_their_order(bag):
     assert list_tasks("lake_check") == ["check"]
     assert list_tasks("endpoint_costs") == ["meter"]
     assert list_tasks("flights_deploy") == ["deploy"]
+    assert list_tasks("flights_serving_monitor") == ["collect", "outcomes", "skew"]
+    assert list_tasks("flights_materialize") == ["materialize"]
     assert bag.dags["flights_ingest"].get_task("ingest").outlets == []
 
 
@@ -130,12 +135,28 @@ def test_outputs_add_no_further_edges(bag):
     assert tasks[0].downstream_task_ids == {"preprocess", "record_outcome"}
     profile = bag.dags["flights_score"].get_task("profile")
     assert profile.upstream_task_ids == {"score"}
+    tasks = [bag.dags["flights_serving_monitor"].get_task(name) for name in ("outcomes", "skew")]
+    assert [task.upstream_task_ids for task in tasks] == [{"collect"}] * 2
 
 
 def test_profile_uses_the_version_that_scored_the_day(bag):
     dag = bag.dags["flights_score"]
     spec = render(dag, "profile", build_context(dag, partition="2013-02-08")).build_spec()
     assert (spec["version"], spec["rows"]) == ("2", "/srv/rows.parquet")
+
+
+def test_skew_compares_the_rows_that_were_collected_and_the_params_are_optional(bag, monkeypatch):
+    monkeypatch.setenv("LEEWAY_BUCKET", "leeway")
+    dag = bag.dags["flights_serving_monitor"]
+    spec = render(dag, "skew", build_context(dag, partition="2013-02-08")).build_spec()
+    assert {name: spec[name] for name in XCOMS["collect"]} == XCOMS["collect"]
+    assert load_spec_class("skew").parse(spec, "skew").requests is None
+    collect = render(dag, "collect", build_context(dag, partition="2013-02-08")).build_spec()
+    assert set(collect) == {"dataset", "model", "partition", "captured"}
+    params = {"version": "3", "first_day": "2013-02-01", "last_day": "2013-02-09"}
+    collect = render(dag, "collect", build_context(dag, partition="2013-02-08", params=params)).build_spec()
+    assert {name: collect[name] for name in params} == params
+    load_spec_class("collect").parse(collect, "collect")
 
 
 def test_guard_is_the_setup_and_record_outcome_the_teardown_of_a_training(bag):
@@ -181,8 +202,12 @@ def test_events_reach_the_dags_that_consume_them(bag):
             consumers.setdefault(key.name, set()).add(name)
     assert find_unreceived(partitioned, producers, consumers) == set()
     assert {name: consumers[name] for name in ("flights", "flights_drift")} == {
-        "flights": {"flights_score", "flight_delay_score", "flight_status_score"}, "flights_drift": {"flights_train"},
-    }  # fmt: skip
+        "flights": {
+            *("flights_score", "flight_delay_score", "flight_status_score"),
+            *("flights_serving_monitor", "flights_materialize"),
+        },
+        "flights_drift": {"flights_train"},
+    }
     assert find_unreceived({**partitioned, "flights_monitor": True}, producers, consumers) == {"flights_drift"}
 
 
@@ -203,6 +228,7 @@ WINDOW = {"as_of": "2013-03-01", "train_days": 60, "holdout_days": 28, "label_de
 XCOMS = {
     "guard": {"window": WINDOW},
     "score": {"version": "2", "rows": "/srv/rows.parquet"},
+    "collect": {"version": "3", "rows": "/srv/captured.parquet", "endpoint": "flights"},
     "preprocess": {"workspace": "/srv/workspaces/one"},
     "train": {
         "training_job": "job-1", "training_job_arn": "arn:1", "model": "s3://b/model.tar.gz",
@@ -224,6 +250,7 @@ def build_context(
         "dag": dag,
         "run_id": "run",
         "params": dict.fromkeys(("as_of", "partition", "promote_in_backfill", "retrain_in_backfill", "allow_shrink"))
+        | dict.fromkeys(("version", "first_day", "last_day"))
         | fields.pop("params", {}),
         "partition_key": partition,
         "triggering_asset_events": build_events(),
@@ -257,6 +284,8 @@ def build_events(*extras: dict[str, Any]) -> TriggeringAssetEventsAccessor:
 DAILY_TASKS = [
     *(("flights_ingest", task_id) for task_id in ("ingest", "validate")),
     *(("flights_score", task_id) for task_id in ("score", "outcomes")),
+    *(("flights_serving_monitor", task_id) for task_id in ("collect", "outcomes", "skew")),
+    ("flights_materialize", "materialize"),
 ]
 MONITOR = ("flights_monitor", "drift")
 """The task of the monitor has a day, too, but its runs have no partition key."""

@@ -133,6 +133,46 @@ def test_the_dags_fit_the_partitions_of_the_dataset(
         assert create_timetable(bag.dags["late_monitor"].schedule).summary == monitor_schedule
 
 
+def list_tasks(bag: DagBag, dag_id: str) -> list[str]:
+    return sorted(bag.dags[dag_id].task_ids)
+
+
+def test_drift_is_decided_on_the_profiles_of_the_scores_or_of_the_requests(load_dags: Callable[..., DagBag]) -> None:
+    """One profile of a version and day replaces another, so that only one of the DAGs may write it."""
+    bag = load_dags(
+        'lifecycle_dags(model="late", start=start, deploy=True, materialize=True)',
+        'lifecycle_dags(model="delay", start=start, days_of="trains", deploy=True, drift_of="requests")',
+    )
+    assert bag.import_errors == {}
+    assert list_tasks(bag, "late_score") == ["outcomes", "profile", "score"]
+    assert list_tasks(bag, "late_serving_monitor") == ["collect", "outcomes", "skew"]
+    assert list_tasks(bag, "late_materialize") == ["materialize"]
+    assert list_tasks(bag, "delay_score") == ["outcomes", "score"]
+    assert list_tasks(bag, "delay_serving_monitor") == ["collect", "outcomes", "profile", "skew"]
+    assert "delay_materialize" not in bag.dags
+    profile = bag.dags["delay_serving_monitor"].get_task("profile")
+    assert profile.upstream_task_ids == {"collect"}
+    assert bag.dags["late_materialize"].schedule.asset_condition.name == "trains"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ('drift_of="requests"', "drift_of='requests' needs an endpoint, and partitions by day. Give deploy=True, too."),
+        (
+            'drift_of="requests", deploy=True, partition="hour"',
+            "drift_of='requests' needs an endpoint, and partitions by day.",
+        ),
+        ('drift_of="rows"', "unknown drift_of 'rows'. Known: scores, requests."),
+    ],
+)
+def test_drift_of_requests_that_cannot_be_decided_is_one_line(
+    load_dags: Callable[..., DagBag], arguments: str, text: str
+) -> None:
+    (error,) = load_dags(f'lifecycle_dags(model="late", start=start, {arguments})').import_errors.values()
+    assert text in error.replace("\n", " ")
+
+
 @pytest.mark.parametrize("days_of", ["", "trains"])
 def test_an_unknown_partition_is_one_line(load_dags: Callable[..., DagBag], days_of: str) -> None:
     bag = load_dags(f'lifecycle_dags(model="late", start=start, partition="week", days_of="{days_of}")')

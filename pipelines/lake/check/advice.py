@@ -35,7 +35,8 @@ def _find_step(finding: Finding, datasets: Sequence[Dataset]) -> str:
     """Return the instruction that writes the rows again; empty if no command can."""
     for dataset in datasets:
         tables = (dataset.staging, dataset.published, dataset.quarantine, dataset.predictions, dataset.outcomes)
-        if finding.table not in tables:
+        online_tables = (dataset.requests, dataset.request_outcomes, dataset.skew)
+        if finding.table not in (*tables, *online_tables):
             continue
         partition, values = parse_partition_text(finding.partition, dataset.partition)
         options = f"--dataset {dataset.published} --partition {partition}"
@@ -44,6 +45,8 @@ def _find_step(finding: Finding, datasets: Sequence[Dataset]) -> str:
             return f"write the current rows of the source: {command}"
         if finding.table in (dataset.published, dataset.quarantine):
             return f"judge the staged rows by the current suite: `python -m pipelines validate {options}`"
+        if finding.table in online_tables and values:
+            return f"run the DAG {values[0]}_serving_monitor for {partition}, or its steps"
         options = f"--dataset {dataset.name} --partition {partition}"
         if finding.table == dataset.predictions and len(values) == 2:
             model, version = values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,6 +50,13 @@ def find_last_event(state: State, endpoint: str) -> Event | None:
     """Return the last event about an endpoint; None if there is none."""
     events = [event for event in state.events if event.kind in DEPLOYMENT_KINDS]
     return next((event for event in reversed(events) if event.evidence.get("endpoint") == endpoint), None)
+
+
+def find_deployed_version(state: State, endpoint: str, day: dt.date) -> str:
+    """Return the version that was deployed last to an endpoint up to the end of a day, UTC; empty if there is none."""
+    deployments = [event for event in state.events if event.kind is Kind.DEPLOYED and event.at.date() <= day]
+    versions = [event.version for event in deployments if event.evidence.get("endpoint") == endpoint]
+    return versions[-1] if versions else ""
 
 
 def find_deployment_of_run(state: State, endpoint: str) -> Event | None:

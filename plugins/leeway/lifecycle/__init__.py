@@ -2,23 +2,26 @@
 
 Airflow finds them even if they are not assigned to a variable.
 MODEL_score and MODEL_monitor are paused at first, because they need a champion; MODEL_deploy, because an endpoint costs
-money every hour.
+money every hour; MODEL_serving_monitor, because it needs an endpoint that captures; MODEL_materialize, because it needs
+AWS or drydock.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal, get_args
 
 from airflow.sdk import DAG
 from airflow.sdk.definitions._internal.contextmanager import DagContext
 
 from leeway.lifecycle.deployment_dag import create_deployment_dag
 from leeway.lifecycle.ingestion_dag import Unit, create_ingestion_dag, require_unit
+from leeway.lifecycle.materialization_dag import create_materialization_dag
 from leeway.lifecycle.monitoring_dag import create_monitoring_dag
 from leeway.lifecycle.rollback_dag import create_rollback_dag
 from leeway.lifecycle.scoring_dag import create_scoring_dag
+from leeway.lifecycle.serving_monitor_dag import create_serving_monitor_dag
 from leeway.lifecycle.training_dag import create_training_dag
 from pipelines import params
 from pipelines.errors import SpecError
@@ -28,6 +31,8 @@ __all__ = ["create_ingestion_dag", "lifecycle_dags"]
 
 SCHEDULES = {"hour": "0 * * * *", "day": "0 0 * * *", "month": "0 0 1 * *"}
 """Default schedule of the ingestion, by unit of the partitions."""
+Monitored = Literal["scores", "requests"]
+"""Rows on whose drift MODEL_monitor decides."""
 
 
 def lifecycle_dags(
@@ -41,9 +46,11 @@ def lifecycle_dags(
     days_of: str = "",
     partition: Unit = "day",
     deploy: bool = False,
+    materialize: bool = False,
+    drift_of: Monitored = "scores",
     **training: Any,
 ) -> list[DAG]:
-    """Create DATASET_ingest, MODEL_train, MODEL_score, MODEL_monitor, MODEL_rollback and, on request, MODEL_deploy.
+    """Create DATASET_ingest, MODEL_train, MODEL_score, MODEL_monitor, MODEL_rollback, and others on request.
 
     Args:
         model: registered model. Its parameters are those of models/MODEL/params.yaml.
@@ -55,20 +62,29 @@ def lifecycle_dags(
         dataset: dataset of the model; by default the one in its parameters.
         days_of: other dataset whose days the model uses. Another call creates its DATASET_ingest.
         partition: unit of the dataset's partitions. With months there is no MODEL_monitor, since they have no drift.
-        deploy: whether there is MODEL_deploy, which deploys each new champion to a SageMaker endpoint.
+        deploy: whether there are MODEL_deploy, which deploys each new champion to a SageMaker endpoint, and
+            MODEL_serving_monitor, which compares the requests that it answered with the published days.
+        materialize: whether there is MODEL_materialize, which writes the dataset's lookups to the online store.
+        drift_of: rows on which MODEL_monitor decides: the scores of MODEL_score, or the requests that the endpoint
+            answered, which needs `deploy` and partitions by day.
         training: arguments of SpotTrainingOperator, such as instance_type, max_run_s, max_wait_s and entry_point.
 
     Raises:
-        SpecError: the model has no parameters or dataset, or the file has another call for it. A retry cannot help.
+        SpecError: the model has no parameters or dataset, the file has another call for it, or `drift_of` is unknown
+            or does not fit. A retry cannot help.
     """
-    _check_call(model, partition)
+    _check_call(model, partition, drift_of, deploy)
     names = {"model": model, "dataset": dataset or _read_dataset(model)}
+    days = {**names, "days_of": days_of or names["dataset"]}
+    is_of_requests = drift_of == "requests"
     return [
         *_create_daily_dags(**names, start=start, end=end, schedule=schedule, partition=partition, days_of=days_of),
         create_training_dag(**names, start=start, end=end, schedule=train_schedule, training=training),
-        create_scoring_dag(**names, days_of=days_of or names["dataset"], start=start),
+        create_scoring_dag(**days, start=start, has_profiles=not is_of_requests),
         create_rollback_dag(model=model),
         *([create_deployment_dag(model=model)] if deploy else []),
+        *([create_serving_monitor_dag(**days, start=start, has_profiles=is_of_requests)] if deploy else []),
+        *([create_materialization_dag(**days, start=start)] if materialize else []),
     ]
 
 
@@ -91,9 +107,13 @@ def _create_daily_dags(
         yield create_monitoring_dag(model=model, dataset=dataset, start=start, end=end, schedule=daily_schedule)
 
 
-def _check_call(model: str, partition: str) -> None:
-    """Refuse an unknown unit, and a second call for a model in a file: Airflow keeps the last DAG of an id."""
+def _check_call(model: str, partition: str, drift_of: str, deploy: bool) -> None:
+    """Refuse unknown values, and a second call for a model in a file: Airflow keeps the last DAG of an id."""
     require_unit(partition)
+    if drift_of not in get_args(Monitored):
+        raise SpecError(f"unknown drift_of {drift_of!r}.", f"Known: {', '.join(get_args(Monitored))}.")
+    if drift_of == "requests" and not (deploy and partition == "day"):
+        raise SpecError("drift_of='requests' needs an endpoint, and partitions by day.", "Give deploy=True, too.")
     if f"{model}_train" in {dag.dag_id for dag, _ in DagContext.autoregistered_dags}:
         message = f"this file creates the DAGs of the model {model} more than once."
         raise SpecError(message, "Give the other model another name, or remove the call.")

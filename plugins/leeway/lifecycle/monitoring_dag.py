@@ -12,12 +12,12 @@ from leeway.operators.drift import DriftSensor
 DOC = """
 ### Detect drift, each day
 
-`drift` waits for the profiles that `{model}_score` writes. It adds the profiles of the window that ends with the run's
-day (of a scheduled run: the day before), compares the sum with the reference of that day's champion, and decides by
-`params.yaml`, section `drift`. On drift that requests a training (`retrain_on`), the asset `{model}_drift` gets an
-event with the `as_of` of the retraining, the reason and the drifted columns. The event starts `{model}_train`.
-Otherwise the task is skipped. The task's button *Drift* (tab Details) and the lake's table `drift_results` show the
-findings.
+`drift` waits for the profiles that `{model}_score` writes (with `drift_of="requests"`: `{model}_serving_monitor`). It
+adds the profiles of the window that ends with the run's day (of a scheduled run: the day before), compares the sum with
+the reference of that day's champion, and decides by `params.yaml`, section `drift`. On drift that requests a training
+(`retrain_on`), the asset `{model}_drift` gets an event with the `as_of` of the retraining, the reason and the drifted
+columns. The event starts `{model}_train`. Otherwise the task is skipped. The task's button *Drift* (tab Details) and
+the lake's table `drift_results` show the findings.
 
 * **Without drift** it requests a training, too, where the last one is older than `max_age_days` (params.yaml, guard).
 * **Paused** at first, like `{model}_score`: without profiles each run would wait six hours for them, and fail.

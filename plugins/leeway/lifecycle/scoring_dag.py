@@ -17,7 +17,7 @@ DOC = """
 Each event of the asset `{days_of}` starts a run: there is one when a day is published, and one each time it is
 published again. `score` builds the day's features as `preprocess` does, and writes the champion's predictions to the
 table `{dataset}_predictions`. `outcomes` joins the known labels to them, and writes the result to `{dataset}_outcomes`.
-`profile` counts the day's values by bins, and writes the counts to `profiles` for drift detection.
+{profile}
 
 * **Paused** at first: unpause it when there is a champion. Until then each run would be skipped.
 * **No champion that was trained as of the day or before**: `score` is skipped, and its log says so.
@@ -27,9 +27,11 @@ the labels to them.
 * **Days that were published before there was a champion, or while this DAG was paused**: trigger this DAG with the
 day as logical date, or run `python -m pipelines score --model {model}`. A schedule on assets has no backfill.
 """
+PROFILE_DOC = "`profile` counts the day's values by bins, and writes the counts to `profiles` for drift detection."
+REQUESTS_DOC = "The scores have no profile: drift is decided on the requests, which `{model}_serving_monitor` profiles."
 
 
-def create_scoring_dag(*, model: str, dataset: str, days_of: str, start: dt.datetime) -> DAG:
+def create_scoring_dag(*, model: str, dataset: str, days_of: str, start: dt.datetime, has_profiles: bool = True) -> DAG:
     """Create the DAG MODEL_score. An event of the asset DAYS_OF starts it when a day is published.
 
     Args:
@@ -37,10 +39,12 @@ def create_scoring_dag(*, model: str, dataset: str, days_of: str, start: dt.date
         dataset: dataset of the model.
         days_of: dataset whose published days are scored: `dataset` itself, or the dataset whose rows it uses.
         start: first day.
+        has_profiles: whether the scores are profiled, so that MODEL_monitor decides on them.
     """
+    profile_doc = PROFILE_DOC if has_profiles else REQUESTS_DOC.format(model=model)
     with DAG(
         dag_id=f"{model}_score",
-        doc_md=DOC.format(model=model, dataset=dataset, days_of=days_of),
+        doc_md=DOC.format(model=model, dataset=dataset, days_of=days_of, profile=profile_doc),
         description=f"Scores a published day of {days_of} with the champion of {model}.",
         schedule=PartitionedAssetTimetable(
             assets=Asset(name=days_of, uri=f"x-leeway://lake/{days_of}"), default_partition_mapper=IdentityMapper()
@@ -54,8 +58,9 @@ def create_scoring_dag(*, model: str, dataset: str, days_of: str, start: dt.date
     ) as dag:
         score = BatchScoreOperator(task_id="score", dataset=dataset, model=model)
         outcomes = OutcomesOperator(task_id="outcomes", dataset=dataset, model=model)
-        profile = ProfileOperator(
-            task_id="profile", model=model, version=score.output["version"], rows=score.output["rows"]
-        )
-        score >> [outcomes, profile]
+        score >> outcomes
+        if has_profiles:
+            score >> ProfileOperator(
+                task_id="profile", model=model, version=score.output["version"], rows=score.output["rows"]
+            )
     return dag

@@ -83,6 +83,15 @@ def _build_rollback_message(result: Result) -> Message | None:
     return Message.create(f"{model} was rolled back to version {version}", facts, [result["reason"]], links)
 
 
+def _build_skew_message(result: Result) -> Message | None:
+    if result["outcome"] != "skew":
+        return None
+    facts = {"model": result["model_name"], "version": ", ".join(result["versions"]), "endpoint": result["endpoint"]}
+    facts |= {"partition": result["partition"], "rows of requests": f"{result['rows']:,}"}
+    lines = [result["reason"], "This is an error of serving: no training is started."]
+    return Message.create(f"{result['model_name']}: requests differ from the lake", facts, lines)
+
+
 def _build_deployment_message(result: Result) -> Message | None:
     if not result["changed"]:
         return None
@@ -115,6 +124,7 @@ MESSAGE_BUILDERS: dict[str, Callable[[Result], Message | None]] = {
     "promote": _build_promote_message,
     "rollback": _build_rollback_message,
     "serving": _build_deployment_message,
+    "skew": _build_skew_message,
 }
 """Functions that build the message from the result, by step."""
 OUTCOME_PHRASES = {

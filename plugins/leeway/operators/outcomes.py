@@ -21,17 +21,27 @@ class OutcomesOperator(StepOperator):
         model: registered model whose predictions get the labels (templated).
         partition: day, hour or month of the labels and the predictions (templated), as for `IngestOperator`; by default
             the run's partition.
+        online: whether to join the scores that endpoints answered, which `CollectOperator` stored, instead of those of
+            `ScoreOperator` (templated).
 
     Returns:
         `OutcomesResult`: table, partition, model_name, outcomes, unlabelled, changed, reason.
     """
 
     step = "outcomes"
-    fields = ("dataset", "model", "partition")
+    fields = ("dataset", "model", "partition", "online")
 
-    def __init__(self, *, dataset: str = "", model: str, partition: str = PARTITION, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        dataset: str = "",
+        model: str,
+        partition: str = PARTITION,
+        online: bool | str = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.dataset, self.model, self.partition = dataset, model, partition
+        self.dataset, self.model, self.partition, self.online = dataset, model, partition, online
 
     def execute(self, context: Context) -> Any:
         """Run the step and return its Result; skip the task if no prediction has a label."""

@@ -4,6 +4,7 @@ One process executes all runs by `dag.test`, with its own Airflow database. Each
 before it leave.
 """
 
+import datetime as dt
 import json
 import os
 import shutil
@@ -17,9 +18,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import psycopg
 import pytest
 
+from pipelines.dataset import load_dataset
 from tests.tools import forking
 from tests.tools.airflow_runs import AirflowRuns
 from tests.tools.parameters import copy_models, update_params
@@ -27,6 +30,7 @@ from tests.tools.policies import EASY_POLICY, HARD_POLICY
 from tests.tools.postgres import find_programs, run_postgres
 
 ROOT = Path(__file__).parents[3]
+FLIGHTS = load_dataset("flights")
 CANARY = "tweety-is-a-secret"
 """A part of every credential that the runs of this module get."""
 
@@ -242,12 +246,18 @@ def test_champion_scores_the_published_day_and_its_labels_are_joined(airflow):
     assert (run.xcoms["profile"]["rows"], run.xcoms["profile"]["changed"]) == (score["scored"], True)
 
 
-def test_promotion_emits_an_event_and_the_champion_is_deployed(airflow, drydock_server):
+def list_events(airflow: Airflow, asset: str) -> list[dict[str, Any]]:
+    """Return the extra of each event of an asset."""
+    query = "SELECT e.extra FROM asset_event e JOIN asset ON asset.id = asset_id WHERE name = ?"
     with closing(sqlite3.connect(airflow.home.parent / "airflow" / "airflow.db")) as database:
-        query = "SELECT e.extra FROM asset_event e JOIN asset ON asset.id = asset_id WHERE name = 'flights_champion'"
-        (extra,) = [json.loads(row[0]) for row in database.execute(query)]
+        return [json.loads(row[0]) for row in database.execute(query, [asset])]
+
+
+def test_promotion_emits_an_event_and_the_champion_is_deployed(airflow, drydock_server):
+    (extra,) = list_events(airflow, "flights_champion")
     assert (extra["champion"], extra["previous"]) == ("1", "")
-    run = airflow.run("flights_deploy", serving={"instance_count": 1})
+    airflow.set_params(serving={"instance_count": 1, "capture_percent": 100})
+    run = airflow.run("flights_deploy")
     assert run.states == {"deploy": "success"}, run.log[-4_000:]
     result = run.xcoms["deploy"]
     assert (result["version"], result["endpoint"], result["changed"]) == ("1", "flights", True)
@@ -256,6 +266,62 @@ def test_promotion_emits_an_event_and_the_champion_is_deployed(airflow, drydock_
     assert "endpoint flights: InService" in run.log
     events = airflow.run_command("-m", "pipelines", "registry", "events", "flights").stdout
     assert "deployed       1  by dag_test: endpoint flights: a new endpoint" in events
+
+
+def request_scores(drydock_server, rows: pd.DataFrame) -> None:
+    """Send rows of features with their keys to the endpoint, in requests of 200 rows."""
+    client = drydock_server.client("sagemaker-runtime")
+    records = rows.astype(object).where(rows.notna(), None).to_dict("records")
+    for start in range(0, len(records), 200):
+        request: dict[str, Any] = {"ContentType": "application/json", "Accept": "application/json"}
+        request["Body"] = json.dumps(records[start : start + 200], default=str).encode()
+        client.invoke_endpoint(EndpointName="flights", **request)
+
+
+def count_captured(drydock_server) -> int:
+    """Return the number of requests that the endpoint has captured."""
+    client = drydock_server.client("s3")
+    items = client.list_objects_v2(Bucket="leeway", Prefix="leeway/capture/1/flights/").get("Contents", [])
+    bodies = (client.get_object(Bucket="leeway", Key=item["Key"])["Body"].read() for item in items)
+    return sum(body.count(b"\n") for body in bodies)
+
+
+def test_requests_of_the_endpoint_are_compared_with_the_published_day(airflow, drydock_server, until):
+    rows = pd.read_parquet(airflow.home / "scored/flights/flights/1/2013-02-01.parquet")
+    rows = rows[list(dict.fromkeys([*FLIGHTS.key, *FLIGHTS.features]))]
+    today = dt.datetime.now(dt.UTC).date()
+    days = {"first_day": str(today - dt.timedelta(1)), "last_day": str(today + dt.timedelta(1))}
+    request_scores(drydock_server, rows)
+    requests = -(-len(rows) // 200)
+    until(lambda: count_captured(drydock_server) == requests)
+    run = airflow.run("flights_serving_monitor", "2013-02-01", **days)
+    assert set(run.states.values()) == {"success"} and len(run.states) == 3, run.log[-4_000:]
+    collect, skew = run.xcoms["collect"], run.xcoms["skew"]
+    assert (collect["version"], collect["endpoint"], collect["scored"]) == ("1", "flights", len(rows))
+    assert run.xcoms["outcomes"]["outcomes"] > 500
+    assert (skew["outcome"], skew["rows"], skew["differing"], skew["endpoint"]) == ("ok", len(rows), {}, "flights")
+    assert list_events(airflow, "flights_skew") == []
+
+    # The clients' `departures_hour` is another now, as if `materialize` had been left out.
+    request_scores(drydock_server, rows.assign(departures_hour=21.0))
+    until(lambda: count_captured(drydock_server) == 2 * requests)
+    run = airflow.run("flights_serving_monitor", "2013-02-01", **days)
+    assert run.states["skew"] == "success", run.log[-4_000:]
+    assert run.xcoms["skew"]["outcome"] == "skew" and run.xcoms["skew"]["differing"]["departures_hour"] > 0.5
+    assert "requests of 2013-02-01 differ from the lake: more than 1.00% of the rows differ in" in run.log
+    (extra,) = list_events(airflow, "flights_skew")
+    assert (extra["partition"], extra["versions"], extra["endpoint"]) == ("2013-02-01", ["1"], "flights")
+    history = airflow.run_command("-m", "pipelines", "monitor", "skew", "flights").stdout
+    assert history.startswith("2013-02-01  flights  version 1  skew  ")
+
+
+def test_a_day_without_requests_is_skipped_and_values_of_lookups_are_written(airflow, drydock_server):
+    run = airflow.run("flights_serving_monitor", "2013-01-30", version="1")
+    assert set(run.states.values()) == {"skipped"}, run.log[-4_000:]
+    assert "flights captured no row of 2013-01-30 on 2013-01-29..2013-01-30." in run.log
+    run = airflow.run("flights_materialize", "2013-02-01")
+    assert run.states == {"materialize": "success"}, run.log[-4_000:]
+    assert run.xcoms["materialize"]["written"] == run.xcoms["materialize"]["records"] > 40
     assert airflow.run_command("-m", "pipelines", "undeploy", "--model", "flights").returncode == 0
     assert drydock_server.client("sagemaker").list_endpoints(NameContains="flights")["Endpoints"] == []
 

@@ -79,7 +79,8 @@ def test_operators_and_dags_load_without_ml_libraries(dist: Path, tmp_path: Path
     assert result.returncode == 0, result.stderr[-3_000:]
     kinds = ("monitor", "rollback", "score", "train")
     dags = [f"{model}_{kind}" for model in ("flights", "flight_delay", "flight_status") for kind in kinds]
-    dags = sorted([*dags, "endpoint_costs", "flights_deploy", "flights_ingest", "lake_check", "weather_ingest"])
+    dags += [f"flights_{kind}" for kind in ("deploy", "ingest", "materialize", "serving_monitor")]
+    dags = sorted([*dags, "endpoint_costs", "lake_check", "weather_ingest"])
     assert result.stdout.splitlines()[-1] == f"{dags} []"
 
 

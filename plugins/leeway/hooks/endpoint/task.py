@@ -21,7 +21,7 @@ from leeway.hooks.sagemaker import request_checks
 from leeway.hooks.sagemaker.costs import CostAllocation, Costs
 from leeway.hooks.sagemaker.task import AwsTask
 from leeway.hooks.sagemaker.uploads import S3Uploader
-from pipelines.serving.endpoint_resources import build_endpoint_name
+from pipelines.serving.endpoint_resources import build_capture_uri, build_endpoint_name
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,7 @@ class DeployTask(AwsTask):
         }
         role = self.get_setting("role_arn", "LEEWAY_ROLE_ARN")
         model_request = requests.build_model_request(self._endpoint, version, role, container, tags)
-        # A prefix for each version: during a release, two versions answer under one variant name.
-        capture_uri = f"s3://{self._bucket}/{fields.prefix}/capture/{version}"
+        capture_uri = build_capture_uri(self._bucket, fields.prefix, version)
         return Release(
             model=fields.model,
             version=version,

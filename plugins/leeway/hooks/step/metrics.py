@@ -28,6 +28,11 @@ def count_drift_decision(result: Mapping[str, Any], model: str) -> None:
     _get_stats().gauge("leeway.drift.drifted", float(outcome == "drift"), tags={"model": model})
 
 
+def count_skew_result(result: Mapping[str, Any], model: str) -> None:
+    """Count a comparison of requests with the lake by its outcome."""
+    _count("skew.results", 1, {"model": model, "outcome": str(result.get("outcome"))})
+
+
 def count_gate_verdict(result: Mapping[str, Any], model: str) -> None:
     """Count a gate's verdict by its outcome."""
     _count("gate.verdicts", 1, {"model": model, "verdict": str(result.get("outcome"))})

@@ -8,16 +8,24 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
+from drydock.endpoints.capture import build_event
+from drydock.endpoints.instances.connection_pool import Answer
+from drydock.endpoints.invocation import Invocation
+from pipelines.container import inference
 from pipelines.dataset import load_dataset
 from pipelines.lake import Lake
+from pipelines.registry.artifacts import open_package
+from pipelines.registry.versions import Registry
+from pipelines.steps import score
 from pipelines.system.files import write_json
 from tests.tools.candidates import register
 
@@ -26,6 +34,9 @@ DAY = dt.date(2013, 2, 1)
 Publish = Callable[..., pa.Table]
 StartDrydock = Callable[[], Any]
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+JSON = "application/json"
+MODES = [{"CaptureMode": "Input"}, {"CaptureMode": "Output"}]
+INPUTS = list(dict.fromkeys([*FLIGHTS.key, *FLIGHTS.features]))
 
 
 class Server:
@@ -143,3 +154,46 @@ def start_drydock(
         return child
 
     return start
+
+
+class CaptureFolder:
+    """A folder with captured requests, as an endpoint of the version writes them."""
+
+    def __init__(self, folder: Path, package: Path) -> None:
+        self.folder, self._model = folder, inference.model_fn(str(package))
+        folder.mkdir()
+
+    def request(self, rows: Sequence[dict[str, Any]], at: dt.datetime, scores: list[float] | None = None) -> None:
+        """Answer a request as inference.py does, or with other scores, and capture both."""
+        body = json.dumps(rows, default=str)
+        answer = inference.output_fn(inference.predict_fn(inference.input_fn(body, JSON), self._model), JSON)
+        answer = json.dumps({"scores": scores}) if scores else answer
+        request = Invocation(body.encode(), {"Content-Type": JSON})
+        event = build_event({"CaptureOptions": MODES}, request, Answer(200, answer.encode(), JSON), at)
+        self.write(json.dumps(event), at)
+
+    def write(self, line: str, at: dt.datetime) -> None:
+        """Append a line to the file of the hour."""
+        folder = self.folder / f"online/AllTraffic/{at:%Y/%m/%d/%H}"
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "00.jsonl").open("a") as file:
+            file.write(line + "\n")
+
+
+@pytest.fixture
+def batch_twin(champion: str, publish: Publish) -> score.ScoreResult:
+    """Return the day, scored by the step `score`."""
+    publish()
+    return score.run(score.ScoreSpec(dataset="flights", model="scored", partition=DAY))
+
+
+@pytest.fixture
+def capture(champion: str, tmp_path: Path) -> Iterator[CaptureFolder]:
+    with open_package(Registry.open().get_version("scored", champion)) as package:
+        yield CaptureFolder(tmp_path / "captured", package)
+
+
+def read_inputs(twin: score.ScoreResult) -> list[dict[str, Any]]:
+    """Return key and features of each row, as a client that computes them would send them."""
+    rows: pd.DataFrame = pd.read_parquet(twin.rows)[INPUTS]
+    return rows.astype(object).where(rows.notna(), None).to_dict("records")

@@ -4,75 +4,23 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from drydock.endpoints.capture import build_event
-from drydock.endpoints.instances.connection_pool import Answer
-from drydock.endpoints.invocation import Invocation
 from pipelines.ab_test.outcome_sums import METRICS, sum_outcomes
-from pipelines.container import inference
 from pipelines.dataset import load_dataset
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
-from pipelines.registry.artifacts import open_package
-from pipelines.registry.versions import Registry
-from pipelines.steps import collect, profile, score
-from tests.integration.pipelines.scoring.conftest import DAY, Publish
+from pipelines.registry.lifecycle import Kind
+from pipelines.registry.lifecycle.deployments import record_deployment
+from pipelines.steps import collect, outcomes, profile, score
+from tests.integration.pipelines.scoring.conftest import DAY, CaptureFolder, read_inputs
 from tests.tools.kill_points import draw_moments, is_killed, run_until
 
 FLIGHTS = load_dataset("flights")
-JSON = "application/json"
-MODES = [{"CaptureMode": "Input"}, {"CaptureMode": "Output"}]
 PART = {"model_name": "scored", "model_version": "1", "endpoint": "online", "variant": "AllTraffic"}
-INPUTS = list(dict.fromkeys([*FLIGHTS.key, *FLIGHTS.features]))
-
-
-class CaptureFolder:
-    """A folder with captured requests, as an endpoint of the version writes them."""
-
-    def __init__(self, folder: Path, package: Path) -> None:
-        self.folder, self._model = folder, inference.model_fn(str(package))
-        folder.mkdir()
-
-    def request(self, rows: Sequence[dict[str, Any]], at: dt.datetime, scores: list[float] | None = None) -> None:
-        """Answer a request as inference.py does, or with other scores, and capture both."""
-        body = json.dumps(rows, default=str)
-        answer = inference.output_fn(inference.predict_fn(inference.input_fn(body, JSON), self._model), JSON)
-        answer = json.dumps({"scores": scores}) if scores else answer
-        request = Invocation(body.encode(), {"Content-Type": JSON})
-        event = build_event({"CaptureOptions": MODES}, request, Answer(200, answer.encode(), JSON), at)
-        self.write(json.dumps(event), at)
-
-    def write(self, line: str, at: dt.datetime) -> None:
-        """Append a line to the file of the hour."""
-        folder = self.folder / f"online/AllTraffic/{at:%Y/%m/%d/%H}"
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "00.jsonl").open("a") as file:
-            file.write(line + "\n")
-
-
-@pytest.fixture
-def batch_twin(champion: str, publish: Publish) -> score.ScoreResult:
-    """Return the day, scored by the step `score`."""
-    publish()
-    return score.run(score.ScoreSpec(dataset="flights", model="scored", partition=DAY))
-
-
-@pytest.fixture
-def capture(champion: str, tmp_path: Path) -> Iterator[CaptureFolder]:
-    with open_package(Registry.open().get_version("scored", champion)) as package:
-        yield CaptureFolder(tmp_path / "captured", package)
-
-
-def read_inputs(twin: score.ScoreResult) -> list[dict[str, Any]]:
-    """Return key and features of each row, as a client that computes them would send them."""
-    rows: pd.DataFrame = pd.read_parquet(twin.rows)[INPUTS]
-    return rows.astype(object).where(rows.notna(), None).to_dict("records")
 
 
 def run(capture: CaptureFolder, **fields: Any) -> collect.CollectResult:
@@ -113,6 +61,46 @@ def test_the_report_of_an_ab_test_reads_online_scores(capture: CaptureFolder, ba
     assert sums.samples[0].mean == pytest.approx(((rows["score"] - rows["late"].astype(float)) ** 2).mean())
     with pytest.raises(DataError, match="no table"):
         sum_outcomes(Lake.open(), FLIGHTS, "scored", [version], window, metric)  # `outcomes` did not run
+
+
+def test_labels_are_joined_to_online_scores_as_to_those_of_the_batch(
+    capture: CaptureFolder, batch_twin: score.ScoreResult
+) -> None:
+    spec = outcomes.OutcomesSpec(dataset="flights", model="scored", partition=DAY)
+    online_spec = spec.model_copy(update={"online": True})
+    assert outcomes.run(online_spec).reason == "scored has no requests of 2013-02-01."
+    capture.request(read_inputs(batch_twin), dt.datetime(2013, 2, 1, 8, tzinfo=dt.UTC))
+    run(capture)
+    expected, result = outcomes.run(spec), outcomes.run(online_spec)
+    assert (result.table, result.changed) == ("flights_request_outcomes", True)
+    assert (result.outcomes, result.unlabelled) == (expected.outcomes, expected.unlabelled) and result.outcomes > 500
+    online, batch = (Lake.open().read_partition(item.table, DAY) for item in (result, expected))
+    assert online.select(batch.column_names).sort_by(sort_keys()) == batch.sort_by(sort_keys())
+    assert set(online["endpoint"].to_pylist()) == {"online"}
+    assert not outcomes.run(online_spec).changed
+
+
+def sort_keys() -> list[tuple[str, str]]:
+    return [(name, "ascending") for name in FLIGHTS.key]
+
+
+def test_the_version_is_the_last_one_that_was_deployed_up_to_the_last_day(
+    capture: CaptureFolder, batch_twin: score.ScoreResult, champion: str
+) -> None:
+    capture.folder.rename(capture.folder.with_name(champion))
+    capture.folder = capture.folder.with_name(champion)
+    today = dt.datetime.now(dt.UTC)
+    capture.request(read_inputs(batch_twin)[:5], today)
+    location = str(capture.folder.with_name("{version}"))
+    fields = {"version": "", "captured": location, "first_day": today.date(), "last_day": today.date()}
+    reason = f"no version of scored was deployed to online up to {today:%Y-%m-%d}."
+    assert (run(capture, **fields).reason, run(capture, **fields).version) == (reason, "")
+    record_deployment(Kind.DEPLOYED, "scored", champion, "online", "", {"config": "one"})
+    record_deployment(Kind.DEPLOYED, "scored", "99", "another", "", {"config": "two"})
+    result = run(capture, **fields)
+    assert (result.version, result.endpoint, result.scored, result.reason) == (champion, "online", 5, "")
+    assert "was deployed to online up to 2013-02-01" in run(capture, version="").reason
+    assert "was deployed to scored up to" in run(capture, version="", endpoint="").reason
 
 
 def test_what_cannot_be_used_is_counted(capture: CaptureFolder, batch_twin: score.ScoreResult) -> None:

@@ -30,6 +30,11 @@ RESULTS: dict[str, dict[str, Any]] = {
         "model_name": "flights", "version": "3", "previous": "2", "changed": True, "promoted": True,
         "reason": "it passed, after 2",
     },
+    "skew": {
+        "model_name": "flights", "versions": ["2", "3"], "partition": "2013-04-07", "endpoint": "flights",
+        "rows": 1_234, "outcome": "skew", "fail": False,
+        "reason": "more than 1.00% of the rows differ in departures_hour (2.40%)",
+    },
     "rollback": {
         "model_name": "flights", "version": "2", "previous": "3", "changed": True,
         "reason": "version 3 was rolled back: late flights are missed at EWR",

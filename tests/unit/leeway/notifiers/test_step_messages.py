@@ -84,9 +84,20 @@ def test_held_back_retraining_names_guard_reason_and_end(make_result, until, tex
     assert message.lines == ("the last training was as of 2013-04-05", "wait")
 
 
+def test_skew_names_the_endpoint_the_features_and_that_no_training_starts(make_result):
+    message = build("skew", make_result("skew"))
+    assert message.title == "flights: requests differ from the lake"
+    assert (message.facts["version"], message.facts["endpoint"]) == ("2, 3", "flights")
+    assert message.facts["rows of requests"] == "1,234"
+    reason = "more than 1.00% of the rows differ in departures_hour (2.40%)"
+    assert message.lines == (reason, "This is an error of serving: no training is started.")
+
+
 @pytest.mark.parametrize(
     ("step", "values"),
     [
+        ("skew", {"outcome": "ok"}),
+        ("skew", {"outcome": "undecided"}),
         ("drift", {"outcome": "none", "retrain": False}),
         ("drift", {"outcome": "undecided", "retrain": False}),
         ("drift", {"retrain": False}),

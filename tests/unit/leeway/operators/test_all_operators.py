@@ -102,7 +102,7 @@ NOT_ARGUMENTS = {
     "promote": {"moved_by_hand"},
     "record_outcome": {"run"},
     "score": {"max_rows", "response", "request"},
-    "skew": {"max_share", "min_rows"},
+    "skew": {"max_share", "min_rows", "on_skew"},
     "sync": {"watermark"},
     "drift": {"window_days", "history_days", "label_delay_days", "policy", "retrain_on"},
 }
@@ -302,20 +302,51 @@ def test_guard_task_returns_its_result_if_the_retraining_may_start(write_python,
     assert make_task(GuardOperator, python=python).execute({})["outcome"] == "started"
 
 
-def test_requests_that_differ_from_the_lake_fail_the_task(write_python, project):
-    xcoms: dict[str, object] = {}
-    context = {"ti": SimpleNamespace(xcom_push=lambda key, value: xcoms.update({key: value}))}
-    python = write_python("result(outcome='skew', partition='2013-01-01', reason='2 % differ in distance')")
-    with pytest.raises(AirflowFailException, match="of 2013-01-01 differ from the lake: 2 % differ in distance"):
-        make_task(SkewOperator, python=python).execute(context)
-    assert xcoms["return_value"]["outcome"] == "skew"
+SKEW = {"partition": "2013-01-01", "model_name": "flights", "versions": ["2"], "endpoint": "flights"}
+SKEW |= {"reason": "2 % differ in distance", "differing": {"distance": 0.02}}
+SKEW_ASSET = Asset(name="flights_skew", uri="x-leeway://skew/flights")
+
+
+def run_skew(write_python, **values):
+    """Run a task whose step has a result with these values; return the task, its result, its events and its XComs."""
+    fields = ", ".join(f"{name}={value!r}" for name, value in {**SKEW, **values}.items())
+    task = make_task(SkewOperator, python=write_python(f"result({fields})"), asset=SKEW_ASSET)
+    xcoms, event = {}, SimpleNamespace(extra={})
+    ti = SimpleNamespace(xcom_push=lambda key, value: xcoms.update({key: value}), task=task)
+    try:
+        result = task.execute({"ti": ti, "outlet_events": {SKEW_ASSET: event}})
+    except AirflowFailException as error:
+        result = error
+    return task, result, event.extra, xcoms
+
+
+def test_requests_that_differ_from_the_lake_emit_an_event(write_python, project):
+    task, result, extra, _ = run_skew(write_python, outcome="skew", fail=False)
+    assert (result["outcome"], task.outlets, extra) == ("skew", [SKEW_ASSET], SKEW)
+
+
+def test_requests_that_differ_from_the_lake_fail_the_task_if_the_policy_says_so(write_python, project):
+    _, error, extra, xcoms = run_skew(write_python, outcome="skew", fail=True)
+    assert str(error) == "requests of 2013-01-01 differ from the lake: 2 % differ in distance"
+    assert (extra, xcoms["return_value"]["outcome"]) == ({}, "skew")
 
 
 @pytest.mark.parametrize("outcome", ["ok", "undecided"])
-def test_requests_that_are_equal_or_few_do_not_fail_the_task(write_python, project, outcome):
-    assert (
-        make_task(SkewOperator, python=write_python(f"result(outcome='{outcome}')")).execute({})["outcome"] == outcome
-    )
+def test_requests_that_are_equal_or_few_neither_fail_the_task_nor_emit_an_event(write_python, project, outcome):
+    task, result, extra, _ = run_skew(write_python, outcome=outcome, fail=False)
+    assert (result["outcome"], task.outlets, extra) == (outcome, [], {})
+
+
+def test_captured_requests_are_by_default_where_an_endpoint_of_leeway_captures(monkeypatch):
+    monkeypatch.delenv("LEEWAY_BUCKET", raising=False)
+    task = CollectOperator(task_id="task", model="flights", version="None", first_day="None", partition="2013-01-01")
+    with pytest.raises(AirflowFailException, match="give captured= to the task task, or set LEEWAY_BUCKET"):
+        task.build_spec()
+    monkeypatch.setenv("LEEWAY_BUCKET", "leeway")
+    assert task.build_spec() == {
+        **{"dataset": "", "model": "flights", "partition": "2013-01-01"},
+        "captured": "s3://leeway/leeway/capture/{version}",
+    }
 
 
 def test_provider_info_has_the_name_of_the_package():

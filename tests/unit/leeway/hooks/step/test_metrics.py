@@ -25,6 +25,7 @@ metrics.count_training({"cost_usd": None, "saving": None}, "")
 metrics.count_drift_decision({"outcome": "drift"}, "flights")
 metrics.count_drift_decision({"outcome": "none"}, "flights")
 metrics.count_gate_verdict({"outcome": "failed"}, "flights")
+metrics.count_skew_result({"outcome": "undecided"}, "flights")
 """
 DASHBOARD = compose.ROOT / "docker/monitoring/grafana/dashboards/leeway.json"
 
@@ -64,6 +65,7 @@ def test_costs_drift_and_verdicts_are_sent_with_their_tags(packets):
         "airflow.leeway.drift.decisions,model=flights,outcome=none:1|c",
         "airflow.leeway.drift.drifted,model=flights:0.0|g",
         "airflow.leeway.gate.verdicts,model=flights,verdict=failed:1|c",
+        "airflow.leeway.skew.results,model=flights,outcome=undecided:1|c",
     ]
 
 

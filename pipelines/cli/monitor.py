@@ -1,0 +1,59 @@
+"""`python -m pipelines monitor`: show what the monitors of a model found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from pipelines.cli.options import (
+    DatasetOption,
+    FirstOption,
+    JsonOption,
+    LastOption,
+    ModelArgument,
+    find_dataset_of_model,
+    parse_days,
+)
+from pipelines.cli.terminal import write_json, write_line
+
+if TYPE_CHECKING:
+    from pipelines.serving.skew.results_table import StoredSkew
+
+app = typer.Typer(no_args_is_help=True, help="Show what the monitors of a model found.")
+
+
+@app.callback()
+def _keep_subcommand() -> None:
+    """Keep `skew` a sub-command: typer would drop the name of a single command."""
+
+
+@app.command("skew")
+def show_skew(
+    model: ModelArgument,
+    first: FirstOption = "",
+    last: LastOption = "",
+    dataset: DatasetOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """List the comparisons of requests with the lake, oldest partition first: outcome, rows, and what differs."""
+    begin, end = parse_days(first, last)
+    from pipelines.lake import Lake
+    from pipelines.serving.skew.results_table import read_history
+
+    history = read_history(Lake.open(), find_dataset_of_model(model, dataset), model, begin, end)
+    if as_json:
+        write_json([result._asdict() for result in history])
+        return
+    for result in history:
+        write_line(_format_result(result))
+    if not history:
+        write_line(f"No requests of {model} were compared with the lake.")
+
+
+def _format_result(result: StoredSkew) -> str:
+    shares = sorted(result.differing.items(), key=lambda item: (-item[1], item[0]))
+    differing = ", ".join(f"{name} {share:.2%}" for name, share in shares) or "nothing differs"
+    counts = f"{result.rows} rows, {result.unmatched} unmatched"
+    origin = f"{result.endpoint}  version {result.model_version}"
+    return f"{result.partition}  {origin}  {result.outcome}  {counts}: {differing}"

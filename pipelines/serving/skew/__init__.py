@@ -1,0 +1,1 @@
+"""Compare what requests saw with what the lake says, and store the results."""

@@ -1,0 +1,107 @@
+"""Compare what requests saw with what the lake says of the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+import pyarrow as pa
+
+from pipelines.container.inference import list_scores
+from pipelines.dataset import Dataset
+from pipelines.lake import Lake, connect
+from pipelines.partitions import Partition
+from pipelines.scoring.scores import Scorer, read_rows, score_features
+from pipelines.serving.skew.seen_rows import SCORE, build_seen_schema, format_scores, name_key
+from pipelines.system.duckdb_session import quote_identifier
+
+Outcome = Literal["ok", "skew", "undecided"]
+MAX_NAMES = 10
+"""Largest number of features that a reason names."""
+
+
+class Skew(NamedTuple):
+    """How rows of requests differ from those of the lake."""
+
+    rows: int
+    """Rows of requests that the lake has."""
+    unmatched: int
+    """Rows of requests that the lake does not have, or whose key is incomplete."""
+    differing: Mapping[str, int]
+    """Feature, or `SCORE`, to the number of rows in which its value is another."""
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Feature, or `SCORE`, to the share of rows in which its value is another; empty without rows."""
+        return {name: count / self.rows for name, count in self.differing.items()} if self.rows else {}
+
+
+class Verdict(NamedTuple):
+    """Whether requests saw what the lake says."""
+
+    outcome: Outcome
+    reason: str
+    """Why the outcome is not `ok`, in one line."""
+
+
+def find_skew(lake: Lake, dataset: Dataset, partition: Partition, seen_rows: pa.Table, scorer: Scorer) -> Skew:
+    """Compare rows of requests with the features and scores that the lake's rows of a partition have.
+
+    A missing value is a value. Values are equal if they have the same bits.
+
+    Args:
+        lake: lake with the published rows.
+        dataset: dataset of the rows.
+        partition: partition of all rows.
+        seen_rows: rows of requests, as `pipelines.serving.skew.seen_rows` returns them.
+        scorer: scores rows of features by the version that scored the requests.
+    """
+    expected = _read_expected(lake, dataset, partition, scorer)
+    columns = [*dataset.features, SCORE]
+    differences = ", ".join(
+        f"count(*) FILTER (seen.{quote_identifier(name)} IS DISTINCT FROM expected.{quote_identifier(name)})"
+        for name in columns
+    )
+    condition = " AND ".join(f"seen.{name} = expected.{name}" for name in map(_quote_key, dataset.key))
+    with connect() as connection:
+        connection.register("seen", seen_rows).register("expected", expected)
+        query = f"SELECT count(*), {differences} FROM seen JOIN expected ON {condition}"  # noqa: S608
+        counts = connection.sql(query).fetchall()[0]
+    return Skew(counts[0], seen_rows.num_rows - counts[0], dict(zip(columns, counts[1:], strict=True)))
+
+
+def judge_skew(skew: Skew, max_share: float, min_rows: int) -> Verdict:
+    """Decide whether too many rows differ.
+
+    Args:
+        skew: how the rows differ.
+        max_share: largest share of rows in which a feature or the score may differ, 0 to 1.
+        min_rows: fewer rows decide nothing.
+    """
+    if skew.rows < min_rows:
+        return Verdict("undecided", f"{skew.rows} rows of requests, and {min_rows} are needed")
+    too_large = sorted(
+        ((share, name) for name, share in skew.shares.items() if share > max_share),
+        key=lambda item: (-item[0], item[1]),
+    )
+    if not too_large:
+        return Verdict("ok", "")
+    names = ", ".join(f"{name} ({share:.2%})" for share, name in too_large[:MAX_NAMES])
+    more = f" and {len(too_large) - MAX_NAMES} more" if len(too_large) > MAX_NAMES else ""
+    return Verdict("skew", f"more than {max_share:.2%} of the rows differ in {names}{more}")
+
+
+def _read_expected(lake: Lake, dataset: Dataset, partition: Partition, scorer: Scorer) -> pa.Table:
+    """Return key, features and score of each row of the partition, as the lake has it."""
+    schema, names = build_seen_schema(lake, dataset), list(dataset.features)
+    with read_rows(lake, dataset, partition) as (_, batches):
+        tables = []
+        for batch in batches:
+            scores = format_scores(list_scores(score_features(dataset, batch, scorer)))
+            columns = {name_key(name): batch[name] for name in dataset.key} | {name: batch[name] for name in names}
+            tables.append(pa.table({**columns, SCORE: pa.array(scores, pa.string())}).cast(schema))
+    return pa.concat_tables([schema.empty_table(), *tables])
+
+
+def _quote_key(name: str) -> str:
+    return quote_identifier(name_key(name))

@@ -1,0 +1,124 @@
+"""Write and read the lake's table DATASET_skew: one row for each feature, and one for the score, of a comparison.
+
+The rows of a partition, model, version and endpoint are one commit, which replaces those of an earlier comparison.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, GreaterThanOrEqual, LessThanOrEqual
+
+from pipelines.dataset import Dataset
+from pipelines.lake import PARTITION, Lake
+from pipelines.lake.partitions import make_partition
+from pipelines.partitions import HOUR_COLUMN, Hour, Partition, get_date
+from pipelines.serving.skew.comparison import Skew, Verdict
+from pipelines.serving.skew.seen_rows import SCORE
+
+_TEXT, _COUNT = pa.string(), pa.int64()
+FIELDS = (
+    *((name, _TEXT) for name in ("model_name", "model_version", "endpoint", "name")),
+    ("differing", _COUNT),  # rows in which the value is another
+    ("share", pa.float64()),  # of `rows`; null if there are none
+    ("rows", _COUNT),
+    ("unmatched", _COUNT),
+    ("max_share", pa.float64()),
+    ("outcome", _TEXT),
+    ("reason", _TEXT),
+)
+KEY = ("model_name", "model_version", "endpoint", "name")
+"""Columns that identify a row of a partition."""
+SORTED_BY = ("partition", "model_version", "endpoint")
+
+
+class Origin(NamedTuple):
+    """Who answered the requests."""
+
+    model_name: str
+    model_version: str
+    endpoint: str
+
+
+class StoredSkew(NamedTuple):
+    """A stored comparison."""
+
+    partition: str
+    """The partition, as the command line takes it."""
+    model_version: str
+    endpoint: str
+    outcome: str
+    reason: str
+    rows: int
+    unmatched: int
+    differing: Mapping[str, float]
+    """Feature, or `score`, to the share of rows in which it differs; those that never differ are left out."""
+
+
+def write_skew(
+    lake: Lake, dataset: Dataset, partition: Partition, origin: Origin, skew: Skew, verdict: Verdict, max_share: float
+) -> bool:
+    """Write a comparison, replacing an earlier one of the same partition and origin. Idempotent.
+
+    Returns:
+        Whether the table changed.
+
+    Raises:
+        ConflictError: other writers kept changing the table. A retry can help.
+    """
+    hours = {HOUR_COLUMN: partition.hour} if isinstance(partition, Hour) else {}
+    place = {PARTITION: get_date(partition), **hours}
+    common = {**place, **origin._asdict(), "rows": skew.rows, "unmatched": skew.unmatched, "max_share": max_share}
+    common |= verdict._asdict()
+    rows = [
+        {
+            **common,
+            "name": name_row(name),
+            "differing": count,
+            "share": skew.shares.get(name),
+        }
+        for name, count in skew.differing.items()
+    ]
+    schema = pa.schema([(PARTITION, pa.date32()), *((name, pa.int32()) for name in hours), *FIELDS])
+    table = pa.Table.from_pylist(rows, schema=schema)
+    part = origin._asdict()
+    return lake.write_partition(dataset.skew, partition, table, (PARTITION, *hours, *KEY), part=part).changed
+
+
+def name_row(name: str) -> str:
+    """Return the name of a feature or of `SCORE` in the table and in results."""
+    return "score" if name == SCORE else name
+
+
+def read_history(
+    lake: Lake, dataset: Dataset, model: str, first: dt.date | None = None, last: dt.date | None = None
+) -> list[StoredSkew]:
+    """Return the stored comparisons of a model, sorted by partition, version and endpoint.
+
+    Args:
+        lake: lake with the table.
+        dataset: dataset of the model.
+        model: registered model.
+        first: first day of the partitions; None: the oldest.
+        last: last day of the partitions, included; None: the newest.
+    """
+    conditions: list[BooleanExpression] = [EqualTo("model_name", model)]
+    conditions += [GreaterThanOrEqual(PARTITION, first.isoformat())] if first else []
+    conditions += [LessThanOrEqual(PARTITION, last.isoformat())] if last else []
+    table = lake.read_rows(dataset.skew, reduce(And, conditions))
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in table.to_pylist() if table else ():
+        row["partition"] = make_partition(row, dataset.partition).isoformat()
+        groups.setdefault(tuple(row[name] for name in SORTED_BY), []).append(row)
+    return [_build_stored_skew(groups[key]) for key in sorted(groups)]
+
+
+def _build_stored_skew(rows: Iterable[Mapping[str, Any]]) -> StoredSkew:
+    features = sorted(rows, key=lambda row: str(row["name"]))
+    differing = {row["name"]: row["share"] for row in features if row["differing"]}
+    fields = [name for name in StoredSkew._fields if name != "differing"]
+    return StoredSkew(**{name: features[0][name] for name in fields}, differing=differing)

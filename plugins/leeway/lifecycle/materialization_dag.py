@@ -1,0 +1,52 @@
+"""Create the DAG that writes the values of a published day's lookups to the online store."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from airflow.sdk import DAG, Asset, IdentityMapper, PartitionedAssetTimetable
+
+from leeway.default_args import build_default_args
+from leeway.operators.materialize import MaterializeOperator
+
+DOC = """
+### Write looked-up features to the online store
+
+Each event of the asset `{days_of}` starts a run: there is one when a day is published, and one each time it is
+published again. `materialize` writes the values of the day's lookups to SageMaker Feature Store, where the model server
+reads them.
+
+* **Paused** at first: it needs AWS, or drydock.
+* **The newest value of a key wins.** Runs may be repeated, run at the same time, or be for an old day: a later day
+replaces an earlier one, and of one day the last publication counts.
+* **Days that were published before**: trigger the DAG with the day as logical date, or run
+`python -m pipelines materialize --model {model}`, which writes the newest days.
+* **`{dataset}` has no lookups**: the task fails, and says so. They are declared in the dataset's package.
+"""
+
+
+def create_materialization_dag(*, model: str, dataset: str, days_of: str, start: dt.datetime) -> DAG:
+    """Create the DAG MODEL_materialize. An event of the asset DAYS_OF starts it when a day is published.
+
+    Args:
+        model: registered model whose server reads the values.
+        dataset: dataset with the lookups.
+        days_of: dataset whose published days are written: `dataset` itself, or the dataset whose rows it uses.
+        start: first day.
+    """
+    with DAG(
+        dag_id=f"{model}_materialize",
+        doc_md=DOC.format(model=model, dataset=dataset, days_of=days_of),
+        description=f"Writes the looked-up features of a published day of {days_of} to the online store.",
+        schedule=PartitionedAssetTimetable(
+            assets=Asset(name=days_of, uri=f"x-leeway://lake/{days_of}"), default_partition_mapper=IdentityMapper()
+        ),
+        start_date=start,
+        catchup=False,
+        is_paused_upon_creation=True,
+        max_active_runs=4,
+        tags=["leeway", model, "serving"],
+        default_args=build_default_args("data"),
+    ) as dag:
+        MaterializeOperator(task_id="materialize", dataset=dataset, model=model)
+    return dag

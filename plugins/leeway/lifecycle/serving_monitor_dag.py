@@ -1,0 +1,90 @@
+"""Create the DAG that monitors the requests which an endpoint answered, when the day of their rows is published."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from airflow.sdk import DAG, Asset, IdentityMapper, Param, PartitionedAssetTimetable
+
+from leeway.default_args import build_default_args
+from leeway.operators.collect import CollectOperator
+from leeway.operators.outcomes import OutcomesOperator
+from leeway.operators.profile import ProfileOperator
+from leeway.operators.skew import SkewOperator
+
+DOC = """
+### Monitor the requests that the endpoint answered
+
+Each event of the asset `{days_of}` starts a run: there is one when a day is published, and one each time it is
+published again. `collect` reads the requests for the day's rows that the endpoint captured, and stores their scores in
+`{dataset}_requests`. `outcomes` joins the known labels to them, in `{dataset}_request_outcomes`. `skew` compares the
+features and scores of the requests with the lake's, and stores the result in `{dataset}_skew`.{profile}
+
+* **Paused** at first: it needs an endpoint that captures (`capture_percent` in `params.yaml`, section `serving`).
+Without requests, `collect` and the tasks after it are skipped, and the log says why.
+* **Skew** is an error of serving: of a client, a lookup or `materialize`. The asset `{model}_skew` gets an event,
+people are notified, and no training is started. With `on_skew: fail` in section `skew`, the task fails instead.
+* **Too few rows** (`min_rows`) decide nothing, and the task succeeds.
+* **Which version**: the one that was deployed last up to the day. After the day of a release, trigger the DAG for the
+other version, too: with the day as logical date, and `version`.
+* **Days that were published before**: trigger the DAG with the day as logical date. If their requests came on other
+days, give `first_day` and `last_day`.
+* **History**: `python -m pipelines monitor skew {model}`.
+"""
+PROFILE_DOC = """
+`profile` counts the values by bins, and writes the counts to `profiles`: `{model}_monitor` decides on their drift."""
+PARAMS = {
+    "version": Param(None, type=["null", "string"], description="Version that answered. Null: the last deployed one."),
+    "first_day": Param(
+        None, type=["null", "string"], format="date", description="First day of the requests. Null: the day before."
+    ),
+    "last_day": Param(
+        None, type=["null", "string"], format="date", description="Last day of the requests. Null: the run's day."
+    ),
+}
+
+
+def create_serving_monitor_dag(
+    *, model: str, dataset: str, days_of: str, start: dt.datetime, has_profiles: bool
+) -> DAG:
+    """Create the DAG MODEL_serving_monitor. An event of the asset DAYS_OF starts it when a day is published.
+
+    Args:
+        model: registered model that the endpoint serves.
+        dataset: dataset of the model.
+        days_of: dataset whose published days are compared: `dataset` itself, or the dataset whose rows it uses.
+        start: first day.
+        has_profiles: whether the requests are profiled, so that MODEL_monitor decides on them.
+    """
+    profile_doc = PROFILE_DOC.format(model=model) if has_profiles else ""
+    with DAG(
+        dag_id=f"{model}_serving_monitor",
+        doc_md=DOC.format(model=model, dataset=dataset, days_of=days_of, profile=profile_doc),
+        description=f"Compares the requests that the endpoint of {model} answered with a published day of {days_of}.",
+        schedule=PartitionedAssetTimetable(
+            assets=Asset(name=days_of, uri=f"x-leeway://lake/{days_of}"), default_partition_mapper=IdentityMapper()
+        ),
+        start_date=start,
+        catchup=False,
+        is_paused_upon_creation=True,  # without an endpoint, each published day would start a run that does nothing
+        max_active_runs=4,
+        tags=["leeway", model, "serving"],
+        params=PARAMS,
+        default_args=build_default_args("ml"),
+    ) as dag:
+        collect = CollectOperator(
+            task_id="collect",
+            dataset=dataset,
+            model=model,
+            version="{{ params.version }}",
+            first_day="{{ params.first_day }}",
+            last_day="{{ params.last_day }}",
+        )
+        rows = {"model": model, "version": collect.output["version"], "rows": collect.output["rows"]}
+        asset = Asset(name=f"{model}_skew", uri=f"x-leeway://skew/{model}")
+        outcomes = OutcomesOperator(task_id="outcomes", dataset=dataset, model=model, online=True)
+        skew = SkewOperator(task_id="skew", dataset=dataset, endpoint=collect.output["endpoint"], asset=asset, **rows)
+        collect >> [outcomes, skew]
+        if has_profiles:
+            collect >> ProfileOperator(task_id="profile", **rows)
+    return dag
