@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack, redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -56,15 +57,21 @@ def run_command(
     from pipelines.serving.served_model import open_model
     from pipelines.serving.server import bind, serve
 
-    find_dataset = partial(find_dataset_of_model, model, dataset)
-    if dataset:  # a wrong name is refused, whether the version needs the dataset or not
-        find_dataset()
+    load_dataset = _choose_dataset(model, dataset)
     with bind(host, port) as listener, ExitStack() as loaded:
         with redirect_stdout(sys.stderr):  # MLflow prints to stdout
             folder = Path(record) if record else None
-            opened = open_model(model, version, find_dataset, has_lookups=lookups, record_to=folder)
+            opened = open_model(model, version, load_dataset, has_lookups=lookups, record_to=folder)
             served_model = loaded.enter_context(opened)
         serve(served_model, listener, lambda: _report_start(served_model, host, listener.getsockname()[1]))
+
+
+def _choose_dataset(model: str, dataset: str) -> Callable[[], Dataset]:
+    """Return what loads the dataset if the version needs it. A wrong name is refused in any case."""
+    load_dataset = partial(find_dataset_of_model, model, dataset)
+    if dataset:
+        load_dataset()
+    return load_dataset
 
 
 def _limit_threads() -> None:
