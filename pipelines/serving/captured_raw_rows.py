@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import cached_property
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.container.serving.compiled_features import CompiledFeatures
-from pipelines.container.serving.feature_query import FeatureError
+from pipelines.container.serving.feature_query import FeatureError, connect
 from pipelines.container.serving.lookups import LookedUp
 from pipelines.container.serving.row_features import RowFeatures, open_row_features
 from pipelines.container.serving.tables import BadRequest
 from pipelines.container.serving.values import build_array
 from pipelines.errors import DataError
+from pipelines.registry.artifacts import open_package, read_package_features
 from pipelines.serving.captured_requests import CapturedRequest
 
 
@@ -59,6 +62,18 @@ class CapturedRawRows:
             return open_row_features(compiled, self._connection, has_keys=True) if compiled else None
         except duckdb.Error as error:
             raise DataError(f"DuckDB cannot run the compiled features of the version: {error}.") from None
+
+
+@contextmanager
+def open_raw_rows(version: ModelVersion) -> Iterator[CapturedRawRows]:
+    """Yield the features of raw rows of a registered version. Its package is read if raw rows were captured."""
+
+    def load() -> CompiledFeatures | None:
+        with open_package(version) as package:
+            return read_package_features(version, package)
+
+    with closing(connect()) as connection:
+        yield CapturedRawRows(load, connection)
 
 
 def _build_columns(compiled: CompiledFeatures, request: CapturedRequest) -> dict[str, pa.Array]:

@@ -134,8 +134,8 @@ def open_model(
 
     Raises:
         SpecError: the dataset has no label or a wrong lookup, or lookups are required and impossible. No retry helps.
-        DataError: there is no such version, its files are not those that were judged, it needs other features than
-            those of the dataset, or no row of the dataset is published. A retry cannot help.
+        DataError: there is no such version, its files are not those that were judged, or its features cannot be
+            computed. A retry cannot help.
         ServiceError: MLflow or the lake's catalog does not answer. A retry can help.
     """
     version = Registry.open().find_version(name, selector or CHAMPION)
@@ -144,13 +144,9 @@ def open_model(
         compiled = read_package_features(version, package) or _compile(load_dataset(), label, has_lookups)
         _require_features(compiled, label, list_features(package))
         lookups = _open_lookups(compiled, label, has_lookups=has_lookups)
-        model = ServedModel(
-            name,
-            str(version.version),
-            _open_row_features(compiled, connection, lookups, label, has_keys=bool(record_to)),
-            load_scorer(version, package),
-            Recorder(record_to) if record_to else None,
-        )
+        row_features = _open_row_features(compiled, connection, lookups, label, has_keys=bool(record_to))
+        recorder = Recorder(record_to) if record_to else None
+        model = ServedModel(name, str(version.version), row_features, load_scorer(version, package), recorder)
         model.warm_up()
         yield model
 

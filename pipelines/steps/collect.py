@@ -18,9 +18,6 @@ from pipelines.partitions import PartitionKey
 from pipelines.system.log import log
 
 if TYPE_CHECKING:
-    from mlflow.entities.model_registry import ModelVersion
-
-    from pipelines.container.serving.compiled_features import CompiledFeatures
     from pipelines.lake import Commit, Lake
 
 NAME_PATTERN = r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"
@@ -95,13 +92,11 @@ def run(spec: CollectSpec) -> CollectResult:
         DataError: there is no such version, or no published row of the dataset. A retry can help after it is published.
         ServiceError: MLflow or S3 does not answer. A retry can help.
     """
-    from contextlib import closing
     from dataclasses import asdict
 
-    from pipelines.container.serving.feature_query import connect
     from pipelines.lake import Lake
     from pipelines.registry.versions import Registry
-    from pipelines.serving.captured_raw_rows import CapturedRawRows
+    from pipelines.serving.captured_raw_rows import open_raw_rows
     from pipelines.serving.captured_requests import Capture, read_requests
     from pipelines.serving.endpoint_resources import build_endpoint_name
     from pipelines.serving.online_scores import OnlineRows, require_days
@@ -125,8 +120,7 @@ def run(spec: CollectSpec) -> CollectResult:
     location = spec.captured.replace(VERSION_PLACE, version)
     requests = read_requests(Capture(location, spec.endpoint, spec.variant), days)
     model_version = Registry.open().get_version(spec.model, version)
-    with make_temporary_folder() as folder, closing(connect()) as connection:
-        raw_rows = CapturedRawRows(lambda: _read_features(model_version), connection)
+    with make_temporary_folder() as folder, open_raw_rows(model_version) as raw_rows:
         online_rows = OnlineRows(lake, dataset, spec.partition, raw_rows)
         counts = online_rows.write_answers(requests, folder / "answers.parquet")
         facts = {name: value for name, value in asdict(counts).items() if name != "rows"}
@@ -142,13 +136,6 @@ def run(spec: CollectSpec) -> CollectResult:
         *(counts.requests, counts.unreadable, counts.invalid),
     )
     return result.model_copy(update={**facts, "scored": commit.rows, "changed": commit.changed, "rows": path})
-
-
-def _read_features(version: ModelVersion) -> CompiledFeatures | None:
-    from pipelines.registry.artifacts import open_package, read_package_features
-
-    with open_package(version) as package:
-        return read_package_features(version, package)
 
 
 def _find_version(spec: CollectSpec, last_day: dt.date) -> str:

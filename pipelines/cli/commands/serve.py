@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack, redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -45,27 +46,32 @@ def run_command(
 ) -> None:
     """Serve a registered version: GET /ping, and POST /invocations with raw rows of its dataset.
 
-    Features are computed by the expression that the version was registered with, and scores as for `score`. SIGTERM
-    ends the server after the requests in progress. Exit code 75: the port is in use, or MLflow does not answer.
+    Features are those of its registration. SIGTERM ends the server after the requests in progress. Exit code 75: the
+    port is in use, or MLflow does not answer.
     """
     _limit_threads()
-    from pipelines.serving.served_model import open_model
-    from pipelines.serving.server import bind, serve
-
     create_home()
     if example:
         _refuse_options(version=version != "champion", lookups=lookups is not None, record=bool(record))
-        _print_example(find_dataset_of_model(model, dataset), _build_address(host, port))
-        return
+        return _print_example(find_dataset_of_model(model, dataset), _build_address(host, port))
+    from pipelines.serving.served_model import open_model
+    from pipelines.serving.server import bind, serve
+
+    load_dataset = _choose_dataset(model, dataset)
     with bind(host, port) as listener, ExitStack() as loaded:
-        folder = Path(record) if record else None
         with redirect_stdout(sys.stderr):  # MLflow prints to stdout
-            find_dataset = partial(find_dataset_of_model, model, dataset)
-            if dataset:
-                find_dataset()  # a wrong name is refused, whether the version needs the dataset or not
-            opened = open_model(model, version, find_dataset, has_lookups=lookups, record_to=folder)
+            folder = Path(record) if record else None
+            opened = open_model(model, version, load_dataset, has_lookups=lookups, record_to=folder)
             served_model = loaded.enter_context(opened)
         serve(served_model, listener, lambda: _report_start(served_model, host, listener.getsockname()[1]))
+
+
+def _choose_dataset(model: str, dataset: str) -> Callable[[], Dataset]:
+    """Return what loads the dataset if the version needs it. A wrong name is refused in any case."""
+    load_dataset = partial(find_dataset_of_model, model, dataset)
+    if dataset:
+        load_dataset()
+    return load_dataset
 
 
 def _limit_threads() -> None:

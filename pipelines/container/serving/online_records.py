@@ -59,7 +59,7 @@ class OnlineRecords:
         from botocore.exceptions import BotoCoreError, ClientError  # only a model with lookups needs boto3
 
         pairs = iter([(group, identifier) for group, names in identifiers.items() for identifier in names])
-        records = {}
+        records: dict[tuple[str, str], Record] = {}
         try:
             client = self._open_client()
             while part := list(islice(pairs, MAX_IDENTIFIERS)):

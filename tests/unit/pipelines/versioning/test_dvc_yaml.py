@@ -16,6 +16,7 @@ STAGES = {
 }
 SOURCE = {"pipelines.datasets.flights.source": "the source is read when days are ingested"}
 REGISTRY = {"pipelines.registry": "`dvc repro` has no registry"}
+REGISTRATION = {"pipelines.serving": "features are compiled for the registry"}
 INGESTION = {"pipelines.steps.backfill": "a published day stays as it is until it is ingested again"}
 DEFAULT_FEATURES = {"pipelines.defaults.features": "flights has features of its own"}
 DEFAULT_CODE = {"pipelines.defaults": "the stage loads no model, and flights has features of its own"}
@@ -25,7 +26,7 @@ NOT_REACHED = {
     "snapshot": SOURCE | INGESTION | DEFAULT_CODE,
     "preprocess": SOURCE | DEFAULT_CODE,
     "train": SOURCE | SERVING | DEFAULT_FEATURES,
-    "evaluate": SOURCE | REGISTRY | SERVING | TRAINING | DEFAULT_FEATURES,
+    "evaluate": SOURCE | REGISTRY | REGISTRATION | SERVING | TRAINING | DEFAULT_FEATURES,
     "gate": SOURCE | REGISTRY | DEFAULT_CODE,
 }
 """For each stage, the modules that its code imports and its command does not run, with the reason."""
