@@ -136,11 +136,7 @@ def forecast_backfill(
         cost = replace(cost, basis=f"no past run of {dag} in the ledger: {cost.basis}")
     spending = read_spending(paying_project, month, list_running_fleets())
     result = forecasting.Forecast(dag, runs, cost, paying_project, month, spending, budget.get("month_usd"))
-    if as_json:
-        write_json(result.to_record())
-        return
-    for line in result.format_lines():
-        write_line(line)
+    _write_forecast(result.to_record() if as_json else result.format_lines())
 
 
 @app.command("forecast-deployment")
@@ -178,11 +174,7 @@ def forecast_deployment(
         "model": model,
     }
     result = step.run(step.ForecastDeploymentSpec.parse(spec, "the deployment"))
-    if as_json:
-        write_json(result.model_dump(mode="json"))
-        return
-    for line in result.format_lines():
-        write_line(line)
+    _write_forecast(result.model_dump(mode="json") if as_json else result.format_lines())
 
 
 @app.command("sweep")
@@ -241,6 +233,15 @@ def _estimate_worst_case(
     return estimate_worst_case(
         instance_types, instance_count or int(budget.get("instance_count", 1)), max_duration_s, price_region
     )
+
+
+def _write_forecast(forecast: dict[str, Any] | list[str]) -> None:
+    """Write a forecast as JSON, or as lines."""
+    if isinstance(forecast, dict):
+        write_json(forecast)
+        return
+    for line in forecast:
+        write_line(line)
 
 
 def _find_region(region: str, budget: Mapping[str, Any]) -> str:

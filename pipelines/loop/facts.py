@@ -17,6 +17,7 @@ from pipelines.lake import PARTITION, Lake
 from pipelines.loop.guards import find_last_training
 from pipelines.loop.journal import Journal
 from pipelines.loop.policy import Policy
+from pipelines.serving.metering.running import list_running_fleets
 from pipelines.settings import settings
 from pipelines.system.log import log
 from pipelines.validation.results_table import ResultsTable
@@ -85,7 +86,8 @@ def explain_budget_refusal(model: str) -> str:
     section = {"model": model, **params.load_section(settings().project, "budget", model)}
     if not section.keys() >= WORST_CASE_KEYS:
         return ""
-    verdict = check_budget(PlannedTraining.parse(section, f"the parameters of {model}, section 'budget'"))
+    training = PlannedTraining.parse(section, f"the parameters of {model}, section 'budget'")
+    verdict = check_budget(training, list_running_fleets())
     return "" if verdict.allowed else verdict.reason
 
 

@@ -5,7 +5,7 @@ The verdict is a result, not an error. Nothing is deployed.
 
 from __future__ import annotations
 
-from pipelines.costs.endpoints.deployment_forecast import DeploymentForecast, PlannedDeployment
+from pipelines.costs.deployment_forecast import DeploymentForecast, PlannedDeployment
 from pipelines.system.log import log
 
 
@@ -29,7 +29,7 @@ def run(spec: ForecastDeploymentSpec) -> ForecastDeploymentResult:
 
     from pipelines import params
     from pipelines.costs.budgets import find_paying_project
-    from pipelines.costs.endpoints.deployment_forecast import forecast_deployment
+    from pipelines.costs.deployment_forecast import forecast_deployment
     from pipelines.serving.metering.running import list_running_fleets
     from pipelines.settings import settings
 

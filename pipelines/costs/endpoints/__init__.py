@@ -1,1 +1,1 @@
-"""What endpoints cost: rows in the lake, what running endpoints will still cost, and a forecast of a deployment."""
+"""What endpoints cost: rows in the lake, their report, and what running endpoints will still cost."""

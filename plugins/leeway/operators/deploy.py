@@ -26,7 +26,8 @@ class DeployOperator(SageMakerOperator, SageMakerEndpointOperator):
     deployment is in progress, because an earlier try or a killed worker began it, the task waits for it. If another
     deployment is in progress, the task waits for its end first. Idempotent.
 
-    Before anything is created, a month of the instances is checked against the budget of the project. An alarm, or a
+    Before anything is created, the rest of this month and a full month are checked against the budget of the project,
+    with its other endpoints. An alarm, or a
     version that does not load, ends the deployment: the endpoint serves what it served before, the task fails without a
     retry, and the model's history has an event with the alarm and the reason. A new endpoint that does not start is
     deleted.

@@ -16,6 +16,7 @@ ANY_RESOURCE = {
     *("sagemaker:ListTrainingJobs", "sagemaker:ListProcessingJobs", "sagemaker:ListTransformJobs"),
     *("sagemaker:ListModelPackageGroups", "sagemaker:ListModelPackages", "sagemaker:ListModels"),
     *("sagemaker:ListEndpoints", "sagemaker:ListEndpointConfigs", "cloudwatch:GetMetricStatistics"),
+    "application-autoscaling:DescribeScalingActivities",
     *("pricing:GetProducts", "ecr:GetAuthorizationToken", "cloudwatch:PutMetricData"),
     *("s3:GetAccountPublicAccessBlock", "logs:DescribeLogGroups"),
 }

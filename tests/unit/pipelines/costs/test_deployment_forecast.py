@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.costs.endpoints.deployment_forecast import PlannedDeployment, forecast_deployment
+from pipelines.costs.deployment_forecast import PlannedDeployment, forecast_deployment
 from pipelines.costs.endpoints.fleets import Fleet
 from pipelines.costs.endpoints.running import RunningFleet, get_month_bounds
 
