@@ -67,9 +67,7 @@ def begin_outage(
 def break_variant(
     endpoint: Annotated[str, typer.Argument(help="Name of the endpoint.")],
     variant: Annotated[str, typer.Option(help="Name of the variant; all variants if not given.")] = "",
-    config: Annotated[
-        str, typer.Option(help="Only for this configuration; may contain *.")
-    ] = "",
+    config: Annotated[str, typer.Option(help="Only for this configuration; may contain *.")] = "",
     errors: Annotated[float, typer.Option(min=0, max=1, help="Share of the requests that fail.")] = 0.0,
     status: Annotated[int, typer.Option(help="HTTP status of the failures.")] = 500,
     latency: Annotated[float, typer.Option(min=0, help="Seconds that each answer takes longer.")] = 0.0,

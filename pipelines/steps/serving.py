@@ -94,7 +94,7 @@ def run(spec: ServingSpec) -> ServingResult:
     return ServingResult(
         model_name=spec.model,
         version=str(version.version),
-        policy=policy | AT_ONCE if goes_back else policy,
+        policy={**policy, **AT_ONCE} if goes_back else policy,
         is_rollback=goes_back,
     )
 
