@@ -54,10 +54,14 @@ class Table(NamedTuple):
 
 
 def model_fn(model_dir: str) -> Any:
-    """Load the packaged model from a folder."""
+    """Load the packaged model from a folder.
+
+    MLflow's warnings about other versions of packages are left out. MLflow reads all installed packages for them, which
+    takes a second, and the container has installed code/requirements.txt.
+    """
     import mlflow.pyfunc  # takes seconds and prints warnings, so not at the import of this module
 
-    return mlflow.pyfunc.load_model(model_dir)
+    return mlflow.pyfunc.load_model(model_dir, suppress_warnings=True)
 
 
 def input_fn(body: bytes | str, content_type: str) -> list[list[Any]] | Table:
