@@ -65,12 +65,16 @@ class Prediction(NamedTuple):
 def model_fn(model_dir: str) -> PackagedModel:
     """Load the packaged model from a folder.
 
+    MLflow's warnings about other versions of packages are left out. MLflow reads all installed packages for them, which
+    takes a second, and the container has installed code/requirements.txt.
+
     Raises:
         ValueError: the file of its compiled features cannot be read.
     """
     import mlflow.pyfunc  # takes seconds and prints warnings, so not at the import of this module
 
-    model, compiled = mlflow.pyfunc.load_model(model_dir), read_compiled_features(Path(model_dir))
+    model = mlflow.pyfunc.load_model(model_dir, suppress_warnings=True)
+    compiled = read_compiled_features(Path(model_dir))
     features = model.metadata.get_input_schema().inputs
     # Features are numbers of 64 bits, and texts. For such a signature, MLflow's check of the types changes nothing, and
     # takes a third of the time of a request.

@@ -52,7 +52,7 @@ class Standbys:
             if self._is_closed or not imports:
                 return
             if standby is not None:
-                standby.imports = max(standby.imports, imports, key=len)
+                standby.imports = imports
                 return
             self._standbys[instance.variant.name] = standby = _Standby(instance.variant, imports)
         threading.Thread(target=self._keep, args=(standby,), name="standby", daemon=True).start()
