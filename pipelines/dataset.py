@@ -130,16 +130,6 @@ class Dataset:
         return f"{self.name}_requests"
 
     @property
-    def request_outcomes(self) -> str:
-        """Name of the table of the scores that an endpoint answered and whose label is known, with the label."""
-        return f"{self.name}_request_outcomes"
-
-    @property
-    def skew(self) -> str:
-        """Name of the table that says how requests differ from the published rows."""
-        return f"{self.name}_skew"
-
-    @property
     def package(self) -> Path:
         """Folder of the dataset's code."""
         return next(iter(_find_packages(self.name)), EXAMPLES / self.name)

@@ -50,12 +50,11 @@ GROUPS = (
     "lake",
     "lineage",
     "loop",
-    "monitor",
     "quarantine",
     "registry",
 )
 """Groups of commands for people, each in the module cli/NAME.py."""
-COMMANDS = ("check", "new", "serve")
+COMMANDS = ("check", "new", "serve", "skew_history")
 """Single commands for people, each the function `run_command` of the module cli/commands/NAME.py."""
 POSITIONAL = "positional"
 """Name of the parameter that takes, by its position, the field that `Spec.argument` names."""

@@ -18,6 +18,11 @@ SCORE, MODEL, VERSION, SCORED_AT, LABEL = "score", "model_name", "model_version"
 T = TypeVar("T")
 
 
+def name_request_outcomes(dataset: Dataset) -> str:
+    """Return the name of the table of the scores that an endpoint answered and whose label is known, with the label."""
+    return f"{dataset.name}_request_outcomes"
+
+
 def require_published(lake: Lake, dataset: Dataset, day: Partition) -> None:
     """Check that the partition has rows to score.
 

@@ -19,6 +19,7 @@ from pipelines.system.log import log
 
 if TYPE_CHECKING:
     from pipelines.lake import Commit, Lake
+    from pipelines.window import Days
 
 NAME_PATTERN = r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"
 """SageMaker's form of the names of endpoints and variants."""
@@ -92,15 +93,9 @@ def run(spec: CollectSpec) -> CollectResult:
         DataError: there is no such version, or no published row of the dataset. A retry can help after it is published.
         ServiceError: MLflow or S3 does not answer. A retry can help.
     """
-    from dataclasses import asdict
-
     from pipelines.lake import Lake
-    from pipelines.registry.versions import Registry
-    from pipelines.serving.captured_raw_rows import open_raw_rows
-    from pipelines.serving.captured_requests import Capture, read_requests
     from pipelines.serving.endpoint_resources import build_endpoint_name
-    from pipelines.serving.online_scores import OnlineRows, require_days
-    from pipelines.system.temporary_folders import make_temporary_folder
+    from pipelines.serving.online_scores import require_days
 
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     spec = spec.model_copy(update={"endpoint": spec.endpoint or build_endpoint_name(spec.model)})
@@ -113,13 +108,26 @@ def run(spec: CollectSpec) -> CollectResult:
         version=version,
         endpoint=spec.endpoint,
     )
-    if not version:
-        reason = f"no version of {spec.model} was deployed to {spec.endpoint} up to {days.last}."
-        log.info("%s", reason)
-        return result.model_copy(update={"reason": reason})
-    location = spec.captured.replace(VERSION_PLACE, version)
+    if version:
+        return _collect(lake, dataset, spec, days, result)
+    reason = f"no version of {spec.model} was deployed to {spec.endpoint} up to {days.last}."
+    log.info("%s", reason)
+    return result.model_copy(update={"reason": reason})
+
+
+def _collect(lake: Lake, dataset: Dataset, spec: CollectSpec, days: Days, result: CollectResult) -> CollectResult:
+    """Store the scores that the version of the result answered on the days, and add them to the result."""
+    from dataclasses import asdict
+
+    from pipelines.registry.versions import Registry
+    from pipelines.serving.captured_raw_rows import open_raw_rows
+    from pipelines.serving.captured_requests import Capture, read_requests
+    from pipelines.serving.online_scores import OnlineRows
+    from pipelines.system.temporary_folders import make_temporary_folder
+
+    location = spec.captured.replace(VERSION_PLACE, result.version)
     requests = read_requests(Capture(location, spec.endpoint, spec.variant), days)
-    model_version = Registry.open().get_version(spec.model, version)
+    model_version = Registry.open().get_version(spec.model, result.version)
     with make_temporary_folder() as folder, open_raw_rows(model_version) as raw_rows:
         online_rows = OnlineRows(lake, dataset, spec.partition, raw_rows)
         counts = online_rows.write_answers(requests, folder / "answers.parquet")
@@ -129,10 +137,10 @@ def run(spec: CollectSpec) -> CollectResult:
             log.info("%s", reason)
             return result.model_copy(update={**facts, "reason": reason})
         online_rows.write_scored_rows(folder / "answers.parquet", folder / "rows.parquet")
-        commit, path = _store(lake, dataset, spec, version, folder / "rows.parquet")
+        commit, path = _store(lake, dataset, spec, result.version, folder / "rows.parquet")
     log.info(
         "%s %s: %d rows scored by %s version %s in %d requests; %d requests could not be read, %d rows were invalid",
-        *(spec.endpoint, spec.partition, commit.rows, spec.model, version),
+        *(spec.endpoint, spec.partition, commit.rows, spec.model, result.version),
         *(counts.requests, counts.unreadable, counts.invalid),
     )
     return result.model_copy(update={**facts, "scored": commit.rows, "changed": commit.changed, "rows": path})

@@ -43,11 +43,6 @@ class OutcomesSpec(Spec):
     """Whether to join the scores that endpoints answered, from the table DATASET_requests, instead of those of `score`.
     The outcomes are then in the table DATASET_request_outcomes."""
 
-    def name_tables(self, dataset: Dataset) -> tuple[str, str]:
-        """Return the names of the table of scores, and of the table of outcomes."""
-        online_tables = (dataset.requests, dataset.request_outcomes)
-        return online_tables if self.online else (dataset.predictions, dataset.outcomes)
-
 
 class OutcomesResult(Result):
     """Predictions with their labels."""
@@ -81,7 +76,7 @@ def run(spec: OutcomesSpec) -> OutcomesResult:
 
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     require_published(lake, dataset, spec.partition)
-    scores_table, _ = spec.name_tables(dataset)
+    scores_table, _ = _name_tables(dataset, spec)
     if lake.count_rows_of_partitions(scores_table, [spec.partition]):
         tables = [dataset.published, scores_table]
         result = repeat_until_current(lake, tables, spec.partition, lambda: _join_labels(lake, dataset, spec))
@@ -100,7 +95,7 @@ def _join_labels(lake: Lake, dataset: Dataset, spec: OutcomesSpec) -> OutcomesRe
     from pipelines.system.duckdb_session import quote_identifier
 
     day, part = spec.partition, {MODEL: spec.model}
-    scores_table, outcomes_table = spec.name_tables(dataset)
+    scores_table, outcomes_table = _name_tables(dataset, spec)
     origin = (VERSION, *(ENDPOINT_COLUMNS if spec.online else ()))
     names = {"key": ", ".join(map(quote_identifier, dataset.key))}
     names["scores"] = ", ".join(f"predictions.{name}" for name in list_stored_scores(dataset))
@@ -138,5 +133,13 @@ def _build_empty_result(dataset: Dataset, spec: OutcomesSpec, prediction_count: 
     else:
         reason = f"{name} has no {'requests' if spec.online else 'predictions'} of {day}."
     return OutcomesResult(
-        table=spec.name_tables(dataset)[1], partition=day, model_name=name, unlabelled=prediction_count, reason=reason
+        table=_name_tables(dataset, spec)[1], partition=day, model_name=name, unlabelled=prediction_count, reason=reason
     )
+
+
+def _name_tables(dataset: Dataset, spec: OutcomesSpec) -> tuple[str, str]:
+    """Return the names of the table of scores, and of the table of outcomes."""
+    from pipelines.scoring.predictions import name_request_outcomes
+
+    online_tables = (dataset.requests, name_request_outcomes(dataset))
+    return online_tables if spec.online else (dataset.predictions, dataset.outcomes)

@@ -116,12 +116,13 @@ def run(spec: SkewSpec) -> SkewResult:
     """
     from pipelines.lake import Lake
     from pipelines.scoring.predictions import require_published
+    from pipelines.serving.skew.results_table import name_table
 
     dataset, lake = load_dataset(spec.dataset), Lake.open()
     require_published(lake, dataset, spec.partition)
     seen_rows = _read_requests(spec, lake, dataset)
     comparisons = {version: _compare(spec, lake, dataset, version, rows) for version, rows in seen_rows.items()}
-    result = summarize(spec, dataset.skew, comparisons)
+    result = summarize(spec, name_table(dataset), comparisons)
     shares = ", ".join(f"{name} {share:.2%}" for name, share in result.differing.items()) or "none"
     log.info("%s: %d rows of requests, differing: %s: %s", spec.partition, result.rows, shares, result.outcome)
     return result

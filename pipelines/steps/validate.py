@@ -194,6 +194,8 @@ def _is_only_incomplete(judgement: Judgement) -> bool:
 
 def _withdraw(lake: Lake, dataset: Dataset, partition: Partition) -> int:
     """Remove the published rows of a day and the outcomes of their labels; return the number of rows."""
+    from pipelines.scoring.predictions import name_request_outcomes
+
     rows = lake.count_rows_of_partitions(dataset.published, [partition]).get(partition, 0)
     if rows:
         lake.clear_partition(dataset.published, partition)
@@ -203,7 +205,7 @@ def _withdraw(lake: Lake, dataset: Dataset, partition: Partition) -> int:
     for other in map(load_dataset, list_datasets()):
         if other.published == dataset.published:
             lake.clear_partition(other.outcomes, partition)
-            lake.clear_partition(other.request_outcomes, partition)
+            lake.clear_partition(name_request_outcomes(other), partition)
     return rows
 
 

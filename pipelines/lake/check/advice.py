@@ -19,6 +19,9 @@ STEPS = {
 }
 """Table to the instruction that writes its rows again."""
 
+ONLINE_SUFFIXES = ("_requests", "_request_outcomes", "_skew")
+"""Ends of the names of the tables about requests that an endpoint answered."""
+
 
 def advise(finding: Finding, datasets: Sequence[Dataset]) -> str:
     """Return one or two sentences of advice."""
@@ -35,7 +38,7 @@ def _find_step(finding: Finding, datasets: Sequence[Dataset]) -> str:
     """Return the instruction that writes the rows again; empty if no command can."""
     for dataset in datasets:
         tables = (dataset.staging, dataset.published, dataset.quarantine, dataset.predictions, dataset.outcomes)
-        online_tables = (dataset.requests, dataset.request_outcomes, dataset.skew)
+        online_tables = [f"{dataset.name}{suffix}" for suffix in ONLINE_SUFFIXES]
         if finding.table not in (*tables, *online_tables):
             continue
         partition, values = parse_partition_text(finding.partition, dataset.partition)

@@ -59,6 +59,11 @@ class StoredSkew(NamedTuple):
     """Feature, or `score`, to the share of rows in which it differs; those that never differ are left out."""
 
 
+def name_table(dataset: Dataset) -> str:
+    """Return the name of the table."""
+    return f"{dataset.name}_skew"
+
+
 def write_skew(
     lake: Lake, dataset: Dataset, partition: Partition, origin: Origin, skew: Skew, verdict: Verdict, max_share: float
 ) -> bool:
@@ -86,7 +91,7 @@ def write_skew(
     schema = pa.schema([(PARTITION, pa.date32()), *((name, pa.int32()) for name in hours), *FIELDS])
     table = pa.Table.from_pylist(rows, schema=schema)
     part = origin._asdict()
-    return lake.write_partition(dataset.skew, partition, table, (PARTITION, *hours, *KEY), part=part).changed
+    return lake.write_partition(name_table(dataset), partition, table, (PARTITION, *hours, *KEY), part=part).changed
 
 
 def name_row(name: str) -> str:
@@ -109,7 +114,7 @@ def read_history(
     conditions: list[BooleanExpression] = [EqualTo("model_name", model)]
     conditions += [GreaterThanOrEqual(PARTITION, first.isoformat())] if first else []
     conditions += [LessThanOrEqual(PARTITION, last.isoformat())] if last else []
-    table = lake.read_rows(dataset.skew, reduce(And, conditions))
+    table = lake.read_rows(name_table(dataset), reduce(And, conditions))
     groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in table.to_pylist() if table else ():
         row["partition"] = make_partition(row, dataset.partition).isoformat()

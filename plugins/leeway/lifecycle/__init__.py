@@ -9,7 +9,7 @@ AWS or drydock.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, get_args
 
 from airflow.sdk import DAG
@@ -30,7 +30,8 @@ from pipelines.settings import settings
 __all__ = ["create_ingestion_dag", "lifecycle_dags"]
 
 SCHEDULES = {"hour": "0 * * * *", "day": "0 0 * * *", "month": "0 0 1 * *"}
-"""Default schedule of the ingestion, by unit of the partitions."""
+"""Default schedule of the ingestion, by unit of the partitions. Drift is decided at the same time; of hours, each
+midnight."""
 Monitored = Literal["scores", "requests"]
 """Rows on whose drift MODEL_monitor decides."""
 
@@ -56,36 +57,39 @@ def lifecycle_dags(
         model: registered model. Its parameters are those of models/MODEL/params.yaml.
         start: first day of the data.
         end: last day of the data; None: without end.
-        schedule: cron expression, in UTC, of the time at which the hour, day or month before is complete and is
-            ingested; by default when it ends. Drift is decided then, too, and for hours at midnight.
+        schedule: cron expression, in UTC, of the time at which the partition before is ingested; by default at its end.
         train_schedule: cron expression, in UTC, of the trainings that the calendar starts.
         dataset: dataset of the model; by default the one in its parameters.
         days_of: other dataset whose days the model uses. Another call creates its DATASET_ingest.
         partition: unit of the dataset's partitions. With months there is no MODEL_monitor, since they have no drift.
-        deploy: whether there are MODEL_deploy, which deploys each new champion to a SageMaker endpoint, and
-            MODEL_serving_monitor, which compares the requests that it answered with the published days.
+        deploy: whether there are MODEL_deploy, for a SageMaker endpoint, and MODEL_serving_monitor, for its requests.
         materialize: whether there is MODEL_materialize, which writes the dataset's lookups to the online store.
-        drift_of: rows on which MODEL_monitor decides: the scores of MODEL_score, or the requests that the endpoint
-            answered, which needs `deploy` and partitions by day.
+        drift_of: rows on which MODEL_monitor decides: scores of MODEL_score, or requests that the endpoint answered.
         training: arguments of SpotTrainingOperator, such as instance_type, max_run_s, max_wait_s and entry_point.
 
     Raises:
-        SpecError: the model has no parameters or dataset, the file has another call for it, or `drift_of` is unknown
-            or does not fit. A retry cannot help.
+        SpecError: the model has no parameters or dataset, a value does not fit, or the file has another call for it.
     """
-    _check_call(model, partition, drift_of, deploy)
-    names = {"model": model, "dataset": dataset or _read_dataset(model)}
-    days = {**names, "days_of": days_of or names["dataset"]}
-    is_of_requests = drift_of == "requests"
+    names = _choose_names(model, dataset, partition, drift_of, deploy)
     return [
         *_create_daily_dags(**names, start=start, end=end, schedule=schedule, partition=partition, days_of=days_of),
         create_training_dag(**names, start=start, end=end, schedule=train_schedule, training=training),
-        create_scoring_dag(**days, start=start, has_profiles=not is_of_requests),
-        create_rollback_dag(model=model),
-        *([create_deployment_dag(model=model)] if deploy else []),
-        *([create_serving_monitor_dag(**days, start=start, has_profiles=is_of_requests)] if deploy else []),
-        *([create_materialization_dag(**days, start=start)] if materialize else []),
+        *_create_scoring_dags({**names, "days_of": days_of or names["dataset"]}, start, deploy, materialize, drift_of),
     ]
+
+
+def _create_scoring_dags(
+    names: Mapping[str, str], start: dt.datetime, deploy: bool, materialize: bool, drift_of: Monitored
+) -> Iterator[DAG]:
+    """Create the DAGs that score, roll back and serve a model."""
+    is_of_requests = drift_of == "requests"
+    yield create_scoring_dag(**names, start=start, has_profiles=not is_of_requests)
+    yield create_rollback_dag(model=names["model"])
+    if deploy:
+        yield create_deployment_dag(model=names["model"])
+        yield create_serving_monitor_dag(**names, start=start, has_profiles=is_of_requests)
+    if materialize:
+        yield create_materialization_dag(**names, start=start)
 
 
 def _create_daily_dags(
@@ -107,8 +111,11 @@ def _create_daily_dags(
         yield create_monitoring_dag(model=model, dataset=dataset, start=start, end=end, schedule=daily_schedule)
 
 
-def _check_call(model: str, partition: str, drift_of: str, deploy: bool) -> None:
-    """Refuse unknown values, and a second call for a model in a file: Airflow keeps the last DAG of an id."""
+def _choose_names(model: str, dataset: str, partition: str, drift_of: str, deploy: bool) -> dict[str, str]:
+    """Return the names of the model and its dataset.
+
+    Unknown values are refused, and a second call for a model in a file: Airflow keeps the last DAG of an id.
+    """
     require_unit(partition)
     if drift_of not in get_args(Monitored):
         raise SpecError(f"unknown drift_of {drift_of!r}.", f"Known: {', '.join(get_args(Monitored))}.")
@@ -117,6 +124,7 @@ def _check_call(model: str, partition: str, drift_of: str, deploy: bool) -> None
     if f"{model}_train" in {dag.dag_id for dag, _ in DagContext.autoregistered_dags}:
         message = f"this file creates the DAGs of the model {model} more than once."
         raise SpecError(message, "Give the other model another name, or remove the call.")
+    return {"model": model, "dataset": dataset or _read_dataset(model)}
 
 
 def _read_dataset(model: str) -> str:

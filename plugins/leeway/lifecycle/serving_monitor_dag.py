@@ -29,7 +29,7 @@ people are notified, and no training is started. With `on_skew: fail` in section
 other version, too: with the day as logical date, and `version`.
 * **Days that were published before**: trigger the DAG with the day as logical date. If their requests came on other
 days, give `first_day` and `last_day`.
-* **History**: `python -m pipelines monitor skew {model}`.
+* **History**: `python -m pipelines skew_history {model}`.
 """
 PROFILE_DOC = """
 `profile` counts the values by bins, and writes the counts to `profiles`: `{model}_monitor` decides on their drift."""
@@ -72,19 +72,23 @@ def create_serving_monitor_dag(
         params=PARAMS,
         default_args=build_default_args("ml"),
     ) as dag:
-        collect = CollectOperator(
-            task_id="collect",
-            dataset=dataset,
-            model=model,
-            version="{{ params.version }}",
-            first_day="{{ params.first_day }}",
-            last_day="{{ params.last_day }}",
-        )
-        rows = {"model": model, "version": collect.output["version"], "rows": collect.output["rows"]}
-        asset = Asset(name=f"{model}_skew", uri=f"x-leeway://skew/{model}")
-        outcomes = OutcomesOperator(task_id="outcomes", dataset=dataset, model=model, online=True)
-        skew = SkewOperator(task_id="skew", dataset=dataset, endpoint=collect.output["endpoint"], asset=asset, **rows)
-        collect >> [outcomes, skew]
-        if has_profiles:
-            collect >> ProfileOperator(task_id="profile", **rows)
+        _create_tasks(model, dataset, has_profiles)
     return dag
+
+
+def _create_tasks(model: str, dataset: str, has_profiles: bool) -> None:
+    collect = CollectOperator(
+        task_id="collect",
+        dataset=dataset,
+        model=model,
+        version="{{ params.version }}",
+        first_day="{{ params.first_day }}",
+        last_day="{{ params.last_day }}",
+    )
+    rows = {"model": model, "version": collect.output["version"], "rows": collect.output["rows"]}
+    asset = Asset(name=f"{model}_skew", uri=f"x-leeway://skew/{model}")
+    outcomes = OutcomesOperator(task_id="outcomes", dataset=dataset, model=model, online=True)
+    skew = SkewOperator(task_id="skew", dataset=dataset, endpoint=collect.output["endpoint"], asset=asset, **rows)
+    collect >> [outcomes, skew]
+    if has_profiles:
+        collect >> ProfileOperator(task_id="profile", **rows)

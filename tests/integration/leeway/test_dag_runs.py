@@ -311,7 +311,7 @@ def test_requests_of_the_endpoint_are_compared_with_the_published_day(airflow, d
     assert "requests of 2013-02-01 differ from the lake: more than 1.00% of the rows differ in" in run.log
     (extra,) = list_events(airflow, "flights_skew")
     assert (extra["partition"], extra["versions"], extra["endpoint"]) == ("2013-02-01", ["1"], "flights")
-    history = airflow.run_command("-m", "pipelines", "monitor", "skew", "flights").stdout
+    history = airflow.run_command("-m", "pipelines", "skew_history", "flights").stdout
     assert history.startswith("2013-02-01  flights  version 1  skew  ")
 
 

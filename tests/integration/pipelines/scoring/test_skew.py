@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from pipelines.cli.monitor import app
+from pipelines.cli.app import build_app
 from pipelines.dataset import load_dataset
 from pipelines.errors import DataError, SpecError
 from pipelines.lake import Lake
@@ -25,6 +25,7 @@ from tests.integration.pipelines.scoring.conftest import DAY, CaptureFolder, Pub
 from tests.tools.kill_points import draw_moments, is_killed, run_until
 
 FLIGHTS = load_dataset("flights")
+SKEW_TABLE = "flights_skew"
 AT = dt.datetime(2013, 2, 1, 8, tzinfo=dt.UTC)
 Rows = list[dict[str, Any]]
 
@@ -57,7 +58,7 @@ def test_requests_that_saw_the_lake_have_no_skew_and_those_with_other_values_hav
     result = run(rows=rows)
     assert (result.outcome, result.rows, result.unmatched, result.differing) == ("ok", len(records), 0, {})
     assert (result.versions, result.reason, result.fail, result.changed) == ([champion], "", False, True)
-    stored = Lake.open().read_partition("flights_skew", DAY)
+    stored = Lake.open().read_partition(SKEW_TABLE, DAY)
     assert sorted(stored["name"].to_pylist()) == sorted([*FLIGHTS.features, "score"])
     assert run(rows=rows) == result.model_copy(update={"changed": False}), "an equal result commits nothing"
     assert run(rows=rows, min_rows=len(records) + 1).outcome == "undecided"
@@ -92,8 +93,8 @@ def test_history_lists_each_partition_and_endpoint_once(
         run(rows=rows, endpoint=endpoint)
 
     def list_history(*options: str) -> str:
-        arguments = ["skew", "scored", "--dataset", "flights", *options]
-        return CliRunner().invoke(app, arguments, catch_exceptions=False).stdout
+        arguments = ["skew_history", "scored", "--dataset", "flights", *options]
+        return CliRunner().invoke(build_app("skew_history"), arguments, catch_exceptions=False).stdout
 
     line = f"2013-02-01  {{}}  version {champion}  undecided  50 rows, 0 unmatched: nothing differs"
     assert list_history().splitlines() == [line.format("online"), line.format("other")]
@@ -152,14 +153,14 @@ def test_a_killed_comparison_leaves_all_results_or_none_and_a_repetition_complet
     arguments = [text for name, value in {**options, "endpoint": "online"}.items() for text in (f"--{name}", value)]
 
     def count_rows() -> int:
-        return Lake.open().count_rows_of_partitions(FLIGHTS.skew, [DAY]).get(DAY, 0)
+        return Lake.open().count_rows_of_partitions(SKEW_TABLE, [DAY]).get(DAY, 0)
 
     whole_run = run_until(commands, 0, "skew", *arguments)
     assert whole_run.code == 0, whole_run.err
     expected = count_rows()
     assert expected == len(FLIGHTS.features) + 1
     for moment in draw_moments(whole_run, 3, seed=7):
-        Lake.open().clear_partition(FLIGHTS.skew, DAY, part)
+        Lake.open().clear_partition(SKEW_TABLE, DAY, part)
         assert is_killed(run_until(commands, moment, "skew", *arguments))
         assert count_rows() in (0, expected)
         run(rows=rows)

@@ -1,10 +1,8 @@
-"""`python -m pipelines monitor`: show what the monitors of a model found."""
+"""`python -m pipelines skew_history MODEL`: list the comparisons of requests with the lake."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-import typer
 
 from pipelines.cli.options import (
     DatasetOption,
@@ -20,16 +18,8 @@ from pipelines.cli.terminal import write_json, write_line
 if TYPE_CHECKING:
     from pipelines.serving.skew.results_table import StoredSkew
 
-app = typer.Typer(no_args_is_help=True, help="Show what the monitors of a model found.")
 
-
-@app.callback()
-def _keep_subcommand() -> None:
-    """Keep `skew` a sub-command: typer would drop the name of a single command."""
-
-
-@app.command("skew")
-def show_skew(
+def run_command(
     model: ModelArgument,
     first: FirstOption = "",
     last: LastOption = "",
