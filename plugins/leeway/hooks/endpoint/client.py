@@ -68,9 +68,8 @@ class EndpointClient:
         """Return SageMaker's description of an endpoint configuration."""
         return dict(self._call(lambda: self._sagemaker.describe_endpoint_config(EndpointConfigName=name)))
 
-    def update(self, config_name: str) -> None:
-        """Begin to change the endpoint to a configuration, all at once."""
-        request = {"EndpointName": self.name, "EndpointConfigName": config_name}
+    def update(self, request: Mapping[str, Any]) -> None:
+        """Begin to change the endpoint, by a request to UpdateEndpoint."""
         self._call(lambda: self._sagemaker.update_endpoint(**request))
 
     def create_model_and_config(self, model: Mapping[str, Any], config: Mapping[str, Any]) -> None:

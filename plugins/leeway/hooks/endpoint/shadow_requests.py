@@ -73,6 +73,19 @@ def build_shadow_request(
     }
 
 
+def build_update_request(endpoint: str, config_name: str) -> dict[str, Any]:
+    """Build the request to UpdateEndpoint that adds or removes a shadow variant.
+
+    The production variant keeps the number of instances that a scaling policy has given it.
+    """
+    return {
+        "EndpointName": endpoint,
+        "EndpointConfigName": config_name,
+        "RetainAllVariantProperties": True,
+        "ExcludeRetainedVariantProperties": [{"VariantPropertyType": "DataCaptureConfig"}],
+    }
+
+
 def get_capture_uri(config: Mapping[str, Any]) -> str:
     """Return where a configuration captures requests; empty if it captures none."""
     return str(config.get("DataCaptureConfig", {}).get("DestinationS3Uri", ""))

@@ -23,6 +23,7 @@ from leeway.hooks.endpoint.shadow_requests import (
     SHADOW_TAG,
     ShadowRecord,
     build_shadow_request,
+    build_update_request,
     build_variant_name,
 )
 from leeway.hooks.endpoint.shadow_wait import ShadowEvent, ShadowWait
@@ -164,7 +165,7 @@ class ShadowRun:
         self._require_budget(request["ShadowProductionVariants"][0])
         self.client.create_model_and_config(self.shadow.model_request, request)
         config_name = request["EndpointConfigName"]
-        update = {"EndpointName": self.client.name, "EndpointConfigName": config_name}
+        update = build_update_request(self.client.name, config_name)
         return replace(self.wait_template, config_name=config_name, verb="update", request=update, tag=own_tag)
 
     def _require_budget(self, variant: Mapping[str, Any]) -> None:
@@ -201,7 +202,7 @@ class ShadowRun:
             ended = replace(record, until=_get_now().isoformat())
             self.client.set_tags(endpoint, {SHADOW_TAG: ended.format()})
         self.log.info("endpoint %s: removing %s", self.client.name, self.shadow.variant)
-        update = {"EndpointName": self.client.name, "EndpointConfigName": base_name}
+        update = build_update_request(self.client.name, base_name)
         return replace(self.wait_template, config_name=base_name, verb="update", request=update, tag="")
 
     def _build_shadow_wait(self, config_name: str, base_name: str, record: ShadowRecord) -> ShadowWait:
@@ -276,7 +277,7 @@ def remove_shadow(client: EndpointClient, variant: str) -> None:
         return
     config = client.describe_config(str(endpoint["EndpointConfigName"]))
     if any(item["VariantName"] == variant for item in config.get("ShadowProductionVariants", ())):
-        client.update(client.read_config_tags(config)[BASE_TAG])
+        client.update(build_update_request(client.name, client.read_config_tags(config)[BASE_TAG]))
 
 
 def _get_now() -> dt.datetime:

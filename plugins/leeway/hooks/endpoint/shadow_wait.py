@@ -12,6 +12,7 @@ from airflow.providers.amazon.aws.hooks.base_aws import AwsBaseHook
 from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
 from botocore.exceptions import ClientError
 
+from leeway.hooks.endpoint.shadow_requests import build_update_request
 from leeway.hooks.sagemaker.aws_errors import Outage, format_error_line, is_transient
 from leeway.hooks.sagemaker.connection import AwsConnection
 from leeway.hooks.step.hook import Logger
@@ -112,7 +113,7 @@ async def remove_shadow(wait: ShadowWait, log: Logger) -> None:
         if (endpoint["EndpointStatus"], endpoint["EndpointConfigName"]) != ("InService", wait.config_name):
             return
         log.warning("the task was cleared or marked: removing %s from endpoint %s", wait.variant, wait.endpoint)
-        await sagemaker.update_endpoint(EndpointName=wait.endpoint, EndpointConfigName=wait.base_name)
+        await sagemaker.update_endpoint(**build_update_request(wait.endpoint, wait.base_name))
 
 
 async def _check(wait: ShadowWait, log: Logger) -> ShadowEvent | None:
