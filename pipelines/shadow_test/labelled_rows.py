@@ -94,7 +94,11 @@ def check_labelled_rows(
     policy = complete_policy(
         Policy(alpha=limits.alpha, group_by=limits.group_by, **fields), dataset.task, holdout.metrics
     )
-    return check_against_champion(holdout, policy)
+    # The gate's reasons speak of a holdout. Here, the rows are those whose labels are published.
+    checks = check_against_champion(holdout, policy)
+    return [
+        check.model_copy(update={"reason": check.reason.replace(" of holdout", " with labels")}) for check in checks
+    ]
 
 
 def _read_keys(dataset: Dataset, schema: pa.Schema, pairs: Pairs) -> pa.Table:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pipelines.dataset import Dataset
     from pipelines.shadow_test.judge import Evidence, Judgement
     from pipelines.shadow_test.pairs import Copies, Period
+    from pipelines.shadow_test.variant_metrics import VariantMetrics
 
 
 class ShadowSpec(ShadowLimits):
@@ -156,6 +157,10 @@ def _read_all_copies(spec: ShadowSpec, period: Period, dataset: Dataset) -> Copi
         time.sleep(spec.quiet_s)
 
 
+def _describe_traffic(metrics: VariantMetrics) -> str:
+    return f"{metrics.invocations:,} requests, {metrics.errors:,} errors, in whole minutes of CloudWatch"
+
+
 def _write_report(spec: ShadowSpec, evidence: Evidence, judgement: Judgement, result: ShadowResult) -> None:
     from pipelines.shadow_test.report import write_report
 
@@ -164,8 +169,8 @@ def _write_report(spec: ShadowSpec, evidence: Evidence, judgement: Judgement, re
         "endpoint": spec.endpoint,
         "time": f"{evidence.period.since:%Y-%m-%d %H:%M:%S} to {evidence.period.until:%Y-%m-%d %H:%M:%S} UTC",
         "compared": f"{result.requests:,} requests, {result.rows:,} rows; {result.labelled_rows:,} have labels",
-        f"version {spec.champion} (serves)": f"{champion.invocations:,} requests, {champion.errors:,} errors",
-        f"version {spec.version} (shadow)": f"{challenger.invocations:,} requests, {challenger.errors:,} errors",
+        f"version {spec.champion} (serves)": _describe_traffic(champion),
+        f"version {spec.version} (shadow)": _describe_traffic(challenger),
     }
     write_report(
         settings().home / "docs" / "shadow" / spec.model / spec.version,

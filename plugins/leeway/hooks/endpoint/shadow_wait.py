@@ -154,4 +154,4 @@ async def _count_requests(wait: ShadowWait) -> int:
             Period=min(int((end - begin).total_seconds()), MAX_PERIOD_S),
             Statistics=["Sum"],
         )
-    return round(sum(point["Sum"] for point in statistics["Datapoints"]))
+    return int(sum(point["Sum"] for point in statistics["Datapoints"]))
