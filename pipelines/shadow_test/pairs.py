@@ -103,11 +103,11 @@ def pair_requests(capture: Capture, period: Period, task: Task, copies: Copies) 
     pairs = Pairs()
     for answer in _read_answers(capture, period):
         scores = read_scores(task, answer.scores) if answer else []
-        waiting = copies.by_body.get(_digest(answer)) if answer and scores else None
-        if answer and waiting and len(waiting[0]) == len(scores):
+        copied_scores = copies.by_body.get(_digest(answer)) if answer and scores else None
+        if answer and copied_scores and len(copied_scores[0]) == len(scores):
             pairs.requests += 1
             pairs.champion += scores
-            pairs.challenger += waiting.popleft()
+            pairs.challenger += copied_scores.popleft()
             table = _parse_rows(answer, len(scores))
             pairs.rows += table.rows
             pairs.text_rows += [table.is_text] * len(scores)

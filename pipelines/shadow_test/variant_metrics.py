@@ -17,7 +17,7 @@ MINUTE = dt.timedelta(minutes=1)
 MAX_PERIOD_S = 86_400
 """Longest period of a statistic, seconds: the longest one that CloudWatch keeps percentiles of."""
 STATISTICS = ("Average", "p50", "p99")
-"""Statistics of the latency."""
+"""Statistics of the latency, as `VariantMetrics` has them."""
 
 
 @dataclass(frozen=True)
@@ -69,15 +69,14 @@ class _MetricReader:
     def read_latency(self) -> dict[str, float]:
         """Return the statistics of the latency. Those of several periods are weighted by their invocations."""
         points = self._read("ModelLatency", Statistics=["Average", "SampleCount"])
-        extended_points = self._read("ModelLatency", ExtendedStatistics=["p50", "p99"])
         counts = {point["Timestamp"]: point["SampleCount"] for point in points}
-        values = [{"Average": point["Average"], "Timestamp": point["Timestamp"]} for point in points]
-        values += [{**point["ExtendedStatistics"], "Timestamp": point["Timestamp"]} for point in extended_points]
-        return {
-            name: _average([(point[name] / 1_000, counts.get(point["Timestamp"], 0)) for point in found])
-            for name in STATISTICS
-            if (found := [point for point in values if name in point])
-        }
+        values: dict[str, list[tuple[float, float]]] = {}
+        for point in points:
+            values.setdefault("Average", []).append((point["Average"], point["SampleCount"]))
+        for point in self._read("ModelLatency", ExtendedStatistics=["p50", "p99"]):
+            for name, value in point["ExtendedStatistics"].items():
+                values.setdefault(name, []).append((value, counts.get(point["Timestamp"], 0)))
+        return {name: _average(pairs) / 1_000 for name, pairs in values.items()}  # CloudWatch has microseconds
 
     def _read(self, metric: str, **fields: Any) -> list[dict[str, Any]]:
         return list(self._cloudwatch.get_metric_statistics(MetricName=metric, **self._request, **fields)["Datapoints"])
@@ -85,4 +84,4 @@ class _MetricReader:
 
 def _average(values: Sequence[tuple[float, float]]) -> float:
     """Return the mean of values with their weights."""
-    return sum(value * weight for value, weight in values) / (sum(weight for _, weight in values) or 1)
+    return sum(value * weight for value, weight in values) / (sum(weight for _, weight in values) or 1.0)

@@ -199,8 +199,8 @@ class ShadowRun:
             reason = failures.format_reason(endpoint)
             raise AirflowException(f"the shadow variant of endpoint {self.client.name} was not removed: {reason}")
         if not record.until:
-            ended = replace(record, until=_get_now().isoformat())
-            self.client.set_tags(endpoint, {SHADOW_TAG: ended.format()})
+            ended_record = replace(record, until=_get_now().isoformat())
+            self.client.set_tags(endpoint, {SHADOW_TAG: ended_record.format()})
         self.log.info("endpoint %s: removing %s", self.client.name, self.shadow.variant)
         update = build_update_request(self.client.name, base_name)
         return replace(self.wait_template, config_name=base_name, verb="update", request=update, tag="")
