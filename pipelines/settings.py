@@ -123,6 +123,10 @@ class Settings(BaseSettings):
         """Build the address of the drift report of a model up to a day."""
         return f"{self._effective_docs_url}/drift/{quote(model, safe='')}/{quote(day, safe='')}/drift.html"
 
+    def build_shadow_url(self, model: str, version: str) -> str:
+        """Build the address of the report of a version's last shadow."""
+        return f"{self._effective_docs_url}/shadow/{quote(model, safe='')}/{quote(version, safe='')}/shadow.html"
+
     @property
     def docs_index(self) -> str:
         """Address of the first page of the data docs."""

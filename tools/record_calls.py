@@ -29,6 +29,7 @@ TEST_NAMES = [
     "glue",
     "mirror",
     "secrets",
+    "shadow",
     "spark_preprocess",
     "spot_training",
 ]

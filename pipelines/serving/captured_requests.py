@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from pipelines.container.serving.tables import BadRequest, Table, parse_table
+from pipelines.container.serving.tables import Table, parse_table
 from pipelines.errors import DataError
 from pipelines.window import Days
 
@@ -29,6 +29,22 @@ class Capture(NamedTuple):
     """EndpointName."""
     variant: str
     """VariantName."""
+
+
+class CapturedAnswer(NamedTuple):
+    """One request, as it was sent, with the scores of the endpoint's answer."""
+
+    event_id: str
+    requested_at: dt.datetime
+    """In UTC, whole seconds."""
+    inference_id: str
+    """Id that the client gave the request; empty without one."""
+    body: bytes
+    content_type: str
+    scores: list[Any]
+    """Scores of the rows, as in the answer: numbers, objects by class or quantile, or lists."""
+    looked_up: Mapping[str, list[Any]] = MappingProxyType({})
+    """Features of raw rows that were looked up, as in the answer: the value of each row."""
 
 
 class CapturedRequest(NamedTuple):
@@ -56,27 +72,48 @@ def read_requests(capture: Capture, days: Days) -> Iterator[CapturedRequest | No
     Raises:
         DataError: the location is no s3:// URI and no folder. A retry cannot help.
     """
-    list_lines = _list_s3_lines if capture.location.startswith("s3://") else _list_folder_lines
     for day in days:
-        folder = f"{capture.endpoint}/{capture.variant}/{day:%Y/%m/%d}/"
-        for line in list_lines(capture.location.rstrip("/"), folder):
-            yield parse_line(line)
+        yield from map(parse_line, read_lines(capture, f"{day:%Y/%m/%d}"))
+
+
+def read_lines(capture: Capture, folder: str) -> Iterator[bytes]:
+    """Read the lines that were captured in a folder of the variant: YYYY/MM/DD, or YYYY/MM/DD/HH (UTC).
+
+    Raises:
+        DataError: the location is no s3:// URI and no folder. A retry cannot help.
+    """
+    list_lines = _list_s3_lines if capture.location.startswith("s3://") else _list_folder_lines
+    return list_lines(capture.location.rstrip("/"), f"{capture.endpoint}/{capture.variant}/{folder}/")
 
 
 def parse_line(line: bytes) -> CapturedRequest | None:
     """Parse a line of a capture file; return None if it has no rows by column name with a score for each."""
+    answer = parse_answer(line)
+    if answer is None:
+        return None
+    try:
+        rows = parse_table(answer.body, answer.content_type)
+    except ValueError:  # anybody can send a request
+        return None
+    are_scores = all(isinstance(score, int | float | dict) for score in answer.scores)
+    if not are_scores or len(answer.scores) != len(rows.rows):
+        return None
+    request = (answer.event_id, answer.requested_at, answer.inference_id)
+    return CapturedRequest(*request, rows, answer.scores, answer.looked_up)
+
+
+def parse_answer(line: bytes) -> CapturedAnswer | None:
+    """Parse a line of a capture file, but not the rows of its request; return None if its answer has no scores."""
     try:
         event = json.loads(line)
         metadata, data = event["eventMetadata"], event["captureData"]
         body, content_type = _read_part(data["endpointInput"])
-        rows = parse_table(body, content_type)
         scores, looked_up = _parse_answer(*_read_part(data["endpointOutput"]))
         requested_at = dt.datetime.fromisoformat(metadata["inferenceTime"]).astimezone(dt.UTC)
         event_id, inference_id = str(metadata["eventId"]), str(metadata.get("inferenceId", ""))
-    except (BadRequest, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # anybody can send a request
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # anybody can send a request
         return None
-    has_scores = len(scores) == len(rows.rows) and all(isinstance(score, int | float | dict) for score in scores)
-    return CapturedRequest(event_id, requested_at, inference_id, rows, scores, looked_up) if has_scores else None
+    return CapturedAnswer(event_id, requested_at, inference_id, body, content_type, scores, looked_up)
 
 
 def _read_part(part: Mapping[str, Any]) -> tuple[bytes, str]:

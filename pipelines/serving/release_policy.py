@@ -49,6 +49,12 @@ class ReleasePolicy(Spec):
     capture_percent: int = Field(default=0, ge=0, le=100)
     """Share of the requests that is stored in S3 with their answers, percent; 0: none."""
 
+    shadow_minutes: float = Field(default=0, ge=0, le=10_080)
+    """Minutes for which a new version first runs as a shadow variant: it gets copies of the requests, and section
+    `shadow` judges it before it is released; 0: no shadow. A shadow doubles the instances."""
+    shadow_requests: int = Field(default=0, ge=0)
+    """The shadow ends early, as soon as it has answered this number of requests; 0: after `shadow_minutes` only."""
+
     @model_validator(mode="after")
     def _check_steps_and_periods(self) -> Self:
         if self.traffic == "linear" and self.step_percent < MIN_LINEAR_PERCENT:

@@ -12,7 +12,7 @@ STEPS = (
     *("ingest", "validate", "snapshot", "preprocess", "train", "evaluate", "gate", "decide", "promote", "rollback"),
     *("guard", "record_outcome"),
     *("materialize", "score", "outcomes", "collect", "profile", "drift", "skew"),
-    *("serving", "record_deployment", "undeploy", "stop_idle", "forecast_deployment", "meter_endpoints"),
+    *("serving", "shadow", "record_deployment", "undeploy", "stop_idle", "forecast_deployment", "meter_endpoints"),
     *("sync", "backfill", "repro", "reproduce", "pack", "batch", "image", "budget", "charge"),
     "check_lake",
 )

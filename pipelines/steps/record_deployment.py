@@ -1,4 +1,7 @@
-"""Record in the model's history which version an endpoint serves, or why a deployment failed. Idempotent."""
+"""Record in the model's history which version an endpoint serves, why a deployment failed, or how a shadow ended.
+
+Idempotent.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,17 @@ EVIDENCE = {"config", "alarms", "region", "instance_type", "instance_count", "pr
 
 
 class RecordDeploymentSpec(Spec):
-    """A deployment that has ended."""
+    """A deployment or a shadow that has ended."""
 
     model: str
     """Registered model."""
     version: str
-    """Version that was deployed, or was to be."""
+    """Version that was deployed, or was to be, or that was the shadow."""
     endpoint: str
     """Name of the endpoint."""
-    outcome: Literal["deployed", "deployment_failed", "undeployed"]
+    outcome: Literal[
+        "deployed", "deployment_failed", "undeployed", "shadow_passed", "shadow_failed", "shadow_undecided"
+    ]
     """How it ended."""
     config: str = ""
     """Name of SageMaker's endpoint configuration."""

@@ -1,4 +1,4 @@
-"""Write the package of the version that an endpoint is to serve, and return how it is released.
+"""Choose the version that an endpoint is to serve, write its package, and return how it is released.
 
 Idempotent: equal versions give equal packages.
 """
@@ -41,8 +41,10 @@ class ServingSpec(ReleasePolicy):
     """Whether to serve the version that the endpoint served before its present one."""
     endpoint: str = Field(min_length=1, max_length=MAX_NAME_CHARS)
     """Name of the endpoint."""
-    folder: Path
-    """Folder to write: model.tar.gz."""
+    folder: Path | None = None
+    """Folder to write: model.tar.gz; null: the version is only chosen."""
+    beside: str = ""
+    """Version whose requests the chosen one is to answer, too. If it has other features, the step fails."""
 
     @field_validator("endpoint")
     @classmethod
@@ -67,19 +69,17 @@ class ServingResult(Result):
 
 
 def run(spec: ServingSpec) -> ServingResult:
-    """Write the model.tar.gz of the version to `spec.folder`.
+    """Choose the version, and write its model.tar.gz to `spec.folder` if one is given.
 
     Raises:
         DataError: there is no such version, no champion, or no version that the endpoint served before; or the
-            version's files are not those that were judged. A retry cannot help.
+            version's files are not those that were judged, or its features are not those of `beside`. A retry cannot
+            help.
         ServiceError: MLflow does not answer. A retry can help.
     """
-    from pipelines.registry.artifacts import open_package
     from pipelines.registry.lifecycle import Journal
     from pipelines.registry.lifecycle.deployments import is_rollback
     from pipelines.registry.versions import Registry
-    from pipelines.scoring.batch import pack_model
-    from pipelines.system.files import replace_folder
 
     registry, state = Registry.open(), Journal.open().read_state(spec.model)
     if spec.previous:
@@ -87,9 +87,9 @@ def run(spec: ServingSpec) -> ServingResult:
     else:
         version = _find_version(registry, spec)
     goes_back = spec.previous or is_rollback(state, spec.endpoint, str(version.version))
-    with open_package(version) as package, replace_folder(spec.folder) as folder:
-        pack_model(package, folder / "model.tar.gz")
-    log.info("packed %s version %s for endpoint %s", spec.model, version.version, spec.endpoint)
+    if spec.folder:
+        _write_package(spec.folder, version, registry.get_version(spec.model, spec.beside) if spec.beside else None)
+        log.info("packed %s version %s for endpoint %s", spec.model, version.version, spec.endpoint)
     policy = spec.model_dump(include=set(ReleasePolicy.model_fields))
     return ServingResult(
         model_name=spec.model,
@@ -97,6 +97,20 @@ def run(spec: ServingSpec) -> ServingResult:
         policy={**policy, **AT_ONCE} if goes_back else policy,
         is_rollback=goes_back,
     )
+
+
+def _write_package(target: Path, version: ModelVersion, other: ModelVersion | None) -> None:
+    """Write the package of a version; if there is another version, check first that both have the same features."""
+    from pipelines.registry.artifacts import open_package
+    from pipelines.scoring.batch import pack_model
+    from pipelines.shadow_test.input_schema import require_same_features
+    from pipelines.system.files import replace_folder
+
+    with open_package(version) as package, replace_folder(target) as folder:
+        if other:
+            with open_package(other) as other_package:
+                require_same_features((version, package), (other, other_package))
+        pack_model(package, folder / "model.tar.gz")
 
 
 def _find_version(registry: Registry, spec: ServingSpec) -> ModelVersion:

@@ -11,7 +11,7 @@ INTEGRATION = "Leeway"
 OPERATORS = (
     *("approval", "backfill", "batch_score", "check_lake", "collect", "deploy", "drift", "dvc_repro"),
     *("endpoint_rollback", "evaluate", "gate", "guard", "ingest", "materialize", "meter_endpoints", "mirror"),
-    *("outcomes", "profile", "promote", "record_outcome", "rollback", "score", "skew", "spark_preprocess"),
+    *("outcomes", "profile", "promote", "record_outcome", "rollback", "score", "shadow", "skew", "spark_preprocess"),
     *("spot_training", "step", "stop_idle", "sync", "undeploy", "validate"),
 )
 """The modules of `leeway.operators` that have operators."""
@@ -28,7 +28,7 @@ def get_provider_info() -> dict[str, Any]:
         "operators": _describe_modules([f"leeway.operators.{name}" for name in OPERATORS]),
         "sensors": _describe_modules(["leeway.operators.drift"]),
         "hooks": _describe_modules(["leeway.hooks.step.hook"]),
-        "triggers": _describe_modules(["leeway.triggers.deployment", "leeway.triggers.job"]),
+        "triggers": _describe_modules(["leeway.triggers.deployment", "leeway.triggers.job", "leeway.triggers.shadow"]),
         "extra-links": [
             "leeway.links.data_docs.DataDocsLink",
             "leeway.links.drift.DriftLink",

@@ -121,7 +121,7 @@ def test_tasks_have_their_order(bag):
     assert list_tasks("flights_rollback") == ["rollback"]
     assert list_tasks("lake_check") == ["check"]
     assert list_tasks("endpoint_costs") == ["meter"]
-    assert list_tasks("flights_deploy") == ["deploy"]
+    assert list_tasks("flights_deploy") == ["shadow", "deploy"]
     assert list_tasks("flights_serving_monitor") == ["collect", "outcomes", "skew"]
     assert list_tasks("flights_materialize") == ["materialize"]
     assert bag.dags["flights_ingest"].get_task("ingest").outlets == []
@@ -237,6 +237,7 @@ XCOMS = {
         "lost_s": 0.5, "capacity_s": 2.0,
     },
     "evaluate": {"version": "3"},
+    "shadow": {"version": "7", "outcome": "skipped"},
     "gate": {"verdict": "/srv/workspaces/one/data/verdict.json", "version": "3", "needs_approval": True},
 }  # fmt: skip
 
@@ -518,10 +519,12 @@ def test_change_of_the_champion_starts_its_deployment(bag):
 
 
 @pytest.mark.parametrize(("version", "expected"), [(None, ""), ("3", "3")])
-def test_deployment_gets_its_version(bag, version, expected):
+def test_deployment_gets_the_version_of_the_shadow_task_although_that_was_skipped(bag, version, expected):
     dag = bag.dags["flights_deploy"]
-    task = render(dag, "deploy", build_context(dag, params={"version": version}))
+    task = render(dag, "shadow", build_context(dag, params={"version": version}))
     assert (task.model, task.version) == ("flights", expected)
+    task = render(dag, "deploy", build_context(dag))
+    assert (task.model, task.version, task.trigger_rule) == ("flights", "7", "none_failed")
 
 
 def test_rollback_has_no_schedule(bag):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from pipelines.registry.lifecycle.events import DEPLOYMENT_KINDS, Event, Kind, State
+from pipelines.registry.lifecycle.events import DEPLOYMENT_KINDS, SHADOW_KINDS, Event, Kind, State
 from pipelines.registry.lifecycle.journal import Journal
 from pipelines.settings import settings
 
@@ -17,9 +17,9 @@ def record_deployment(
     """Add an event about an endpoint of the model. Idempotent: if the last event about it says the same, none is added.
 
     Args:
-        kind: one of `DEPLOYMENT_KINDS`.
+        kind: one of `DEPLOYMENT_KINDS` or `SHADOW_KINDS`.
         model: registered model.
-        version: version that was deployed, or was to be.
+        version: version that was deployed, or was to be, or that was the shadow.
         endpoint: name of the endpoint.
         why: the reason, in words.
         evidence: name of the configuration, and other facts.
@@ -40,15 +40,15 @@ def record_deployment(
             evidence={"endpoint": endpoint, **evidence},
             key=str(len(state.events)),
         )
-        last_event = find_last_event(state, endpoint)
+        last_event = find_last_event(state, endpoint, SHADOW_KINDS if kind in SHADOW_KINDS else DEPLOYMENT_KINDS)
         return None if last_event and _is_same(last_event, event) else event
 
     return Journal.open().append_event(model, decide)
 
 
-def find_last_event(state: State, endpoint: str) -> Event | None:
-    """Return the last event about an endpoint; None if there is none."""
-    events = [event for event in state.events if event.kind in DEPLOYMENT_KINDS]
+def find_last_event(state: State, endpoint: str, kinds: Collection[Kind] = DEPLOYMENT_KINDS) -> Event | None:
+    """Return the last event of these kinds about an endpoint; None if there is none."""
+    events = [event for event in state.events if event.kind in kinds]
     return next((event for event in reversed(events) if event.evidence.get("endpoint") == endpoint), None)
 
 
@@ -73,7 +73,8 @@ def is_rollback(state: State, endpoint: str, version: str) -> bool:
 
 
 def _is_same(last_event: Event, event: Event) -> bool:
-    """Return whether two events say the same: of a failure, by the same run."""
-    names = ("endpoint", "config", *(["run"] if event.kind is Kind.DEPLOYMENT_FAILED else []))
+    """Return whether two events say the same: of a failure or a shadow, by the same run."""
+    is_of_run = event.kind in (Kind.DEPLOYMENT_FAILED, *SHADOW_KINDS)
+    names = ("endpoint", "config", *(["run"] if is_of_run else []))
     is_about_same = (last_event.kind, last_event.version) == (event.kind, event.version)
     return is_about_same and all(last_event.evidence.get(name) == event.evidence.get(name) for name in names)

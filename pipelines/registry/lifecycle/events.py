@@ -30,10 +30,15 @@ class Kind(StrEnum):
     DEPLOYED = "deployed"
     DEPLOYMENT_FAILED = "deployment_failed"
     UNDEPLOYED = "undeployed"
+    SHADOW_PASSED = "shadow_passed"
+    SHADOW_FAILED = "shadow_failed"
+    SHADOW_UNDECIDED = "shadow_undecided"
 
 
 DEPLOYMENT_KINDS = (Kind.DEPLOYED, Kind.DEPLOYMENT_FAILED, Kind.UNDEPLOYED)
 """The kinds of events about an endpoint, whose name is in their evidence."""
+SHADOW_KINDS = (Kind.SHADOW_PASSED, Kind.SHADOW_FAILED, Kind.SHADOW_UNDECIDED)
+"""The kinds of events about a version that ran as the shadow variant of an endpoint. They change nothing."""
 
 
 @dataclass(frozen=True)

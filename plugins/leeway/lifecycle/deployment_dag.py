@@ -9,14 +9,19 @@ from airflow.sdk import DAG, Param
 from leeway.default_args import build_default_args
 from leeway.hooks.step.champion_events import build_champion_asset
 from leeway.operators.deploy import DeployOperator
+from leeway.operators.shadow import ShadowOperator
 
 DOC = """
 ### Deploy the champion to an endpoint
 
 Each event of the asset `{model}_champion` starts a run: a promotion by `{model}_train`, or a rollback by
-`{model}_rollback`. `deploy` releases the version that is champion then, as `params.yaml`, section `serving`, says: the
-traffic moves in steps, alarms are watched, and an alarm moves it back. The version that served keeps
-serving meanwhile.
+`{model}_rollback`. `shadow` and `deploy` take the version that is champion then, and do what `params.yaml`, section
+`serving`, says.
+
+1. `shadow`, if `shadow_minutes` is above 0: the version gets copies of the endpoint's requests, and section `shadow`
+   judges its answers. If it fails, it is not deployed. Otherwise, and without an endpoint, the task is skipped.
+2. `deploy`: the traffic moves in steps, alarms are watched, and an alarm moves it back. The version that served keeps
+   serving meanwhile.
 
 * **Paused** at first: an endpoint costs money every hour. Unpause the DAG when you want one, and trigger it once.
 * **A release was rolled back by an alarm**: the task fails, with the alarm and its reason. The registry's champion
@@ -55,10 +60,8 @@ def create_deployment_dag(*, model: str) -> DAG:
         },
         default_args=build_default_args("ml", execution_timeout=dt.timedelta(minutes=30)),
     ) as dag:
-        DeployOperator(
-            task_id="deploy",
-            model=model,
-            version="{{ params.version or '' }}",
-            serving="{{ (params.serving or {}) | tojson }}",
-        )
+        fields = {"model": model, "serving": "{{ (params.serving or {}) | tojson }}"}
+        shadow = ShadowOperator(task_id="shadow", version="{{ params.version or '' }}", **fields)
+        # The version that was the shadow, although another one may be champion by now: the next run is for that one.
+        DeployOperator(task_id="deploy", version=shadow.output["version"], trigger_rule="none_failed", **fields)
     return dag

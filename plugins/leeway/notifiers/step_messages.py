@@ -105,6 +105,14 @@ def _build_deployment_message(result: Result) -> Message | None:
     return Message.create(f"{result['model_name']} version {result['version']} is deployed", facts)
 
 
+def _build_shadow_message(result: Result) -> Message | None:
+    if result["outcome"] != "undecided":  # the failure of the task and the deployment have messages of their own
+        return None
+    facts = {**_build_model_facts(result), "endpoint": result["endpoint"], "compared": f"{result['requests']} requests"}
+    title = f"{result['model_name']} version {result['version']} was a shadow, but its requests decide nothing"
+    return Message.create(title, facts, result["reason"].split("; "), {"Report": result["page"]})
+
+
 def _build_guard_message(decision: Result) -> Message | None:
     if decision["outcome"] != "held_back":
         return None
@@ -125,6 +133,7 @@ MESSAGE_BUILDERS: dict[str, Callable[[Result], Message | None]] = {
     "rollback": _build_rollback_message,
     "serving": _build_deployment_message,
     "skew": _build_skew_message,
+    "shadow": _build_shadow_message,
 }
 """Functions that build the message from the result, by step."""
 OUTCOME_PHRASES = {

@@ -13,9 +13,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from leeway.hooks.sagemaker.aws_errors import format_error_line
 from leeway.hooks.sagemaker.wait import JobWait, WaitEvent
 from leeway.hooks.sagemaker.wait_for_job import read_waiter, start_job, stop_job, tag_waiter, wait_for_job
-
-_KILL_TASKS: set[asyncio.Task[None]] = set()
-"""Tasks that stop a job and have not ended. The event loop itself has only weak references to them."""
+from leeway.triggers.kill import run_to_the_end
 
 
 class JobTrigger(BaseTrigger):
@@ -62,19 +60,8 @@ class JobTrigger(BaseTrigger):
         return await wait_for_job(wait_or_event, self.log)
 
     async def on_kill(self) -> None:
-        """Stop the job, and log that. Airflow allows 30 s for this.
-
-        Airflow 3.3.2 cancels this method again every second until the trigger has ended. The call to SageMaker runs in
-        a task of its own, so that a cancellation does not interrupt it.
-        """
-        kill_task = asyncio.create_task(self._kill())
-        _KILL_TASKS.add(kill_task)
-        kill_task.add_done_callback(_KILL_TASKS.discard)
-        while not kill_task.done():
-            try:
-                await asyncio.shield(kill_task)
-            except asyncio.CancelledError:
-                continue
+        """Stop the job, and log that. Airflow allows 30 s for this."""
+        await run_to_the_end(self._kill())
 
     async def _kill(self) -> None:
         if self._start_task and not isinstance(await self._start_task, JobWait):

@@ -20,7 +20,7 @@ from pipelines.dataset import load_dataset
 from pipelines.lake import Lake
 from pipelines.registry.lifecycle import Journal
 from pipelines.serving.undeployment import Endpoints
-from pipelines.steps import stop_idle, undeploy
+from pipelines.steps import serving, stop_idle, undeploy
 from tests.tools import forking
 
 pytestmark = pytest.mark.usefixtures("ended_endpoints")
@@ -167,6 +167,10 @@ def test_champion_of_the_registry_has_the_same_scores_on_its_endpoint(
     Registry.open().client.set_registered_model_alias("served", "champion", version)
     result = run_task(DeployOperator, **fields)
     assert (result["version"], result["changed"]) == (version, True)
+    request = {"model": "served", "endpoint": "served"}
+    assert serving.run(serving.ServingSpec(**request)).version == version, "without a folder, it is only chosen"
+    serving.run(serving.ServingSpec(**request, folder=tmp_path / "shadow", beside=version))
+    assert (tmp_path / "shadow/model.tar.gz").is_file(), "a version has the features of itself"
     model = mlflow.pyfunc.load_model(f"models:/served/{version}")
     features = [str(column.name) for column in model.metadata.signature.inputs.inputs]
     rows = pd.read_parquet(tmp_path / "data/features/holdout/data.parquet").head(50)

@@ -12,7 +12,6 @@ from airflow.providers.amazon.aws.hooks.logs import AwsLogsHook
 from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
 from botocore.exceptions import BotoCoreError, ClientError
 
-from leeway.hooks.endpoint.wait import DEPLOYMENT_TAG
 from leeway.hooks.sagemaker.aws_errors import call_with_retries
 from leeway.hooks.sagemaker.connection import AwsConnection
 from leeway.hooks.sagemaker.named_jobs import contains
@@ -49,17 +48,29 @@ class EndpointClient:
 
     def read_tags(self, endpoint: Mapping[str, Any]) -> dict[str, str]:
         """Return the endpoint's tags, key to value."""
-        return self._call(lambda: endpoint_resources.read_tags(self._sagemaker, endpoint["EndpointArn"]))
+        return self._read_tags(endpoint["EndpointArn"])
+
+    def read_config_tags(self, config: Mapping[str, Any]) -> dict[str, str]:
+        """Return the tags of a configuration that `describe_config` returned, key to value."""
+        return self._read_tags(config["EndpointConfigArn"])
 
     def set_tags(self, endpoint: Mapping[str, Any], tags: Mapping[str, str]) -> None:
         """Set tags of the endpoint; its other tags stay. Idempotent."""
         pairs = [{"Key": key, "Value": value} for key, value in tags.items()]
         self._call(lambda: self._sagemaker.add_tags(ResourceArn=endpoint["EndpointArn"], Tags=pairs))
 
-    def remove_deployment_tag(self, endpoint: Mapping[str, Any]) -> None:
-        """Remove the tag that names the deployment in progress. Idempotent."""
+    def remove_tag(self, endpoint: Mapping[str, Any], key: str) -> None:
+        """Remove a tag of the endpoint. Idempotent."""
         arn = endpoint["EndpointArn"]
-        self._call(lambda: self._sagemaker.delete_tags(ResourceArn=arn, TagKeys=[DEPLOYMENT_TAG]))
+        self._call(lambda: self._sagemaker.delete_tags(ResourceArn=arn, TagKeys=[key]))
+
+    def describe_config(self, name: str) -> dict[str, Any]:
+        """Return SageMaker's description of an endpoint configuration."""
+        return dict(self._call(lambda: self._sagemaker.describe_endpoint_config(EndpointConfigName=name)))
+
+    def update(self, request: Mapping[str, Any]) -> None:
+        """Begin to change the endpoint, by a request to UpdateEndpoint."""
+        self._call(lambda: self._sagemaker.update_endpoint(**request))
 
     def create_model_and_config(self, model: Mapping[str, Any], config: Mapping[str, Any]) -> None:
         """Create a model and a configuration by their requests, unless they exist: equal ones have equal names."""
@@ -91,7 +102,7 @@ class EndpointClient:
     def delete_unused(self, endpoint: Mapping[str, Any]) -> None:
         """Delete the older configurations and models that the endpoint does not use. Idempotent."""
         name = endpoint["EndpointConfigName"]
-        config = self._call(lambda: self._sagemaker.describe_endpoint_config(EndpointConfigName=name))
+        config = self.describe_config(name)
         models = [variant["ModelName"] for variant in config["ProductionVariants"]]
         self._delete_unused([name, *models], config["CreationTime"])
 
@@ -117,16 +128,24 @@ class EndpointClient:
         """Begin to delete the endpoint. Idempotent."""
         self._call(lambda: endpoint_resources.delete_endpoint(self._sagemaker, self.name))
 
-    def read_log_end(self) -> list[str]:
-        """Return the last lines of the endpoint's log; empty if it cannot be read: they only explain a failure."""
+    def read_log_end(self, variant: str = "") -> list[str]:
+        """Return the last lines of the log of the endpoint, or of one variant; empty if it cannot be read.
+
+        They only explain a failure.
+        """
         logs, group = self._connection.create_hook(AwsLogsHook).conn, f"{LOG_GROUP}{self.name}"
+        # CloudWatch Logs sorts streams by time only without a prefix. A variant that fails to start has few streams.
+        search = {"logStreamNamePrefix": f"{variant}/"} if variant else {"orderBy": "LastEventTime", "descending": True}
         try:
-            streams = logs.describe_log_streams(logGroupName=group, orderBy="LastEventTime", descending=True, limit=1)
-            name = streams["logStreams"][0]["logStreamName"]
+            streams = logs.describe_log_streams(logGroupName=group, limit=50, **search)["logStreams"]
+            name = max(streams, key=lambda stream: stream.get("lastEventTimestamp", 0))["logStreamName"]
             request = {"logGroupName": group, "logStreamName": name, "limit": LOG_LINES, "startFromHead": False}
             return [str(event["message"]).rstrip() for event in logs.get_log_events(**request)["events"]]
-        except (ClientError, BotoCoreError, LookupError):
+        except (ClientError, BotoCoreError, LookupError, ValueError):
             return []
+
+    def _read_tags(self, arn: str) -> dict[str, str]:
+        return self._call(lambda: endpoint_resources.read_tags(self._sagemaker, arn))
 
     def _delete_unused(self, keep: Collection[str], before: dt.datetime | None) -> None:
         self._call(lambda: endpoint_resources.delete_unused(self._sagemaker, self.name, keep, before))

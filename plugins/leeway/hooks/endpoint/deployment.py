@@ -6,7 +6,6 @@ tag of the endpoint names the deployment that a task began.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +14,12 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from leeway.hooks.endpoint import failures
 from leeway.hooks.endpoint.client import EndpointClient
-from leeway.hooks.endpoint.requests import build_alarm_requests, build_deployment_config, build_endpoint_tags
+from leeway.hooks.endpoint.requests import (
+    build_alarm_requests,
+    build_deployment_config,
+    build_deployment_tag,
+    build_endpoint_tags,
+)
 from leeway.hooks.endpoint.wait import (
     CHANGING_STATES,
     DEPLOYMENT_TAG,
@@ -54,8 +58,7 @@ class Release:
     @property
     def deployment_tag(self) -> str:
         """Value of the endpoint's tag `DEPLOYMENT_TAG` while this task deploys the release."""
-        digest = hashlib.sha256(repr(sorted(self.task.items())).encode()).hexdigest()[:12]
-        return f"{self.config_name}/{digest}"
+        return build_deployment_tag(self.config_name, self.task)
 
 
 class Deployment:
@@ -204,7 +207,7 @@ class Deployment:
         record = self._record("deployed", "a new endpoint" if is_new else f"{release.policy['traffic']} release")
         if DEPLOYMENT_TAG in tags:
             self.client.delete_unused(endpoint)
-            self.client.remove_deployment_tag(endpoint)
+            self.client.remove_tag(endpoint, DEPLOYMENT_TAG)
         self.log.info("endpoint %s serves version %s of %s", self.client.name, release.version, release.model)
         return {
             "model_name": release.model,
@@ -228,7 +231,7 @@ class Deployment:
         self._record("deployment_failed", why, causes)
         is_serving = endpoint["EndpointStatus"] == "InService"
         if is_serving:
-            self.client.remove_deployment_tag(endpoint)
+            self.client.remove_tag(endpoint, DEPLOYMENT_TAG)
         self._discard(endpoint if is_serving else None)
         rest = "the endpoint serves what it served before" if is_serving else "nothing of it is left"
         text = f"version {release.version} of {release.model} was not deployed to endpoint {name}, and {rest}: {why}"

@@ -39,7 +39,7 @@ def build_model_request(
         tags: tags of the task.
     """
     return {
-        "ModelName": _build_name(endpoint, version, [role, container]),
+        "ModelName": build_name(endpoint, version, [role, container]),
         "ExecutionRoleArn": role,
         "PrimaryContainer": dict(container),
         "Tags": build_endpoint_tags(endpoint, tags),
@@ -66,14 +66,24 @@ def build_config_request(
         "InitialInstanceCount": policy["instance_count"],
         "InitialVariantWeight": 1.0,
     }
-    content = {"ProductionVariants": [variant], **_build_capture(policy, capture_uri)}
-    name = _build_name(endpoint, version, content)
+    content = {"ProductionVariants": [variant], **build_capture(policy["capture_percent"], capture_uri)}
+    name = build_name(endpoint, version, content)
     return {"EndpointConfigName": name, **content, "Tags": build_endpoint_tags(endpoint, tags)}
 
 
 def build_endpoint_tags(endpoint: str, tags: Tags) -> list[dict[str, str]]:
     """Return the tags of the task, and the one by which Leeway finds what belongs to the endpoint."""
     return [{"Key": ENDPOINT_TAG, "Value": endpoint}, *map(dict, tags)]
+
+
+def build_deployment_tag(config_name: str, task: Mapping[str, Any]) -> str:
+    """Build the value of the tag that names a deployment in progress: its configuration, and a digest of the task.
+
+    Args:
+        config_name: name of the configuration.
+        task: dag_id, run_id, task_id and map_index.
+    """
+    return f"{config_name}/{hashlib.sha256(repr(sorted(task.items())).encode()).hexdigest()[:12]}"
 
 
 def build_deployment_config(endpoint: str, policy: Policy) -> dict[str, Any]:
@@ -127,12 +137,13 @@ def _list_alarm_fields(policy: Policy) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "latency", {"MetricName": "ModelLatency", **statistic, "Threshold": 1_000.0 * policy["latency_ms"]}
 
 
-def _build_capture(policy: Policy, uri: str) -> dict[str, Any]:
-    if not policy["capture_percent"]:
+def build_capture(percent: int, uri: str) -> dict[str, Any]:
+    """Build the part of a configuration that captures a share of the requests with their answers; none for 0."""
+    if not percent:
         return {}
     capture = {
         "EnableCapture": True,
-        "InitialSamplingPercentage": policy["capture_percent"],
+        "InitialSamplingPercentage": percent,
         "DestinationS3Uri": uri,
         "CaptureOptions": [{"CaptureMode": "Input"}, {"CaptureMode": "Output"}],
         "CaptureContentTypeHeader": TEXT_TYPES,
@@ -140,7 +151,8 @@ def _build_capture(policy: Policy, uri: str) -> dict[str, Any]:
     return {"DataCaptureConfig": capture}
 
 
-def _build_name(endpoint: str, version: str, content: Any) -> str:
+def build_name(endpoint: str, version: str, content: Any) -> str:
+    """Build the name of a model or a configuration from its content: equal contents have equal names."""
     digest = hashlib.sha256(json.dumps([endpoint, content], sort_keys=True).encode()).hexdigest()[:16]
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", f"{endpoint}-{version}").strip("-")
     return f"{slug[:46].strip('-')}-{digest}"

@@ -48,31 +48,39 @@ class DeployTask(AwsTask):
 
     def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> Deployment:
         """Choose and upload the version, unless this try has done so; see `AwsTask.prepare_work`."""
-        interval_s = self.parse_count_field("check_interval_s")
+        self.parse_count_field("check_interval_s")
         inputs = inputs or self._upload_inputs()
-        allocation = CostAllocation(self._region, self.fields.project, self.fields.model, None, self.identity)
         return Deployment(
             EndpointClient(self.connection, self._endpoint, self.log),
             self._build_release(inputs),
             inputs,
-            Costs(self.step_hook, allocation),
+            self._build_costs(),
             self.step_hook,
-            DeploymentWait(
-                endpoint=self._endpoint,
-                config_name="",
-                check_interval_s=interval_s,
-                max_duration_s=requests.compute_duration_s(inputs["policy"]),
-                aws_conn_id=self.connection.aws_conn_id,
-                region_name=self.connection.region_name,
-                verify=self.connection.verify,
-                botocore_config=self.connection.botocore_config,
-            ),
+            self._build_wait(requests.compute_duration_s(inputs["policy"])),
             self.log,
         )
 
     def stop(self) -> None:
         """Log that the deployment continues: SageMaker cannot cancel one."""
         self.log.warning("endpoint %s: its deployment continues; a retry waits for it", self._endpoint)
+
+    def _build_wait(self, max_duration_s: int) -> DeploymentWait:
+        """Return a wait for the endpoint, without a configuration."""
+        return DeploymentWait(
+            endpoint=self._endpoint,
+            config_name="",
+            check_interval_s=self.parse_count_field("check_interval_s"),
+            max_duration_s=max_duration_s,
+            aws_conn_id=self.connection.aws_conn_id,
+            region_name=self.connection.region_name,
+            verify=self.connection.verify,
+            botocore_config=self.connection.botocore_config,
+        )
+
+    def _build_costs(self) -> Costs:
+        return Costs(
+            self.step_hook, CostAllocation(self._region, self.fields.project, self.fields.model, None, self.identity)
+        )
 
     @property
     def _endpoint(self) -> str:
@@ -86,11 +94,15 @@ class DeployTask(AwsTask):
     def _bucket(self) -> str:
         return self.get_setting("bucket", "LEEWAY_BUCKET")
 
-    def _upload_inputs(self) -> dict[str, Any]:
-        """Check the requests, upload the packaged model, and return the inputs that decide the release."""
+    def _upload_inputs(self, **spec: str) -> dict[str, Any]:
+        """Check the requests, upload the packaged model, and return the inputs that decide the release.
+
+        Args:
+            spec: fields of the step `serving`, which replace those of the task.
+        """
         with tempfile.TemporaryDirectory(prefix="leeway-") as parent:
             folder = Path(parent) / "model"
-            result = self.step_hook.run("serving", {**self._build_spec(), "folder": str(folder)})
+            result = self.step_hook.run("serving", {**self._build_spec(), **spec, "folder": str(folder)})
             inputs = {name: result[name] for name in ("version", "policy", "is_rollback")}
             inputs["image"] = self._get_image(inputs["policy"]["instance_type"])
             self._check_requests({**inputs, "model": f"s3://{self._bucket}/"})
@@ -130,19 +142,26 @@ class DeployTask(AwsTask):
         }
         role = self.get_setting("role_arn", "LEEWAY_ROLE_ARN")
         model_request = requests.build_model_request(self._endpoint, version, role, container, tags)
-        capture_uri = build_capture_uri(self._bucket, fields.prefix, version)
         return Release(
             model=fields.model,
             version=version,
             policy=inputs["policy"],
             model_request=model_request,
             config_request=requests.build_config_request(
-                self._endpoint, version, model_request["ModelName"], inputs["policy"], capture_uri, tags
+                self._endpoint,
+                version,
+                model_request["ModelName"],
+                inputs["policy"],
+                self._build_capture_uri(version),
+                tags,
             ),
             tags=tags,
             task=self.identity,
             is_rollback=inputs["is_rollback"],
         )
+
+    def _build_capture_uri(self, version: str) -> str:
+        return build_capture_uri(self._bucket, self.fields.prefix, version)
 
     def _check_requests(self, inputs: Mapping[str, Any]) -> None:
         """Check the requests before anything is uploaded. `inputs` has a placeholder instead of the model's address."""

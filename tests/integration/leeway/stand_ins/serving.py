@@ -1,7 +1,8 @@
 """Run the step `serving` with a stand-in for the registry: each version is a file of the project.
 
 The file `versions/N` has the mode of version N, and `champion` the number of the champion. The parameters of the
-release are read and checked as by the step itself.
+release are read and checked as by the step itself, and so are the features of a shadow: those of a version are in its
+file `versions/N.features`, or else `x`.
 """
 
 import io
@@ -11,7 +12,7 @@ import tarfile
 from pathlib import Path
 
 INFERENCE = """
-import pathlib, time
+import json, pathlib, time
 def model_fn(model_dir):
     version, mode = pathlib.Path(model_dir, "version").read_text().split()
     print("loading version", version, flush=True)
@@ -23,6 +24,9 @@ def transform_fn(model, body, content_type, accept):
         raise ValueError("cannot score")
     if model[1] == "slow":
         time.sleep(1)
+    if content_type == "application/json":
+        shift = float(model[1].partition("shift=")[2] or 0)
+        return json.dumps({"scores": [min(max(row["x"] + shift, 0), 1) for row in json.loads(body)]})
     return model[0]
 """
 
@@ -38,16 +42,44 @@ def serving(spec):
     state = Journal.open().read_state(request.model)
     version = _find_previous(request, state) if request.previous else request.version or Path("champion").read_text()
     goes_back = request.previous or is_rollback(state, request.endpoint, version)
-    request.folder.mkdir(parents=True)
+    if request.beside:
+        check_features(request.model, version, request.beside)
+    if request.folder:
+        write_package(request.folder, version)
+    names = {"model", "version", "previous", "endpoint", "folder", "beside"}
+    policy = request.model_dump(exclude=names) | (AT_ONCE if goes_back else {})
+    return {"model_name": request.model, "version": version, "policy": policy, "is_rollback": goes_back}
+
+
+def write_package(folder, version):
+    folder.mkdir(parents=True)
     members = {"code/inference.py": INFERENCE, "version": f"{version} {Path('versions', version).read_text()}"}
-    with tarfile.open(request.folder / "model.tar.gz", "w") as tar:
+    with tarfile.open(folder / "model.tar.gz", "w") as tar:
         for name, text in members.items():
             member = tarfile.TarInfo(name)
             member.size = len(text)
             tar.addfile(member, io.BytesIO(text.encode()))
-    names = {"model", "version", "previous", "endpoint", "folder"}
-    policy = request.model_dump(exclude=names) | (AT_ONCE if goes_back else {})
-    return {"model_name": request.model, "version": version, "policy": policy, "is_rollback": goes_back}
+
+
+def check_features(model, *versions):
+    import tempfile
+    from types import SimpleNamespace
+
+    from mlflow.models import Model, ModelSignature
+    from mlflow.types import ColSpec, Schema
+
+    from pipelines.shadow_test.input_schema import require_same_features
+
+    with tempfile.TemporaryDirectory() as folder:
+        packages = []
+        for version in versions:
+            file = Path("versions", f"{version}.features")
+            columns = [ColSpec("double", name) for name in (file.read_text() if file.exists() else "x").split()]
+            package = Path(folder, version)
+            package.mkdir()
+            Model(signature=ModelSignature(Schema(columns))).save(str(package / "MLmodel"))
+            packages.append((SimpleNamespace(name=model, version=version), package))
+        require_same_features(*packages)
 
 
 out = Path(sys.argv[sys.argv.index("--out") + 1])

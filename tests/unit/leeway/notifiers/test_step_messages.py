@@ -196,3 +196,15 @@ def test_deployment_names_the_endpoint_and_what_it_costs():
     assert (first.facts["served before"], "instances" in first.facts) == ("none", False)
     unchanged = {**result, "changed": False}
     assert build_step_message("serving", unchanged, is_backfill=False, log_url="") is None
+
+
+def test_shadow_has_a_message_only_if_its_requests_decide_nothing():
+    result = {
+        "model_name": "flights", "version": "3", "champion": "2", "endpoint": "flights", "outcome": "undecided",
+        "reason": "requests are 7, but must be at least 500; errors: too few", "requests": 7, "page": "http://docs/s.html",
+    }  # fmt: skip
+    message = build("shadow", result)
+    assert message.title == "flights version 3 was a shadow, but its requests decide nothing"
+    assert message.facts["compared"] == "7 requests"
+    assert build_step_message("shadow", {**result, "outcome": "passed"}, is_backfill=False, log_url="") is None
+    assert build_step_message("shadow", {"outcome": "skipped"}, is_backfill=False, log_url="") is None

@@ -32,6 +32,7 @@ from leeway.operators.promote import PromoteOperator
 from leeway.operators.record_outcome import RecordOutcomeOperator
 from leeway.operators.rollback import RollbackOperator
 from leeway.operators.score import ScoreOperator
+from leeway.operators.shadow import ShadowOperator
 from leeway.operators.skew import SkewOperator
 from leeway.operators.spot_training import SpotTrainingOperator
 from leeway.operators.step import StepOperator
@@ -112,7 +113,7 @@ Their values come from params.yaml, the asset's state store, LEEWAY_RUN or Batch
 """
 OPERATORS = [
     *(StepOperator, *ARGUMENTS, SpotTrainingOperator, MirrorOperator, BatchScoreOperator),
-    *(DeployOperator, EndpointRollbackOperator),
+    *(DeployOperator, EndpointRollbackOperator, ShadowOperator),
 ]
 
 

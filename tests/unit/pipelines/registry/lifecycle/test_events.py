@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from pipelines.registry.lifecycle import Event, Kind, State, fold
+from pipelines.registry.lifecycle import Event, Journal, Kind, State, fold
+from pipelines.settings import settings
+from pipelines.steps import record_deployment
 
 NONE = ("", "")
 
@@ -169,4 +171,19 @@ def test_versions_that_each_endpoint_served() -> None:
     assert fold([*events, deploy("2")]).served["a"] == ("1", "2"), "a version that is served again is the last one"
     failure = build_event(Kind.DEPLOYMENT_FAILED, "4", endpoint="a")
     assert fold([*events, failure]).served == state.served
+    shadow = build_event(Kind.SHADOW_FAILED, "4", endpoint="a")
+    assert fold([*events, shadow]).served == state.served
     assert fold([*events, build_event(Kind.UNDEPLOYED, "3", endpoint="a")]).served == {"b": ("1",)}
+
+
+def test_a_shadow_is_recorded_once_in_a_run_whatever_is_deployed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    def record(outcome: Any, run: str) -> bool:
+        monkeypatch.setenv("LEEWAY_RUN", run)
+        settings.cache_clear()
+        fields = {"model": "m", "version": "4", "endpoint": "a", "config": "a-4"}
+        return record_deployment.run(record_deployment.RecordDeploymentSpec(outcome=outcome, **fields)).changed
+
+    assert record("shadow_passed", "one") and record("deployed", "one")
+    assert not record("shadow_passed", "one") and not record("deployed", "one"), "a retry of each task"
+    assert record("shadow_failed", "two") and record("shadow_failed", "three")
+    assert Journal.open().read_state("m").served == {"a": ("4",)}

@@ -1,0 +1,155 @@
+"""Compare both versions on the rows whose labels are published, by the paired statistics of the gate."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from pipelines.classes import number_labels
+from pipelines.container.inference import BadRequest, Table
+from pipelines.dataset import Dataset
+from pipelines.errors import DataError
+from pipelines.evaluation.gates.holdout import Holdout
+from pipelines.evaluation.gates.policy import Policy
+from pipelines.evaluation.gates.quality import check_against_champion
+from pipelines.evaluation.gates.task_policy import complete_policy
+from pipelines.evaluation.gates.verdict import Check
+from pipelines.evaluation.own_metrics import load_own_metrics
+from pipelines.features.label_column import write_label_query
+from pipelines.lake import Lake, connect
+from pipelines.serving.raw_rows import RawRows
+from pipelines.shadow_test.limits import ShadowLimits
+from pipelines.shadow_test.pairs import Pairs, Period, Scores
+from pipelines.system.duckdb_session import quote_identifier
+
+POSITION = "leeway.position"
+"""Column with the number of a row among the pairs."""
+MAX_DAYS = dt.timedelta(days=62)
+"""Only the labels of this time before the newest row are read."""
+_LABELS_SQL = """
+SELECT requested.{position}, labels.label FROM requested JOIN ({labels}) AS labels USING ({key})
+WHERE labels.label IS NOT NULL ORDER BY 1
+"""
+
+
+class Labels(NamedTuple):
+    """Labels of some rows of the pairs."""
+
+    positions: Sequence[int]
+    """Numbers of these rows, ascending."""
+    values: pd.Series[Any]
+    """Their labels."""
+    keys: pd.DataFrame
+    """Their columns of the key."""
+
+
+def read_labels(lake: Lake, dataset: Dataset, pairs: Pairs, period: Period) -> Labels | None:
+    """Read the published labels of the rows; None if no row has a key, or no row of the dataset is published.
+
+    The days are those of the rows. If the key has no column `date`, they are the days before the end of the shadow.
+    """
+    try:
+        schema = lake.read_schema(dataset.published)
+    except DataError:  # nothing was published yet
+        return None
+    requested = _read_keys(dataset, schema, pairs)
+    if not requested.num_rows:
+        return None
+    days = _find_days(requested, period)
+    key = ", ".join(map(quote_identifier, dataset.key))
+    with connect() as connection, lake.create_view(connection, "published", dataset.published, *days):
+        labels = write_label_query(dataset, connection, "published")
+        connection.register("requested", requested)
+        sql = _LABELS_SQL.format(labels=labels, key=key, position=quote_identifier(POSITION))
+        rows = connection.sql(sql).df()
+    positions = rows[POSITION].tolist()
+    keys = requested.to_pandas().set_index(POSITION).loc[positions].reset_index(drop=True)
+    return Labels(positions, rows["label"], keys)
+
+
+def check_labelled_rows(
+    dataset: Dataset, scores: tuple[Scores, Scores], labels: Labels, limits: ShadowLimits
+) -> list[Check]:
+    """Compare the challenger with the champion on the rows with labels; no checks if there are too few of them.
+
+    Args:
+        dataset: dataset of the rows.
+        scores: scores of the champion and of the challenger, of all pairs.
+        labels: labels of some of these rows.
+        limits: with the comparisons, and with the smallest number of rows.
+
+    Raises:
+        SpecError: a comparison names a metric that models of this task do not have. A retry cannot help.
+        DataError: the key lacks the column of the groups. A retry cannot help.
+    """
+    holdout = _build_holdout(dataset, scores, labels)
+    if holdout is None or len(holdout.label) < limits.min_labelled_rows:
+        return []
+    fields: dict[str, Any] = {} if limits.comparisons is None else {"champion": limits.comparisons}
+    policy = complete_policy(
+        Policy(alpha=limits.alpha, group_by=limits.group_by, **fields), dataset.task, holdout.metrics
+    )
+    # The gate's reasons speak of a holdout. Here, the rows are those whose labels are published.
+    checks = check_against_champion(holdout, policy)
+    return [
+        check.model_copy(update={"reason": check.reason.replace(" of holdout", " with labels")}) for check in checks
+    ]
+
+
+def _read_keys(dataset: Dataset, schema: pa.Schema, pairs: Pairs) -> pa.Table:
+    """Return the columns of the key, and the position, of each row that has a valid key."""
+    fields = [schema.field(name) for name in dataset.key]
+    checker = RawRows(dataset, pa.schema(fields), dataset.key)
+    keys: list[dict[str, Any]] = []
+    for position, (row, is_text) in enumerate(zip(pairs.rows, pairs.text_rows, strict=True)):
+        values = {name: row[name] for name in dataset.key if name in row}
+        try:
+            columns: Mapping[str, Sequence[Any]] = checker.convert(Table([values], is_text))
+        except BadRequest:
+            continue
+        keys.append({POSITION: position, **{name: column[0] for name, column in columns.items()}})
+    return pa.Table.from_pylist(keys, pa.schema([pa.field(POSITION, pa.int64()), *fields]))
+
+
+def _find_days(requested: pa.Table, period: Period) -> tuple[dt.date, dt.date]:
+    last = period.until.date()
+    if "date" not in requested.column_names:
+        return last - MAX_DAYS, last
+    dates = [value for value in requested["date"].to_pylist() if value is not None]
+    return max(min(dates), max(dates) - MAX_DAYS), max(dates)
+
+
+def _build_holdout(dataset: Dataset, scores: tuple[Scores, Scores], labels: Labels) -> Holdout | None:
+    """Return the rows with labels, and both scores; None if there are not two different labels."""
+    champion, challenger = (_select_rows(side, labels.positions) for side in scores)
+    classes = [str(name) for name in champion] if isinstance(champion, pd.DataFrame) else []
+    label, keys = labels.values, labels.keys
+    if classes:
+        is_known = label.astype(str).isin(classes).to_numpy()
+        champion, challenger, keys = champion[is_known], challenger[is_known], keys[is_known]
+        label = pd.Series(number_labels(label[is_known], classes))
+    if label.nunique() < 2:
+        return None
+    mean = float(label.mean())  # the trivial model, with which nothing is compared here
+    return Holdout(
+        label=label.to_numpy(dtype=int if classes else float),
+        candidate_score=np.asarray(challenger, dtype=float),
+        champion_score=np.asarray(champion, dtype=float),
+        features=keys,
+        base_rate=mean,
+        last_week_rate=mean,
+        task=dataset.task,
+        own_metrics=load_own_metrics(dataset),
+        classes=classes,
+    )
+
+
+def _select_rows(scores: Scores, positions: Sequence[int]) -> Any:
+    if isinstance(scores, pd.DataFrame):
+        return scores.iloc[list(positions)].reset_index(drop=True)
+    return scores[list(positions)]

@@ -1,0 +1,50 @@
+"""Define what a version must show as a shadow variant: section `shadow` of params.yaml."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from pipelines.contract import Spec
+from pipelines.evaluation.gates.policy import Comparison
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class ShadowLimits(Spec):
+    """Limits of a shadow: latency, errors, agreement with the champion, drift of scores, and paired metrics."""
+
+    alpha: float = Field(default=0.05, gt=0, lt=0.5)
+    """Allowed probability that a check passes, or finds drift, wrongly."""
+    min_requests: Count = 500
+    """Fewer requests that both versions answered give the outcome `undecided`."""
+    max_error_increase: Share = 0.01
+    """Largest share of requests by which more may fail than with the champion. An interval is compared with it: even
+    without any error, the default needs 368 requests."""
+    latency_statistic: str = Field(default="Average", pattern=r"^(Average|p50|p99)$")
+    """Statistic of the model's latency that is compared: Average, p50 or p99."""
+    max_latency_ratio: float = Field(default=1.5, ge=1)
+    """Largest latency, as a multiple of the champion's."""
+    latency_margin_ms: float = Field(default=10.0, ge=0)
+    """Milliseconds by which the latency may always exceed the champion's."""
+    threshold: float | None = Field(default=None, gt=0, lt=1)
+    """Smallest score with which a row counts as positive, for a binary model; null: the threshold of the gate's policy.
+    Without both, the difference of the scores is compared, instead of the sides on which they are."""
+    min_agreement: Share = 0.9
+    """Smallest share of rows on which both versions agree: on the side of the threshold, or on the class."""
+    max_score_difference: Share = 0.1
+    """Largest mean absolute difference of the scores of a binary model without a threshold."""
+    max_relative_difference: float = Field(default=0.5, ge=0)
+    """Largest mean absolute difference of the numbers of a regression, in standard deviations of the champion's."""
+    max_psi: float = Field(default=0.25, gt=0)
+    """Largest population stability index between the scores of both versions, or between their shares of classes."""
+    comparisons: list[Comparison] | None = None
+    """Paired comparisons of the rows whose labels are published, as `champion` of the gate's policy; null: the gate's
+    defaults for the task."""
+    group_by: str = ""
+    """Column of the key whose values are groups of related rows in these comparisons, such as date. Empty: rows are
+    independent. With groups, a shadow of few days decides nothing."""
+    min_labelled_rows: Count = 500
+    """With fewer labelled rows, nothing is compared with labels."""

@@ -1,0 +1,167 @@
+"""Pair the requests that both variants of an endpoint answered: those with the same body.
+
+Data capture gives each record an event id of its own, and only some clients send an inference id. But a copy has the
+same bytes as its request. If a body was sent several times, its answers are paired in the order of the files: equal
+rows have equal scores.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from pipelines.container.inference import Table, parse_table
+from pipelines.dataset import Task
+from pipelines.evaluation.statistics.inputs import Array
+from pipelines.score_columns import MEDIAN
+from pipelines.serving.captured_requests import Capture, CapturedAnswer, parse_answer, read_lines
+
+MAX_ROWS = 200_000
+"""Most rows that are compared."""
+HOUR = dt.timedelta(hours=1)
+Scores = Array | pd.DataFrame
+"""Scores of rows: shape (rows,), or a frame with a column for each class."""
+
+
+class Period(NamedTuple):
+    """The time of a shadow, UTC."""
+
+    since: dt.datetime
+    until: dt.datetime
+
+    @property
+    def folders(self) -> Iterator[str]:
+        """Folders of the hours in which lines were written: to the hour after the end, since writing takes time."""
+        hour = self.since.replace(minute=0, second=0, microsecond=0)
+        while hour <= self.until + HOUR:
+            yield f"{hour:%Y/%m/%d/%H}"
+            hour += HOUR
+
+
+class Copies(NamedTuple):
+    """Scores of the requests that the shadow variant answered."""
+
+    by_body: Mapping[bytes, deque[list[Any]]]
+    """Digest of the request to the scores of each of its answers."""
+    lines: int
+    """Captured lines of the shadow variant, those without scores included."""
+
+
+@dataclass
+class Pairs:
+    """The rows that both versions scored. All lists have the same order."""
+
+    requests: int = 0
+    """Requests that both versions answered with scores."""
+    champion: list[Any] = field(default_factory=list)
+    """The champion's score of each row: a number, or a probability for each class."""
+    challenger: list[Any] = field(default_factory=list)
+    rows: list[Mapping[str, Any]] = field(default_factory=list)
+    """Each row by column name; empty if the request had lists of values."""
+    text_rows: list[bool] = field(default_factory=list)
+    """Whether the values of each row are text, as in CSV."""
+
+    def tabulate(self) -> tuple[Scores, Scores]:
+        """Return the scores of the champion and of the challenger, with equal columns if there are classes."""
+        if not self.champion or not isinstance(self.champion[0], Mapping):
+            return np.asarray(self.champion, dtype=float), np.asarray(self.challenger, dtype=float)
+        champion, challenger = pd.DataFrame(self.champion).fillna(0.0), pd.DataFrame(self.challenger).fillna(0.0)
+        classes = sorted({*champion.columns, *challenger.columns})
+        return champion.reindex(columns=classes, fill_value=0.0), challenger.reindex(columns=classes, fill_value=0.0)
+
+
+def read_copies(capture: Capture, period: Period, task: Task) -> Copies:
+    """Read the scores that the shadow variant gave, up to `MAX_ROWS` rows.
+
+    Raises:
+        DataError: the location is no s3:// URI and no folder. A retry cannot help.
+    """
+    by_body: dict[bytes, deque[list[Any]]] = {}
+    counts = Counter[str]()
+    for answer in _read_answers(capture, period):
+        counts["lines"] += 1
+        scores = read_scores(task, answer.scores) if answer else []
+        if answer and scores and counts["rows"] + len(scores) <= MAX_ROWS:
+            counts["rows"] += len(scores)
+            by_body.setdefault(_digest(answer), deque()).append(scores)
+    return Copies(by_body, counts["lines"])
+
+
+def pair_requests(capture: Capture, period: Period, task: Task, copies: Copies) -> Pairs:
+    """Read what the production variant answered, and pair it with the copies, which are used up.
+
+    Raises:
+        DataError: the location is no s3:// URI and no folder. A retry cannot help.
+    """
+    pairs = Pairs()
+    for answer in _read_answers(capture, period):
+        scores = read_scores(task, answer.scores) if answer else []
+        copied_scores = copies.by_body.get(_digest(answer)) if answer and scores else None
+        if answer and copied_scores and len(copied_scores[0]) == len(scores):
+            pairs.requests += 1
+            pairs.champion += scores
+            pairs.challenger += copied_scores.popleft()
+            table = _parse_rows(answer, len(scores))
+            pairs.rows += table.rows
+            pairs.text_rows += [table.is_text] * len(scores)
+    return pairs
+
+
+def read_scores(task: Task, scores: Sequence[Any]) -> list[Any]:
+    """Return the scores of an answer as numbers, or as probabilities by class; empty if one of them is no score."""
+    try:
+        return [_read_score(task, score) for score in scores]
+    except (TypeError, ValueError, KeyError):
+        return []
+
+
+def _read_score(task: Task, score: Any) -> Any:
+    if task == "multiclass":
+        # A list has the classes in the order of the model, without their names.
+        items = score.items() if isinstance(score, Mapping) else enumerate(_require_list(score))
+        return {str(name): _check_number(value) for name, value in items}
+    if task == "regression" and isinstance(score, Mapping):
+        return _check_number(score[MEDIAN])
+    return _check_number(score)
+
+
+def _require_list(score: Any) -> list[Any]:
+    if not isinstance(score, list):
+        raise ValueError("no probabilities of classes")
+    return score
+
+
+def _check_number(value: Any) -> float:
+    number = float(value)
+    if isinstance(value, str | bool) or not np.isfinite(number):
+        raise ValueError("no finite number")
+    return number
+
+
+def _read_answers(capture: Capture, period: Period) -> Iterator[CapturedAnswer | None]:
+    """Yield the answers to the requests of the period; None for a line without scores."""
+    since = period.since.replace(microsecond=0)  # captured times have whole seconds
+    for folder in period.folders:
+        for answer in map(parse_answer, read_lines(capture, folder)):
+            if answer is None or since <= answer.requested_at <= period.until:
+                yield answer
+
+
+def _digest(answer: CapturedAnswer) -> bytes:
+    return hashlib.sha256(answer.content_type.encode() + b"\0" + answer.body).digest()
+
+
+def _parse_rows(answer: CapturedAnswer, count: int) -> Table:
+    """Return the rows by column name; empty rows if the body has none, or another number of rows."""
+    try:
+        table = parse_table(answer.body, answer.content_type)
+    except ValueError:
+        return Table([{}] * count)
+    return table if len(table.rows) == count else Table([{}] * count)

@@ -1,0 +1,91 @@
+"""Build the configuration of an endpoint with a shadow variant, and the tags by which a shadow is found again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+from typing import Any, Self
+
+from leeway.hooks.endpoint.requests import Tags, build_capture, build_endpoint_tags, build_name
+
+SHADOW_TAG = "leeway:shadow"
+"""Key of the endpoint's tag that describes the last shadow; see `ShadowRecord`."""
+BASE_TAG = "leeway:shadow-base"
+"""Key of the tag of a configuration with a shadow: name of the configuration without it."""
+MAX_VARIANT_CHARS = 63
+
+
+@dataclass(frozen=True)
+class ShadowRecord:
+    """A shadow that began, as the endpoint's tag `SHADOW_TAG` stores it. Times are in ISO format, UTC."""
+
+    task: str
+    """Shadow variant, and a digest of the task."""
+    since: str
+    until: str = ""
+    """Empty until the end."""
+
+    @classmethod
+    def parse(cls, value: str) -> Self | None:
+        """Parse the value of the tag; None if it is empty or has another form."""
+        parts = value.rsplit("@", 2)
+        return cls(*parts) if len(parts) == 3 else None
+
+    def format(self) -> str:
+        """Return the value of the tag."""
+        return "@".join(astuple(self))
+
+
+def build_variant_name(version: str) -> str:
+    """Return the name of the shadow variant of a version."""
+    return f"shadow-{version}"[:MAX_VARIANT_CHARS]
+
+
+def build_shadow_request(
+    endpoint: str, version: str, model_name: str, base: Mapping[str, Any], capture_uri: str, tags: Tags
+) -> dict[str, Any]:
+    """Build the request to CreateEndpointConfig: the base, with a shadow variant, and all requests are captured.
+
+    Args:
+        endpoint: name of the endpoint.
+        version: registered version that is the shadow.
+        model_name: name of SageMaker's model of that version.
+        base: SageMaker's description of the configuration without the shadow.
+        capture_uri: s3:// prefix of captured requests, if the base captures none.
+        tags: tags of the task.
+    """
+    (production,) = base["ProductionVariants"]
+    names = ("InstanceType", "InitialInstanceCount", "InitialVariantWeight")  # an equal weight: it gets each request
+    shadow = {
+        "VariantName": build_variant_name(version),
+        "ModelName": model_name,
+        **{name: production[name] for name in names},
+    }
+    content = {
+        "ProductionVariants": [production],
+        "ShadowProductionVariants": [shadow],
+        **build_capture(100, get_capture_uri(base) or capture_uri),
+    }
+    return {
+        "EndpointConfigName": build_name(endpoint, version, content),
+        **content,
+        "Tags": [*build_endpoint_tags(endpoint, tags), {"Key": BASE_TAG, "Value": base["EndpointConfigName"]}],
+    }
+
+
+def build_update_request(endpoint: str, config_name: str) -> dict[str, Any]:
+    """Build the request to UpdateEndpoint that adds or removes a shadow variant.
+
+    The production variant keeps the number of instances that a scaling policy has given it.
+    """
+    return {
+        "EndpointName": endpoint,
+        "EndpointConfigName": config_name,
+        "RetainAllVariantProperties": True,
+        "ExcludeRetainedVariantProperties": [{"VariantPropertyType": "DataCaptureConfig"}],
+    }
+
+
+def get_capture_uri(config: Mapping[str, Any]) -> str:
+    """Return where a configuration captures requests; empty if it captures none."""
+    return str(config.get("DataCaptureConfig", {}).get("DestinationS3Uri", ""))

@@ -1,0 +1,284 @@
+"""Decide what a try of a shadow's task does next, from SageMaker's description of its endpoint.
+
+A shadow goes through these states, each of which a later try finds again: the endpoint is changed to a configuration
+with the shadow variant; its tag `SHADOW_TAG` has the begin; then the end; the endpoint is changed back; the shadow is
+judged. So a killed task neither restarts the clock, nor leaves the shadow variant for ever.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from leeway.hooks.endpoint import failures
+from leeway.hooks.endpoint.client import EndpointClient
+from leeway.hooks.endpoint.deployment import Endpoint
+from leeway.hooks.endpoint.requests import Tags, build_deployment_tag
+from leeway.hooks.endpoint.shadow_requests import (
+    BASE_TAG,
+    SHADOW_TAG,
+    ShadowRecord,
+    build_shadow_request,
+    build_update_request,
+    build_variant_name,
+)
+from leeway.hooks.endpoint.shadow_wait import ShadowEvent, ShadowWait
+from leeway.hooks.endpoint.wait import (
+    CHANGING_STATES,
+    DEPLOYMENT_TAG,
+    DeploymentEvent,
+    DeploymentWait,
+    get_pending_config,
+)
+from leeway.hooks.sagemaker.costs import Costs
+from leeway.hooks.sagemaker.machines import Machine
+from leeway.hooks.step.hook import Logger, StepHook
+
+LOG_LINES = 3
+"""Lines of the end of the shadow variant's log in the error of a version that does not start."""
+Event = DeploymentEvent | ShadowEvent
+Wait = DeploymentWait | ShadowWait
+
+
+@dataclass(frozen=True)
+class Shadow:
+    """A version that runs as a shadow variant."""
+
+    model: str
+    version: str
+    champion: str
+    """Version that the endpoint serves."""
+    policy: Mapping[str, Any]
+    model_request: Mapping[str, Any]
+    capture_uri: str
+    """s3:// prefix of captured requests, if the endpoint captures none."""
+    tags: Tags
+    task: Mapping[str, Any]
+    """dag_id, run_id, task_id and map_index."""
+
+    @property
+    def variant(self) -> str:
+        """Name of the shadow variant."""
+        return build_variant_name(self.version)
+
+
+class ShadowRun:
+    """Begin a shadow, attach to the one in progress, end it, or judge the one that ended.
+
+    Args:
+        client: calls AWS for the endpoint.
+        shadow: the version.
+        inputs: inputs that decide the shadow.
+        costs: checks the budget.
+        step_hook: runs steps.
+        wait_template: a wait for the endpoint, without a configuration.
+        log: log of the task.
+    """
+
+    def __init__(
+        self,
+        client: EndpointClient,
+        shadow: Shadow,
+        inputs: Mapping[str, Any],
+        costs: Costs,
+        step_hook: StepHook,
+        wait_template: DeploymentWait,
+        log: Logger,
+    ) -> None:
+        self.client, self.shadow, self.inputs, self.costs = client, shadow, dict(inputs), costs
+        self.step_hook, self.wait_template, self.log = step_hook, wait_template, log
+
+    def resume(self, event: Event | None) -> Wait | dict[str, Any]:
+        """Return what to begin or to wait for, or the judgement. Idempotent.
+
+        Raises:
+            AirflowFailException: the version did not start, the endpoint was changed meanwhile, the budget does not
+                allow the shadow, or Leeway did not make the endpoint. A retry cannot help.
+            AirflowException: SageMaker failed. A retry can help.
+        """
+        endpoint = self.client.describe()
+        self._check_event(event, endpoint)
+        assert endpoint is not None, "_check_event refuses an endpoint that does not exist"
+        base_name, request = self._build_request(endpoint)
+        config_name = str(request["EndpointConfigName"])
+        if event and event["cause"] == "refused":
+            if endpoint["EndpointConfigName"] != config_name:
+                self._discard(request)
+            raise AirflowFailException(f"endpoint {self.client.name} was not changed: {event['message']}")
+        if endpoint["EndpointStatus"] in CHANGING_STATES:
+            return self._wait_for_change(endpoint, config_name)
+        tags = self.client.read_tags(endpoint)
+        own_tag = build_deployment_tag(config_name, self.shadow.task)
+        record = ShadowRecord.parse(tags.get(SHADOW_TAG, ""))
+        record = record if record and record.task == self._record_task else None
+        if endpoint["EndpointConfigName"] == config_name:
+            return self._continue(endpoint, base_name, record or self._record_begin(endpoint), event)
+        if record:
+            return self._judge(endpoint, request, record)
+        has_begun = tags.get(DEPLOYMENT_TAG) == own_tag or (event and event["config_name"] == config_name)
+        if has_begun:
+            raise self._fail_to_start(endpoint, request)
+        return self._begin(request, own_tag)
+
+    def _check_event(self, event: Event | None, endpoint: Endpoint | None) -> None:
+        """Raise the error of a wait that did not end as it should, or of an endpoint that does not serve."""
+        name = self.client.name
+        if event and event["cause"] not in ("ended", "over", "changed", "refused"):
+            raise AirflowException(f"the state of endpoint {name} is not known: {event['message']}")
+        if endpoint is None:
+            raise AirflowFailException(f"endpoint {name} was deleted during the shadow.")
+        if endpoint["EndpointStatus"] == "Failed":
+            raise AirflowFailException(f"endpoint {name} is Failed: deploy a version first.")
+
+    def _build_request(self, endpoint: Endpoint) -> tuple[str, dict[str, Any]]:
+        """Return the name of the configuration without a shadow, and the request for the one with this shadow."""
+        config = self.client.describe_config(str(endpoint["EndpointConfigName"]))
+        if config.get("ShadowProductionVariants"):
+            config = self.client.describe_config(self.client.read_config_tags(config)[BASE_TAG])
+        variants = config["ProductionVariants"]
+        if len(variants) != 1 or "InstanceType" not in variants[0]:
+            raise AirflowFailException(
+                f"a shadow needs one production variant with instances; endpoint {self.client.name} has another kind, "
+                f"or {len(variants)} variants."
+            )
+        shadow = self.shadow
+        model_name = shadow.model_request["ModelName"]
+        request = build_shadow_request(
+            self.client.name, shadow.version, model_name, config, shadow.capture_uri, shadow.tags
+        )
+        return str(config["EndpointConfigName"]), request
+
+    def _wait_for_change(self, endpoint: Endpoint, config_name: str) -> DeploymentWait:
+        """Return the wait for the change in progress: of this shadow, or any other, after which this one begins."""
+        pending = get_pending_config(endpoint)
+        self.log.info("endpoint %s is %s with %s", self.client.name, endpoint["EndpointStatus"], pending or "itself")
+        if pending != config_name:
+            return replace(self.wait_template, config_name="", tag="")
+        own_tag = build_deployment_tag(config_name, self.shadow.task)
+        return replace(self.wait_template, config_name=config_name, tag=own_tag)
+
+    def _begin(self, request: Mapping[str, Any], own_tag: str) -> DeploymentWait:
+        self._require_budget(request["ShadowProductionVariants"][0])
+        self.client.create_model_and_config(self.shadow.model_request, request)
+        config_name = request["EndpointConfigName"]
+        update = build_update_request(self.client.name, config_name)
+        return replace(self.wait_template, config_name=config_name, verb="update", request=update, tag=own_tag)
+
+    def _require_budget(self, variant: Mapping[str, Any]) -> None:
+        """Check that the project's budget of the month allows the instances of the shadow variant."""
+        duration_s = round(60 * self.shadow.policy["shadow_minutes"])
+        machine = Machine(variant["InstanceType"], variant["InitialInstanceCount"], 0, False, max(1, duration_s), 0)
+        verdict = self.costs.check_budget([machine])
+        if not verdict["allowed"]:
+            raise AirflowFailException(
+                f"the budget does not allow a shadow on endpoint {self.client.name}: {verdict['reason']}"
+            )
+
+    @property
+    def _record_task(self) -> str:
+        """What the endpoint's tag `SHADOW_TAG` has as the shadow's task."""
+        return build_deployment_tag(self.shadow.variant, self.shadow.task)
+
+    def _record_begin(self, endpoint: Endpoint) -> ShadowRecord:
+        record = ShadowRecord(self._record_task, _get_now().isoformat())
+        self.client.set_tags(endpoint, {SHADOW_TAG: record.format()})
+        self.client.remove_tag(endpoint, DEPLOYMENT_TAG)
+        return record
+
+    def _continue(self, endpoint: Endpoint, base_name: str, record: ShadowRecord, event: Event | None) -> Wait:
+        """Return the wait for the end of the shadow or, after its end, the change back."""
+        wait = self._build_shadow_wait(str(endpoint["EndpointConfigName"]), base_name, record)
+        is_over = bool(event and event["cause"] == "over" and event["config_name"] == wait.config_name)
+        if not (record.until or is_over or wait.compute_rest() <= dt.timedelta()):
+            return wait
+        if event and event["cause"] == "ended" and event["config_name"] == base_name:
+            reason = failures.format_reason(endpoint)
+            raise AirflowException(f"the shadow variant of endpoint {self.client.name} was not removed: {reason}")
+        if not record.until:
+            ended_record = replace(record, until=_get_now().isoformat())
+            self.client.set_tags(endpoint, {SHADOW_TAG: ended_record.format()})
+        self.log.info("endpoint %s: removing %s", self.client.name, self.shadow.variant)
+        update = build_update_request(self.client.name, base_name)
+        return replace(self.wait_template, config_name=base_name, verb="update", request=update, tag="")
+
+    def _build_shadow_wait(self, config_name: str, base_name: str, record: ShadowRecord) -> ShadowWait:
+        template, policy = self.wait_template, self.shadow.policy
+        until = dt.datetime.fromisoformat(record.since) + dt.timedelta(minutes=policy["shadow_minutes"])
+        return ShadowWait(
+            endpoint=self.client.name,
+            config_name=config_name,
+            base_name=base_name,
+            variant=self.shadow.variant,
+            since=record.since,
+            until=until.isoformat(),
+            requests=policy["shadow_requests"],
+            check_interval_s=template.check_interval_s,
+            aws_conn_id=template.aws_conn_id,
+            region_name=template.region_name,
+            verify=template.verify,
+            botocore_config=template.botocore_config,
+        )
+
+    def _judge(self, endpoint: Endpoint, request: Mapping[str, Any], record: ShadowRecord) -> dict[str, Any]:
+        """Judge the shadow that has ended, and record the judgement.
+
+        If it did not pass, the endpoint's tag is removed: if a person clears the task, another shadow begins.
+        """
+        self._discard(request)
+        shadow, name = self.shadow, self.client.name
+        if not record.until:
+            self.client.remove_tag(endpoint, SHADOW_TAG)
+            raise AirflowFailException(
+                f"endpoint {name} was changed by another deployment while version {shadow.version} of {shadow.model} "
+                "was its shadow: nothing was judged."
+            )
+        fields = {"model": shadow.model, "version": shadow.version, "champion": shadow.champion, "endpoint": name}
+        capture = request["DataCaptureConfig"]["DestinationS3Uri"]
+        times = {"since": record.since, "until": record.until}
+        result = self.step_hook.run("shadow", {**fields, "variant": shadow.variant, "captured": capture, **times})
+        self._record(result["outcome"], request["EndpointConfigName"], result["reason"])
+        if result["outcome"] != "passed":
+            self.client.remove_tag(endpoint, SHADOW_TAG)
+        return result
+
+    def _fail_to_start(self, endpoint: Endpoint, request: Mapping[str, Any]) -> AirflowException:
+        """Record that the version did not start, delete its configuration and model, and return the task's error."""
+        shadow, reason = self.shadow, failures.format_reason(endpoint)
+        lines = self.client.read_log_end(shadow.variant)
+        for line in lines:
+            self.log.warning("endpoint %s: %s", self.client.name, line)
+        log_end = f" The end of its log: {' | '.join(lines[-LOG_LINES:])}" if lines else ""
+        self._record("failed", request["EndpointConfigName"], reason)
+        self.client.remove_tag(endpoint, DEPLOYMENT_TAG)
+        self._discard(request)
+        text = (
+            f"version {shadow.version} of {shadow.model} did not start as a shadow on endpoint {self.client.name}, "
+            f"which serves what it served before: {reason}"
+        )
+        return failures.make_deployment_error(text + log_end[: failures.MAX_REASON_CHARS], reason)
+
+    def _discard(self, request: Mapping[str, Any]) -> None:
+        self.client.delete_new(request["EndpointConfigName"], self.shadow.model_request["ModelName"])
+
+    def _record(self, outcome: str, config_name: str, why: str) -> None:
+        shadow = self.shadow
+        fields = {"model": shadow.model, "version": shadow.version, "endpoint": self.client.name, "config": config_name}
+        self.step_hook.run("record_deployment", {**fields, "outcome": f"shadow_{outcome}", "why": why[:2_000]})
+
+
+def remove_shadow(client: EndpointClient, variant: str) -> None:
+    """Begin to change an endpoint to its configuration without the shadow variant, if it has that one. Idempotent."""
+    endpoint = client.describe()
+    if endpoint is None or endpoint["EndpointStatus"] != "InService":
+        return
+    config = client.describe_config(str(endpoint["EndpointConfigName"]))
+    if any(item["VariantName"] == variant for item in config.get("ShadowProductionVariants", ())):
+        client.update(build_update_request(client.name, client.read_config_tags(config)[BASE_TAG]))
+
+
+def _get_now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)

@@ -1,0 +1,157 @@
+"""Wait until a shadow has run for its time, or has answered enough requests: in the triggerer or a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, TypedDict
+
+from airflow.providers.amazon.aws.hooks.base_aws import AwsBaseHook
+from airflow.providers.amazon.aws.hooks.sagemaker import SageMakerHook
+from botocore.exceptions import ClientError
+
+from leeway.hooks.endpoint.shadow_requests import build_update_request
+from leeway.hooks.sagemaker.aws_errors import Outage, format_error_line, is_transient
+from leeway.hooks.sagemaker.connection import AwsConnection
+from leeway.hooks.step.hook import Logger
+from pipelines.serving.endpoint_resources import NOT_FOUND_TEXT
+
+MINUTE = dt.timedelta(minutes=1)
+MAX_PERIOD_S = 86_400
+
+
+class ShadowEvent(TypedDict):
+    """How a wait ended."""
+
+    cause: Literal["over", "changed", "error"]
+    """over: the time has passed, or there were enough requests; changed: the endpoint does not serve the shadow's
+    configuration any more; error: SageMaker refused to describe it."""
+    config_name: str
+    """Configuration of the shadow."""
+    message: str
+    """A sentence about the cause; empty if the shadow is over."""
+
+
+@dataclass(frozen=True)
+class ShadowWait:
+    """A shadow to wait for. All fields can be written as JSON.
+
+    Args:
+        endpoint: name of the endpoint.
+        config_name: configuration with the shadow variant.
+        base_name: configuration without it, to which the endpoint is changed if the task is cleared or marked.
+        variant: name of the shadow variant.
+        since: begin, ISO format, UTC.
+        until: latest end, ISO format, UTC.
+        requests: number of requests after which the shadow ends early; 0: only its time counts.
+        check_interval_s: seconds between two requests for the endpoint's state.
+        aws_conn_id: Airflow connection.
+        region_name: region, if the connection does not have one.
+        verify: `verify` of boto3's clients.
+        botocore_config: configuration of the clients.
+    """
+
+    endpoint: str
+    config_name: str
+    base_name: str
+    variant: str
+    since: str
+    until: str
+    requests: int
+    check_interval_s: float
+    aws_conn_id: str | None = "aws_default"
+    region_name: str | None = None
+    verify: bool | str | None = None
+    botocore_config: dict[str, Any] | None = None
+
+    @property
+    def max_duration_s(self) -> int:
+        """Longest time that the wait may take, seconds."""
+        return max(0, int(self.compute_rest().total_seconds())) + 1
+
+    def compute_rest(self) -> dt.timedelta:
+        """Return the time until the shadow's latest end; below 0 after it."""
+        return dt.datetime.fromisoformat(self.until) - dt.datetime.now(dt.UTC)
+
+    def build_event(self, cause: Literal["over", "changed", "error"], message: str = "") -> ShadowEvent:
+        """Return the event that ends this wait."""
+        return {"cause": cause, "config_name": self.config_name, "message": message}
+
+    @property
+    def connection(self) -> AwsConnection:
+        """The connection to AWS."""
+        return AwsConnection(self.aws_conn_id, self.region_name, self.verify, self.botocore_config)
+
+
+async def wait_for_shadow(wait: ShadowWait, log: Logger) -> ShadowEvent:
+    """Wait until the shadow's time has passed, it has answered enough requests, or the endpoint was changed.
+
+    While AWS throttles, fails or restarts, requests are retried; the time counts nevertheless.
+    """
+    outage = Outage(log, "SageMaker or CloudWatch")
+    log.info("endpoint %s: %s gets copies of the requests until %s", wait.endpoint, wait.variant, wait.until)
+    while (rest_s := wait.compute_rest().total_seconds()) > 0:
+        try:
+            if event := await _check(wait, log):
+                return event
+            outage.record_response()
+            delay_s = wait.check_interval_s
+        except Exception as error:
+            if not is_transient(error):
+                return wait.build_event("error", format_error_line(error))
+            delay_s = outage.record_failure(error)
+        await asyncio.sleep(min(delay_s, rest_s))
+    return wait.build_event("over")
+
+
+async def remove_shadow(wait: ShadowWait, log: Logger) -> None:
+    """Begin to change the endpoint to its configuration without the shadow, unless that was done. Idempotent."""
+    async with await wait.connection.create_hook(SageMakerHook).get_async_conn() as sagemaker:
+        endpoint = await sagemaker.describe_endpoint(EndpointName=wait.endpoint)
+        if (endpoint["EndpointStatus"], endpoint["EndpointConfigName"]) != ("InService", wait.config_name):
+            return
+        log.warning("the task was cleared or marked: removing %s from endpoint %s", wait.variant, wait.endpoint)
+        await sagemaker.update_endpoint(**build_update_request(wait.endpoint, wait.base_name))
+
+
+async def _check(wait: ShadowWait, log: Logger) -> ShadowEvent | None:
+    """Return the event if the wait has ended early; None if it has not."""
+    async with await wait.connection.create_hook(SageMakerHook).get_async_conn() as sagemaker:
+        try:
+            endpoint = await sagemaker.describe_endpoint(EndpointName=wait.endpoint)
+        except ClientError as error:
+            if NOT_FOUND_TEXT not in str(error):
+                raise
+            return wait.build_event("changed", "the endpoint was deleted")
+    if endpoint["EndpointConfigName"] != wait.config_name or endpoint["EndpointStatus"] not in (
+        "InService",
+        "SystemUpdating",
+    ):
+        return wait.build_event("changed", f"the endpoint is {endpoint['EndpointStatus']}")
+    if wait.requests and (count := await _count_requests(wait)) >= wait.requests:
+        log.info("endpoint %s: %s has answered %d requests", wait.endpoint, wait.variant, count)
+        return wait.build_event("over")
+    return None
+
+
+async def _count_requests(wait: ShadowWait) -> int:
+    """Return how many requests the shadow variant has answered, as CloudWatch counts them."""
+    begin = dt.datetime.fromisoformat(wait.since).replace(second=0, microsecond=0)
+    end = dt.datetime.now(dt.UTC).replace(second=0, microsecond=0) + MINUTE
+    hook = wait.connection.create_hook(partial(AwsBaseHook, client_type="cloudwatch"))
+    async with await hook.get_async_conn() as cloudwatch:
+        statistics = await cloudwatch.get_metric_statistics(
+            Namespace="AWS/SageMaker",
+            MetricName="Invocations",
+            Dimensions=[
+                {"Name": "EndpointName", "Value": wait.endpoint},
+                {"Name": "VariantName", "Value": wait.variant},
+            ],
+            StartTime=begin,
+            EndTime=end,
+            Period=min(int((end - begin).total_seconds()), MAX_PERIOD_S),
+            Statistics=["Sum"],
+        )
+    return int(sum(point["Sum"] for point in statistics["Datapoints"]))
