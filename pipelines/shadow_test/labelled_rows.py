@@ -11,7 +11,8 @@ import pandas as pd
 import pyarrow as pa
 
 from pipelines.classes import number_labels
-from pipelines.container.inference import BadRequest, Table
+from pipelines.container.serving.raw_rows import RawRows
+from pipelines.container.serving.tables import BadRequest, Table
 from pipelines.dataset import Dataset
 from pipelines.errors import DataError
 from pipelines.evaluation.gates.holdout import Holdout
@@ -22,7 +23,6 @@ from pipelines.evaluation.gates.verdict import Check
 from pipelines.evaluation.own_metrics import load_own_metrics
 from pipelines.features.label_column import write_label_query
 from pipelines.lake import Lake, connect
-from pipelines.serving.raw_rows import RawRows
 from pipelines.shadow_test.limits import ShadowLimits
 from pipelines.shadow_test.pairs import Pairs, Period, Scores
 from pipelines.system.duckdb_session import quote_identifier
@@ -104,7 +104,7 @@ def check_labelled_rows(
 def _read_keys(dataset: Dataset, schema: pa.Schema, pairs: Pairs) -> pa.Table:
     """Return the columns of the key, and the position, of each row that has a valid key."""
     fields = [schema.field(name) for name in dataset.key]
-    checker = RawRows(dataset, pa.schema(fields), dataset.key)
+    checker = RawRows(pa.schema(fields), dataset.key, (), dataset.key)
     keys: list[dict[str, Any]] = []
     for position, (row, is_text) in enumerate(zip(pairs.rows, pairs.text_rows, strict=True)):
         values = {name: row[name] for name in dataset.key if name in row}

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from pipelines.container.inference import Table, parse_table
+from pipelines.container.serving.tables import Table, parse_table
 from pipelines.dataset import Task
 from pipelines.evaluation.statistics.inputs import Array
 from pipelines.score_columns import MEDIAN
