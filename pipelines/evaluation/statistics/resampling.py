@@ -37,11 +37,12 @@ def draw_stratified(label: Array, draws: int, random: np.random.Generator) -> It
 
 
 def draw_from_subset(label: Array, totals: Sequence[int], draws: int, random: np.random.Generator) -> Iterator[Array]:
-    """Draw samples from a subset, each with as many rows as there are in all: a part of the bag of little bootstraps.
+    """Draw samples from a subset, each as large as the set of all rows: a part of the bag of little bootstraps.
 
     Args:
         label: labels of the subset, shape (rows,).
-        totals: for each stratum of `find_strata`, the number of rows in all. The weights of the stratum sum to this.
+        totals: number of all rows, not only those of the subset, for each stratum of `find_strata`. The weights of the
+            stratum sum to this number.
         draws: number of draws.
         random: source of randomness.
 
