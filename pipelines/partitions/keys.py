@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 HOUR_COLUMN = "hour"
 """Name of the column of the hour, 0 to 23 in UTC, of datasets with partitions by hour."""
 EXAMPLES: dict[Unit, str] = {"hour": "2013-01-31T05", "day": "2013-01-31", "month": "2013-01"}
+"""Unit to an example of a key."""
 _HOUR = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d)")
 _MONTH = re.compile(r"\d{4}-\d\d")
 
@@ -127,7 +128,7 @@ def check_partition(dataset: Dataset, partition: Partition, field: str = "partit
     if unit != dataset.partition:
         article = "an" if unit == "hour" else "a"
         message = (
-            f"{field} {partition} is {article} {unit}, and the partitions of {dataset.name} are {dataset.partition}s."
+            f"{field} {partition} is {article} {unit}, but the partitions of {dataset.name} are {dataset.partition}s."
         )
         raise SpecError(message, f"Write it as {EXAMPLES[dataset.partition]}.")
 
@@ -143,4 +144,4 @@ def refuse_months(dataset: Dataset, purpose: str) -> None:
         SpecError: the dataset's partitions are months. A retry cannot help.
     """
     if dataset.partition == "month":
-        raise SpecError(f"{purpose} compares days, and the partitions of {dataset.name} are months.")
+        raise SpecError(f"{purpose} compares days, but the partitions of {dataset.name} are months.")
