@@ -22,7 +22,7 @@ def read_current_verdict(path: Path, version: ModelVersion) -> dict[str, Any]:
     verdict = read_verdict(path, version)
     if version.tags.get("leeway.verdict_digest") != sha256(path):
         raise PromotionError(
-            f"{path.name} is not the verdict that the gate recorded on {version.name} version {version.version}.",
+            f"{path.name} is not the gate's latest verdict on {version.name} version {version.version}.",
             "Run the gate again.",
         )
     return verdict

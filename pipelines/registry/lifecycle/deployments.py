@@ -13,12 +13,12 @@ from pipelines.settings import settings
 def record_deployment(
     kind: Kind, model: str, version: str, endpoint: str, why: str, evidence: Mapping[str, Any]
 ) -> Event | None:
-    """Add an event about an endpoint of the model. Idempotent: if the last event about it says the same, none is added.
+    """Add an event about an endpoint of the model. Idempotent: add nothing if the endpoint's last event is equal.
 
     Args:
         kind: one of `DEPLOYMENT_KINDS`.
         model: registered model.
-        version: version that was deployed, or was to be.
+        version: version that was deployed, or that could not be deployed.
         endpoint: name of the endpoint.
         why: the reason, in words.
         evidence: name of the configuration, and other facts.
@@ -60,7 +60,7 @@ def find_deployment_of_run(state: State, endpoint: str) -> Event | None:
 
 
 def _is_same(last_event: Event, event: Event) -> bool:
-    """Return whether two events say the same: of a failure, by the same run."""
+    """Return whether two events have the same kind, version and configuration; for failures, also the same DAG run."""
     names = ("endpoint", "config", *(["run"] if event.kind is Kind.DEPLOYMENT_FAILED else []))
-    is_about_same = (last_event.kind, last_event.version) == (event.kind, event.version)
-    return is_about_same and all(last_event.evidence.get(name) == event.evidence.get(name) for name in names)
+    has_same_subject = (last_event.kind, last_event.version) == (event.kind, event.version)
+    return has_same_subject and all(last_event.evidence.get(name) == event.evidence.get(name) for name in names)

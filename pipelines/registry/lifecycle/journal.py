@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from pipelines.lake.event_table import COMMON_COLUMNS, TEXT, EventTable, Row
-from pipelines.registry.lifecycle.events import Event, Kind, State, fold
+from pipelines.registry.lifecycle.events import Event, Kind, State, compute_state
 
 
 class Journal(EventTable[Event, State]):
@@ -31,6 +31,6 @@ class Journal(EventTable[Event, State]):
 
     def build_state(self, rows: Iterable[Row]) -> State:
         """Return the state of a model after the events of these rows; `rows` has the oldest first."""
-        return fold(
+        return compute_state(
             Event(**{**row, "kind": Kind(row["kind"]), "evidence": json.loads(row["evidence"])}) for row in rows
         )

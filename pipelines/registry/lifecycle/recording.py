@@ -34,8 +34,8 @@ def record_verdict(
 ) -> None:
     """Record the gate's verdict on a version, and update the alias `challenger`. Idempotent.
 
-    A verdict that equals the version's last verdict is not recorded again: a second record would cancel a person's
-    decision on the verdict.
+    A verdict that equals the version's last verdict is not recorded again, because a second record would cancel the
+    decision of a person on the verdict.
 
     Args:
         registry: registry of the version.

@@ -263,7 +263,7 @@ def test_refuses_a_rollback_without_an_earlier_champion(
     with pytest.raises(PromotionError, match="no champion: there is nothing to roll back"):
         rollback(model)
     promote(model, first)
-    with pytest.raises(PromotionError, match="no champion before it"):
+    with pytest.raises(PromotionError, match="no earlier champion"):
         rollback(model)
     assert read_alias(client, model) == first
 
