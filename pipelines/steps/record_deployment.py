@@ -16,7 +16,7 @@ class RecordDeploymentSpec(Spec):
     model: str
     """Registered model."""
     version: str
-    """Version that was deployed, or was to be."""
+    """Version that was deployed, or that could not be deployed."""
     endpoint: str
     """Name of the endpoint."""
     outcome: Literal["deployed", "deployment_failed", "undeployed"]
@@ -24,7 +24,7 @@ class RecordDeploymentSpec(Spec):
     config: str = ""
     """Name of SageMaker's endpoint configuration."""
     why: str = ""
-    """The reason, in words; of a rollback, the alarm."""
+    """The reason, in words; for a rollback, the alarm."""
     alarms: list[str] = Field(default_factory=list)
     """Alarms that caused a rollback."""
 

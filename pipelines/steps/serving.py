@@ -1,4 +1,4 @@
-"""Write the package of the version that an endpoint is to serve, and return how it is released.
+"""Write the package of the version that an endpoint will serve, and return the parameters of its release.
 
 Idempotent: equal versions give equal packages.
 """

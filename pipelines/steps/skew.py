@@ -1,6 +1,6 @@
-"""Compare what the requests to a model server saw with what the lake says of the same rows: features and scores.
+"""Compare features and scores of requests to a model server with those that the lake gives for the same rows.
 
-`serve --record` writes what requests saw. The comparison changes nothing; run it when the partition is published.
+`serve --record` records the requests. Run the comparison when the partition is published. It changes nothing.
 """
 
 from __future__ import annotations
