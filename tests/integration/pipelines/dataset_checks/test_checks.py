@@ -31,7 +31,7 @@ def use_delay(rows: ibis.Table) -> ibis.Table:
 def test_a_leak_is_found(rows: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     assert leaks.find_leaks(DATASET, rows) == []
     assert leaks.find_leaks(*leaks.add_leak(DATASET, rows)) == [
-        "leak alone predicts the label: 1.000, at most 0.99 is plausible"
+        "leak alone predicts the label with 1.000; at most 0.99 is plausible"
     ]
     assert leaks.find_leaks(*leaks.add_leak(DATASET, rows), known=["leak"]) == []
     monkeypatch.setattr("pipelines.dataset.Dataset.load_feature_function", lambda self: use_delay)
