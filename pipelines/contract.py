@@ -21,7 +21,7 @@ SCHEMA_VERSION = 1
 MAX_PROBLEMS = 5
 """Largest number of problems that one error message names."""
 MAX_VALUE_CHARS = 60
-"""Characters of a wrong value that an error message shows."""
+"""Largest number of characters of a wrong value that an error message shows."""
 
 
 class _Message(BaseModel):

@@ -25,7 +25,7 @@ from pipelines.parameters import MAX_DAYS
 EXPERIMENTS = (".dvc", "tmp", "exps")
 """Folder of a project in which DVC runs experiments, as the parts of its path."""
 MAX_VALUE_CHARS = 60
-"""Characters of a wrong value that an error message shows."""
+"""Largest number of characters of a wrong value that an error message shows."""
 
 
 class Settings(BaseSettings):

@@ -20,7 +20,10 @@ app = typer.Typer(no_args_is_help=True, help="Plan an A/B test of two versions o
 
 ModelOption = Annotated[str, typer.Option(help="Registered model.")]
 MetricOption = Annotated[
-    str, typer.Option(help="binary: log_loss, brier; multiclass: log_loss, accuracy; regression: mae, mse.")
+    str,
+    typer.Option(
+        help="binary: log_loss, brier; multiclass: log_loss, accuracy; regression: mae, mse (default: the first one)."
+    ),
 ]
 AlphaOption = Annotated[
     float, typer.Option(help="Probability of a wrong decision, no matter how many reports are read.")
@@ -36,7 +39,7 @@ def plan_test(
     version: Annotated[
         str, typer.Option(help="Version from whose outcomes the variance of the rows is estimated.")
     ] = "champion",
-    share: Annotated[float, typer.Option(help="Share of the rows that the other version gets, 0 to 1.")] = 0.5,
+    share: Annotated[float, typer.Option(help="Share of the rows that the second version will get, 0 to 1.")] = 0.5,
     metric: MetricOption = "",
     alpha: AlphaOption = 0.05,
     power: Annotated[float, typer.Option(help="Probability of detecting the effect.")] = 0.8,
@@ -82,7 +85,7 @@ def report_test(
     online: Annotated[
         bool, typer.Option(help="Read the scores that endpoints returned, which the step `collect` stored.")
     ] = False,
-    png: Annotated[str, typer.Option(metavar="FILE", help="Also draw the difference by day.")] = "",
+    png: Annotated[str, typer.Option(metavar="FILE", help="PNG file for a chart of the difference by day.")] = "",
     dataset: DatasetOption = "",
     as_json: JsonOption = False,
 ) -> None:

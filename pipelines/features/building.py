@@ -71,7 +71,7 @@ def select_keys(columns: ibis.Table, names: Iterable[str]) -> list[ibis.Column]:
 def compute_columns(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
     """Return the rows with all columns that the dataset's `features` adds, and the label as `HIDDEN_LABEL`.
 
-    The columns of `dataset.later_known` are removed first: an expression that names one of them does not compile.
+    The columns of `dataset.later_known` are removed first, so that a feature that uses one of them raises an error.
 
     Raises:
         DataError: the dataset's `features` does not return all features, or drops a column; or the label cannot be

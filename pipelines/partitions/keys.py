@@ -72,7 +72,7 @@ def parse_partition(text: str) -> Partition:
     """
     if match := _HOUR.fullmatch(text):
         if int(match[2]) > 23:
-            raise ValueError("the hour must be in 00 to 23")
+            raise ValueError("the hour must be from 00 to 23")
         return Hour(dt.date.fromisoformat(match[1]), int(match[2]))
     if _MONTH.fullmatch(text):
         return Month(dt.date.fromisoformat(f"{text}-01"))
@@ -82,8 +82,8 @@ def parse_partition(text: str) -> Partition:
 def _validate(value: Any, validate_day: Callable[[Any], dt.date]) -> Partition:
     if isinstance(value, Hour | Month):
         return value
-    is_key = isinstance(value, str) and (_HOUR.fullmatch(value) or _MONTH.fullmatch(value))
-    return parse_partition(value) if is_key else validate_day(value)
+    is_hour_or_month = isinstance(value, str) and (_HOUR.fullmatch(value) or _MONTH.fullmatch(value))
+    return parse_partition(value) if is_hour_or_month else validate_day(value)
 
 
 class _KeySchema:

@@ -40,7 +40,8 @@ def read_verdict(path: Path, version: ModelVersion) -> dict[str, Any]:
         raise DataError(f"{path} is not a verdict.", "The step `gate` writes it.")
     if (verdict.get("model_name"), verdict.get("version")) != (version.name, str(version.version)):
         raise PromotionError(
-            f"the verdict is about {verdict.get('model_name')} {verdict.get('version')}, "
-            f"not {version.name} version {version.version}."
+            f"the verdict is about {verdict.get('model_name')} version {verdict.get('version')}, "
+            f"not {version.name} version {version.version}.",
+            "Give the file that `gate` wrote for this version.",
         )
     return verdict

@@ -62,7 +62,7 @@ class GateResult(Result):
     """A verdict, as in its file."""
 
     passed: bool
-    """Whether the candidate may be promoted."""
+    """Whether the outcome is `passed`. If a person has to agree (`needs_approval`), this alone allows no promotion."""
     outcome: Outcome
     """passed, failed, or undecided: too little data to decide, which does not count as passed."""
     reason: str

@@ -67,7 +67,7 @@ def run(spec: MaterializeSpec) -> MaterializeResult:
     """Write the values of all lookups of the dataset.
 
     Raises:
-        SpecError: the dataset has no lookups, or a wrong one, or no online store is configured. A retry cannot help.
+        SpecError: the dataset has no lookups, a lookup is wrong, or no online store is configured. A retry cannot help.
         DataError: the partition is not published, or a key has several values in it. A retry cannot help.
         ServiceError: the online store does not answer. What was written stays; a retry can help.
     """

@@ -38,7 +38,7 @@ def _compute_largest_concordance(holdout: Holdout, values: pd.Series[Any]) -> fl
     """Compute the concordance of a feature alone; for a multiclass model, the largest over the classes."""
     labels = [holdout.label]
     if holdout.task == "multiclass":
-        members = [holdout.label == number for number in range(len(holdout.classes))]
+        members = [holdout.label == class_index for class_index in range(len(holdout.classes))]
         labels = [is_member.astype(float) for is_member in members if is_member.sum() >= MIN_ROWS]
     return max((compute_concordance_alone(label, values) for label in labels), default=0.5)
 
@@ -66,8 +66,8 @@ def _compute_concordance(label: Array, values: pd.Series[Any]) -> float:
 def _list_scores(label: Array, values: pd.Series[Any]) -> list[Array]:
     """Return scores by which the feature may order the rows.
 
-    For numbers, these are the numbers with missing values at the one end and at the other. For a category, it is the
-    mean label of the category.
+    For numbers with missing values, there are two: one with missing values as the smallest number, and one with them as
+    the largest. For a category, the score is the mean label of the category.
     """
     if is_numeric_dtype(values) and not is_bool_dtype(values):
         numbers = values.to_numpy(dtype=float, na_value=np.nan)

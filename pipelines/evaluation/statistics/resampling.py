@@ -70,12 +70,12 @@ def draw_multinomial(total: int, cells: int, size: int, random: np.random.Genera
     """
     mean_sum = max(total - 3 * math.sqrt(total), 0.0)
     counts = random.poisson(mean_sum / cells, (size, cells))
-    missing_draws = total - counts.sum(axis=1)
-    for row in np.flatnonzero(missing_draws < 0):
+    missing_items = total - counts.sum(axis=1)
+    for row in np.flatnonzero(missing_items < 0):
         counts[row] = random.multinomial(total, np.full(cells, 1 / cells))
-    missing_draws = np.maximum(missing_draws, 0)
-    extra_cells = np.repeat(np.arange(size) * cells, missing_draws) + random.integers(
-        0, cells, int(missing_draws.sum())
+    missing_items = np.maximum(missing_items, 0)
+    extra_cells = np.repeat(np.arange(size) * cells, missing_items) + random.integers(
+        0, cells, int(missing_items.sum())
     )
     return np.asarray(counts + np.bincount(extra_cells, minlength=size * cells).reshape(size, cells))
 

@@ -90,8 +90,9 @@ def record_decision(
     journal, kind = Journal.open(), Kind.APPROVED if approved else Kind.REJECTED
 
     def decide(state: State) -> Event | None:
-        previous = state.judgements.get(version)
-        if previous and previous.kind is kind and previous.evidence.get("verdict_digest") == digest:
+        last_judgement = state.judgements.get(version)
+        has_same_kind = last_judgement is not None and last_judgement.kind is kind
+        if last_judgement and has_same_kind and last_judgement.evidence.get("verdict_digest") == digest:
             return None
         evidence, key = {"verdict_digest": digest}, str(len(state.events))
         return Event.create(kind, model, version, why=why, evidence=evidence, key=key)

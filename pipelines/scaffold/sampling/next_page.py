@@ -18,10 +18,10 @@ DAY = dt.timedelta(days=1)
 
 @dataclass
 class LinkFinder:
-    """Follows the address of the next page: of the header `Link`, or else at one of `PATHS`.
+    """Find and follow the address of the next page: in the header `Link`, or else at one of `PATHS`.
 
-    An address that differs from the source's only in the day is that of another day, not of the next page. A value that
-    is not an address, such as a token, is not followed.
+    An address that contains the previous or the next day, and not the day that is read, does not count as a next page.
+    A value that is not an address, such as a token, is not followed.
     """
 
     url: str = field(repr=False)
