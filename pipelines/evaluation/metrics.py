@@ -19,7 +19,7 @@ from pipelines.evaluation.statistics.weighted import split_into_bins
 from pipelines.evaluation.tables import Table
 
 CURVE_POINTS = 200
-"""Largest number of points of a stored curve. A plot needs no more, however many rows the holdout has."""
+"""Largest number of points of a stored curve. A plot needs no more, even if the holdout has many rows."""
 
 Array = np.ndarray[Any, Any]
 

@@ -41,13 +41,7 @@ def build_source(plan: Plan) -> Any:
 
 
 def describe_source(plan: Plan) -> dict[str, Any]:
-    """Return the values of the template of source.py.
-
-    Returns:
-        `expression`: the code that opens the source, on one line. `opening`: the same code as the body of a function.
-        `returns`: the class of the source. `imports`: the names to import. `variable`: the environment variable that
-        may name another address; empty if the address has a secret.
-    """
+    """Return the values of the template of source.py, which contain the code that opens the source."""
     sample, request = plan.sample, plan.request
     kind = {"database": "SqlSource", "api": "HttpSource"}.get(sample.kind, "FileSource")
     secret = find_secret_variable(plan)
@@ -80,10 +74,11 @@ def describe_source(plan: Plan) -> dict[str, Any]:
     if arguments.get("url", "URL") != "URL":
         imports.append("read_address")
     return {
-        "expression": expression,
-        "opening": opening,
-        "returns": returns,
+        "expression": expression,  # the code that opens the source, on one line
+        "opening": opening,  # the same code as the body of a function
+        "returns": returns,  # the class of the source
         "imports": ", ".join(imports),
+        # The environment variable that may name another address; none if the address has a secret.
         "variable": "" if secret else f"{request.name.upper()}_SOURCE",
     }
 

@@ -82,7 +82,7 @@ class DriftResult(Result):
     reasons: list[str]
     """Why, in one sentence for each column."""
     drifted_columns: list[str]
-    """Columns that drifted; the one furthest over its bound comes first."""
+    """Columns that drifted, sorted by how far they are over their bounds, the farthest first."""
     as_of: dt.date
     """Moment of a retraining: the day after the window."""
     overdue_reason: str = ""

@@ -73,9 +73,8 @@ def run_command(
 ) -> None:
     """Create a model from a sample of its data; in a folder without params.yaml, create a project first.
 
-    The command infers columns, key, time, label and task. It asks for what it cannot infer; without a terminal, it ends
-    with an error that names the option to give. `--update` merges the changes of newer templates into the files, and
-    keeps your changes.
+    Columns, key, time, label and task are inferred. The command asks for what it cannot infer; without a terminal, it
+    ends with an error that names the option. `--update` merges the changes of newer templates, and keeps your changes.
     """
     from pipelines.scaffold.creation import create
     from pipelines.scaffold.request import Request, refuse_to_ask
@@ -89,10 +88,7 @@ def run_command(
         return
     ask = _ask_person if sys.stdin.isatty() and sys.stdout.isatty() else refuse_to_ask
     creation = create(request, settings().project, ask)
-    if as_json:
-        _write_json(creation)
-    else:
-        _print_summary(creation)
+    (_write_json if as_json else _print_summary)(creation)
 
 
 def _update(request: Request, *, as_json: bool) -> None:

@@ -382,4 +382,4 @@ def test_the_command_prints_a_page_or_json(commands: Any, project: Path, tmp_pat
     assert json.loads(process.out)["features"].keys() == {"store", "depot", "km", "wait_min"}
     process = commands.run_step(*command, "parcels", env=environment, cwd=project)
     assert (process.code, process.out) == (2, "")
-    assert "error: the project has a model parcels already. Choose another name." in process.err
+    assert "error: the project already has a model parcels. Choose another name." in process.err
