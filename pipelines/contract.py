@@ -42,7 +42,7 @@ class Spec(Parameters):
     needs: ClassVar[Mapping[str, str]] = {}
     """Field to another field, without which it has no effect. If only the first is given, the spec is refused."""
     model_field: ClassVar[str] = "model"
-    """Name of the field that holds the name of the model. The step gets its parameters from models/NAME/params.yaml. A
+    """Name of the field that holds the name of the model, whose models/NAME/params.yaml has parameters of the step. A
     spec need not have such a field."""
     replaces: ClassVar[Mapping[str, str]] = {}
     """Field to the other field that it replaces. If both are given, the spec is refused."""

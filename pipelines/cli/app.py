@@ -39,7 +39,7 @@ from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log_to_stderr
 
 PR_SET_PDEATHSIG = 1
-"""Option of prctl(2): the signal that this process gets when its parent ends."""
+"""Option of prctl(2) that sets the signal that this process gets when its parent ends."""
 BUG_EXIT_CODE = LeewayError.exit_code
 GROUPS = (
     "ab",

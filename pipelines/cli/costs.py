@@ -75,9 +75,10 @@ def forecast_backfill(
     region: Annotated[str, typer.Option(help="AWS region of the price (default: AWS_REGION).")] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Forecast the cost of a backfill: the runs that Airflow would start, times the mean cost of past runs of the DAG.
+    """Forecast the cost of a backfill: the runs that Airflow would start, times the cost of past runs of the DAG.
 
-    If the ledger has no past run, or if an option describes the machine, the worst case of a run is used.
+    The forecast uses the median and the maximum of the past runs. If the ledger has no past run, or if an option
+    describes the machine, it uses the worst case of a run.
     """
     from pipelines.costs import forecast as forecasting
     from pipelines.costs.ledger import Ledger, get_current_month

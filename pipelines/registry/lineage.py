@@ -18,7 +18,8 @@ from pipelines.versioning.checkouts import Code
 from pipelines.versioning.git import CODE_FILE, DIRTY
 
 COSTS = ("training_s", "billable_s", "cost_usd", "saving", "interruptions", "lost_s", "capacity_s", "price_usd_h")
-"""Keys of a lineage with the numbers about costs. They become metrics and tags of the run."""
+"""Keys of a lineage with the numbers about costs. They become metrics of the run, and tags of the run and the
+version."""
 COST_TAGS = (*COSTS, "instance_type", "price_date")
 """Keys of a lineage that become tags of the run."""
 

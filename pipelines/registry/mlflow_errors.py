@@ -1,4 +1,4 @@
-"""Translate MLflow's errors into errors of the step contract, and retry writes that two processes make at one time."""
+"""Translate MLflow's errors into errors of the step contract, and retry writes that collide with those of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write files into a project: all of them or none."""
+"""Write the files of a model into a project: all new ones or none."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class RecordDeploymentSpec(Spec):
     model: str
     """Registered model."""
     version: str
-    """Version that was deployed, or that could not be deployed."""
+    """Version that was deployed, that could not be deployed, or that was undeployed."""
     endpoint: str
     """Name of the endpoint."""
     outcome: Literal["deployed", "deployment_failed", "undeployed"]

@@ -43,8 +43,8 @@ class Comparison(Section):
     """Tolerated loss. 0: the candidate must be better. Above 0: it must not be worse by more than this
     (non-inferiority)."""
     relevant_gain: Amount = 0.0
-    """Smallest relevant gain over the bound. If the whole interval is below it, the check fails instead of being
-    undecided."""
+    """Smallest relevant gain over the bound. If the whole interval is below the bound plus this gain, the check fails
+    instead of being undecided."""
     test: Literal["auto", "delong", "bootstrap"] = "auto"
     """auto: for auc of independent rows, DeLong's test; otherwise a test by groups or the paired bootstrap."""
 
@@ -111,8 +111,8 @@ class Policy(Section):
     seed: int = 13
     """Seed of the bootstrap."""
     min_rows: Annotated[int, Field(ge=1)] = 5_000
-    """Smallest number of holdout rows with which a verdict can pass. Each label also needs 30 rows. Of a multiclass
-    model, this holds for each class that a metric of the policy measures alone or in a mean over classes."""
+    """Smallest number of holdout rows with which a verdict can pass. A binary model also needs 30 rows of each label. A
+    multiclass model needs 30 rows of each class that a metric of the policy measures alone or in a mean over classes."""
     bounds: Annotated[dict[Metric, Bound], Field(min_length=1)] = {
         "auc": Bound(at_least=0.60, at_most=0.80),
         "ece": Bound(at_most=0.10),

@@ -18,7 +18,7 @@ def record_deployment(
     Args:
         kind: one of `DEPLOYMENT_KINDS`.
         model: registered model.
-        version: version that was deployed, or that could not be deployed.
+        version: version that was deployed, that could not be deployed, or that was undeployed.
         endpoint: name of the endpoint.
         why: the reason, in words.
         evidence: name of the configuration, and other facts.
