@@ -112,7 +112,8 @@ class Policy(Section):
     """Seed of the bootstrap."""
     min_rows: Annotated[int, Field(ge=1)] = 5_000
     """Smallest number of holdout rows with which a verdict can pass. A binary model also needs 30 rows of each label. A
-    multiclass model needs 30 rows of each class that a metric of the policy measures alone or in a mean over classes."""
+    multiclass model needs 30 rows of each class that a metric of the policy measures alone or in a mean over
+    classes."""
     bounds: Annotated[dict[Metric, Bound], Field(min_length=1)] = {
         "auc": Bound(at_least=0.60, at_most=0.80),
         "ece": Bound(at_most=0.10),
