@@ -77,8 +77,7 @@ def forecast_backfill(
 ) -> None:
     """Forecast the cost of a backfill: the runs that Airflow would start, times the cost of past runs of the DAG.
 
-    The forecast uses the median and the maximum of the past runs. If the ledger has no past run, or if an option
-    describes the machine, it uses the worst case of a run.
+    If the ledger has no past run, or if an option describes the machine, the forecast uses the worst case of a run.
     """
     from pipelines.costs import forecast as forecasting
     from pipelines.costs.ledger import Ledger, get_current_month

@@ -78,8 +78,7 @@ def describe_source(plan: Plan) -> dict[str, Any]:
         "opening": opening,  # the same code as the body of a function
         "returns": returns,  # the class of the source
         "imports": ", ".join(imports),
-        # The environment variable that may name another address; none if the address has a secret.
-        "variable": "" if secret else f"{request.name.upper()}_SOURCE",
+        "variable": "" if secret else f"{request.name.upper()}_SOURCE",  # may name another address
     }
 
 
