@@ -178,7 +178,7 @@ def test_60_columns_with_ids_constants_and_free_text(
         "const_": "it has one value",
         "empty_": "it is empty",
         "note_": "free text",
-        "day_": "another time",
+        "day_": "a time, but not that of the row",
     }
     for prefix, reason in expected.items():
         assert {plan.dropped.get(name) for name in plan.columns if name.startswith(prefix)} == {reason}, prefix
