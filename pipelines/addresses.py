@@ -11,7 +11,7 @@ DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 SAGEMAKER_ARN = re.compile(r"arn:[\w-]+:sagemaker:[\w-]+:\d{12}:[\w-]+/.+")
 """ARN of an MLflow in SageMaker, the address that the plugin sagemaker-mlflow takes."""
 BUILT_IN_STORES = ("databricks", "databricks-uc", "uc")
-"""Names and schemes of the stores of Databricks, which are part of MLflow."""
+"""Addresses without a scheme, and schemes, of the Databricks stores for which MLflow itself has the client."""
 
 
 def check_http_address(address: str) -> str:
@@ -33,10 +33,12 @@ def check_http_address(address: str) -> str:
 
 
 def check_mlflow_address(address: str) -> str:
-    """Check the address of MLflow, and return it: of a server, a database, or a store that is built in or a plugin.
+    """Check the address of MLflow, and return it. An empty address is valid: there is no MLflow.
+
+    The address may name an HTTP server, a database, a Databricks store, or a store of an installed plugin of MLflow.
 
     Raises:
-        ValueError: the address is none of these. The text says what is wrong.
+        ValueError: the address has none of these forms. The text says what is wrong.
     """
     scheme = address.partition(":")[0].lower()
     if scheme.partition("+")[0] in DATABASES and "://" in address:

@@ -1,4 +1,4 @@
-"""Name the classes of a multiclass model and the quantiles of a regression, and read their columns of scores.
+"""List the classes of a multiclass model, and convert scores of classes and of quantiles between their forms.
 
 The module is part of the training job's source bundle and of the MLflow model, so it imports only pandas, numpy and the
 standard library.
@@ -31,24 +31,24 @@ def list_classes(labels: pd.Series[Any]) -> list[str]:
     return [str(value) for value in sorted(labels.dropna().unique())]
 
 
-def number_labels(labels: pd.Series[Any], classes: Sequence[str]) -> np.ndarray[Any, Any]:
+def encode_labels(labels: pd.Series[Any], classes: Sequence[str]) -> np.ndarray[Any, Any]:
     """Return the index of each label in `classes`, shape (rows,).
 
     Raises:
-        ValueError: a label is no class.
+        ValueError: a label is not one of the classes.
     """
-    numbers = pd.Index(classes).get_indexer(pd.Index(labels.astype(str)))
-    if (numbers < 0).any():
-        unknown_label = labels[numbers < 0].iloc[0]
+    indices = pd.Index(classes).get_indexer(pd.Index(labels.astype(str)))
+    if (indices < 0).any():
+        unknown_label = labels[indices < 0].iloc[0]
         raise ValueError(f"the label {unknown_label!r} is not one of the classes {', '.join(classes)[:200]}")
-    return np.asarray(numbers)
+    return np.asarray(indices)
 
 
 def tabulate_scores(scores: Any) -> pd.DataFrame:
-    """Return the columns of a file of scores: `score`, or one column for each class.
+    """Return the columns of a file of scores: `score`, or `score_NAME` for each class or quantile.
 
     Args:
-        scores: what a model returned: a number for each row, or a frame with a column for each class.
+        scores: what a model returned: a number for each row, or a frame with a column for each class or quantile.
     """
     if isinstance(scores, pd.DataFrame):
         return scores.add_prefix(SCORE_PREFIX)
@@ -88,7 +88,8 @@ def split_quantiles(scores: Any) -> tuple[np.ndarray[Any, Any], dict[str, np.nda
             is then the score, because a model of quantiles predicts no mean.
 
     Raises:
-        ValueError: a column is no quantile, the median is missing, or the quantiles of a row are not in order.
+        ValueError: the name of a column is not a number between 0 and 1, the median is missing, or the quantiles of a
+            row are not in ascending order.
     """
     if not isinstance(scores, pd.DataFrame):
         return np.asarray(scores, dtype=float), {}
@@ -108,5 +109,5 @@ def _read_quantile(name: str) -> float:
     except ValueError:
         quantile = 0.0
     if not 0 < quantile < 1:
-        raise ValueError(f"the model of a regression returned a column {name[:100]!r}, which is no quantile")
+        raise ValueError(f"the model of a regression returned a column {name[:100]!r}, which is not a quantile")
     return quantile

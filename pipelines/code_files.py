@@ -8,19 +8,19 @@ from pathlib import Path
 CODE = Path(__file__).parents[1]
 """Folder from which `pipelines` is imported."""
 PARAMS_FILE = "params.yaml"
-"""File with parameters of the steps, of a project and of each of its models; see `pipelines.params`."""
+"""Name of the files with parameters of the steps. A project has one, and each model has one; see `pipelines.params`."""
 MODELS_FOLDER = "models"
 """Folder of a project that has a folder for each of its models."""
 
 
 def find_project(folder: Path) -> Path:
-    """Return the project of a folder: PROJECT for PROJECT/models/NAME; for any other folder, the folder itself."""
+    """Return the folder of the project: PROJECT for PROJECT/models/NAME; for any other folder, the folder itself."""
     folder = folder.absolute()
     return folder.parents[1] if find_model(folder) else folder
 
 
 def find_model(folder: Path) -> str:
-    """Return the name of the model whose folder this is: NAME for PROJECT/models/NAME; else an empty text."""
+    """Return the name of the model if this is a model's folder: NAME for PROJECT/models/NAME; else an empty text."""
     folder = folder.absolute()
     is_model = folder.parent.name == MODELS_FOLDER and (folder / PARAMS_FILE).is_file()
     return folder.name if is_model else ""
@@ -52,11 +52,11 @@ def has_own_code(project: Path) -> bool:
 def locate_bundle(listing: Path, project: Path) -> dict[str, Path]:
     """Map each path that a listing names to the file on this machine, which may not exist.
 
-    A path such as pipelines/errors.py is found by `find_code`. A dataset's own files are listed by their
-    import path, pipelines/datasets/NAME/FILE, and are in the folder of the listing.
+    `find_code` finds a path such as pipelines/errors.py. The listing names a dataset's own files by the path under
+    which they are imported, pipelines/datasets/NAME/FILE. These files are in the folder of the listing.
 
     Args:
-        listing: text file with paths, separated by white space.
+        listing: text file with paths, separated by white space, such as the bundle.txt of a dataset.
         project: folder of the project.
     """
     own_prefix = f"pipelines/datasets/{listing.parent.name}/"

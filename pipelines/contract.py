@@ -21,7 +21,7 @@ SCHEMA_VERSION = 1
 MAX_PROBLEMS = 5
 """Largest number of problems that one error message names."""
 MAX_VALUE_CHARS = 60
-"""Characters of a wrong value that an error message shows."""
+"""Largest number of characters of a wrong value that an error message shows."""
 
 
 class _Message(BaseModel):
@@ -29,7 +29,7 @@ class _Message(BaseModel):
 
 
 NO_EFFECT = "no_effect"
-"""Type of the error about a field that has no effect with the other fields."""
+"""Type, in pydantic's list of errors, of the error about a field that has no effect because of the other fields."""
 RESERVED_OPTIONS = frozenset({"spec", "out", "schema", "help"})
 """Options that every step's command line has; no field may have one of these names."""
 
@@ -40,11 +40,12 @@ class Spec(Parameters):
     argument: ClassVar[str] = ""
     """Field that the command line also accepts as a positional argument: `reproduce flights@3`."""
     needs: ClassVar[Mapping[str, str]] = {}
-    """Field to the other field that it needs to have an effect. The field is refused if it is given alone."""
+    """Field to another field, without which it has no effect. If only the first is given, the spec is refused."""
     model_field: ClassVar[str] = "model"
-    """Field, if the spec has it, that names the model whose parameters count: models/NAME/params.yaml."""
+    """Name of the field that holds the name of the model, whose models/NAME/params.yaml has parameters of the step. A
+    spec need not have such a field."""
     replaces: ClassVar[Mapping[str, str]] = {}
-    """Field to the other field that it replaces. Both together are refused."""
+    """Field to the other field that it replaces. If both are given, the spec is refused."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -76,8 +77,8 @@ class Spec(Parameters):
             origin: where the values come from, for the error message.
 
         Raises:
-            SpecError: a key is unknown, or a value is missing or wrong. The message names every problem, up to five.
-                A retry cannot help.
+            SpecError: a key is unknown, or a value is missing or wrong. The message names the first five problems. A
+                retry cannot help.
         """
         try:
             return cls.model_validate(values)
@@ -88,7 +89,14 @@ class Spec(Parameters):
 
     @classmethod
     def check(cls, values: dict[str, Any], origin: str) -> None:
-        """Refuse `values` as `parse` does, but allow missing fields: other sources may set them.
+        """Check values that are only a part of a spec, such as a section of params.yaml.
+
+        The other fields may come from elsewhere. So a missing field is no error, nor is a field that has no effect
+        without another field.
+
+        Args:
+            values: as for `parse`.
+            origin: as for `parse`.
 
         Raises:
             SpecError: a key is unknown or a value is wrong. A retry cannot help.

@@ -67,11 +67,11 @@ class Dataset:
     timezone: str = ""
     """Time zone in which the days of the source begin and end; empty if it is not known."""
     series: Sequence[str] = ()
-    """Columns, such as a station. Each of their values has rows during the whole day."""
+    """Columns, such as a station, of which each value has rows during the whole day. `validate` checks this."""
     task: Task = "binary"
     """What a model of the dataset predicts."""
     days_of: str = ""
-    """Other dataset whose published rows this dataset uses, with another label. Empty: it ingests its own rows."""
+    """Other dataset, whose published rows this one uses with another label. Empty: this one ingests its own rows."""
     partition: Unit = "day"
     """The unit in which rows arrive, are validated, published and scored: hour (in UTC), day or month."""
     lookups: Sequence[Lookup] = ()
@@ -87,7 +87,7 @@ class Dataset:
             raise SpecError(f"{self.name} has the task {self.task!r}.", f"Known: {', '.join(get_args(Task))}.")
         if self.partition not in UNITS:
             raise SpecError(f"{self.name} has partitions by {self.partition!r}.", f"Known: {', '.join(UNITS)}.")
-        if not self.label:  # nothing is predicted, so there are no such tables
+        if not self.label:  # nothing is predicted, so there are no tables of scores and predictions
             return
         if self.partition == "hour" and not {"date", "hour"} <= set(self.key):
             raise SpecError(f"the key of {self.name} lacks date or hour.", "Partitions by hour need both in key=.")
@@ -126,7 +126,7 @@ class Dataset:
 
     @property
     def requests(self) -> str:
-        """Name of the table of the scores that an endpoint answered."""
+        """Name of the table of the scores that an endpoint returned."""
         return f"{self.name}_requests"
 
     @property
@@ -168,7 +168,7 @@ class Dataset:
         """Open the dataset's source of partitions.
 
         Args:
-            folder: where to read; the dataset's default location where it is None.
+            folder: where to read; None: the dataset's default location.
 
         Raises:
             SpecError: the source has no partitions, or partitions of another unit. A retry cannot help.
@@ -182,7 +182,7 @@ class Dataset:
         """Open the dataset's source that is read incrementally by cursor.
 
         Args:
-            folder: where to read; the dataset's default location where it is None.
+            folder: where to read; None: the dataset's default location.
 
         Raises:
             SpecError: the source has no cursor. A retry cannot help.
@@ -271,7 +271,7 @@ def choose_dataset() -> Dataset:
     own_names = [name for name in names if _find_packages(name)[0].parent != EXAMPLES]
     candidates = own_names or names
     if len(candidates) != 1:
-        message = f"Give one of this project's datasets: {', '.join(candidates) or 'none'}."
+        message = f"Give one of this project's datasets: {', '.join(candidates) or 'it has none'}."
         raise SpecError("no dataset is named.", message)
     return load_dataset(candidates[0])
 

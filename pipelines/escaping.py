@@ -1,8 +1,8 @@
 """Escape the characters of free text that a person cannot see, before the text is shown.
 
-Free text comes from people, data and other programs. A newline could add a false line to a table, a control character
-could control the terminal, and a direction mark or a character without width could make two texts look the same. So
-all text for people (tables, log lines, messages, forms, pages) is escaped here. JSON for programs is not escaped.
+Free text comes from people, data and other programs. A newline could add a false line to a table. A control character
+could control the terminal. A direction mark or a character without width could make two texts look the same. So all
+text for people (tables, log lines, messages, forms, pages) is escaped here. JSON for programs is not escaped.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ rest of the property, which has the categories Cf and Cn.
 def escape(value: object) -> str:
     """Return the value as one line of visible characters; an invisible one is replaced by its Python escape sequence.
 
-    A newline becomes a backslash and an n. Idempotent: a backslash in the text is not escaped. So the result
-    can contain a text that only looks like an escape sequence, which is harmless.
+    A newline becomes a backslash and an n. Idempotent: a backslash in the text is not escaped. So a part of the result
+    that looks like an escape sequence may have been in the text already. This is harmless.
     """
     text = str(value)
-    if is_visible(text):  # nearly all texts
+    if is_visible(text):  # this is the fast case: nearly all texts are visible
         return text
     return "".join(character if is_visible(character) else _escape_character(character) for character in text)
 

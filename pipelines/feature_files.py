@@ -18,11 +18,12 @@ FILE_NAME = "data.parquet"
 def load_dataset_of_features(features: Path, name: str = "") -> Dataset:
     """Load the dataset that features were built from.
 
-    If their metadata name no dataset, load the dataset `name`; without a name, the project's only dataset.
+    The metadata of the features name the dataset. If they do not, `name` does; if that is empty, too, the project's
+    only dataset is loaded.
 
     Args:
         features: folder with train/, as the step `preprocess` wrote it.
-        name: expected name of the dataset; empty if any is expected.
+        name: expected name of the dataset; empty: any dataset is accepted.
 
     Raises:
         SpecError: the features were built from another dataset. A retry cannot help.

@@ -11,7 +11,7 @@ MAX_DAYS = 36_525
 
 
 class Parameters(BaseModel):
-    """Values that a person or a DAG gives. Unknown keys are refused, and `true` and NaN are no numbers."""
+    """Values that a person or a DAG gives. Unknown keys are refused, and so are `true` and NaN in place of a number."""
 
     # Not strict: Jinja and the command line pass numbers and dates as strings.
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
@@ -22,17 +22,17 @@ class Parameters(BaseModel):
         """Refuse `true` and `false` where a number is expected; pydantic would convert them to 1 and 0."""
         types = _list_types(cls.model_fields[str(info.field_name)].annotation)
         if types & {int, float} and bool not in types and _has_truth_value(value):
-            raise ValueError("true and false are no numbers")
+            raise ValueError("true and false are not numbers")
         return value
 
 
 def _list_types(annotation: Any) -> set[Any]:
-    """Return the annotation and all types inside it; for `dict[str, int] | None`, also `int`."""
+    """Return the annotation and all types inside it: for `dict[str, int] | None`, also `str` and `int`."""
     return {annotation}.union(*map(_list_types, get_args(annotation))) if _is_hashable(annotation) else set()
 
 
 def _is_hashable(annotation: Any) -> bool:
-    """Return False for the metadata of Annotated that cannot be in a set."""
+    """Return whether the annotation can be in a set; False for some metadata of `Annotated`."""
     return type(annotation).__hash__ is not None
 
 

@@ -17,11 +17,12 @@ from pipelines.steps import STEPS, load_spec_class
 
 Sections = dict[str, dict[str, Any]]
 STAGES = ("snapshot", "preprocess", "train", "evaluate", "gate")
-"""Steps that are stages of dvc.yaml. DVC reads their parameters in one file: in a project with models, the model's."""
+"""Steps that are stages of dvc.yaml. DVC reads the parameters of a stage from one file only: from the model's file in a
+project with models, else from params.yaml."""
 
 
 def load(folder: Path, model: str = "") -> Sections:
-    """Read and check every section of `folder`/params.yaml, with the keys that the file of the model replaces.
+    """Read and check every section of `folder`/params.yaml. The keys of the model's file replace those of params.yaml.
 
     All sections are checked at once, so that a typo in the last step's section is found before the first step runs.
 
@@ -67,10 +68,10 @@ def find_model_folder(folder: Path, model: str) -> Path:
 
 
 def _refuse_stages(sections: Mapping[str, Any], names: Sequence[str]) -> None:
-    """Refuse sections of stages in params.yaml beside models: DVC reads the parameters of a stage in one file."""
-    misplaced = [name for name in STAGES if name in sections]
-    if misplaced:
-        message = f"{PARAMS_FILE}: section {misplaced[0]!r} belongs to a model, since the project has models."
+    """Refuse the sections of `STAGES` in params.yaml of a project that has models: DVC would not read them there."""
+    misplaced_sections = [name for name in STAGES if name in sections]
+    if misplaced_sections:
+        message = f"{PARAMS_FILE}: section {misplaced_sections[0]!r} belongs to a model, since the project has models."
         raise SpecError(message, f"Move it to {', '.join(map(get_model_file, names))}.")
 
 
@@ -110,10 +111,8 @@ def choose_dataset(sections: Mapping[str, Mapping[str, Any]], model: str, datase
     """
     own_dataset = str(sections.get("snapshot", {}).get("dataset", ""))
     if own_dataset and dataset not in ("", own_dataset):
-        message = (
-            f"the parameters of {model} name the dataset {own_dataset}, and the dataset that is given is {dataset}."
-        )
-        raise SpecError(message, "Correct one of them, or give none.")
+        message = f"the parameters of {model} name the dataset {own_dataset}, but {dataset} is given."
+        raise SpecError(message, "Correct one of them, or give no dataset.")
     return own_dataset or dataset
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 SCORE = "score"
-"""Column of the score. For several classes, tables of predictions have the predicted class's probability in it."""
+"""Column of the score. In tables of predictions of a multiclass model, the probability of the predicted class."""
 SCORES = "scores"
 """Column with a map of class to probability; for a regression, of quantile to number."""
 SCORE_PREFIX = "score_"
@@ -20,11 +20,14 @@ PREDICTED = "predicted"
 IS_RIGHT = "is_right"
 """Column that says whether the predicted class is the label; null if the label is not known."""
 
-PREDICTION_COLUMNS = frozenset({"label", "model_name", "model_version", "scored_at"}) | frozenset(
-    {"endpoint", "variant", "event_id", "inference_id", "requested_at"}
+PREDICTION_COLUMNS = frozenset(
+    (
+        *("label", "model_name", "model_version", "scored_at"),
+        *("endpoint", "variant", "event_id", "inference_id", "requested_at"),
+    )
 )
-"""Columns that the tables of predictions, outcomes and requests have in addition to the key. A key may not use these
-names."""
+"""Columns that the tables of predictions, outcomes and requests have in addition to the key and the scores. A key may
+not use these names."""
 
 
 def is_score_column(name: str, *, has_frame: bool) -> bool:

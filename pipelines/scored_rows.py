@@ -2,8 +2,8 @@
 
 Rows of a multiclass model have `predicted`, `score` (the probability of the predicted class), `scores` (the
 probabilities of all classes) and `is_right`. Profiles then treat `is_right` as the label, and `score` as its
-probability: they show how often the model is right. Rows of a regression have `score`, and in `scores` its quantiles,
-or null.
+probability: they show how often the model is right. Rows of a regression have `score` (the predicted number) and
+`scores` (the predicted quantiles; null if the model predicts none).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pipelines.dataset import Dataset
 from pipelines.score_columns import IS_RIGHT, PREDICTED, SCORE, SCORES
 
 MAP = pa.map_(pa.string(), pa.float64())
+"""Type of the column `scores`."""
 
 
 def append_scores(dataset: Dataset, rows: pd.DataFrame, scores: Any) -> pd.DataFrame:
@@ -35,9 +36,9 @@ def append_scores(dataset: Dataset, rows: pd.DataFrame, scores: Any) -> pd.DataF
     if dataset.task == "binary":
         return rows.assign(**{SCORE: scores})
     if dataset.task == "regression":
-        point, quantiles = split_quantiles(scores)
+        predicted_numbers, quantiles = split_quantiles(scores)
         quantile_maps = _map_scores(pd.DataFrame(quantiles, rows.index), rows.index)
-        return rows.assign(**{SCORE: point}).assign(**{SCORES: quantile_maps})
+        return rows.assign(**{SCORE: predicted_numbers}).assign(**{SCORES: quantile_maps})
     predictions = predict_classes(scores).set_index(rows.index)
     labels = rows[dataset.label]
     is_right = (labels.astype(str) == predictions[PREDICTED]).astype("boolean").mask(labels.isna())

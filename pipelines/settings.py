@@ -23,9 +23,9 @@ from pipelines.errors import SpecError
 from pipelines.parameters import MAX_DAYS
 
 EXPERIMENTS = (".dvc", "tmp", "exps")
-"""Folder of a project in which DVC runs experiments."""
+"""Folder of a project in which DVC runs experiments, as the parts of its path."""
 MAX_VALUE_CHARS = 60
-"""Characters of a wrong value that an error message shows."""
+"""Largest number of characters of a wrong value that an error message shows."""
 
 
 class Settings(BaseSettings):
@@ -61,9 +61,9 @@ class Settings(BaseSettings):
     lake_conn_id: str = ""
     """Airflow connection of the lake's catalog, a PostgreSQL database. Empty: the step inherits variables."""
     run: str = ""
-    """DAG run that makes the request, as DAG/RUN. Empty outside of Airflow."""
+    """DAG run for which this process works, as DAG/RUN. Empty outside of Airflow."""
     mlflow_tracking_uri: str = Field(default="", validation_alias="MLFLOW_TRACKING_URI")
-    """Address of MLflow. Empty if there is none (a plain `dvc repro`)."""
+    """Address of MLflow. Empty: there is none, so nothing is registered; `dvc repro` needs none."""
     aws_endpoint_url: str = Field(default="", validation_alias="AWS_ENDPOINT_URL")
     """Address of drydock. Empty: AWS."""
     aws_endpoint_url_s3: str = Field(default="", validation_alias="AWS_ENDPOINT_URL_S3")
@@ -139,7 +139,7 @@ class Settings(BaseSettings):
 
 @lru_cache(maxsize=1)
 def settings() -> Settings:
-    """Return the settings of this process; the environment is read once.
+    """Return the settings of this process. The environment is read only once.
 
     Raises:
         SpecError: a variable has a value that is not valid. A retry cannot help.

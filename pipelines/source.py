@@ -67,9 +67,10 @@ class ChangingSource(Protocol):
 
 @contextmanager
 def read_once(source: Source, partitions: Collection[Any]) -> Iterator[Source]:
-    """Yield a source whose partitions can be read without reading all data again for each of them.
+    """Yield a source for reading several partitions.
 
-    It is the source itself, unless the source has a method `read_once`.
+    If `source` has a method `read_once`, the yielded source reads the data only once for all partitions. If not,
+    `source` itself is yielded.
 
     Args:
         source: the source to read.

@@ -38,8 +38,8 @@ class Window:
     """The days to train on, and the holdout to evaluate on, as of a date.
 
     The label of day d becomes known during day d + delay. So as of D (at midnight), the last day with known labels is
-    D - delay - 1. The same gap is between training and holdout: a model that is used from day H could not have been
-    trained on labels that become known on H or later.
+    D - delay - 1. The same gap is between training and holdout: a model that scores the holdout from its first day H on
+    could not have been trained on labels that become known on H or later.
 
     If partitions are months, the window has whole months, and the label of a month becomes known after its last day.
     """

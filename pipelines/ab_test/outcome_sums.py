@@ -1,4 +1,4 @@
-"""Read the outcomes of two versions, and sum a metric's values by day."""
+"""Read the outcomes of the versions of an A/B test, and sum the values of a metric by day."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from pipelines.lake import Lake, connect
 from pipelines.system.duckdb_session import quote_identifier
 
 EPS = "2.220446049250313e-16"
-"""Smallest probability in a logarithm, as in the log loss of the evaluation."""
+"""Smallest probability of which the logarithm is taken; a smaller one counts as this. The log loss of the evaluation
+uses the same value."""
 
 
 class Metric(NamedTuple):
@@ -51,7 +52,8 @@ CREATE TEMP VIEW outcomes AS
 SELECT requests.*, labels.label FROM requests JOIN ({labels}) AS labels USING ({key}) WHERE labels.label IS NOT NULL
 """
 _SUMS_SQL = "SELECT version, day, count(*), sum(value), sum(value * value) FROM rows GROUP BY ALL"
-_REPEATED_SQL = "SELECT count(*) - count(DISTINCT ({key})) FROM rows"
+_COMMON_ROWS_SQL = "SELECT count(*) - count(DISTINCT ({key})) FROM rows"
+"""Number of rows that both versions scored."""
 _PAIRED_SUMS_SQL = """
 SELECT '', day, count(*), sum(b.value - a.value), sum((b.value - a.value) ** 2)
 FROM (SELECT * FROM rows WHERE version = ?) AS a
@@ -63,6 +65,7 @@ class OutcomeSums(NamedTuple):
     """Sums of a metric's values by day."""
 
     days: Sequence[dt.date]
+    """Days with outcomes, in order."""
     samples: Sequence[DailySums]
     """A sample for each version; or one sample, of paired differences (second version minus first)."""
     rows: Sequence[int]
@@ -70,20 +73,21 @@ class OutcomeSums(NamedTuple):
 
     @property
     def is_paired(self) -> bool:
-        """Whether two versions are compared on the same rows."""
+        """Whether the two versions are compared in pairs, on the rows that both scored."""
         return len(self.samples) < len(self.rows)
 
 
 def find_metric(dataset: Dataset, name: str) -> tuple[str, Metric]:
-    """Return the name and the metric; the task's first one if the name is empty.
+    """Return the name and the metric; if the name is empty, the first metric of the task.
 
     Raises:
-        SpecError: the task has no such metric of single rows. A retry cannot help.
+        SpecError: the name is not a metric of `METRICS` for this task. A retry cannot help.
     """
     metrics = METRICS[dataset.task]
     name = name or next(iter(metrics))
     if name not in metrics:
-        raise SpecError(f"{name!r} is no mean over rows of a {dataset.task} model.", f"Choose {' or '.join(metrics)}.")
+        message = f"an A/B test of a {dataset.task} model cannot compare {name!r}, which is not a mean over rows."
+        raise SpecError(message, f"Choose {' or '.join(metrics)}.")
     return name, metrics[name]
 
 
@@ -98,7 +102,8 @@ def create_outcomes_view(
         lake: lake with the tables.
         dataset: dataset of the rows.
         days: first and last day, both included.
-        is_online: whether the scores are those that endpoints answered (table DATASET_requests), or those of `score`.
+        is_online: True: the scores that endpoints returned (table DATASET_requests). False: those of the step `score`
+            (table DATASET_outcomes).
     """
     if not is_online:
         with lake.create_view(connection, "outcomes", dataset.outcomes, *days):
@@ -147,12 +152,12 @@ def sum_outcomes(
         sums = connection.sql(_SUMS_SQL).fetchall()
         rows = [sum(row[2] for row in sums if row[0] == version) for version in versions]
         _check_rows(model, versions, rows)
-        names = versions
-        if connection.sql(_REPEATED_SQL.format(key=key)).fetchall()[0][0]:
+        sample_names = versions
+        if connection.sql(_COMMON_ROWS_SQL.format(key=key)).fetchall()[0][0]:
             sums = connection.execute(_PAIRED_SUMS_SQL.format(key=key), list(versions)).fetchall()
-            names = [""]
+            sample_names = [""]  # the query returns one sample, whose version is empty
     all_days = sorted({row[1] for row in sums})
-    return OutcomeSums(all_days, [_build_sample(sums, name, all_days) for name in names], rows)
+    return OutcomeSums(all_days, [_build_sample(sums, name, all_days) for name in sample_names], rows)
 
 
 def _check_rows(model: str, versions: Sequence[str], rows: Sequence[int]) -> None:
@@ -163,5 +168,6 @@ def _check_rows(model: str, versions: Sequence[str], rows: Sequence[int]) -> Non
 
 
 def _build_sample(sums: Sequence[tuple[Any, ...]], name: str, days: Sequence[dt.date]) -> DailySums:
-    by_day = {day: values for version, day, *values in sums if version == name}
-    return DailySums(*np.array([by_day.get(day, (0, 0.0, 0.0)) for day in days], dtype=float).T)
+    """Build the sums of one version from rows of version, day, count, sum and sum of squares; other days have zeros."""
+    sums_by_day = {day: values for version, day, *values in sums if version == name}
+    return DailySums(*np.array([sums_by_day.get(day, (0, 0.0, 0.0)) for day in days], dtype=float).T)

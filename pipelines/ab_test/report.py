@@ -1,4 +1,4 @@
-"""Report which of two versions is better, at any time of an A/B test."""
+"""Report which of two versions is better. The report is valid at any time of an A/B test, and may be repeated."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pipelines.evaluation.statistics.sequential import Difference, estimate_diff
 from pipelines.pages.drawing import CANDIDATE_COLOR, REFERENCE_COLOR, plt, save_figure
 
 MIN_DAYS, MIN_ROWS = 14, 100
-"""Least days of a test, and rows of each version, before it can be decided. The intervals are asymptotic, and fewer
-days do not say how days differ."""
+"""Smallest number of days of a test, and of rows of each version, with which it is decided. The intervals are
+asymptotic, and fewer days do not show how days differ."""
 
 
 @dataclass(frozen=True)
@@ -21,23 +21,26 @@ class Report:
     """State of a test."""
 
     model: str
+    """Registered model."""
     versions: tuple[str, str]
+    """Numbers of the two versions."""
     metric: str
+    """Name of the metric."""
     is_greater_better: bool
     alpha: float
-    """Probability of a wrong decision, however often one looks."""
+    """Probability of a wrong decision, no matter how many reports are read."""
     planned_rows: int
-    """Rows of both versions for which the intervals are made."""
+    """Number of rows of both versions for which the width of the intervals is optimized."""
     sums: OutcomeSums
     history: Sequence[Difference | None]
-    """The difference after each day; None before there are rows of both versions."""
+    """The difference after each day; None as long as a version has no rows."""
 
     @property
     def difference(self) -> Difference:
         """The second version's mean minus the first one's, over all days."""
-        last = self.history[-1]
-        assert last is not None
-        return last
+        last_difference = self.history[-1]
+        assert last_difference is not None
+        return last_difference
 
     @property
     def outcome(self) -> str:
@@ -49,7 +52,7 @@ class Report:
 
     @property
     def missing(self) -> str:
-        """What is missing for a decision; empty if nothing is."""
+        """What is missing for a decision, in words; empty if there are enough data."""
         if len(self.sums.days) < MIN_DAYS:
             return f"at least {MIN_DAYS} days are needed, and there are {len(self.sums.days)}"
         if min(self.sums.rows) < MIN_ROWS:
@@ -75,12 +78,12 @@ def build_report(
         metric: the metric of the sums.
         sums: sums by day, from `sum_outcomes`.
         alpha: probability that the true difference is outside the interval at any look.
-        planned_rows: number of rows, of both versions, at which the interval is to be narrowest.
+        planned_rows: number of rows of both versions for which the width of the interval is optimized.
     """
-    parts = ([sample.select_first(count) for sample in sums.samples] for count in range(1, len(sums.days) + 1))
+    samples_by_day = ([sample.select_first(days) for sample in sums.samples] for days in range(1, len(sums.days) + 1))
     history = [
         estimate_difference(samples, alpha, planned_rows) if all(sample.count for sample in samples) else None
-        for samples in parts
+        for samples in samples_by_day
     ]
     return Report(model, versions, metric_name, metric.is_greater_better, alpha, planned_rows, sums, history)
 
@@ -90,11 +93,11 @@ def format_lines(report: Report) -> list[str]:
     first, second = report.versions
     days, difference = report.sums.days, report.difference
     interval = f"between {difference.low:+.5f} and {difference.high:+.5f} at {1 - report.alpha:.0%}"
-    how = "the same rows, in pairs" if report.sums.is_paired else "different rows"
+    comparison = "the same rows, in pairs" if report.sums.is_paired else "different rows"
     counts = "{:,} and {:,} rows".format(*report.sums.rows)
     lines = [
-        f"{report.model}, version {second} against {first}, {days[0]} to {days[-1]}: {counts} ({how}).",
-        f"{report.metric}: difference {difference.value:+.5f}, {interval}, however often one looks.",
+        f"{report.model}, version {second} against {first}, {days[0]} to {days[-1]}: {counts} ({comparison}).",
+        f"{report.metric}: difference {difference.value:+.5f}, {interval}, valid at any number of looks.",
         _describe_outcome(report),
     ]
     return [*lines, _describe_progress(report)] if report.outcome == "undecided" else lines
@@ -102,15 +105,15 @@ def format_lines(report: Report) -> list[str]:
 
 def draw_chart(path: Path, report: Report) -> Path:
     """Draw the difference after each day, with its interval, to a PNG file; return the path."""
-    points = [(day, item) for day, item in zip(report.sums.days, report.history, strict=True) if item]
-    days = [day for day, _ in points]
+    differences = {day: item for day, item in zip(report.sums.days, report.history, strict=True) if item}
+    lows = [item.low for item in differences.values()]
+    highs = [item.high for item in differences.values()]
+    values = [item.value for item in differences.values()]
     figure, axis = plt.subplots(figsize=(8, 4.2), layout="constrained")
-    axis.fill_between(
-        days, [item.low for _, item in points], [item.high for _, item in points], color=CANDIDATE_COLOR, alpha=0.18
-    )
-    axis.plot(days, [item.value for _, item in points], color=CANDIDATE_COLOR, marker="o", markersize=3)
+    axis.fill_between(list(differences), lows, highs, color=CANDIDATE_COLOR, alpha=0.18)
+    axis.plot(list(differences), values, color=CANDIDATE_COLOR, marker="o", markersize=3)
     axis.axhline(0, color=REFERENCE_COLOR, linewidth=1)
-    # The first days have intervals so wide that nothing else could be seen.
+    # The intervals of the first days are very wide: with all of them, the chart would show no other difference.
     limit = 3 * max(abs(value) for value in (report.difference.low, report.difference.high))
     axis.set_ylim(-limit, limit)
     first, second = report.versions

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,30 +13,40 @@ from pipelines.cli.terminal import write_json, write_line
 from pipelines.errors import SpecError
 from pipelines.system.log import log
 
+if TYPE_CHECKING:
+    from pipelines.ab_test.report import Report
+
 app = typer.Typer(no_args_is_help=True, help="Plan an A/B test of two versions of a model, and report it.")
 
 ModelOption = Annotated[str, typer.Option(help="Registered model.")]
 MetricOption = Annotated[
-    str, typer.Option(help="binary: log_loss, brier; multiclass: log_loss, accuracy; regression: mae, mse.")
+    str,
+    typer.Option(
+        help="binary: log_loss, brier; multiclass: log_loss, accuracy; regression: mae, mse (default: the first one)."
+    ),
 ]
-AlphaOption = Annotated[float, typer.Option(help="Probability of a wrong decision, however often one looks.")]
+AlphaOption = Annotated[
+    float, typer.Option(help="Probability of a wrong decision, no matter how many reports are read.")
+]
 
 
 @app.command("plan")
 def plan_test(
     model: ModelOption,
-    effect: Annotated[float, typer.Option(help="Smallest difference of the metric that the test is to find.")],
+    effect: Annotated[float, typer.Option(help="Smallest difference of the metric that the test must detect.")],
     first: FirstOption,
     last: LastOption,
-    version: Annotated[str, typer.Option(help="Version whose outcomes tell how much rows vary.")] = "champion",
-    share: Annotated[float, typer.Option(help="Share of the rows that the other version gets, 0 to 1.")] = 0.5,
+    version: Annotated[
+        str, typer.Option(help="Version from whose outcomes the variance of the rows is estimated.")
+    ] = "champion",
+    share: Annotated[float, typer.Option(help="Share of the rows that the second version will get, 0 to 1.")] = 0.5,
     metric: MetricOption = "",
     alpha: AlphaOption = 0.05,
-    power: Annotated[float, typer.Option(help="Probability to find the effect.")] = 0.8,
+    power: Annotated[float, typer.Option(help="Probability of detecting the effect.")] = 0.8,
     dataset: DatasetOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Say how many rows a test needs, from the outcomes of a version that has served on past days."""
+    """Estimate how many rows a test needs, from the outcomes of a version on past days."""
     begin, end = parse_range(first, last)
     from pipelines.ab_test.outcome_sums import find_metric, sum_outcomes
     from pipelines.evaluation.statistics.sequential import estimate_rows
@@ -50,13 +59,13 @@ def plan_test(
     (sample,) = sum_outcomes(Lake.open(), data, model, (number,), (begin, end), chosen_metric).samples
     rows = estimate_rows(sample.variance, effect, alpha, power, share)
     rows_per_day = sample.count / len(sample.rows)
-    facts = {"metric": name, "rows": rows, "rows_per_day": rows_per_day, "days": rows / rows_per_day}
+    days = rows / rows_per_day
     if as_json:
-        write_json(facts)
+        write_json({"metric": name, "rows": rows, "rows_per_day": rows_per_day, "days": days})
         return
-    write_line(f"{rows:,} rows of both versions find a difference of {effect:g} in {name} with probability {power:g}.")
-    write_line(f"These are about {facts['days']:,.1f} days at {rows_per_day:,.0f} rows a day.")
-    write_line(f"Give the report --planned-rows {rows}.")
+    write_line(f"A difference of {effect:g} in {name} is detected with {rows:,} rows with a probability of {power:g}.")
+    write_line(f"These are the rows of about {days:,.1f} days, at {rows_per_day:,.0f} rows a day.")
+    write_line(f"Run the report with --planned-rows {rows}.")
 
 
 @app.command("report")
@@ -67,34 +76,37 @@ def report_test(
     last: LastOption,
     metric: MetricOption = "",
     planned_rows: Annotated[
-        int, typer.Option(min=1, help="Rows for which the interval is made, from `ab plan`. Do not change it later.")
+        int,
+        typer.Option(
+            min=1, help="Rows, from `ab plan`, for which the interval is narrowest. Do not change it during a test."
+        ),
     ] = 10_000,
     alpha: AlphaOption = 0.05,
     online: Annotated[
-        bool, typer.Option(help="Read the scores that endpoints answered, from the step `collect`.")
+        bool, typer.Option(help="Read the scores that endpoints returned, which the step `collect` stored.")
     ] = False,
-    png: Annotated[str, typer.Option(metavar="FILE", help="Also draw the difference by day.")] = "",
+    png: Annotated[str, typer.Option(metavar="FILE", help="PNG file for a chart of the difference by day.")] = "",
     dataset: DatasetOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Report which version is better, with an interval that stays valid however often one looks."""
+    """Report which version is better, with an interval that stays valid no matter how many reports are read."""
     begin, end = parse_range(first, last)
-    from pipelines.ab_test import report as reporting
     from pipelines.ab_test.outcome_sums import find_metric, sum_outcomes
+    from pipelines.ab_test.report import build_report, draw_chart, format_lines
     from pipelines.lake import Lake
 
     data = find_dataset_of_model(model, dataset)
     name, chosen_metric = find_metric(data, metric)
     pair = _find_versions(model, versions)
     sums = sum_outcomes(Lake.open(), data, model, pair, (begin, end), chosen_metric, online)
-    report = reporting.build_report(model, pair, name, chosen_metric, sums, alpha, planned_rows)
+    report = build_report(model, pair, name, chosen_metric, sums, alpha, planned_rows)
     if as_json:
         write_json(_build_record(report))
     else:
-        for line in reporting.format_lines(report):
+        for line in format_lines(report):
             write_line(line)
     if png:
-        log.info("chart written to %s", reporting.draw_chart(Path(png), report))
+        log.info("chart written to %s", draw_chart(Path(png), report))
 
 
 def _find_versions(model: str, versions: str) -> tuple[str, str]:
@@ -102,19 +114,16 @@ def _find_versions(model: str, versions: str) -> tuple[str, str]:
 
     selectors = [part.strip() for part in versions.split(",")]
     if len(selectors) != 2 or not all(selectors):
-        raise SpecError(f"--versions {versions!r} are not two versions.", "Give two numbers or aliases, such as 3,4.")
+        raise SpecError(f"--versions {versions!r} does not name two versions.", "Give two, such as 3,4 or champion,4.")
     registry = Registry.open()
     first, second = (str(registry.find_version(model, selector).version) for selector in selectors)
     if first == second:
-        raise SpecError(f"--versions {versions!r} are the same version, {first}.", "Give two different ones.")
+        raise SpecError(f"--versions {versions!r} names version {first} twice.", "Give two different versions.")
     return first, second
 
 
-def _build_record(report: object) -> dict[str, object]:
-    from pipelines.ab_test.report import Report
-
-    assert isinstance(report, Report)
-    days: list[dt.date] = list(report.sums.days)
+def _build_record(report: Report) -> dict[str, object]:
+    """Build the values of the report's JSON."""
     return {
         "model": report.model,
         "versions": report.versions,
@@ -124,6 +133,6 @@ def _build_record(report: object) -> dict[str, object]:
         "difference": asdict(report.difference),
         "paired": report.sums.is_paired,
         "rows": report.sums.rows,
-        "first": days[0],
-        "last": days[-1],
+        "first": report.sums.days[0],
+        "last": report.sums.days[-1],
     }

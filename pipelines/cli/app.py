@@ -1,10 +1,10 @@
 """Run a step, or a command for people. Each step is a command, and each field of its Spec is an option.
 
-A field's value comes from its option, else from `--spec`, else from the step's section of params.yaml (if there are
-models, the model's file), else from the default. In a project with one dataset, this dataset is the default of every
-step that needs one. Log lines go to stderr, the Result as JSON to `--out` (default: stdout). Exit codes: 0 done; 2 the
-request or the data is wrong; 75 try again; any other code is a bug, and its traceback is written. With LEEWAY_DEBUG=1,
-the traceback of any error is written.
+A field's value comes from its option, else from `--spec`, else from the step's section of the model's params.yaml, else
+from this section of the project's params.yaml, else from the default. In a project with one dataset, this dataset is
+the default of every step that needs one. Log lines go to stderr, the Result as JSON to `--out` (default: stdout). Exit
+codes: 0 done; 2 the request or the data is wrong; 75 try again; any other code is a bug, and its traceback is written.
+With LEEWAY_DEBUG=1, the traceback of any error is written.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from pipelines.system.error_translation import translate_error
 from pipelines.system.log import log_to_stderr
 
 PR_SET_PDEATHSIG = 1
+"""Option of prctl(2) that sets the signal that this process gets when its parent ends."""
 BUG_EXIT_CODE = LeewayError.exit_code
 GROUPS = (
     "ab",
@@ -57,7 +58,7 @@ GROUPS = (
 COMMANDS = ("check", "new", "serve", "skew_history")
 """Single commands for people, each the function `run_command` of the module cli/commands/NAME.py."""
 POSITIONAL = "positional"
-"""Name of the parameter that takes, by its position, the field that `Spec.argument` names."""
+"""Name of the parameter for the field that may be given without an option's name; `Spec.argument` names the field."""
 COMMON_OPTIONS = {
     "spec": (str, typer.Option("--spec", metavar="FILE", help="YAML or JSON file with the fields; - for stdin.")),
     "out": (str, typer.Option("--out", metavar="FILE", help="File for the result (default: stdout).")),
@@ -71,7 +72,7 @@ COMMON_OPTIONS = {
 def main() -> None:
     """Run the command line, and exit with the step's exit code."""
     log_to_stderr()
-    _end_with_operator()
+    _stop_with_operator()
     _check_version(sys.argv[1:])
     app = build_app(*sys.argv[1:2])
     try:
@@ -84,7 +85,7 @@ def main() -> None:
     except (Abort, KeyboardInterrupt):
         raise SystemExit(130) from None
     except Exception as error:  # from a command for people; `_run_step` handles the errors of a step
-        _fail(error, "")
+        _exit_with_error(error, "")
 
 
 def build_app(command: str = "") -> typer.Typer:
@@ -117,7 +118,7 @@ def _build_command(step: str) -> Callable[..., None]:
             values[positional] = argument
         given_values = {name: value for name, value in values.items() if value is not None}
         if schema and (spec or given_values):
-            raise SpecError("--schema runs nothing: it takes no other option than --out.", "Give no other option.")
+            raise SpecError("--schema does not run the step.", "Give no other option than --out.")
         if schema:
             _write(out, _format_schema(step))
         else:
@@ -148,7 +149,7 @@ def _build_option(name: str, field: FieldInfo) -> Any:
 
 
 def _complete_flags(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments, with `true` after each boolean option that has no value, such as `--allow-shrink`."""
+    """Return the arguments with the value `true` added after each boolean option without one, as `--allow-shrink`."""
     if not arguments or arguments[0] not in STEPS:
         return list(arguments)
     fields = load_spec_class(arguments[0]).model_fields
@@ -189,7 +190,7 @@ def _run_step(step: str, spec_file: str, out: str, options: dict[str, str]) -> N
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except Exception as error:
-        _fail(error, out)
+        _exit_with_error(error, out)
 
 
 def _read_spec(spec_file: str) -> dict[str, Any]:
@@ -205,10 +206,10 @@ def _read_spec(spec_file: str) -> dict[str, Any]:
     return values
 
 
-def _fail(error: Exception, out: str) -> NoReturn:
+def _exit_with_error(error: Exception, out: str) -> NoReturn:
     """Write the error to stderr on one line, and its report instead of the result; exit with the error's code.
 
-    For a bug, the traceback comes before that line: it shows the place to correct.
+    For a bug, the traceback comes before that line, because it shows which code to correct.
     """
     leeway_error = translate_error(error)
     is_bug = leeway_error is not error and leeway_error.exit_code == BUG_EXIT_CODE
@@ -243,21 +244,21 @@ def _format_schema(step: str) -> str:
 
 
 def _check_version(arguments: Sequence[str]) -> None:
-    """Refuse the request of an operator of another version of Leeway: its fields or its meaning can differ."""
+    """Refuse the request of an operator of another version of Leeway, whose Specs may have other fields or meanings."""
     operators_version = os.environ.pop("LEEWAY_OPERATORS_VERSION", __version__)
     if operators_version == __version__:
         return
     out = arguments[arguments.index("--out") + 1] if "--out" in arguments[:-1] else ""
     message = f"Airflow has Leeway {operators_version}, and {sys.executable}, which runs the steps, has {__version__}."
     hint = f'Install the same version in both: pip install "leeway[pipelines]=={operators_version}".'
-    _fail(SpecError(message, hint), out)
+    _exit_with_error(SpecError(message, hint), out)
 
 
-def _end_with_operator() -> None:
-    """End this step and its child processes when the operator that started it ends.
+def _stop_with_operator() -> None:
+    """Make the kernel stop this step and its child processes when the operator that started it ends.
 
-    Such a step leads its process group and has LEEWAY_PARENT in its environment. The kernel sends it SIGTERM when
-    the operator's process ends, even by SIGKILL (prctl(2), PR_SET_PDEATHSIG).
+    A step that an operator started leads its process group and has LEEWAY_PARENT in its environment. The kernel sends
+    it SIGTERM when the operator's process ends, even by SIGKILL (prctl(2), PR_SET_PDEATHSIG).
     """
     operator_pid = os.environ.pop("LEEWAY_PARENT", "")
     if not operator_pid or os.getpgrp() != os.getpid():

@@ -24,9 +24,11 @@ def _keep_subcommand() -> None:
 def write_report(
     model: Annotated[str, typer.Option(help="Registered model.")],
     first: Annotated[
-        str, typer.Option("--from", metavar="YYYY-MM-DD", help="First day (default: of the first model).")
+        str, typer.Option("--from", metavar="YYYY-MM-DD", help="First day (default: as_of of the first model).")
     ] = "",
-    last: Annotated[str, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day (default: last published).")] = "",
+    last: Annotated[
+        str, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day (default: the last published day).")
+    ] = "",
     out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder (default: LEEWAY_HOME/backtest/MODEL).")] = "",
     dataset: DatasetOption = "",
     drop: Annotated[
@@ -34,12 +36,12 @@ def write_report(
         typer.Option(
             min=0,
             max=1,
-            help="Loss after which `on drift` trains again: of AUC or accuracy (default 0.02), or of a regression as a "
-            "share of the mean absolute error (default 0.1).",
+            help="Loss after which the strategy `on drift` trains again: a loss of AUC or accuracy (default 0.02); in "
+            "a regression, an increase as a share of the mean absolute error (default 0.1).",
         ),
     ] = None,
 ) -> None:
-    """Compare retraining monthly, never, and on drift: write their quality and cost as a PNG and an HTML page."""
+    """Compare retraining monthly, never, and on drift: write quality and cost of each strategy as PNG and HTML page."""
     begin, end = parse_days(first, last)
     from pipelines.backtest import report as backtest_report
     from pipelines.backtest.study import run_backtest

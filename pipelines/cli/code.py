@@ -1,4 +1,4 @@
-"""`python -m pipelines code`: describe the installed Leeway."""
+"""`python -m pipelines code`: record which version of Leeway is installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipelines.errors import SpecError
 from pipelines.settings import settings
 from pipelines.versioning.installed_code import write_lock_file
 
-app = typer.Typer(no_args_is_help=True, help="Describe the installed Leeway.")
+app = typer.Typer(no_args_is_help=True, help="Record which version of Leeway is installed.")
 
 
 @app.callback()

@@ -105,7 +105,7 @@ def forecast_backfill(
     first: FirstOption = "",
     last: LastOption = "",
     runs: Annotated[int | None, typer.Option(min=0, help="Number of runs, instead of --from and --to.")] = None,
-    model: Annotated[str, typer.Option(help="Model whose budget is used (default: that of params.yaml).")] = "",
+    model: Annotated[str, typer.Option(help="Model whose budget is used (default: the budget of params.yaml).")] = "",
     project: Annotated[str, typer.Option(help="Project that pays (default: the one in params.yaml).")] = "",
     instance_type: Annotated[str, typer.Option(help="Instance type of the worst case.")] = "",
     instance_count: Annotated[int | None, typer.Option(min=1, help="Number of its instances (default: 1).")] = None,
@@ -115,7 +115,7 @@ def forecast_backfill(
 ) -> None:
     """Forecast the cost of a backfill: the runs that Airflow would start, times the cost of past runs of the DAG.
 
-    If the ledger has no past run, or if an option describes the machine, a run costs its worst case.
+    If the ledger has no past run, or if an option describes the machine, the forecast uses the worst case of a run.
     """
     from pipelines.costs import forecast as forecasting
     from pipelines.costs.ledger import Ledger, get_current_month
@@ -126,7 +126,7 @@ def forecast_backfill(
     if not dag:
         raise SpecError("--dag is empty.", "Give the DAG to backfill.")
     if runs is not None and (first or last):
-        raise SpecError("--runs excludes --from and --to.", "Give the number of runs, or the days.")
+        raise SpecError("--runs cannot be combined with --from and --to.", "Give the number of runs, or the days.")
     runs = _count_runs(dag, first, last) if runs is None else runs
     month, paying_project = get_current_month(), project or str(budget.get("project", ""))
     machine = (instance_type, instance_count, max_run_s, region)

@@ -25,7 +25,9 @@ from pipelines.settings import settings
 if TYPE_CHECKING:
     from pipelines.loop import Event
 
-app = typer.Typer(no_args_is_help=True, help="Show which trainings drift started, which were held back, and why.")
+app = typer.Typer(
+    no_args_is_help=True, help="Show which trainings were started by drift, which were held back, and why."
+)
 
 NO_RUN = "none: loop status"
 """Run of the request that `status` builds: the request is not recorded, so it has no run."""
@@ -81,7 +83,7 @@ def show_status(
 
 @app.command("reset")
 def reset_breaker(model: ModelArgument, why: Annotated[str, typer.Option(help="Reason; it is recorded.")]) -> None:
-    """Reset the breaker: it no longer counts the trainings that drift started before."""
+    """Reset the breaker, so that it no longer counts earlier trainings."""
     from pipelines.loop import transitions
     from pipelines.loop.journal import Journal
 
@@ -103,7 +105,7 @@ def write_report(
     out: Annotated[str, typer.Option(metavar="FOLDER", help="Folder (default: LEEWAY_HOME/docs/loop/MODEL).")] = "",
     dataset: DatasetOption = "",
 ) -> None:
-    """Write an HTML page that compares the loop with never retraining and with retraining monthly, week by week."""
+    """Write an HTML page that compares the loop, week by week, with never retraining and with retraining monthly."""
     _, end = parse_days(first, last)
     begin = parse_day("--from", first)
     from pipelines.loop import report as loop_report

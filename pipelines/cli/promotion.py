@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pipelines.steps.promote import PromoteResult
 
 FOLDER = "registered"
-"""Folder of a model's data/ for the evaluation, the verdict and the report of the registered version. DVC does not
-know it: its own outputs, of a model that is not registered, stay as they are."""
+"""Folder in a model's data/ for the evaluation, the verdict and the report of the registered version. DVC does not
+track it. The evaluation, verdict and report that DVC tracks, from before the registration, are not changed."""
 
 
 def promote_model(model: str) -> PromoteResult:
@@ -30,12 +30,12 @@ def promote_model(model: str) -> PromoteResult:
     from pipelines.registry.versions import Registry
 
     folder = params.find_model_folder(settings().project, model)
-    Registry.open()  # where there is no registry, nothing is written
+    Registry.open()  # raises an error if there is no registry, before anything is written
     data, output = folder / "data", folder / "data" / FOLDER
     inputs = {"model": model, "features": data / "features", "evaluation": output / "evaluation"}
-    trained = {"trained_model": str(data / "model"), "record": str(data / "training")}
+    training_outputs = {"trained_model": str(data / "model"), "record": str(data / "training")}
     files = {"snapshot": data / "snapshot.json", "lock": folder / "dvc.lock"}
-    version = _run("evaluate", inputs | trained | files).version
+    version = _run("evaluate", inputs | training_outputs | files).version
     verdict = output / "verdict.json"
     _run("gate", inputs | {"version": version, "verdict": verdict, "report": output / "report"})
     result: PromoteResult = _run("promote", {"model": model, "version": version, "verdict": verdict})

@@ -87,7 +87,7 @@ def release_rows(dataset: DatasetOption = "", first: FirstOption = "", last: Las
 
 
 def _find_dataset(name: str, first: str, last: str) -> Dataset:
-    """Check the days, then load the dataset, so that the error is about a wrong option before a missing one."""
+    """Check the days, then load the dataset: a wrong day is reported first, even if no dataset is given."""
     parse_days(first, last)
     return find_dataset(name)
 

@@ -1,4 +1,4 @@
-"""`python -m pipelines registry`: list the events of a model's versions, promote, check MLflow's aliases, retire."""
+"""`python -m pipelines registry`: list events, promote a model, check MLflow's aliases, and retire versions."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def check_aliases(
     keep: Annotated[bool, typer.Option("--keep", help="Keep an alias that was moved by hand.")] = False,
     put_back: Annotated[bool, typer.Option("--put-back", help="Move such an alias back.")] = False,
 ) -> None:
-    """Make MLflow's aliases agree with the events. An alias that was moved by hand is recorded, and kept or put back.
+    """Make MLflow's aliases agree with the events. Record an alias that was moved by hand, and keep it or put it back.
 
     Without an option, the key `moved_by_hand` in section `promote` of params.yaml decides. Without that key, the alias
     is put back.
     """
     if keep and put_back:
-        raise SpecError("--keep and --put-back exclude each other.", "Give one of them.")
+        raise SpecError("--keep and --put-back cannot be combined.", "Give one of them.")
     from pipelines.registry.lifecycle import Journal, reconcile
     from pipelines.registry.versions import Registry
 

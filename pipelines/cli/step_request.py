@@ -1,4 +1,4 @@
-"""Build the request of a step from the values that are given and the parameters of the model."""
+"""Build the request of a step from the values of the command line and the parameters of the model."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pipelines.steps import load_spec_class
 def build_request(step: str, given_values: Mapping[str, Any]) -> Spec:
     """Build the Spec of a step. A value that is not given comes from the parameters, or else from its default.
 
-    The model is the one that is given, or else the one in whose folder the process runs. The dataset, if it is not
-    given either, is that of the model, or else the only one of the project.
+    If no model is given, it is the one in whose folder the process runs. If no dataset is given, it is that of the
+    model, or else the only one of the project.
 
     Raises:
         SpecError: a value or a parameter is wrong, no model or dataset is named where one is needed, or the parameters
@@ -49,7 +49,7 @@ def _find_dataset(spec_class: type[Spec], sections: params.Sections, model: str,
 
 
 def _require_model(step: str, given_values: Mapping[str, Any]) -> None:
-    """Refuse a stage that would read or write data/ in a project in which each model has its own folder.
+    """Refuse a stage without a model that would read or write data/ in a project in which each model has its own data/.
 
     Raises:
         SpecError: the step is such a stage. A retry cannot help.

@@ -17,7 +17,7 @@ from pipelines.system.files import sha256
 
 
 def find_missing_engine() -> str:
-    """Return what is missing for Spark here; empty if it can run."""
+    """Return why Spark cannot run here, in one line; empty if it can."""
     try:
         import pyspark  # noqa: F401
 

@@ -19,9 +19,10 @@ from pipelines.features import building
 from pipelines.lake import PARTITION
 from pipelines.system.files import sha256
 
-STOPPED = 128 + signal.SIGTERM
+STOPPED_EXIT_CODE = 128 + signal.SIGTERM
+"""Exit code of a training script that was stopped by SIGTERM."""
 HYPERPARAMETERS = {"num_round": 300, "early_stopping_rounds": 300, "eta": 0.01, "max_depth": 3, "nthread": 1}
-"""Hyperparameters of the default script, so that the training lasts long enough to be interrupted."""
+"""Hyperparameters for the default script, with which the training lasts long enough to be interrupted."""
 LINES_BEFORE_INTERRUPTION = 5
 """Lines of output before the line at which the training is interrupted."""
 
@@ -30,15 +31,15 @@ def find_problem(dataset: Dataset, rows: pa.Table, folder: Path) -> str:
     """Train twice in `folder`, once with an interruption; return the problem in one line, empty if there is none.
 
     Raises:
-        DataError: the rows are of one day only, or the channels have no labels. A retry cannot help.
+        DataError: all rows are of the same day, or the labels cannot be computed. A retry cannot help.
         TrainingError: the script crashed. A retry cannot help.
     """
     _write_channels(dataset, rows, folder / "features")
     if code := _train(dataset, folder, "whole"):
         raise TrainingError(f"the training of {dataset.name} ended with exit code {code}.")
     code = _train(dataset, folder, "interrupted", is_interrupted=True)
-    if code not in (0, STOPPED):  # 0: the script had ended before the signal
-        return f"after SIGTERM, the script ended with exit code {code}, not {STOPPED}"
+    if code not in (0, STOPPED_EXIT_CODE):  # 0: the script had ended before the signal
+        return f"after SIGTERM, the script ended with exit code {code}, not {STOPPED_EXIT_CODE}"
     if code := _train(dataset, folder, "interrupted"):
         return f"the script does not resume: it ended with exit code {code}"
     digests = {sha256(folder / name / "model") for name in ("whole", "interrupted")}
@@ -49,7 +50,7 @@ def _write_channels(dataset: Dataset, rows: pa.Table, folder: Path) -> None:
     """Write the features of all days but the last ones as `train`, and those of the last ones as `validation`."""
     days = sorted(set(rows[PARTITION].to_pylist()))
     if len(days) < 2:
-        raise DataError(f"the rows of {dataset.name} are of one day: a training needs two.")
+        raise DataError(f"the rows of {dataset.name} are of one day, but a training needs rows of two.")
     first_validation_day = pa.scalar(days[-max(1, len(days) // 5)], pa.date32())
     schema = building.build_feature_schema(dataset, rows.schema)
     for name, compare in (("train", pc.less), ("validation", pc.greater_equal)):

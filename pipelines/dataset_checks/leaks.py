@@ -15,10 +15,11 @@ from pipelines.evaluation.gates.leakage import compute_concordance_alone
 from pipelines.features import building
 from pipelines.features.label_column import compute_labels
 
-MAX_SOLO = 0.99
+MAX_SOLO_AUC = 0.99
 """Largest AUC (in a regression, concordance) of one feature with the label. A feature with a larger value contains the
 label. In a few days with few rows of one label, a good feature may have 0.98."""
 LEAK = "leak"
+"""Name of the feature that `add_leak` adds."""
 
 
 def find_leaks(dataset: Dataset, rows: pa.Table, known: Collection[str] = ()) -> list[str]:
@@ -44,10 +45,10 @@ def find_leaks(dataset: Dataset, rows: pa.Table, known: Collection[str] = ()) ->
     labels = building.build_features(dataset, ibis.memtable(rows)).order_by(*dataset.key).to_pandas()
     for name in dataset.features:
         value = max(
-            (_compute_solo(labels[name], target, has_label) for target, has_label in _list_targets(dataset, labels))
+            (_compute_solo_auc(labels[name], target, has_label) for target, has_label in _list_targets(dataset, labels))
         )
-        if value > MAX_SOLO and name not in known:
-            lines.append(f"{name} alone predicts the label: {value:.3f}, at most {MAX_SOLO} is plausible")
+        if value > MAX_SOLO_AUC and name not in known:
+            lines.append(f"{name} alone predicts the label with {value:.3f}; at most {MAX_SOLO_AUC} is plausible")
     return lines
 
 
@@ -82,5 +83,5 @@ def _list_targets(dataset: Dataset, frame: pd.DataFrame) -> Iterator[tuple[np.nd
         yield (label == value).fillna(False).astype(float).to_numpy(), has_label
 
 
-def _compute_solo(values: pd.Series, target: np.ndarray, has_label: np.ndarray) -> float:
+def _compute_solo_auc(values: pd.Series, target: np.ndarray, has_label: np.ndarray) -> float:
     return compute_concordance_alone(target[has_label], values[has_label].reset_index(drop=True))

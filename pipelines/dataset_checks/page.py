@@ -38,7 +38,7 @@ class Answer:
 
 
 class NotYet(Exception):
-    """The question cannot be answered yet; the text says what has to be run first."""
+    """The question cannot be answered yet. The text says what must be run first."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,8 @@ def _check_label(subject: Subject) -> str:
     label_column.check_label_type(dataset, rows.schema)
     known_labels = label_column.compute_labels(dataset, rows).drop_null()
     if len(known_labels.unique()) < 2:
-        raise DataError(f"the last {len(known_labels)} rows have one label: nothing can be learned from them.")
+        message = f"the last {len(known_labels)} rows with a label all have the same one: nothing can be learned."
+        raise DataError(message, "Correct the source or label.py, or use more days.")
     return (
         f"{dataset.task}: {dataset.label} is {known_labels.type}, known in {len(known_labels):,} of {len(rows):,} rows"
     )
@@ -110,7 +111,7 @@ def _check_leaks(subject: Subject) -> str:
         raise NotYet("the label does not fit the task") from None
     lines = leaks.find_leaks(subject.dataset, subject.rows, subject.known)
     if lines:
-        raise DataError(f"{'; '.join(lines)}.", "Name the column in `later_known` of the dataset.")
+        raise DataError(f"{'; '.join(lines)}.", "Add the columns that are known later to `later_known` of the dataset.")
     return f"{len(subject.dataset.features)} features, none from {', '.join(subject.dataset.later_known)}"
 
 
@@ -120,7 +121,8 @@ def _check_suite(subject: Subject) -> str:
     suite = suites.load_suite(settings().project / "expectations", subject.dataset.published)
     critical_count = sum(expectation.severity == "critical" for expectation in suite.expectations)
     if not critical_count:
-        raise DataError(f"none of the {len(suite.expectations)} expectations is critical.", "Nothing blocks a bad day.")
+        message = f"none of the {len(suite.expectations)} expectations is critical, so nothing blocks a bad day."
+        raise DataError(message, "Set the severity of some expectations to critical.")
     return f"{len(suite.expectations)} expectations, {critical_count} of them critical"
 
 
@@ -158,7 +160,7 @@ def _check_gate(subject: Subject) -> str:
     from pipelines.evaluation.gates.early_check import check_gate_section
 
     check_gate_section(subject.sections.get("gate", {}), subject.dataset)
-    return f"models of the task {subject.dataset.task} have each metric that it names"
+    return f"models of the task {subject.dataset.task} have each metric that the policy names"
 
 
 def _check_policies(subject: Subject) -> str:
@@ -176,10 +178,10 @@ def _check_dag_files(subject: Subject) -> str:
     files = dag_files.find_dag_files(project, subject.name)
     if not files:
         raise NotYet(f"no file in dags/ names {subject.name}: `lifecycle_dags` creates its DAGs")
-    if skipped := dag_files.find_skipped_files(project, subject.name):
-        hint = "Write the word in a comment: in its safe mode, Airflow skips other files without an error."
-        raise DataError(f'{", ".join(skipped)} does not have the word "airflow".', hint)
-    return f'{", ".join(str(file.relative_to(project)) for file in files)} has the word "airflow"'
+    if skipped_files := dag_files.find_skipped_files(project, subject.name):
+        hint = "Write it in a comment: in its safe mode, Airflow skips a file without this word, and reports no error."
+        raise DataError(f'the word "airflow" is missing in {", ".join(skipped_files)}.', hint)
+    return f'the word "airflow" is in {", ".join(str(file.relative_to(project)) for file in files)}'
 
 
 QUESTIONS: Mapping[str, Callable[[Subject], str]] = {

@@ -17,6 +17,7 @@ from pipelines.window import Days
 EPOCH = dt.date(2000, 1, 1)
 """First day to look for in a source that does not report its days."""
 MAX_DAYS_READ = 60
+"""Largest number of partitions that are read."""
 
 
 def read_last_days(dataset: Dataset, min_rows: int = 1_000) -> pa.Table:
@@ -47,7 +48,7 @@ def open_source(dataset: Dataset) -> Source:
 
 
 def _count_labels(dataset: Dataset, rows: pa.Table) -> int:
-    """Count the rows with a label. If there is no column of the label, `check` reports that: all rows count."""
+    """Count the rows with a label; all rows if the column of the label is missing, which `check` reports."""
     if dataset.label not in rows.column_names and not load_label_function(dataset):
         return int(rows.num_rows)
     return int(compute_labels(dataset, rows).drop_null().length())

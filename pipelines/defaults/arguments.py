@@ -84,7 +84,7 @@ def _make_number_parser(kind: type[int] | type[float], minimum: int) -> Callable
             value = kind(text)
         if not minimum <= value <= MAX_NUMBER:
             name = "whole number" if kind is int else "number"
-            raise argparse.ArgumentTypeError(f"it must be a {name} from {minimum} to {MAX_NUMBER}, and is {text!r}")
+            raise argparse.ArgumentTypeError(f"it must be a {name} from {minimum} to {MAX_NUMBER}, but is {text!r}")
         return value
 
     return parse
@@ -98,7 +98,7 @@ def _parse_quantiles(text: str) -> list[float]:
     is_valid = all(0 < quantile < 1 for quantile in quantiles) and len(set(quantiles)) == len(quantiles)
     if not is_valid or (0.5 not in quantiles and text.strip() not in {"", "[]"}):
         message = (
-            f"it must be different numbers between 0 and 1 with 0.5 among them, such as 0.1,0.5,0.9, and is {text!r}"
+            f"it must be different numbers between 0 and 1 with 0.5 among them, such as 0.1,0.5,0.9, but is {text!r}"
         )
         raise argparse.ArgumentTypeError(message)
     return quantiles

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import xgboost as xgb
 
-from pipelines.classes import list_classes, number_labels
+from pipelines.classes import encode_labels, list_classes
 
 BOOSTER_FILE = "model.ubj"
 SCHEMA_FILE = "schema.json"
@@ -98,7 +98,7 @@ class Schema:
         return [codes.get(value, np.nan) for value in values]
 
     def _convert_label(self, labels: pd.Series[Any]) -> Any:
-        return number_labels(labels, self.classes) if self.classes else labels.to_numpy(dtype=np.float32)
+        return encode_labels(labels, self.classes) if self.classes else labels.to_numpy(dtype=np.float32)
 
     def _convert_column(self, values: pd.Series[Any], kind: str) -> Any:
         if kind == "number":

@@ -1,4 +1,4 @@
-"""Draw the curves and the feature importance of an evaluation as one PNG. Equal tables give byte-identical files."""
+"""Draw the figure of the evaluation of a binary model. Equal tables give byte-identical files."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pipelines.pages.drawing import REFERENCE_COLOR, Axes, plt, save_figure
 TOP_FEATURES = 20
 """Largest number of features that the importance plot shows."""
 MODEL_COLOR = "#1f5fa8"
+"""Color of the evaluated model."""
 
 
 def draw_evaluation(path: Path, tables: Mapping[str, Table], metrics: Mapping[str, float], title: str) -> None:

@@ -19,7 +19,7 @@ from pipelines.evaluation.statistics.weighted import split_into_bins
 from pipelines.evaluation.tables import Table
 
 CURVE_POINTS = 200
-"""Largest number of points of a stored curve. A plot needs no more, however many rows the holdout has."""
+"""Largest number of points of a stored curve. A plot needs no more, even if the holdout has many rows."""
 
 Array = np.ndarray[Any, Any]
 
@@ -33,9 +33,9 @@ def compute_metrics(label: Array, score: Array, base_rate_train: float) -> dict[
         base_rate_train: share of 1 in the training rows, which a model without features predicts for every row.
 
     Returns:
-        rows, base_rate, auc (area under ROC), pr_auc (average precision), log_loss (nats), brier, ece (expected
-        calibration error over ten equal-mass bins, Naeini et al. 2015), baseline_log_loss and baseline_brier (of the
-        constant score base_rate_train).
+        rows, base_rate (share of 1 in the holdout), auc (area under ROC), pr_auc (average precision), log_loss (nats),
+        brier, ece (expected calibration error over ten bins with equally many rows, Naeini et al. 2015),
+        baseline_log_loss and baseline_brier (of the constant score base_rate_train).
 
     Raises:
         DataError: all labels are equal, or a score is not a finite number. A retry cannot help.
@@ -60,7 +60,7 @@ def compute_metrics(label: Array, score: Array, base_rate_train: float) -> dict[
 
 
 def compute_calibration(label: Array, score: Array) -> Table:
-    """Compute mean score and observed rate in ten bins of equal mass, lowest score first.
+    """Compute mean score and observed rate in ten bins with equally many rows, lowest scores first.
 
     Returns:
         The columns predicted, observed and rows.
@@ -81,7 +81,11 @@ def compute_precision_recall(label: Array, score: Array) -> Table:
 
 
 def tabulate_importance(shares: Mapping[str, float]) -> Table:
-    """Return feature and share of the gain as columns, in the order of the mapping."""
+    """Return a table of the features and their shares of the gain, in the order of the mapping.
+
+    Returns:
+        The columns feature and gain_share.
+    """
     return {"feature": list(shares), "gain_share": list(shares.values())}
 
 

@@ -25,7 +25,7 @@ def compute_multiclass_metrics(
     """Compute the holdout metrics of a multiclass model.
 
     Args:
-        label: number of each row's class, shape (rows,).
+        label: index of each row's class, shape (rows,).
         score: probability of each class, shape (rows, classes).
         class_shares: share of each class in the training rows, which a model without features predicts for every row.
         classes: names of the classes.
@@ -39,13 +39,11 @@ def compute_multiclass_metrics(
         DataError: all labels are equal, or a score is not a finite number. A retry cannot help.
     """
     constant_score = np.broadcast_to(class_shares, score.shape)
-    present_classes = [name for number, name in enumerate(classes) if (label == number).any()]
+    present_classes = [name for index, name in enumerate(classes) if (label == index).any()]
     names = list_metrics("multiclass", present_classes)
-    values = {
-        name: compute_metric(label, score, metric)
-        for name, metric in list_metrics("multiclass", classes).items()
-        if name in names
-    }
+    # The metric of a class uses the index of the class among all classes, so the metrics come from the list of all.
+    all_metrics = list_metrics("multiclass", classes)
+    values = {name: compute_metric(label, score, metric) for name, metric in all_metrics.items() if name in names}
     baselines = {
         f"baseline_{name}": compute_metric(label, constant_score, MULTICLASS_METRICS[name])
         for name in ("log_loss", "accuracy")
@@ -74,7 +72,7 @@ def count_confusion(label: Array, score: Array, class_count: int) -> Array:
 
 
 def tabulate_top_class(label: Array, score: Array) -> Table:
-    """Tabulate, in ten bins of rows, the predicted class's mean probability and how often it is right.
+    """Tabulate, in ten bins of rows, the mean probability of the predicted class, and how often this class is right.
 
     Returns:
         The columns of `compute_calibration`.
@@ -105,7 +103,7 @@ def draw_multiclass(path: Path, tables: Mapping[str, Table], metrics: Mapping[st
 
 
 def draw_confusion(axis: Axes, counts: Array, classes: Sequence[str]) -> None:
-    """Draw the rows of each class by predicted class. The color is the share of the class."""
+    """Draw the rows of each class by predicted class. The color shows the share of the rows of the class."""
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     axis.imshow(shares, cmap="Blues", vmin=0, vmax=1.4)
     if len(classes) <= MAX_CELL_CLASSES:

@@ -21,7 +21,8 @@ from pipelines.evaluation.statistics.weighted import METRICS, Metric
 WEIGHT = "sample_weight"
 """Parameter that scikit-learn's metrics have for the weights of rows."""
 ROWS_PER_WEIGHT = 10
-"""How often a row of the smallest weight is repeated if the weights are not whole numbers."""
+"""How often a row of the smallest weight is repeated if the weights are not whole numbers. More repetitions would
+follow the weights more exactly, and take longer."""
 
 
 def make_metric(function: Callable[..., float], *, greater_is_better: bool, task: Task) -> Metric:
@@ -32,18 +33,17 @@ def make_metric(function: Callable[..., float], *, greater_is_better: bool, task
             `sample_weight`, as scikit-learn's metrics do, it also gets weights of shape (rows,). If not, each row is
             repeated as often as its weight says, which takes longer.
         greater_is_better: whether a greater number means a better model.
-        task: task of the models that the metric measures. Labels of binary models are 0 and 1. Labels of
-            multiclass models are numbers of classes, from 0 in their sorted order, and scores have the shape (rows,
-            classes).
+        task: task of the models that the metric measures. Labels of binary models are 0 and 1. Labels of multiclass
+            models are indices of the sorted classes, from 0, and scores have the shape (rows, classes).
     """
-    has_weight = WEIGHT in signature(function).parameters
+    takes_weights = WEIGHT in signature(function).parameters
 
     def make(label: Array, score: Array) -> WeightedMetric:
         labels = label.astype(np.float64) if label.dtype == bool else label
 
         def compute(weights: Array) -> float:
             rows = np.flatnonzero(weights)
-            if has_weight:
+            if takes_weights:
                 return float(function(labels[rows], score[rows], sample_weight=weights[rows]))
             repeated_rows = np.repeat(rows, _count_repetitions(weights[rows]))
             return float(function(labels[repeated_rows], score[repeated_rows]))
@@ -68,11 +68,12 @@ def load_own_metrics(dataset: Dataset) -> Mapping[str, Metric]:
         raise SpecError(f"{path} cannot be imported: {reason}.", "Correct the file.") from None
     for name, metric in metrics.items():
         if not isinstance(metric, Metric):
-            raise SpecError(f"{name!r} in {path} is no metric.", "Make it with `make_metric`.")
+            raise SpecError(f"{name!r} in {path} is not a metric.", "Make it with `make_metric`.")
         if any(name in metrics_of_task for metrics_of_task in METRICS.values()):
-            raise SpecError(f"{path} has a metric {name!r}, which exists already.", "Rename it.")
+            raise SpecError(f"{path} has a metric {name!r}, which is the name of a common metric.", "Rename it.")
         if metric.task != dataset.task:
-            raise SpecError(f"{name!r} in {path} is a metric of {metric.task}, not of {dataset.task}.")
+            message = f"{name!r} in {path} is a metric of {metric.task} models, but the task is {dataset.task}."
+            raise SpecError(message, "Correct `task` of the metric, or remove the metric.")
     return metrics
 
 

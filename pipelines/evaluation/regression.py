@@ -49,7 +49,8 @@ def compute_regression_metrics(
     all_metrics = list_metrics("regression", quantiles=tuple(quantiles))
     for name, metric in all_metrics.items():
         if metric.quantiles:
-            metrics[name] = compute_metric(label, np.column_stack([quantiles[q] for q in metric.quantiles]), metric)
+            predictions = np.column_stack([quantiles[quantile] for quantile in metric.quantiles])
+            metrics[name] = compute_metric(label, predictions, metric)
     return {**{name: float(value) for name, value in description.items()}, **metrics, **baselines}
 
 
@@ -116,7 +117,7 @@ def draw_regression(path: Path, tables: Mapping[str, Table], metrics: Mapping[st
 
 
 def draw_reliability(axis: Axes, bins: Table, name: str, color: str) -> None:
-    """Draw the reliability: mean label by mean score of each bin, and the line of equal values."""
+    """Draw the reliability: the mean label of each bin by its mean score, and the line on which both are equal."""
     values = [*bins["predicted"], *bins["observed"]]
     axis.plot([min(values), max(values)], [min(values), max(values)], color=REFERENCE_COLOR, linestyle="--")
     axis.plot(bins["predicted"], bins["observed"], color=color, marker="o", markersize=4, label=name)

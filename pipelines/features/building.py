@@ -20,7 +20,8 @@ from pipelines.features.prefetch import prefetch
 from pipelines.lookups import Lookup
 
 GROUP_ROWS = 128 * 1024
-"""Rows of a row group. The number is fixed: equal rows give equal bytes, whatever the size of the engine's batches."""
+"""Rows of a row group in the files. The number is fixed, so that equal rows give equal bytes, although the batches of
+the engines have different sizes."""
 PREFETCHED_BATCHES = 4
 """Number of batches that the engine computes in advance, while the writer uses another core."""
 KEY_PREFIX = "leeway.key."
@@ -50,27 +51,27 @@ def build_features(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
         DataError: as `compute_columns` does. A retry cannot help.
     """
     columns = compute_columns(dataset, rows)
-    selected = [columns[name] for name in dataset.key]
-    selected += [select_feature(dataset, columns, name) for name in dataset.features if name not in dataset.key]
-    return columns.select(*selected, columns[HIDDEN_LABEL].name(dataset.label))
+    keys = [columns[name] for name in dataset.key]
+    features = [select_feature(dataset, columns, name) for name in dataset.features if name not in dataset.key]
+    return columns.select(*keys, *features, columns[HIDDEN_LABEL].name(dataset.label))
 
 
 def build_lookup_values(dataset: Dataset, lookup: Lookup, rows: ibis.Table) -> ibis.Table:
-    """Return the key columns of a lookup, with the prefix `KEY_PREFIX`, and its features: each different row once."""
+    """Return the columns of a lookup's key, with the prefix `KEY_PREFIX`, and its features. Equal rows occur once."""
     columns = compute_columns(dataset, rows)
     features = [select_feature(dataset, columns, name) for name in lookup.features]
     return columns.select(*select_keys(columns, lookup.key), *features).distinct()
 
 
 def select_keys(columns: ibis.Table, names: Iterable[str]) -> list[ibis.Column]:
-    """Return the columns of keys, with the prefix `KEY_PREFIX`: a feature may have the same name."""
+    """Return the columns of a key, with the prefix `KEY_PREFIX`, because a feature may have the same name."""
     return [columns[name].name(f"{KEY_PREFIX}{name}") for name in names]
 
 
 def compute_columns(dataset: Dataset, rows: ibis.Table) -> ibis.Table:
     """Return the rows with all columns that the dataset's `features` adds, and the label as `HIDDEN_LABEL`.
 
-    The columns of `dataset.later_known` are removed first: an expression that names one of them does not compile.
+    The columns of `dataset.later_known` are removed first, so that a feature that uses one of them raises an error.
 
     Raises:
         DataError: the dataset's `features` does not return all features, or drops a column; or the label cannot be

@@ -14,11 +14,10 @@ from pipelines.features.building import build_features, compute_columns
 from pipelines.lookups import Lookup
 
 OTHER_ROWS = (ops.WindowFunction, ops.Reduction, ops.Analytic, ops.Subquery)
-"""Values that depend on other rows than their own."""
-
-
+"""Operations of ibis whose value depends on other rows than the row that it belongs to."""
 KEY_TYPES = (pa.types.is_integer, pa.types.is_string, pa.types.is_boolean, pa.types.is_date, pa.types.is_timestamp)
-"""Types of the columns of a lookup's key. A number with a fraction has no text that is the same everywhere."""
+"""Types that the columns of a lookup's key may have. The online store gets the key as text, and programs write a number
+with a fraction in different ways, so it cannot be a key."""
 
 
 def find_source_columns(dataset: Dataset, row_schema: pa.Schema) -> dict[str, frozenset[str]]:
@@ -33,14 +32,14 @@ def find_source_columns(dataset: Dataset, row_schema: pa.Schema) -> dict[str, fr
 
 
 def find_columns(column: ibis.Column) -> frozenset[str]:
-    """Return the names of the columns of an unbound table that a column of an expression is computed from."""
+    """Return the names of the columns that a column of an expression is computed from. The table must be unbound."""
     return frozenset(_find_columns(column.op()))
 
 
 def list_features_of_other_rows(dataset: Dataset, row_schema: pa.Schema) -> list[str]:
     """List the features that depend on other rows, such as a count of the flights of the same hour.
 
-    Where their neighbours are missing, as in a request with one row, such a feature has another value.
+    If the other rows are missing, as in a request with one row, such a feature has another value.
     """
     features = _build(dataset, row_schema)
     return [name for name in dataset.features if _reads_other_rows(features[name].op())]
@@ -79,7 +78,7 @@ def find_key_types(dataset: Dataset, lookup: Lookup, row_schema: pa.Schema) -> d
     for name in lookup.key:
         problem = ""
         if name not in columns.columns:
-            problem = "that neither the rows have nor `features` adds"
+            problem = "that is neither a column of the rows nor added by `features`"
         elif _reads_other_rows(columns[name].op()):
             problem = "that depends on other rows"
         elif not any(is_type(columns[name].type().to_pyarrow()) for is_type in KEY_TYPES):
@@ -87,7 +86,7 @@ def find_key_types(dataset: Dataset, lookup: Lookup, row_schema: pa.Schema) -> d
                 f"of the type {columns[name].type()}: it must be a whole number, a text, a day, a time or a boolean"
             )
         if problem:
-            raise SpecError(f"the lookup {lookup.name!r} of {dataset.name} has a key {name} {problem}.")
+            raise SpecError(f"the lookup {lookup.name!r} of {dataset.name} has a key column {name} {problem}.")
         types[name] = columns[name].type().to_pyarrow()
     return types
 

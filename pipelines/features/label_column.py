@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # ibis takes half a second to import, and most datasets do no
     from duckdb import DuckDBPyConnection
 
 HINT = "Correct label.py of the dataset."
+"""What to do if the label cannot be computed."""
 
 
 class LabelFunction(Protocol):
@@ -61,7 +62,7 @@ def check_label_type(dataset: Dataset, schema: pa.Schema) -> None:
         schema: schema of the rows.
 
     Raises:
-        DataError: the label is no column and cannot be computed, or it has another type. A retry cannot help.
+        DataError: the label is neither a column nor can be computed, or its type does not fit. A retry cannot help.
     """
     if dataset.label:
         check_type(dataset, find_label_type(dataset, schema))
@@ -71,7 +72,7 @@ def find_label_type(dataset: Dataset, schema: pa.Schema) -> pa.DataType:
     """Return the type of the label of rows with this schema.
 
     Raises:
-        DataError: the label is no column and cannot be computed. A retry cannot help.
+        DataError: the label is neither a column nor can be computed. A retry cannot help.
     """
     if not load_label_function(dataset):
         if dataset.label not in schema.names:
@@ -94,14 +95,14 @@ def compute_labels(dataset: Dataset, rows: pa.Table) -> pa.ChunkedArray:
     import ibis
     import pyarrow as pa
 
-    positions = "leeway.position"
-    table = ibis.memtable(rows.append_column(positions, pa.array(range(rows.num_rows))))
-    labels = table.select(build_label(dataset, table).name(dataset.label), positions).order_by(positions)
+    position = "leeway.position"
+    table = ibis.memtable(rows.append_column(position, pa.array(range(rows.num_rows))))
+    labels = table.select(build_label(dataset, table).name(dataset.label), position).order_by(position)
     return labels.to_pyarrow()[dataset.label]
 
 
 def write_label_query(dataset: Dataset, connection: DuckDBPyConnection, view: str) -> str:
-    """Write DuckDB's query of the key and the label, called `label`, of the rows of a view.
+    """Write a query for DuckDB that returns the key and the label of the rows of a view; the label's column is `label`.
 
     Raises:
         DataError: the label cannot be computed. A retry cannot help.
@@ -122,8 +123,8 @@ def build_label(dataset: Dataset, rows: ibis.Table) -> ibis.Column:
     """Return the label of each row, as a column of `rows`.
 
     Raises:
-        DataError: the label is no column and cannot be computed, has a type that does not fit the task, depends on
-            other rows than those of its partition, or on a column that features may use. A retry cannot help.
+        DataError: label.py cannot compute the label; or the label has a type that does not fit the task, or depends on
+            rows of other partitions, or on a column that features may use. A retry cannot help.
     """
     function = load_label_function(dataset)
     if function is None:
@@ -136,15 +137,18 @@ def build_label(dataset: Dataset, rows: ibis.Table) -> ibis.Column:
     except Exception as error:  # the function may raise any error, and ibis has several for a missing column
         text = " ".join(str(error).split())[:300].rstrip(".")
         raise DataError(f"the label of {dataset.name} cannot be computed: {text}.", HINT) from None
-    problem = find_problem(dataset, rows, label)
+    problem = find_label_problem(dataset, rows, label)
     if problem:
         raise DataError(f"the label {dataset.label} of {dataset.name} {problem}.", HINT)
     check_type(dataset, label.type().to_pyarrow())
     return label
 
 
-def find_problem(dataset: Dataset, rows: ibis.Table, label: object) -> str:
-    """Return why `label` cannot be the label of the rows, to be read after its name; empty if it can."""
+def find_label_problem(dataset: Dataset, rows: ibis.Table, label: object) -> str:
+    """Return why `label` cannot be the label of the rows, as the end of a sentence that begins with the label's name.
+
+    The text is empty if it can be the label.
+    """
     import ibis
 
     if not isinstance(label, ibis.Column):
@@ -155,7 +159,7 @@ def find_problem(dataset: Dataset, rows: ibis.Table, label: object) -> str:
 
 
 def _find_row_problem(dataset: Dataset, rows: ibis.Table, label: ibis.Column) -> str:
-    """Check that the label depends only on rows of its own partition, and is the same in each run."""
+    """Return the problem if the label depends on rows of other partitions, or may differ between runs; else empty."""
     import ibis.expr.operations as ops
 
     root = rows.mutate(**{dataset.label: label}).op()
@@ -170,7 +174,7 @@ def _find_row_problem(dataset: Dataset, rows: ibis.Table, label: ibis.Column) ->
 
 
 def _find_source_problem(dataset: Dataset, label: ibis.Column) -> str:
-    """Check that features use no column that the label is computed from."""
+    """Return the problem if features could use a column that the label is computed from; else empty."""
     import ibis.expr.operations as ops
 
     sources = {field.name for field in label.op().find(ops.Field)}

@@ -15,13 +15,14 @@ from pipelines.errors import DataError
 from pipelines.feature_files import FILE_NAME
 
 SPLITS = ("train", "validation", "holdout")
+"""Folders of the features. `train` must come first, because its classes are those that the others may have."""
 
 
 def check_type(dataset: Dataset, kind: pa.DataType) -> None:
     """Check that the type of the label fits the dataset's task.
 
     Raises:
-        DataError: it does not. A retry cannot help.
+        DataError: the type does not fit. A retry cannot help.
     """
     is_allowed, values = ALLOWED_TYPES[dataset.task]
     if not is_allowed(kind):

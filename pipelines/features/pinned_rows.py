@@ -1,8 +1,7 @@
 """Open the rows of a pinned window as Parquet files, from the lake or from a folder; pack them into such a folder.
 
 A machine without the lake uses a packed folder. The folder has snapshot.json, columns.parquet (the names and types of
-the columns, without rows) and rows/NUMBER.parquet.
-Equal data gives equal files under equal names.
+the columns, without rows) and rows/NUMBER.parquet. Equal data gives equal files with equal names.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def open_packed_folder(folder: Path) -> PinnedRows:
     paths = sorted(str(path) for path in (folder / ROWS_FOLDER).glob("*.parquet"))
     expected_count = int((schema.metadata or {}).get(b"files", b"-1"))
     if len(paths) != expected_count:
-        raise DataError(f"{folder} has {len(paths)} data files, and should have {expected_count}.", "Pack it again.")
+        raise DataError(f"{folder} has {len(paths)} data files instead of {expected_count}.", "Pack it again.")
     return PinnedRows(PinnedWindow.read(folder / SNAPSHOT_FILE), paths, schema.remove_metadata())
 
 

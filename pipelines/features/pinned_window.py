@@ -1,4 +1,4 @@
-"""Define the window of a training: the fields that choose its days, and the file that pins it at a lake snapshot.
+"""Define the window of a training: the fields that choose its days, and the file that pins it to a lake snapshot.
 
 The module imports little, because many steps read a pinned window through it.
 """
@@ -23,12 +23,12 @@ class WindowSpec(Spec):
     """Which days a training uses; the fields of section `snapshot` of params.yaml."""
 
     dataset: str
-    """Dataset whose published table is pinned."""
+    """Dataset whose published table is pinned to a snapshot."""
     as_of: dt.date
     """Moment of training: the midnight (UTC) that begins this day."""
     train_days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 60
-    """Number of training days. If the data starts later than the first of them, fewer are used. If partitions are
-    months, this number and `holdout_days` are rounded to whole months."""
+    """Number of training days. If the data starts later than the first of these days, fewer days are used. If
+    partitions are months, this number and `holdout_days` are rounded to whole months."""
     holdout_days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 28
     """Number of holdout days, after the training days."""
     label_delay_days: Annotated[int, Field(ge=0, le=MAX_DAYS)] = 1
@@ -53,7 +53,7 @@ class WindowSpec(Spec):
 
 
 class PinnedWindow(Result):
-    """The window of one training, pinned at a snapshot of the lake; the content of data/snapshot.json."""
+    """The window of one training, pinned to a snapshot of the lake; the content of data/snapshot.json."""
 
     dataset: str
     """Name of the dataset."""

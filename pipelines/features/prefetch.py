@@ -1,4 +1,4 @@
-"""Compute the next items of an iterable in another thread while the caller uses the present item."""
+"""Compute the next items of an iterable in another thread while the caller uses the current item."""
 
 from __future__ import annotations
 

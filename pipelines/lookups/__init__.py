@@ -1,4 +1,4 @@
-"""Declare the features that the model server looks up in the online store, because one request does not have them."""
+"""Define lookups: features that the model server reads from the online store, because a request does not have them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Lookup:
     name: str
     """Name of the lookup: letters and digits. It is a part of the feature group's name."""
     features: Mapping[str, float | str | None]
-    """Feature to its default, which the server uses if the value is missing, too old or cannot be read. None is a
-    missing value."""
+    """Feature to its default, which the server uses if the value is missing, too old or cannot be read. The default
+    None means that the feature is then missing."""
     key: Sequence[str]
-    """Columns that name the value: columns of the rows, or those that the dataset's `features` adds to them."""
+    """Columns that identify the value: columns of the rows, or columns that the dataset's `features` adds to them."""
     max_age: dt.timedelta
     """A value of an earlier partition is used if its partition began at most this long before that of the row."""

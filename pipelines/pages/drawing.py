@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 __all__ = ["CANDIDATE_COLOR", "CHAMPION_COLOR", "REFERENCE_COLOR", "Axes", "plt", "save_figure"]
 mpl.rcParams["text.parse_math"] = False  # a dollar sign in a name is not a formula
 CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR = "#1f5fa8", "#e08a1e", "#999999"
-"""Colors of the candidate, of the champion, and of lines to compare with."""
+"""Colors of the candidate, of the champion, and of reference lines."""
 
 
 def save_figure(path: Path, figure: Any, dpi: int = 110) -> Path:

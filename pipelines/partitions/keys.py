@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 HOUR_COLUMN = "hour"
 """Name of the column of the hour, 0 to 23 in UTC, of datasets with partitions by hour."""
 EXAMPLES: dict[Unit, str] = {"hour": "2013-01-31T05", "day": "2013-01-31", "month": "2013-01"}
+"""Unit to an example of a key."""
 _HOUR = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d)")
 _MONTH = re.compile(r"\d{4}-\d\d")
 
@@ -71,7 +72,7 @@ def parse_partition(text: str) -> Partition:
     """
     if match := _HOUR.fullmatch(text):
         if int(match[2]) > 23:
-            raise ValueError("the hour must be in 00 to 23")
+            raise ValueError("the hour must be from 00 to 23")
         return Hour(dt.date.fromisoformat(match[1]), int(match[2]))
     if _MONTH.fullmatch(text):
         return Month(dt.date.fromisoformat(f"{text}-01"))
@@ -81,8 +82,8 @@ def parse_partition(text: str) -> Partition:
 def _validate(value: Any, validate_day: Callable[[Any], dt.date]) -> Partition:
     if isinstance(value, Hour | Month):
         return value
-    is_key = isinstance(value, str) and (_HOUR.fullmatch(value) or _MONTH.fullmatch(value))
-    return parse_partition(value) if is_key else validate_day(value)
+    is_hour_or_month = isinstance(value, str) and (_HOUR.fullmatch(value) or _MONTH.fullmatch(value))
+    return parse_partition(value) if is_hour_or_month else validate_day(value)
 
 
 class _KeySchema:
@@ -127,7 +128,7 @@ def check_partition(dataset: Dataset, partition: Partition, field: str = "partit
     if unit != dataset.partition:
         article = "an" if unit == "hour" else "a"
         message = (
-            f"{field} {partition} is {article} {unit}, and the partitions of {dataset.name} are {dataset.partition}s."
+            f"{field} {partition} is {article} {unit}, but the partitions of {dataset.name} are {dataset.partition}s."
         )
         raise SpecError(message, f"Write it as {EXAMPLES[dataset.partition]}.")
 
@@ -143,4 +144,4 @@ def refuse_months(dataset: Dataset, purpose: str) -> None:
         SpecError: the dataset's partitions are months. A retry cannot help.
     """
     if dataset.partition == "month":
-        raise SpecError(f"{purpose} compares days, and the partitions of {dataset.name} are months.")
+        raise SpecError(f"{purpose} compares days, but the partitions of {dataset.name} are months.")

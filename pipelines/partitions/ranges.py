@@ -16,14 +16,14 @@ def get_begin(partition: Partition) -> dt.datetime:
 
 
 def get_end(partition: Partition) -> dt.datetime:
-    """Return the moment at which a partition ends, in UTC. Before it, not all of its rows can be known."""
+    """Return the moment at which a partition ends, in UTC. Before this moment, not all of its rows can be known."""
     if isinstance(partition, Hour):
         return dt.datetime.combine(partition.day, dt.time(partition.hour), dt.UTC) + dt.timedelta(hours=1)
     return dt.datetime.combine(get_last_day(partition) + DAY, dt.time(), dt.UTC)
 
 
 def shift(partition: PartitionT, count: int) -> PartitionT:
-    """Return the partition `count` months after a month, or `count` days after a day or after the same hour."""
+    """Return the partition `count` months after a month, `count` days after a day, or at the same hour of that day."""
     if isinstance(partition, Hour):
         return Hour(partition.day + count * DAY, partition.hour)  # type: ignore[return-value]
     if isinstance(partition, Month):
@@ -39,7 +39,7 @@ def get_last_day(partition: Partition) -> dt.date:
 
 
 def list_partitions(days: Days, unit: Unit) -> Iterator[Partition]:
-    """Yield the partitions with a `date` within `days`, in order. A month that begins before `days` is left out."""
+    """Yield the partitions whose `date` is within `days`, in order. A month that begins before `days` is left out."""
     for day in days:
         if unit == "day":
             yield day

@@ -75,7 +75,7 @@ def find_model_folder(package: Path) -> Path:
     """Return the folder with the files that the training wrote, inside a downloaded package.
 
     Raises:
-        StopIteration: the package has no artifacts.
+        StopIteration: the package's folder of artifacts is empty.
         OSError: the package has no folder of artifacts.
     """
     return next(iter((package / "artifacts").iterdir()))
@@ -88,7 +88,7 @@ def download_package(version: ModelVersion, folder: Path) -> Path:
 
     Args:
         version: version of the package.
-        folder: existing folder that only this user can write to, such as a `tempfile.TemporaryDirectory`.
+        folder: existing folder in which only this user can write, such as a `tempfile.TemporaryDirectory`.
 
     Returns:
         The folder of the package, below `folder`.

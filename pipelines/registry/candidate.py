@@ -47,7 +47,7 @@ def compute_candidate_digest(model_digest: str, features: Path, snapshot: Path) 
 
     Args:
         model_digest: digest of the model.
-        features: file of features that the model was trained on.
+        features: folder of the features that the model was trained and evaluated on.
         snapshot: file snapshot.json of the training: the window of the data, and their snapshot in the lake.
     """
     return hashlib.sha256(" ".join([model_digest, sha256(features), sha256(snapshot)]).encode()).hexdigest()

@@ -21,7 +21,7 @@ def find_load_problem(package: Path, rows: pd.DataFrame) -> str:
     """Load the package and score rows with it in a process that can import none of the project's code.
 
     Args:
-        package: folder of the package, whose files were checked.
+        package: folder of the package. Its files must be checked already, because loading runs its code.
         rows: feature rows.
 
     Returns:

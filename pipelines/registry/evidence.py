@@ -32,7 +32,7 @@ def collect_evidence(
     """Collect the holdout with the scores of both models, measurements of the package, and the cost of the training.
 
     Args:
-        candidate: the version and its champion.
+        candidate: the version to judge, and the champion to compare it with.
         dataset: dataset of the model.
         features: folder with train/ and holdout/, as `preprocess` wrote it.
         evaluation: folder that `evaluate` wrote.
@@ -47,8 +47,9 @@ def collect_evidence(
     if champion:
         check_task(champion, dataset.task)
     # A champion with a later as_of may have been trained on this holdout: a comparison with its scores would be unfair.
-    is_fair = champion is not None and (days_newer or 0) >= 0
-    holdout = read_holdout(dataset, features, evaluation, load_scorer(champion) if champion and is_fair else None)
+    is_comparable = champion is not None and (days_newer or 0) >= 0
+    score_champion = load_scorer(champion) if champion and is_comparable else None
+    holdout = read_holdout(dataset, features, evaluation, score_champion)
     columns = tuple(dataset.features)
     sample = holdout.features.head(SAMPLE_ROWS)[list(columns)]
     return Evidence(

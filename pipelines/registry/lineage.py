@@ -18,7 +18,8 @@ from pipelines.versioning.checkouts import Code
 from pipelines.versioning.git import CODE_FILE, DIRTY
 
 COSTS = ("training_s", "billable_s", "cost_usd", "saving", "interruptions", "lost_s", "capacity_s", "price_usd_h")
-"""Keys of a lineage whose values are numbers; they become metrics of the run, and tags of run and version."""
+"""Keys of a lineage with the numbers about costs. They become metrics of the run, and tags of the run and the
+version."""
 COST_TAGS = (*COSTS, "instance_type", "price_date")
 """Keys of a lineage that become tags of the run."""
 
@@ -72,7 +73,7 @@ def build_tags(origin: Origin, rows: Mapping[str, int], extra: Mapping[str, str]
 
 
 def build_provenance(origin: Origin) -> dict[str, Any]:
-    """Build what `reproduce` compares: digests of code, features and model, versions of libraries, the schema."""
+    """Build the record that `reproduce` compares: digests of code, features and model, library versions, and schema."""
     features = {"schema": read_schema(origin.features), "features": digest_files(origin.features)}
     return {"code": asdict(_read_code(origin)), **features, "model_digest": origin.model_digest}
 
@@ -95,7 +96,7 @@ def build_cost_tags(lineage: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_schema(features: Path) -> dict[str, str]:
-    """Return column to type of the features, in the order of the columns of the holdout."""
+    """Return the type of each column of the features, in the order of the columns of the holdout."""
     from pyarrow import parquet
 
     schema = parquet.read_schema(features / "holdout" / "data.parquet")

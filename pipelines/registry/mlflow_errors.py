@@ -1,4 +1,4 @@
-"""Translate MLflow's errors into errors of the step contract, and retry writes that collide."""
+"""Translate MLflow's errors into errors of the step contract, and retry writes that collide with those of others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOT_FOUND = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 TRANSIENT = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED", "DEADLINE_EXCEEDED")
 """MLflow's codes for failures after which a retry can help. Its client uses INTERNAL_ERROR if no server answers."""
 ATTEMPTS = 5
-"""Largest number of attempts of a write that collides with another."""
+"""Largest number of attempts of a write, if other processes make the same write at the same time."""
 
 
 @contextmanager

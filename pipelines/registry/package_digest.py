@@ -55,8 +55,8 @@ def check_package(version: ModelVersion, package: Path, *, is_first_verdict: boo
     recorded_digest = judged_digest or version.tags.get(PACKAGE_TAG, "")
     if not recorded_digest and not is_first_verdict:
         raise DataError(
-            f"nobody recorded which files {name} has, so nothing of it is loaded.",
-            "Register versions by `evaluate`, or judge this one by `gate`.",
+            f"no digest of the files of {name} is recorded, so they cannot be checked, and nothing of it is loaded.",
+            "Register versions with `evaluate`, or judge this one with `gate`.",
         )
     if recorded_digest and digest != recorded_digest:
         event = "judged" if judged_digest else "registered"

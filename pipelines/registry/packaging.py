@@ -23,14 +23,14 @@ from pipelines.registry.candidate import Candidate
 from pipelines.score_columns import SCORE
 
 PACKAGES = ("mlflow", "xgboost-cpu", "pandas", "numpy", "pyarrow")
-"""Packages that a served model needs. The installed versions are required, because the model was trained with them."""
+"""Python packages that a served model needs. The model requires the versions with which it was trained."""
 RAW_ROW_PACKAGES, LOOKUP_PACKAGES = ("duckdb",), ("boto3",)
 """Packages that it needs for raw rows, and for lookups."""
 
 
 def log_package(candidate: Candidate) -> str:
     """Log the candidate as a model of MLflow's active run, and return the model's URI."""
-    with _list_arguments(
+    with _prepare_arguments(
         candidate.dataset, candidate.folder, candidate.example, candidate.compiled_features
     ) as arguments:
         info = mlflow.pyfunc.log_model(name=candidate.dataset.name, **arguments)
@@ -53,12 +53,12 @@ def save_package(
         path: folder to write; it must not exist.
         compiled_features: how raw rows become features; None: the package takes features only.
     """
-    with _list_arguments(dataset, folder, example, compiled_features) as arguments:
+    with _prepare_arguments(dataset, folder, example, compiled_features) as arguments:
         mlflow.pyfunc.save_model(path=str(path), **arguments)
 
 
 @contextmanager
-def _list_arguments(
+def _prepare_arguments(
     dataset: Dataset, folder: Path, example: pd.DataFrame, compiled_features: CompiledFeatures | None
 ) -> Iterator[dict[str, Any]]:
     """Yield MLflow's arguments for a package. The files that they name exist until the block ends."""
@@ -78,21 +78,22 @@ def _list_arguments(
 def _build_signature(example: pd.DataFrame, scores: Any) -> ModelSignature:
     """Return the names and types of the features and of the scores: `score`, or each class or quantile.
 
-    From a column with a missing value, MLflow infers that callers may leave the column out, and from an empty category
-    that it may be of any type. The model needs each feature, whatever the rows of the example are.
+    If a column of the example has a missing value, MLflow infers that callers may leave the column out. If a category
+    is missing in all rows, it infers that the column may have any type. Both would be wrong: the model needs each
+    feature.
     """
     named_scores = scores if isinstance(scores, pd.DataFrame) else pd.Series(scores, name=SCORE)
-    inferred = mlflow.models.infer_signature(example, named_scores)
+    inferred_signature = mlflow.models.infer_signature(example, named_scores)
     columns = [
         ColSpec(column.type if isinstance(column.type, DataType) else DataType.string, column.name)
-        for column in inferred.inputs.inputs
+        for column in inferred_signature.inputs.inputs
     ]
-    return ModelSignature(Schema(columns), inferred.outputs)
+    return ModelSignature(Schema(columns), inferred_signature.outputs)
 
 
 @contextmanager
 def _write_no_bytecode() -> Iterator[None]:
-    """Write no bytecode for imports in the block: MLflow imports serving.py from the folder that it logs."""
+    """Write no bytecode for imports in the block, because MLflow imports serving.py and would pack its bytecode."""
     earlier_value = sys.dont_write_bytecode
     sys.dont_write_bytecode = True
     try:

@@ -21,7 +21,7 @@ from pipelines.system.files import sha256
 
 @dataclass(frozen=True)
 class RegisteredCandidate:
-    """A version and its champion, as the gate reads them. Each is read once, so that all checks use the same state."""
+    """A version to judge, and its champion. Each is read once, so that all checks of the gate use the same state."""
 
     registry: Registry
     """The registry of both versions."""
@@ -89,6 +89,6 @@ def _compute_evaluated_digest(version: ModelVersion, package: Path) -> str:
         raise DataError(
             f"the files of {version.name} version {version.version} are not those that were evaluated: "
             f"digest {digest[:12]}.",
-            "Register it again: `evaluate`.",
+            "Evaluate and register the model again: `evaluate`.",
         )
     return digest

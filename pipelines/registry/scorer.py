@@ -19,7 +19,7 @@ from pipelines.registry.mlflow_errors import is_transient, translate_mlflow_erro
 from pipelines.system.error_translation import describe_reason
 
 Scorer = Callable[[pd.DataFrame], Any]
-"""A function from rows of features to their scores: shape (rows,), or a frame with the probability of each class."""
+"""Takes rows of features; returns their scores, shape (rows,), or a frame with a column for each class or quantile."""
 
 
 def load_scorer(version: ModelVersion, package: Path | None = None) -> Scorer:

@@ -22,7 +22,7 @@ def read_current_verdict(path: Path, version: ModelVersion) -> dict[str, Any]:
     verdict = read_verdict(path, version)
     if version.tags.get("leeway.verdict_digest") != sha256(path):
         raise PromotionError(
-            f"{path.name} is not the verdict that the gate recorded on {version.name} version {version.version}.",
+            f"{path.name} is not the gate's latest verdict on {version.name} version {version.version}.",
             "Run the gate again.",
         )
     return verdict
@@ -40,7 +40,8 @@ def read_verdict(path: Path, version: ModelVersion) -> dict[str, Any]:
         raise DataError(f"{path} is not a verdict.", "The step `gate` writes it.")
     if (verdict.get("model_name"), verdict.get("version")) != (version.name, str(version.version)):
         raise PromotionError(
-            f"the verdict is about {verdict.get('model_name')} {verdict.get('version')}, "
-            f"not {version.name} version {version.version}."
+            f"the verdict is about {verdict.get('model_name')} version {verdict.get('version')}, "
+            f"not {version.name} version {version.version}.",
+            "Give the file that `gate` wrote for this version.",
         )
     return verdict

@@ -41,9 +41,11 @@ class Registry:
         """
         uri = settings().mlflow_tracking_uri
         if not uri:
-            raise InvalidError("there is no registry: MLFLOW_TRACKING_URI is not set.", "`make up` prints an address.")
+            hint = "Set it to the address of MLflow; `make up` starts one and prints its address."
+            raise InvalidError("there is no registry: MLFLOW_TRACKING_URI is not set.", hint)
         if uri.startswith("http") and not is_reachable(uri):
-            raise ServiceError(f"MLflow at {uri} does not answer.", "Is MLFLOW_TRACKING_URI right, and the server up?")
+            hint = "Check MLFLOW_TRACKING_URI, and start the server if it is down."
+            raise ServiceError(f"MLflow at {uri} does not answer.", hint)
         mlflow.set_tracking_uri(uri)
         return cls(uri)
 
@@ -102,12 +104,12 @@ class Registry:
             write_with_retries(self.client.set_model_version_tag, name, number, key, value)
 
     def get_metrics(self, version: ModelVersion) -> dict[str, float]:
-        """Return the metrics of the version's run; empty if it has no run (registered by hand, from files)."""
+        """Return the metrics of the version's run; empty if it has no run, because it was registered by hand."""
         with translate_mlflow_errors():
             return dict(self.client.get_run(version.run_id).data.metrics) if version.run_id else {}
 
     def get_params(self, version: ModelVersion) -> dict[str, str]:
-        """Return the training parameters of the version; empty if it has no run (registered by hand, from files)."""
+        """Return the parameters of the version's run; empty if it has no run, because it was registered by hand."""
         with translate_mlflow_errors():
             return dict(self.client.get_run(version.run_id).data.params) if version.run_id else {}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from pipelines.errors import DataError, SpecError
-from pipelines.scaffold import placing, rendering, source_code, updating
+from pipelines.scaffold import project_files, rendering, source_code, updating
 from pipelines.scaffold.plan import Plan, make_plan
 from pipelines.scaffold.request import Ask, Request
 from pipelines.scaffold.sampling.reading import read_sample
@@ -22,17 +22,20 @@ from pipelines.system.log import log
 
 @dataclass(frozen=True)
 class Creation:
-    """What was created."""
+    """A new model, and perhaps a new project."""
 
     plan: Plan
+    """The purpose of each column."""
     sizes: Sizes
+    """The size of the data, and the windows that follow from it."""
     files: list[str]
     """Paths of the new files, relative to the project."""
     expectations: int
     """Number of drafted expectations."""
     is_new_project: bool
+    """Whether the project was created, too."""
     variable: str
-    """Environment variable that has to hold the address of the source, since it has a secret; empty if it has none."""
+    """Environment variable that must hold the address of the source, because the address has a secret; else empty."""
 
 
 def create(request: Request, project: Path, ask: Ask) -> Creation:
@@ -44,9 +47,9 @@ def create(request: Request, project: Path, ask: Ask) -> Creation:
         ServiceError: the source does not answer. A retry can help.
     """
     is_new = not (project / "params.yaml").is_file()
-    placing.remove_leftovers(project)
+    project_files.remove_leftovers(project)
     _check_name(request.name, project)
-    with placing.open_folder(project) as folder:
+    with project_files.open_temporary_folder(project) as folder:
         sample = read_sample(request, ask)
         plan = make_plan(request, sample, ask)
         sizes = measure(plan)
@@ -59,12 +62,12 @@ def create(request: Request, project: Path, ask: Ask) -> Creation:
             **rendering.render_model(values),
             f"expectations/{request.name}.json": suite,
             updating.RECORD.format(name=request.name): updating.write_record(values, project_values),
-            # params.yaml comes last: a folder without it is no project.
+            # params.yaml comes last, because a folder with this file counts as a project.
             **(rendering.render_project(project_values) if project_values else {}),
         }
-        replaced = {} if is_new else {"dvc.yaml": rendering.add_model(_read_dvc_yaml(project), request.name)}
-        repository = _make_repository(project, folder) if is_new else None
-        placing.place(project, folder, files, replaced)
+        changed_files = {} if is_new else {"dvc.yaml": rendering.add_model(_read_dvc_yaml(project), request.name)}
+        repository = _create_repository(project, folder) if is_new else None
+        project_files.write_files(project, folder, files, changed_files)
         if repository:
             os.replace(repository, project / ".git")
     return Creation(
@@ -76,16 +79,16 @@ def _check_name(name: str, project: Path) -> None:
     from pipelines.dataset import list_datasets
 
     if (project / "models" / name).exists():
-        raise SpecError(f"the project has a model {name} already.", "Choose another name.")
+        raise SpecError(f"the project already has a model {name}.", "Choose another name.")
     if (project / "datasets" / name).exists() or name in list_datasets():
-        raise SpecError(f"there is a dataset {name} already.", "Choose another name.")
+        raise SpecError(f"there is already a dataset {name}.", "Choose another name.")
 
 
 def _read_dvc_yaml(project: Path) -> str:
     try:
         return (project / "dvc.yaml").read_text(encoding="utf-8")
     except OSError as error:
-        message = f"{project} has a params.yaml and no dvc.yaml that can be read ({error.strerror})."
+        message = f"{project} has a params.yaml, but no dvc.yaml that can be read ({error.strerror})."
         raise SpecError(message, "Run `new` in an empty folder, or in a project.") from None
 
 
@@ -102,35 +105,37 @@ def _draft_expectations(plan: Plan, sizes: Sizes, folder: Path) -> str:
 
 
 def _check_source(plan: Plan) -> None:
-    """Read the first and the last day through the new source.
+    """Check that the new source returns as many rows of the first and of the last day as the sample has.
 
     Raises:
-        DataError: a value does not fit, or the source has another number of rows than the sample. A retry cannot
-            help.
+        DataError: a value does not fit its type, or the numbers differ. A retry cannot help.
     """
     source = source_code.build_source(plan)
     counts = Counter(plan.days.to_pylist())
     for day in (min(counts), max(counts)):
         rows = source.read(day).read_all().num_rows
         if rows != counts[day] and plan.sample.is_complete:
-            raise DataError(f"{plan.sample.place}: {rows} rows of {day} are read, and it has {counts[day]}.")
+            message = f"{plan.sample.place} has {counts[day]} rows of {day}, but the new source returns {rows}."
+            raise DataError(message, "Give other options, such as --time-format or --timezone.")
 
 
-def _make_repository(project: Path, folder: Path) -> Path | None:
-    """Make a git repository in `folder`, for the project; None if the project is in one: DVC needs a repository.
+def _create_repository(project: Path, folder: Path) -> Path | None:
+    """Create a git repository in `folder`, because DVC needs one; return its .git, to be moved to the project.
+
+    Return None if the project is in a repository already.
 
     Raises:
         SpecError: git is not installed, or it failed. A retry cannot help.
     """
     path = folder / "repository"
     try:
-        inside = subprocess.run(["git", "rev-parse", "--git-dir"], cwd=project, capture_output=True, check=False)
-        if inside.returncode == 0:
+        process = subprocess.run(["git", "rev-parse", "--git-dir"], cwd=project, capture_output=True, check=False)
+        if process.returncode == 0:
             return None
         subprocess.run(["git", "init", "--quiet", str(path)], check=True, capture_output=True, text=True)
     except FileNotFoundError:
         raise SpecError("git is not installed, and DVC needs it.", "Install git. Nothing was written.") from None
     except subprocess.CalledProcessError as error:
         reason = " ".join(error.stderr.split())[:200]
-        raise SpecError(f"git made no repository: {reason}.", "Nothing was written.") from None
+        raise SpecError(f"git could not create a repository: {reason}.", "Nothing was written.") from None
     return path / ".git"

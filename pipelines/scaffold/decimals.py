@@ -27,8 +27,8 @@ def find_decimal_point(place: str, table: pa.Table) -> str:
     commas, points = ([name for name in texts if _has_decimals(texts[name], mark)] for mark in ",.")
     if commas and points:
         log.warning(
-            "%s: %s has decimal commas, and %s decimal points: the first column is read as text; use one of the marks",
-            *(place, commas[0], points[0]),
+            "%s: column %s has decimal commas, and column %s decimal points: %s is read as text; use points in both",
+            *(place, commas[0], points[0], commas[0]),
         )
     return "," if commas and not points else "."
 
@@ -50,7 +50,7 @@ def parse_numbers(texts: pa.Array, decimal_point: str = ".") -> pa.Array | None:
 def _has_decimals(texts: pa.ChunkedArray, mark: str) -> bool:
     """Return whether all texts are numbers, and some have decimals after the mark.
 
-    Three digits after it are no evidence, because the comma in 1,234 may separate thousands.
+    Three digits after the mark do not count as decimals, because the comma in 1,234 may separate thousands.
     """
     values = texts.filter(pc.invert(pc.is_in(texts, value_set=pa.array(["", *NULL_TEXTS])))).drop_null()
     number, decimals = rf"^[+-]?\d+({re.escape(mark)}\d+)?$", rf"{re.escape(mark)}(\d{{1,2}}|\d{{4,}})$"

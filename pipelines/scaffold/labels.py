@@ -15,10 +15,15 @@ from pipelines.errors import DataError, SpecError
 from pipelines.scaffold.columns import Column
 from pipelines.scaffold.request import Ask, Request
 
-NAMES = ("label", "target", "outcome", "churn", "churned", "returned", "fraud", "is_fraud", "converted", "late", "y")
+LABEL_NAMES = (
+    *("label", "target", "outcome", "churn", "churned", "returned", "fraud", "is_fraud", "converted", "late", "y"),
+)
+"""Names of columns that are probably the label."""
 TRUE_TEXTS = ("true", "yes", "y", "t", "1", "1.0", "positive", "on")
 FALSE_TEXTS = ("false", "no", "n", "f", "0", "0.0", "negative", "off")
+"""Texts that mean false, in the order of `TRUE_TEXTS`."""
 MAX_CLASSES = 20
+"""Largest number of classes of a multiclass model."""
 MIN_ROWS_OF_CLASS = 30
 """Smallest number of rows of a class. A rarer class could be missing in training or in the holdout."""
 
@@ -32,24 +37,30 @@ class Label:
     values: pa.Array
     """Values in the sample: booleans, texts or numbers; null where the label is not known."""
     type: pa.DataType
-    """Type to read it in."""
+    """Type in which the source reads the label."""
     texts: tuple[str, str] | None = None
-    """Texts that mean true and false; None if the source has a type that converts."""
+    """Texts that mean true and false in the source; None if its values are converted without them."""
 
     def list_targets(self) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
         """Yield the label as a number, and whether each row has one; for several classes, one target for each class."""
-        known = self.values.is_valid().to_numpy(zero_copy_only=False)
+        has_label = self.values.is_valid().to_numpy(zero_copy_only=False)
         if self.task != "multiclass":
             numbers = pc.fill_null(self.values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
-            yield numbers, known
+            yield numbers, has_label
             return
         for value in pc.unique(self.values.drop_null()):
-            member = pc.fill_null(pc.equal(self.values, value), False).cast(pa.float64())
-            yield member.to_numpy(zero_copy_only=False), known
+            is_member = pc.fill_null(pc.equal(self.values, value), False).cast(pa.float64())
+            yield is_member.to_numpy(zero_copy_only=False), has_label
 
 
-def choose_label(request: Request, columns: Mapping[str, Column], used: set[str], ask: Ask) -> Label:
+def choose_label(request: Request, columns: Mapping[str, Column], excluded_names: set[str], ask: Ask) -> Label:
     """Choose the label and the task; ask for what cannot be inferred.
+
+    Args:
+        request: options of the command.
+        columns: columns of the sample by name.
+        excluded_names: columns that cannot be the label, because they have another purpose.
+        ask: asks for the value of an option.
 
     Raises:
         DataError: the label has one value only, or does not fit the task. A retry cannot help.
@@ -57,22 +68,23 @@ def choose_label(request: Request, columns: Mapping[str, Column], used: set[str]
     """
     if request.task and request.task not in get_args(Task):
         raise SpecError(f"--task {request.task!r} is unknown.", f"Known: {', '.join(get_args(Task))}.")
-    candidates = [name for name in columns if name not in used]
-    named = [name for name in candidates if name.lower() in NAMES]
-    name = request.label or (named[0] if len(named) == 1 else "")
+    candidates = [name for name in columns if name not in excluded_names]
+    likely_names = [name for name in candidates if name.lower() in LABEL_NAMES]
+    name = request.label or (likely_names[0] if len(likely_names) == 1 else "")
     column = columns[name or ask("label", "the column to predict is not given.", candidates)]
     if column.kind == "other":
-        raise DataError(f"the label {column.name} has the type {column.type}, which no model predicts.")
-    if column.distinct < 2:
-        value = column.values.drop_null()[0] if column.distinct else None
-        problem = f"each row has the label {value}" if column.distinct else "no row has a label"
+        message = f"the label {column.name} has the type {column.type}, which no model predicts."
+        raise DataError(message, "Give another --label.")
+    if column.distinct_count < 2:
+        value = column.values.drop_null()[0] if column.distinct_count else None
+        problem = f"each row has the label {value}" if column.distinct_count else "no row has a label"
         raise DataError(f"{column.name}: {problem}: nothing can be learned from it.", "Give another --label.")
     if column.kind == "infinite":
         problem = f"the label {column.name} has {pc.sum(pc.is_inf(column.values))} infinite values."
         raise DataError(problem, "Remove these rows, or leave the label empty where it is not known.")
-    if column.nans:
-        problem = f"the label {column.name} is NaN in {column.nans} rows."
-        raise DataError(problem, "Write null where it is not known: preprocess refuses NaN.")
+    if column.nan_count:
+        problem = f"the label {column.name} is NaN in {column.nan_count} rows."
+        raise DataError(problem, "Write null, not NaN, in the source where the label is not known.")
     task = request.task or _infer_task(column, ask)
     if task == "regression":
         return _make_regression_label(column)
@@ -80,13 +92,13 @@ def choose_label(request: Request, columns: Mapping[str, Column], used: set[str]
 
 
 def _infer_task(column: Column, ask: Ask) -> str:
-    if column.distinct == 2:
+    if column.distinct_count == 2:
         return "binary"
-    if column.kind == "number" and (column.distinct > MAX_CLASSES or not column.is_integer):
+    if column.kind == "number" and (column.distinct_count > MAX_CLASSES or not column.is_integer):
         return "regression"
-    if column.kind in ("category", "text", "id") and column.distinct <= MAX_CLASSES:
+    if column.kind in ("category", "text", "id") and column.distinct_count <= MAX_CLASSES:
         return "multiclass"
-    reason = f"the label {column.name} has {column.distinct} different values, so its task cannot be inferred."
+    reason = f"the label {column.name} has {column.distinct_count} different values, so its task cannot be inferred."
     return ask("task", reason, ("multiclass", "regression"))
 
 
@@ -100,32 +112,34 @@ def _make_regression_label(column: Column) -> Label:
 def _make_multiclass_label(column: Column) -> Label:
     texts = _to_text(column)
     counts = sorted(pc.value_counts(texts.drop_null()).to_pylist(), key=lambda count: count["counts"])
-    if column.distinct > MAX_CLASSES:
-        raise DataError(f"the label {column.name} has {column.distinct} classes: at most {MAX_CLASSES} can be learned.")
+    if column.distinct_count > MAX_CLASSES:
+        message = f"the label {column.name} has {column.distinct_count} classes: at most {MAX_CLASSES} can be learned."
+        raise DataError(message, "Give --task regression or another label, or put rare classes together in the source.")
     if counts[0]["counts"] < MIN_ROWS_OF_CLASS:
-        message = f"only {counts[0]['counts']} rows have the label {counts[0]['values']!r}, too few to be learned."
+        message = f"only {counts[0]['counts']} rows have the label {counts[0]['values']!r}, too few to learn it."
         raise DataError(message, "Put rare classes together in the source.")
     return Label(column.name, "multiclass", texts, pa.string())
 
 
 def _make_binary_label(column: Column, request: Request, ask: Ask) -> Label:
-    if column.distinct != 2:
-        message = f"the label {column.name} has {column.distinct} different values: a binary one has two."
+    if column.distinct_count != 2:
+        message = f"the label {column.name} has {column.distinct_count} different values, but a binary label has two."
         raise DataError(message, "Give --task multiclass or regression, or another label.")
     if pa.types.is_boolean(column.values.type):
         return Label(column.name, "binary", column.values, pa.bool_())
     texts = _to_text(column)
     values = sorted(str(value) for value in pc.unique(texts.drop_null()))
     positive = request.positive or _guess_positive(values)
-    positive = positive or ask("positive", f"the label {column.name} is {' or '.join(values)}: which is true?", values)
+    if not positive:
+        reason = f"the label {column.name} has the values {' and '.join(values)}; it is not clear which means true."
+        positive = ask("positive", reason, values)
     if positive not in values:
-        raise SpecError(f"--positive {positive!r} is no value of {column.name}.", f"Give {' or '.join(values)}.")
+        raise SpecError(f"--positive {positive!r} is not a value of {column.name}.", f"Give {' or '.join(values)}.")
     negative = values[1 - values.index(positive)]
-    is_converted_by_source = (positive, negative) == ("1", "0")
-    truths = pc.equal(texts, positive)
-    if is_converted_by_source:
-        return Label(column.name, "binary", truths, pa.bool_())
-    return Label(column.name, "binary", truths, pa.string(), (positive, negative))
+    is_positive = pc.equal(texts, positive)
+    if (positive, negative) == ("1", "0"):  # the source converts these texts to booleans itself
+        return Label(column.name, "binary", is_positive, pa.bool_())
+    return Label(column.name, "binary", is_positive, pa.string(), (positive, negative))
 
 
 def _guess_positive(values: list[str]) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 LINE_CHARS = 120
-"""Longest line of code."""
+"""Length of the longest line of code, characters."""
 ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+"""Character to its escape sequence in Python."""
 
 
 def quote(text: str) -> str:
-    """Write a text as a literal in double quotes, or in single quotes where it has more double ones, as ruff does."""
+    """Write a text as a literal in double quotes; in single quotes if it has more double quotes (as ruff does)."""
     mark = "'" if text.count('"') > text.count("'") else '"'
     return f"{mark}{_escape(text, mark)}{mark}"
 
@@ -31,21 +32,21 @@ def _escape_code(code: int) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def format_texts(texts: Sequence[str]) -> str:
+def format_tuple(texts: Sequence[str]) -> str:
     """Write texts as a tuple of Python."""
     return f"({', '.join(map(quote, texts))}{',' if len(texts) == 1 else ''})"
 
 
-def assign(name: str, literal: str) -> str:
+def format_assignment(name: str, literal: str) -> str:
     """Write an assignment as `ruff format` does: a literal that fits on a line of its own gets parentheses."""
     if len(name) + 3 + len(literal) <= LINE_CHARS or len(literal) + 4 > LINE_CHARS:
         return f"{name} = {literal}"
     return f"{name} = (\n    {literal}\n)"
 
 
-def list_items(beginning: str, items: Sequence[str], indent: int) -> str:
-    """Write texts as a tuple after `beginning`: on one line if they fit, else one on each line."""
-    line = f"{' ' * indent}{beginning}{format_texts(items)}"
+def format_tuple_argument(beginning: str, items: Sequence[str], indent: int) -> str:
+    """Write texts as a tuple after `beginning`, such as `key=`: on one line if they fit, else each on its own line."""
+    line = f"{' ' * indent}{beginning}{format_tuple(items)}"
     if len(line) < LINE_CHARS:
         return line
     space = " " * (indent + 4)

@@ -22,10 +22,15 @@ from pipelines.scaffold.sampling.sample import Sample
 from pipelines.score_columns import PREDICTION_COLUMNS, is_score_column
 
 TIME_NAMES = ("time", "date", "day", "timestamp", "created", "at", "when", "ts")
+"""Parts of the names of columns that probably hold the time of the row."""
+MAX_KEY_CANDIDATES = 15
+"""Largest number of columns from which a key is inferred."""
 MAX_KEY_COLUMNS = 4
-MAX_SOLO = 0.95
-"""Largest AUC (or concordance) of one column with the label. A column with more is assumed to be known only later."""
+"""Largest number of columns of an inferred key, in addition to the day."""
+MAX_SOLO_AUC = 0.95
+"""Largest AUC (or concordance) of one column alone. A column with a larger one is assumed to be known only later."""
 MAX_SOLO_ROWS = 20_000
+"""Largest number of rows from which this AUC is computed."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +53,8 @@ class Plan:
     """Columns that are not known at prediction time: name to the reason."""
     dropped: Mapping[str, str]
     """Columns that are not read: name to the reason."""
-    solo: float
-    """Largest AUC (or concordance) of one feature with the label."""
+    max_solo_auc: float
+    """Largest AUC (or concordance) of one feature alone."""
 
     @property
     def has_clock(self) -> bool:
@@ -65,8 +70,8 @@ def make_plan(request: Request, sample: Sample, ask: Ask) -> Plan:
         SpecError: an option is missing, or names a column that does not exist. A retry cannot help.
     """
     _check_options(request, sample.table.column_names)
-    inferred = infer_columns(sample.table, request.time_formats, request.time, sample.decimal_point)
-    columns = {column.name: column for column in inferred}
+    all_columns = infer_columns(sample.table, request.time_formats, request.time, sample.decimal_point)
+    columns = {column.name: column for column in all_columns}
     time = _choose_time(request, sample, columns, ask)
     if time and (formats := _ask_for_order(columns[time], ask)):
         columns[time] = next(iter(infer_columns(sample.table.select([time]), formats, time)))
@@ -74,22 +79,22 @@ def make_plan(request: Request, sample: Sample, ask: Ask) -> Plan:
         _check_formats(columns[time], request.time_formats)
     days = _find_days(columns[time or PARTITION])
     label = labels.choose_label(request, columns, {time, PARTITION, *request.key}, ask)
-    rest = [name for name in columns if name not in (time, label.name) and name.lower() != PARTITION]
-    times = [] if time.lower() in ("", PARTITION) else [time]
+    other_names = [name for name in columns if name not in (time, label.name) and name.lower() != PARTITION]
+    time_names = [] if time.lower() in ("", PARTITION) else [time]
     if request.key:
         _check_key(request.key, sample.table, columns, {label.name, *request.later}, days)
-    key = request.key or _find_key(sample.table, columns, [*times, *rest], days, ask)
-    solo = {name: _compute_solo(columns[name], label) for name in rest if columns[name].is_feature}
+    key = request.key or _find_key(sample.table, columns, [*time_names, *other_names], days, ask)
+    solo_aucs = {name: _compute_solo_auc(columns[name], label) for name in other_names if columns[name].is_feature}
     later = dict.fromkeys(request.later, "as the option --later says")
-    for name, value in solo.items():
-        if value > MAX_SOLO and name not in (*request.known, *request.later, *key):
+    for name, value in solo_aucs.items():
+        if value > MAX_SOLO_AUC and name not in (*request.known, *request.later, *key):
             later[name] = f"it alone predicts the label ({value:.2f}); if it is known before, name it in --known"
-    features, dropped = _choose_features(rest, columns, label, {*later, *request.later}, key)
+    features, dropped = _choose_features(other_names, columns, label, {*later, *request.later}, key)
     if not features:
         message = f"no column of {sample.place} can be a feature: all are ids, constants, free text or known later."
-        raise DataError(message, "Name columns that are known before in --known.")
-    largest = max((solo.get(name, 0.5) for name in features), default=0.5)
-    return Plan(request, sample, columns, time, days, label, list(key), features, later, dropped, largest)
+        raise DataError(message, "Name in --known the columns that are known when the prediction is made.")
+    max_solo_auc = max((solo_aucs.get(name, 0.5) for name in features), default=0.5)
+    return Plan(request, sample, columns, time, days, label, list(key), features, later, dropped, max_solo_auc)
 
 
 def _has_clock(column: Column) -> bool:
@@ -99,17 +104,17 @@ def _has_clock(column: Column) -> bool:
 
 
 def _check_options(request: Request, names: Sequence[str]) -> None:
-    given = {
+    names_by_option = {
         "--time": [request.time],
         "--label": [request.label],
         "--key": request.key,
         "--later": request.later,
         "--known": request.known,
     }
-    for option, columns in given.items():
+    for option, columns in names_by_option.items():
         for column in filter(None, columns):
             if column not in names:
-                raise SpecError(f"{option} {column!r} is no column.", f"The columns: {', '.join(names[:60])}.")
+                raise SpecError(f"{option} {column!r} is not a column.", f"The columns are {', '.join(names[:60])}.")
 
 
 def _choose_time(request: Request, sample: Sample, columns: Mapping[str, Column], ask: Ask) -> str:
@@ -118,34 +123,40 @@ def _choose_time(request: Request, sample: Sample, columns: Mapping[str, Column]
     if sample.has_files_by_day and not request.time:
         return ""
     if request.time and request.time not in times:
-        hint = "Give another column, or how it is written, for example --time-format %d.%m.%Y."
+        hint = "Give another column, or the format of its times, for example --time-format %d.%m.%Y."
         raise DataError(f"{request.time}, the column of --time, does not hold dates or times.", hint)
     if not times:
-        message = f"no column of {sample.place} holds dates or times, and days are what Leeway works by."
-        hint = "Add a column with the time of each row; if there is one, say how it is written: --time, --time-format."
+        message = f"no column of {sample.place} holds dates or times, but Leeway needs the day of each row."
+        hint = "Add a column with the time of each row. If there is one, give it and its format: --time, --time-format."
         raise DataError(message, hint)
-    complete = [name for name in times if not columns[name].missing] or times
-    if all(_find_days(columns[name]).equals(_find_days(columns[complete[0]])) for name in complete):
-        complete = sorted(complete, key=lambda name: not _has_clock(columns[name]))[:1]
-    named = [name for name in complete if any(part in TIME_NAMES for part in name.lower().split("_"))]
-    candidates = complete if len(complete) == 1 or not named else named
+    candidates = [name for name in times if not columns[name].missing_count] or times
+    if all(_find_days(columns[name]).equals(_find_days(columns[candidates[0]])) for name in candidates):
+        # All have the same days, so one of them is enough: one with a time of day, if there is any.
+        candidates = sorted(candidates, key=lambda name: not _has_clock(columns[name]))[:1]
+    likely_names = [name for name in candidates if any(part in TIME_NAMES for part in name.lower().split("_"))]
+    if len(candidates) > 1 and likely_names:
+        candidates = likely_names
     time = request.time or (candidates[0] if len(candidates) == 1 else "")
-    time = time or ask("time", f"{', '.join(candidates)} hold times: which is that of the row?", candidates)
-    return _check_time(columns[time])
+    reason = f"{' and '.join(candidates)} hold times; it is not clear which is the time of the row."
+    return _check_time(columns[time or ask("time", reason, candidates)])
 
 
 def _check_time(column: Column) -> str:
-    if column.missing and not (column.time and column.time.bad_value):
-        message = f"{column.missing} rows have no {column.name}, so they belong to no day."
+    if column.missing_count and not (column.time and column.time.bad_value):
+        message = f"{column.missing_count} rows have no {column.name}, so they belong to no day."
         raise DataError(message, "Remove these rows from the source, or give another column: --time.")
     if column.time and column.time.bad_value:
         message = f"column {column.name}: {column.time.bad_value!r} is not a time that can be read."
-        raise DataError(message, "Correct it, or say how times are written: --time-format, once for each format.")
+        raise DataError(message, "Correct it, or give the formats of the times: --time-format, once for each format.")
     return column.name
 
 
 def _ask_for_order(column: Column, ask: Ask) -> list[str]:
-    """Return the formats of the column after a person has chosen between ambiguous ones; empty if none is ambiguous."""
+    """Ask whether the day or the month comes first, if the times do not show it.
+
+    Returns:
+        The formats of the column with the chosen order; empty if there was no need to ask.
+    """
     if not (column.time and column.time.ambiguous):
         return []
     reason = f"{column.name}: day and month cannot be told apart."
@@ -174,9 +185,11 @@ def _find_key(
     table: pa.Table, columns: Mapping[str, Column], names: Sequence[str], days: pa.Array, ask: Ask
 ) -> list[str]:
     """Return the fewest columns that identify a row within its day: ids first, then times, categories and numbers."""
-    order = {"id": 0, "time": 1, "category": 2, "number": 3, "truth": 4, "text": 5}
-    complete = [name for name in names if not columns[name].missing and columns[name].kind in order]
-    candidates = sorted(complete, key=lambda name: (order[columns[name].kind], -columns[name].distinct))[:15]
+    order = {"id": 0, "time": 1, "category": 2, "number": 3, "boolean": 4, "text": 5}
+    usable_columns = [columns[name] for name in names if columns[name].kind in order]
+    complete_columns = [column for column in usable_columns if not column.missing_count]
+    complete_columns.sort(key=lambda column: (order[column.kind], -column.distinct_count))
+    candidates = [column.name for column in complete_columns[:MAX_KEY_CANDIDATES]]
     codes = {name: pd.factorize(table[name].to_pandas())[0] for name in candidates}
     day_codes = pd.factorize(days.to_pandas())[0]
     for size in range(1, MAX_KEY_COLUMNS + 1):
@@ -188,39 +201,46 @@ def _find_key(
 
 
 def _check_key(
-    names: Sequence[str], table: pa.Table, columns: Mapping[str, Column], unknown: set[str], days: pa.Array
+    names: Sequence[str], table: pa.Table, columns: Mapping[str, Column], later_names: set[str], days: pa.Array
 ) -> None:
-    """Refuse a key that is not known at once, or does not identify each row of a day."""
+    """Refuse a key with a column that is known only later, or that does not identify each row of a day."""
     for name in names:
         if columns[name].kind == "other":
             raise SpecError(f"--key {name}: a key cannot have the type {table[name].type}.", "Give other columns.")
-        if name in unknown:
+        if name in later_names:
             raise SpecError(f"--key {name}: the column is not known when the row is new.", "Give other columns.")
-        if columns[name].missing:
-            raise DataError(f"--key {name}: {columns[name].missing} rows have no value of it.", "Give other columns.")
+        if columns[name].missing_count:
+            message = f"--key {name}: {columns[name].missing_count} rows have no value in this column."
+            raise DataError(message, "Give other columns.")
     codes = [pd.factorize(values)[0] for values in (days.to_pandas(), *(table[name].to_pandas() for name in names))]
     if not _is_unique(codes):
-        raise DataError(f"--key {', '.join(names)}: rows of a day are equal in it.", "Give more columns.")
+        raise DataError(f"--key {', '.join(names)}: several rows of a day have the same key.", "Give more columns.")
 
 
 def _is_unique(codes: Sequence[Any]) -> bool:
-    combined = np.zeros(len(codes[0]), dtype=np.int64)
+    """Return whether no two rows have the same codes.
+
+    Args:
+        codes: for each column, the number of each row's value, from 0; shape (rows,).
+    """
+    combined_codes = np.zeros(len(codes[0]), dtype=np.int64)
     for values in codes:
-        combined = pd.factorize(combined * (int(values.max()) + 1) + values)[0].astype(np.int64)
-    return int(combined.max()) + 1 == len(combined)
+        combined_codes = pd.factorize(combined_codes * (int(values.max()) + 1) + values)[0].astype(np.int64)
+    return int(combined_codes.max()) + 1 == len(combined_codes)
 
 
-def _compute_solo(column: Column, label: Label) -> float:
+def _compute_solo_auc(column: Column, label: Label) -> float:
     """Compute how well a column alone predicts the label: AUC (for several classes, the largest), or concordance."""
     from pipelines.evaluation.gates.leakage import compute_concordance_alone
 
     rows = min(len(column.values), MAX_SOLO_ROWS)
-    steps = np.linspace(0, len(column.values) - 1, rows).astype(int)
-    values = column.values.to_pandas().iloc[steps].reset_index(drop=True)
-    return max(
-        compute_concordance_alone(target[steps][known[steps]], values[known[steps]].reset_index(drop=True))
-        for target, known in label.list_targets()
-    )
+    positions = np.linspace(0, len(column.values) - 1, rows).astype(int)
+    values = column.values.to_pandas().iloc[positions].reset_index(drop=True)
+    concordances = []
+    for target, has_label in label.list_targets():
+        mask = has_label[positions]
+        concordances.append(compute_concordance_alone(target[positions][mask], values[mask].reset_index(drop=True)))
+    return max(concordances)
 
 
 def _choose_features(
@@ -233,7 +253,7 @@ def _choose_features(
         "constant": "it has one value",
         "empty": "it is empty",
         "text": "free text",
-        "time": "another time",
+        "time": "a time, but not that of the row",
         "infinite": "it has infinite values",
         "unnamed": "its name is empty",
         "other": "no model can use its type",

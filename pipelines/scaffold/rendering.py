@@ -15,7 +15,7 @@ from pipelines.dataset import Dataset
 from pipelines.errors import SpecError
 from pipelines.lake import PARTITION
 from pipelines.scaffold import sizes as size_rules
-from pipelines.scaffold.literals import assign, escape, format_texts, list_items, quote
+from pipelines.scaffold.literals import escape, format_assignment, format_tuple, format_tuple_argument, quote
 from pipelines.scaffold.plan import Plan
 from pipelines.scaffold.sizes import CLOCK_ROWS, Sizes
 from pipelines.scaffold.source_code import describe_source, list_columns
@@ -30,7 +30,8 @@ PROJECT_FILES = {
     "dvc.yaml.j2": "dvc.yaml",
     "params.yaml.j2": "params.yaml",
 }
-"""Template to the file of a project. params.yaml is written last, because it makes a folder a project."""
+"""Template to the file of a project. params.yaml is written last, because a folder with this file counts as a
+project."""
 MODEL_FILES = {
     "dataset.py.j2": "datasets/{name}/__init__.py",
     "source.py.j2": "datasets/{name}/source.py",
@@ -39,6 +40,7 @@ MODEL_FILES = {
     "dag.py.j2": "dags/{name}.py",
     "test.py.j2": "tests/test_{name}.py",
 }
+"""Template to the file of a model."""
 TYPE_NAMES = {
     pa.float64(): "pa.float64()",
     pa.int64(): "pa.int64()",
@@ -47,11 +49,14 @@ TYPE_NAMES = {
     pa.date32(): "pa.date32()",
     pa.timestamp("us", "UTC"): "UTC",
 }
+"""Type to its expression in source.py, where UTC is a constant."""
 SIZES = ("train_days", "holdout_days", "min_train_days", "max_missing_days", "validation_days")
+"""Attributes of `Sizes` that the templates use."""
 MODELS_LINE = re.compile(r"^(\s*- models: \[)([^\]]*)\]", re.M)
 """The line of dvc.yaml that lists the models."""
 EXAMPLES_LINE = re.compile(r"^(\s*)- \.\./\.\./pipelines/datasets\n(?!\s*- \.\./\.\./datasets\n)", re.M)
-"""A dependency of a stage on the example datasets, which no dependency on `datasets/` follows."""
+"""The line of a stage's dependency on the example datasets, if no dependency on the project's `datasets/` follows
+it."""
 
 
 def list_project_values(plan: Plan, sizes: Sizes, folder: Path) -> dict[str, Any]:
@@ -74,7 +79,8 @@ def render_model(values: Mapping[str, Any]) -> dict[str, str]:
 def add_model(dvc_yaml: str, name: str) -> str:
     """Return the text of dvc.yaml with one more model in its list.
 
-    In a checkout, a stage that depends on the example datasets depends on the project's own ones, too.
+    In a checkout of Leeway, a stage that depends on the example datasets then also depends on the project's own
+    datasets.
 
     Raises:
         SpecError: dvc.yaml has no list of models. A retry cannot help.
@@ -85,8 +91,8 @@ def add_model(dvc_yaml: str, name: str) -> str:
             "dvc.yaml has no line `- models: [...]` to which a model can be added.", "Add one below `vars`."
         )
     names = [part.strip() for part in match[2].split(",") if part.strip()]
-    text = MODELS_LINE.sub(lambda found: f"{found[1]}{', '.join([*names, name])}]", dvc_yaml, count=1)
-    return EXAMPLES_LINE.sub(lambda found: f"{found[0]}{found[1]}- ../../datasets\n", text)
+    text = MODELS_LINE.sub(lambda line: f"{line[1]}{', '.join([*names, name])}]", dvc_yaml, count=1)
+    return EXAMPLES_LINE.sub(lambda line: f"{line[0]}{line[1]}- ../../datasets\n", text)
 
 
 def build_dataset(plan: Plan, sizes: Sizes) -> Dataset:
@@ -113,15 +119,15 @@ def list_values(plan: Plan, sizes: Sizes) -> dict[str, Any]:
     label, request = plan.label, plan.request
     expressions = _list_expressions(plan)
     has_usable_clock = plan.has_clock and sizes.rows_per_day >= CLOCK_ROWS
-    later = {**dict.fromkeys([label.name], ""), **{name: _shorten(reason) for name, reason in plan.later.items()}}
-    what = {"binary": "whether {0}", "multiclass": "which {0}", "regression": "the number {0}"}[label.task]
+    later = {label.name: "", **{name: _select_inferred(reason) for name, reason in plan.later.items()}}
+    prediction = {"binary": "whether {0}", "multiclass": "which {0}", "regression": "the number {0}"}[label.task]
     source = describe_source(plan)
     return {
         **source,
         "name": request.name,
         "task": label.task,
         "label": label.name,
-        "about": f"A model of {request.name} predicts {what.format(label.name)}.",
+        "about": f"A model of {request.name} predicts {prediction.format(label.name)}.",
         "rows": f"{plan.sample.table.num_rows:,}",
         "key": list(dict.fromkeys((PARTITION, *plan.key))),
         "later": later,
@@ -145,7 +151,8 @@ def list_values(plan: Plan, sizes: Sizes) -> dict[str, Any]:
     }
 
 
-def _shorten(reason: str) -> str:
+def _select_inferred(reason: str) -> str:
+    """Return the reason why a column was inferred to be known later; empty if an option says so."""
     return "" if reason.startswith("as the option") else reason
 
 
@@ -168,22 +175,22 @@ def _find_command() -> str:
 
 def _render(template: str, values: Mapping[str, Any]) -> str:
     loader = jinja2.FileSystemLoader(Path(__file__).parent / "templates")
-    environment = jinja2.Environment(  # noqa: S701 - the files are no HTML
+    environment = jinja2.Environment(  # noqa: S701 - the files are not HTML
         loader=loader, undefined=jinja2.StrictUndefined, keep_trailing_newline=True
     )
     environment.filters |= {
         "py": _format_python,
         "text": escape,
         "yaml": _format_yaml,
-        "assign": lambda literal, name: assign(name, literal),
-        "tuple": lambda items, beginning, indent: list_items(beginning, items, indent),
+        "assign": lambda literal, name: format_assignment(name, literal),
+        "tuple": lambda items, beginning, indent: format_tuple_argument(beginning, items, indent),
     }
     return environment.get_template(template).render(values)
 
 
 def _format_python(value: Any) -> str:
     if isinstance(value, (tuple, list)):
-        return format_texts(value)
+        return format_tuple(value)
     return quote(value) if isinstance(value, str) else repr(value)
 
 

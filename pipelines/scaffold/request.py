@@ -12,11 +12,12 @@ from typing import Literal
 from pipelines.errors import SpecError
 
 YAML_WORDS = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
-"""Names that are no texts in YAML, where dvc.yaml and params.yaml name the model."""
+"""Names that YAML does not read as text. dvc.yaml and params.yaml contain the name of the model."""
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,39}")
 Option = Literal["source", "table", "key", "time", "label", "task", "positive", "time_format", "rows"]
+"""Options for which the command may ask."""
 Ask = Callable[[Option, str, Sequence[str]], str]
-"""Ask for the value of an option: the option, why it is needed, and the values to choose from."""
+"""Asks for the value of an option. Takes the option, the reason why it is needed, and the values to choose from."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Request:
     label: str = ""
     """Column to predict."""
     positive: str = ""
-    """Value of the label that is true."""
+    """Value of the label that means true."""
     later: Sequence[str] = ()
     """Columns that are not known yet when the prediction is made."""
     known: Sequence[str] = ()
@@ -64,12 +65,11 @@ class Request:
         """Refuse a name that cannot be that of a package, a table and a DAG.
 
         Raises:
-            SpecError: a retry cannot help.
+            SpecError: the name is not valid. A retry cannot help.
         """
-        is_word = keyword.iskeyword(self.name) or self.name in YAML_WORDS
-        if is_word or not NAME_PATTERN.fullmatch(self.name):
-            if is_word:
-                raise SpecError(f"{self.name!r} is a word of Python or YAML.", "Choose another name: orders.")
+        if keyword.iskeyword(self.name) or self.name in YAML_WORDS:
+            raise SpecError(f"{self.name!r} is a reserved word of Python or YAML.", "Choose another name: orders.")
+        if not NAME_PATTERN.fullmatch(self.name):
             hint = "Use small letters, digits and underscores, beginning with a letter, at most 40: orders."
             raise SpecError(f"{self.name[:60]!r} is not a name for a model.", hint)
 

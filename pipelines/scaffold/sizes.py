@@ -16,9 +16,11 @@ from pipelines.scaffold.plan import Plan
 MIN_DAYS = 28
 """Smallest number of days: two weeks to train on, ten days to evaluate on, and a gap."""
 MIN_GROUPS = 10
+"""Number of days that the gate should have as groups."""
 HOLDOUT_ROWS = 2_000
 """Rows that a holdout should have: with fewer, intervals are wide."""
 MAX_TRAIN_DAYS = 365
+"""Longest training window, days."""
 WINDOW_ROWS = 500
 """Rows that a window of drift should have."""
 CLOCK_ROWS = 50
@@ -30,19 +32,27 @@ class Sizes:
     """The size of the data, and what follows from it."""
 
     first: dt.date
+    """First day of the sample."""
     last: dt.date
+    """Last day of the sample with a label."""
     days: int
-    """Days from the first to the last."""
+    """Number of days from the first to the last, both included."""
     days_with_rows: int
+    """Number of days with rows."""
     rows: int
-    """Rows with a label."""
+    """Number of rows with a label."""
     rows_per_day: float
+    """Mean number of rows with a label on a day."""
     holdout_days: int
+    """Length of the holdout, days."""
     train_days: int
+    """Length of the training window, days."""
     validation_days: int
+    """Days of the training window that are used for early stopping."""
     max_missing_days: int
     """Largest number of days of a window without rows."""
     as_of: dt.date
+    """Moment of the first training."""
 
     @property
     def min_train_days(self) -> int:
@@ -110,7 +120,7 @@ def choose_gate(plan: Plan, sizes: Sizes) -> dict[str, Any]:
         "baseline": ["rmse" if plan.label.task == "regression" else "log_loss"],
         "champion": [CHAMPION[plan.label.task]],
         # If a column predicts better than the strongest column of the sample, it is probably a leak.
-        "max_solo_auc": round(min(0.99, max(0.75, plan.solo + 0.05)), 2),
+        "max_solo_auc": round(min(0.99, max(0.75, plan.max_solo_auc + 0.05)), 2),
         "serving": {"max_skew": 1.0e-6, "max_mb": 100},
     }
     has_weeks = sizes.rows_per_day * 7 >= 200 and sizes.holdout_days >= 14
@@ -136,7 +146,7 @@ STABILITY: Mapping[Task, dict[str, float]] = {
 
 
 MAX_LABEL_DELAY = 7
-"""Longest delay of labels with which drift of the performance is seen soon enough, days."""
+"""Longest delay of labels, days, with which a loss of performance is measured soon enough."""
 MEASURED_DRIFT: Mapping[Task, dict[str, float]] = {
     "binary": {"label_rate": 0.05, "auc": 0.05},
     "multiclass": {"recall": 0.1},

@@ -1,4 +1,4 @@
-"""Write the code that opens a source, and run this code."""
+"""Write the code that opens the source of a new dataset, and run this code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.ingestion.sources.addresses import has_secret
 from pipelines.ingestion.sources.layouts import Layout
 from pipelines.ingestion.sources.timestamps import Zone, to_utc
 from pipelines.lake import PARTITION
-from pipelines.scaffold.literals import format_texts, quote
+from pipelines.scaffold.literals import format_tuple, quote
 from pipelines.scaffold.plan import Plan
 
 
@@ -31,16 +31,17 @@ def build_rows(plan: Plan) -> pa.Table:
 
 
 def build_source(plan: Plan) -> Any:
-    """Build the source as its file describes it, in this process."""
+    """Build the source in this process, from the same expression as in its file source.py."""
     if secret := find_secret_variable(plan):
         os.environ[secret] = plan.sample.url
     names = {name: getattr(sources, name) for name in sources.__all__}
     names |= {"COLUMNS": list_columns(plan), "URL": plan.sample.url}
-    return eval(describe_source(plan)["expression"], names)  # noqa: S307 - the expression is ours
+    # `describe_source` writes this expression. Texts from the data are in it only as literals.
+    return eval(describe_source(plan)["expression"], names)  # noqa: S307
 
 
 def describe_source(plan: Plan) -> dict[str, Any]:
-    """Return the code that opens the source: as an expression, and as lines."""
+    """Return the values of the template of source.py, which contain the code that opens the source."""
     sample, request = plan.sample, plan.request
     kind = {"database": "SqlSource", "api": "HttpSource"}.get(sample.kind, "FileSource")
     secret = find_secret_variable(plan)
@@ -73,11 +74,11 @@ def describe_source(plan: Plan) -> dict[str, Any]:
     if arguments.get("url", "URL") != "URL":
         imports.append("read_address")
     return {
-        "expression": expression,
-        "opening": opening,
-        "returns": returns,
+        "expression": expression,  # the code that opens the source, on one line
+        "opening": opening,  # the same code as the body of a function
+        "returns": returns,  # the class of the source
         "imports": ", ".join(imports),
-        "variable": "" if secret else f"{request.name.upper()}_SOURCE",
+        "variable": "" if secret else f"{request.name.upper()}_SOURCE",  # may name another address
     }
 
 
@@ -105,7 +106,7 @@ def _list_file_arguments(plan: Plan) -> dict[str, str]:
     arguments = dict[str, str]()
     times = plan.columns[plan.time].time if plan.time else None
     if times and times.formats:
-        arguments["time_formats"] = format_texts(times.formats)
+        arguments["time_formats"] = format_tuple(times.formats)
     if sample.kind != "csv":
         return arguments
     defaults = Layout()
@@ -118,9 +119,9 @@ def _list_file_arguments(plan: Plan) -> dict[str, str]:
     if not sample.has_final_newline:
         arguments["final_newline"] = "False"
     used = list_columns(plan)
-    nulls = dict.fromkeys(text for name in used for text in plan.columns[name].nulls)
+    nulls = dict.fromkeys(text for name in used for text in plan.columns[name].null_texts)
     if nulls:
-        arguments["nulls"] = format_texts(["", *nulls])
+        arguments["nulls"] = format_tuple(["", *nulls])
     return arguments
 
 
@@ -131,6 +132,6 @@ def _list_api_arguments(plan: Plan) -> dict[str, str]:
 
 def _list_database_arguments(plan: Plan, variable: str) -> dict[str, str]:
     request = plan.request
-    what = {"query": quote(request.query)} if request.query else {"table": quote(request.table)}
-    where = {"url_env": quote(variable)} if variable else {"url": "URL"}
-    return {**what, **where, "columns": "COLUMNS", "order_by": format_texts(list(plan.key) or [plan.time])}
+    selection = {"query": quote(request.query)} if request.query else {"table": quote(request.table)}
+    address = {"url_env": quote(variable)} if variable else {"url": "URL"}
+    return {**selection, **address, "columns": "COLUMNS", "order_by": format_tuple(list(plan.key) or [plan.time])}

@@ -17,11 +17,11 @@ DATES = (
 )
 CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", " %I:%M %p")
 FORMATS = tuple(date + clock for date, clock in product(DATES, CLOCKS))
-CONFUSABLE = (("%d", "%m"), ("%m", "%d"))
+"""Formats that are tried, in addition to ISO 8601."""
 ISO = ""
 """The value among the formats that means ISO 8601."""
 MIN_SHARE = 0.95
-"""Smallest share of times in a column of times. The other values are errors."""
+"""Smallest share of values that are times in a column of times. The other values count as errors."""
 
 
 @dataclass(frozen=True)
@@ -40,44 +40,47 @@ class TimeFormats:
     """A value in none of the formats; empty if there is none."""
 
 
-def find_time_formats(texts: pa.Array, given: Sequence[str] = ()) -> TimeFormats | None:
+def find_time_formats(texts: pa.Array, formats: Sequence[str] = ()) -> TimeFormats | None:
     """Find the formats; None if the column does not hold times.
+
+    Repeatedly choose the format that parses most of the values that no chosen format has parsed.
 
     Args:
         texts: the values; null where one is missing.
-        given: formats to use instead of inferring them.
+        formats: formats to choose from; by default those of `FORMATS`.
     """
-    parsed = {name: times for name, times in _parse_in_all(texts, given or FORMATS) if len(times) - times.null_count}
-    chosen, is_time = list[str](), texts.is_null()
-    while not pc.all(is_time).as_py():
-        gains = {name: _count(pc.and_not(times.is_valid(), is_time)) for name, times in parsed.items()}
-        best = max(gains, key=gains.__getitem__, default=ISO)
-        if not gains.get(best):
+    all_times = dict(_parse_in_all(texts, formats or FORMATS))
+    times_by_format = {name: times for name, times in all_times.items() if len(times) - times.null_count}
+    chosen_formats, is_parsed = list[str](), texts.is_null()
+    while not pc.all(is_parsed).as_py():
+        gains = {name: _count(pc.and_not(times.is_valid(), is_parsed)) for name, times in times_by_format.items()}
+        best_format = max(gains, key=gains.__getitem__, default=ISO)
+        if not gains.get(best_format):
             break
-        chosen.append(best)
-        is_time = pc.or_(is_time, parsed[best].is_valid())
-    values = len(texts) - texts.null_count
-    missing = len(texts) - _count(is_time)
-    if not chosen or missing > (1 - MIN_SHARE) * values:
+        chosen_formats.append(best_format)
+        is_parsed = pc.or_(is_parsed, times_by_format[best_format].is_valid())
+    value_count = len(texts) - texts.null_count
+    bad_count = len(texts) - _count(is_parsed)
+    if not chosen_formats or bad_count > (1 - MIN_SHARE) * value_count:
         return None
-    times = pc.coalesce(*(parsed[name] for name in chosen))
-    clock = pc.subtract(times, pc.floor_temporal(times, unit="day")).cast(pa.int64())
+    times = pc.coalesce(*(times_by_format[name] for name in chosen_formats))
+    time_of_day = pc.subtract(times, pc.floor_temporal(times, unit="day")).cast(pa.int64())
     return TimeFormats(
-        formats=[name for name in chosen if name != ISO],
+        formats=[name for name in chosen_formats if name != ISO],
         times=times,
-        has_clock=bool(_count(pc.fill_null(pc.not_equal(clock, 0), False))),
-        ambiguous=() if given else _find_ambiguity(chosen, parsed),
-        bad_value=str(texts.filter(pc.invert(is_time))[0]) if missing else "",
+        has_clock=bool(_count(pc.fill_null(pc.not_equal(time_of_day, 0), False))),
+        ambiguous=() if formats else _find_ambiguity(chosen_formats, times_by_format),
+        bad_value=str(texts.filter(pc.invert(is_parsed))[0]) if bad_count else "",
     )
 
 
 def _parse_in_all(texts: pa.Array, formats: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
-    """Yield each format with the times that texts have in it."""
-    iso = pc.match_substring_regex(texts, r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}.*)?$")
-    iso_texts = pc.if_else(pc.fill_null(iso, False), texts, pa.scalar(None, pa.string()))
+    """Yield each format, and the texts parsed in it: times, and null for a text in another format."""
+    is_iso = pc.match_substring_regex(texts, r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}.*)?$")
+    iso_texts = pc.if_else(pc.fill_null(is_iso, False), texts, pa.scalar(None, pa.string()))
     try:
         yield ISO, to_utc(iso_texts, Zone("UTC", "earliest"))
-    except (BadValueError, pa.ArrowException):  # some look like ISO 8601 only
+    except (BadValueError, pa.ArrowException):  # a text begins like ISO 8601, but is not a time; then only days count
         yield (
             ISO,
             pc.strptime(iso_texts, format="%Y-%m-%d", unit="us", error_is_null=True).cast(pa.timestamp("us", "UTC")),
@@ -86,15 +89,15 @@ def _parse_in_all(texts: pa.Array, formats: Sequence[str]) -> Iterator[tuple[str
         yield name, parse_texts(texts, [name]).cast(pa.timestamp("us", "UTC"))
 
 
-def _find_ambiguity(chosen: Sequence[str], parsed: dict[str, pa.Array]) -> Sequence[str]:
-    """Return two formats that differ only in the order of day and month, if both fit the same values."""
-    for name in chosen:
-        twin = name.replace("%d", "%?").replace("%m", "%d").replace("%?", "%m")
-        other = parsed.get(twin)
-        if twin == name or other is None or other.equals(parsed[name]):
+def _find_ambiguity(chosen_formats: Sequence[str], times_by_format: dict[str, pa.Array]) -> Sequence[str]:
+    """Return two formats that differ only in the order of day and month, if both fit the same values; else empty."""
+    for name in chosen_formats:
+        swapped_name = name.replace("%d", "%?").replace("%m", "%d").replace("%?", "%m")
+        times, swapped_times = times_by_format[name], times_by_format.get(swapped_name)
+        if swapped_name == name or swapped_times is None or swapped_times.equals(times):
             continue
-        if other.is_valid().equals(parsed[name].is_valid()):
-            return (name, twin)
+        if swapped_times.is_valid().equals(times.is_valid()):
+            return (name, swapped_name)
     return ()
 
 

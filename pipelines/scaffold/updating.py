@@ -13,7 +13,7 @@ import jinja2
 
 from pipelines import __version__
 from pipelines.errors import SpecError
-from pipelines.scaffold import placing, rendering
+from pipelines.scaffold import project_files, rendering
 
 RECORD = "models/{name}/.scaffold.json"
 """File of a model with what its files were rendered from, and their texts."""
@@ -28,6 +28,7 @@ class Update:
     since: str
     """Version of Leeway whose templates the files had."""
     changed: list[str] = field(default_factory=list)
+    """Files that the update changed, with those that have conflicts."""
     conflicts: list[str] = field(default_factory=list)
     """Files, among the changed ones, in which a person and the templates changed the same lines."""
 
@@ -51,7 +52,7 @@ def update(name: str, project: Path) -> Update:
     Raises:
         SpecError: the model has no record, or a file still has conflicts. Nothing is written. A retry cannot help.
     """
-    placing.remove_leftovers(project)
+    project_files.remove_leftovers(project)
     record = _read_record(name, project)
     try:
         files = _render(record["values"], record["project"])
@@ -61,18 +62,18 @@ def update(name: str, project: Path) -> Update:
         )
         raise SpecError(message, "CHANGELOG.md says what to change by hand.") from None
     result = Update(record["leeway"])
-    with placing.open_folder(project) as folder:
-        replaced = {path: _merge(project, folder, path, record["files"], text, result) for path, text in files.items()}
-        changed = {path: text for path, text in replaced.items() if text is not None}
-        result.changed.extend(changed)
-        changed[RECORD.format(name=name)] = write_record(record["values"], record["project"])
-        placing.place(project, folder, {}, changed)
+    with project_files.open_temporary_folder(project) as folder:
+        texts = {path: _merge(project, folder, path, record["files"], text, result) for path, text in files.items()}
+        changed_files = {path: text for path, text in texts.items() if text is not None}
+        result.changed.extend(changed_files)
+        changed_files[RECORD.format(name=name)] = write_record(record["values"], record["project"])
+        project_files.write_files(project, folder, {}, changed_files)
     return result
 
 
 def _render(values: Mapping[str, Any], project_values: Mapping[str, Any] | None) -> dict[str, str]:
-    project_files = rendering.render_project(project_values) if project_values else {}
-    return rendering.render_model(values) | project_files
+    files_of_project = rendering.render_project(project_values) if project_values else {}
+    return rendering.render_model(values) | files_of_project
 
 
 def _read_record(name: str, project: Path) -> dict[str, Any]:
@@ -91,7 +92,7 @@ def _read_record(name: str, project: Path) -> dict[str, Any]:
 def _merge(
     project: Path, folder: Path, name: str, old_files: Mapping[str, str], text: str, result: Update
 ) -> str | None:
-    """Return the new text of a file; None if it stays as it is."""
+    """Return the new text of a file; None if the file does not change. Add it to `result` if it has conflicts."""
     path, old_text = project / name, old_files.get(name)
     if not path.is_file():
         return text if old_text is None else None
@@ -117,5 +118,5 @@ def _merge_texts(folder: Path, current_text: str, old_text: str, text: str) -> t
         command += ["-L", label]
     process = subprocess.run([*command, "0", "1", "2"], cwd=folder, capture_output=True, encoding="utf-8", check=False)
     if process.returncode > 127 or process.returncode < 0:
-        raise SpecError(f"git merged nothing: {' '.join(process.stderr.split())[:200]}.")
+        raise SpecError(f"git could not merge the files: {' '.join(process.stderr.split())[:200]}.")
     return process.stdout, process.returncode > 0

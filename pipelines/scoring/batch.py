@@ -101,7 +101,10 @@ def write_request(frames: Iterable[pd.DataFrame], features: Sequence[str], folde
 
 
 class Response:
-    """The scores that a job returned for a request. It is called like a model, with the rows in the request's order.
+    """The scores that a job returned for a request.
+
+    Callers use it like a model: they pass rows, and get the scores of these rows. The rows must be those of the
+    request, in the same order.
 
     Args:
         folder: folder of the job's output.
@@ -119,7 +122,8 @@ class Response:
         self._row_count, self._lines = 0, _read_lines(folder)
         row_count, score_count = int(request_name.partition("-")[0]), sum(1 for _ in _read_lines(folder))
         if score_count != row_count:
-            raise DataError(f"the job got {row_count} rows and returned {score_count} scores.", "Nothing was written.")
+            message = f"the job got {row_count} rows, but returned {score_count} scores."
+            raise DataError(message, "Nothing was written. See the log of the job.")
 
     def __call__(self, rows: pd.DataFrame) -> Any:
         """Return the scores of the next rows, as the model itself would.
@@ -132,11 +136,11 @@ class Response:
             self._digest.update(line)
         scores = [_parse_score(line, len(self._classes)) for line in itertools.islice(self._lines, len(rows))]
         if len(scores) < len(rows):
-            self.check_rows()  # it raises an error, since rows are left over
+            self.check_rows()  # it raises an error, because there are more rows than scores
         return pd.DataFrame(scores, columns=list(self._classes)) if self._classes else np.array(scores)
 
     def check_rows(self) -> None:
-        """Check that the rows so far are all rows of the request, and no others.
+        """Check that the rows that were passed so far are all rows of the request, and no others.
 
         Raises:
             ConflictError: the partition was published again while the job ran. A retry sends a new request.

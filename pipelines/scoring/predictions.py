@@ -41,8 +41,8 @@ def require_published(lake: Lake, dataset: Dataset, day: Partition) -> None:
 def repeat_until_current(lake: Lake, tables: Sequence[str], day: Partition, work: Callable[[], T]) -> T:
     """Run `work`; repeat it if another process rewrote the day in one of the tables while `work` ran.
 
-    If two processes work on one day, the process that ends last has read the newest rows. So no results of older rows
-    remain.
+    If two processes work on the same day, the process that ends last has read the newest rows. So no results of older
+    rows remain.
 
     Returns:
         What the last call of `work` returned.

@@ -40,8 +40,8 @@ def choose_version(registry: Registry, name: str, number: str, day: Partition) -
     """Choose the version of model `name` that scores the day.
 
     Returns:
-        Version `number` if it is given. Otherwise the champion. But a champion that was trained as of a later day may
-        have seen the labels of this day; then the version that was champion on this day is returned. None if there is
+        Version `number` if it is given, else the champion. But if the champion was trained as of a later day, it may
+        have seen the labels of this day. Then the version that was champion on this day is returned. None if there is
         no such version.
 
     Raises:
@@ -105,7 +105,11 @@ def read_rows(lake: Lake, dataset: Dataset, day: Partition) -> Iterator[tuple[pa
 
 @contextmanager
 def report_missing_features(dataset: Dataset) -> Iterator[None]:
-    """Raise a DataError instead of a KeyError of the block, which means that the rows lack a feature of the model."""
+    """Translate a KeyError of the block, which means that the rows lack a feature of the model, into a DataError.
+
+    Raises:
+        DataError: the rows lack a feature. A retry cannot help.
+    """
     try:
         yield
     except KeyError as error:
@@ -201,9 +205,10 @@ def append_scores_to_batch(dataset: Dataset, rows: pa.RecordBatch, scores: Any) 
     return rows
 
 
-def _build_prediction_schema(scored: pa.Schema, names: list[str]) -> pa.Schema:
+def _build_prediction_schema(scored_schema: pa.Schema, names: list[str]) -> pa.Schema:
+    """Return the schema of the table of predictions: the columns `names` of the scored rows, then the constants."""
     constants = [(MODEL, pa.string()), (VERSION, pa.string()), (SCORED_AT, pa.timestamp("us", tz="UTC"))]
-    return pa.schema([*(scored.field(name) for name in names), *(pa.field(*constant) for constant in constants)])
+    return pa.schema([*(scored_schema.field(name) for name in names), *(pa.field(*constant) for constant in constants)])
 
 
 def _append_constants(batch: pa.RecordBatch, schema: pa.Schema, constants: dict[str, Any]) -> pa.RecordBatch:

@@ -16,8 +16,8 @@ STEPS = (
     *("sync", "backfill", "repro", "reproduce", "pack", "batch", "image", "budget", "charge"),
     "check_lake",
 )
-"""The steps in the order of use: first from ingestion to rollback, then around a training, then for each day that the
-champion scores, then those of endpoints, then the others."""
+"""The steps in the order of use: first from ingestion to rollback, then before and after a training, then for each day
+that the champion scores, then those of endpoints, then the others."""
 
 
 def get_class_prefix(step: str) -> str:

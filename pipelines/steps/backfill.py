@@ -1,8 +1,8 @@
 """Ingest and validate every unpublished partition of a range, in one process.
 
-The steps `ingest` and `validate` run for each partition. A refused partition does not stop the others; the
-run fails at the end and names the refused ones. Idempotent: published partitions are skipped, unless one of their files
-is lost; with `include_published` they are ingested again, and published if their rows changed.
+The steps `ingest` and `validate` run for each partition. If a partition is refused, the run continues with the others,
+fails at the end, and names the refused ones. Idempotent: published partitions are skipped, unless one of their files is
+lost; with `include_published` they are ingested again, and published if their rows changed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class BackfillSpec(Spec):
     dataset: str
     """Dataset whose partitions are published."""
     first: PartitionKey
-    """First partition: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), as the dataset has."""
+    """First partition: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), depending on the dataset."""
     last: PartitionKey
     """Last partition, included."""
     include_published: bool = False
@@ -105,7 +105,7 @@ def _list_published_days(lake: Lake, dataset: Dataset, days: Sequence[Partition]
     lost_days = lake.find_lost_partitions(dataset.published, published_days)
     if lost_days:
         log.warning(
-            "%s: files of %d published %ss are lost, and written again, the first of %s",
+            "%s: files of %d published %ss are lost, the first of %s; they are written again",
             *(dataset.published, len(lost_days), dataset.partition, min(lost_days)),
         )
     return published_days - lost_days
@@ -135,7 +135,7 @@ def _publish_days(
                 refusals[day] = error
                 log.error("%s", error)
     finally:
-        if days:  # once: an index takes longer the more partitions it has
+        if days:  # once at the end, because the time of an update grows with the number of partitions
             datadocs.update_indexes(dataset.name)
     if refusals:
         count = f"{len(refusals)} of {len(days)} partitions were not published"

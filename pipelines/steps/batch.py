@@ -21,7 +21,8 @@ class BatchSpec(Spec):
     model: str
     """Registered model."""
     partition: PartitionKey
-    """Partition to score: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), as the dataset has."""
+    """Partition to score: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), depending on the
+    dataset."""
     version: str = ""
     """Version to score with; empty: the version that the step `score` would choose."""
     folder: Path
@@ -29,7 +30,7 @@ class BatchSpec(Spec):
 
 
 class BatchResult(Result):
-    """The request for a Batch Transform job; empty if no version can score the day, and the step `score` says why."""
+    """The request for a Batch Transform job; empty if no version can score the partition (`score` says why)."""
 
     version: str = ""
     """Version that scores the partition."""

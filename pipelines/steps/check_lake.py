@@ -1,9 +1,8 @@
 """Check the lake for lost and damaged files, and restore them.
 
 The catalog, the metadata, the manifests, the data files and their row counts are compared with each other. A repair
-takes files from other files of the lake, a backup, the sources and the staged rows. It restores a file only if the
-content is the same as before the loss.
-Idempotent. The report is in LEEWAY_HOME/lake_check.json.
+restores lost files from other files of the lake, a backup, the sources or the staged rows. It restores a file only if
+the content is the same as before the loss. Idempotent. The report is in LEEWAY_HOME/lake_check.json.
 """
 
 from __future__ import annotations
@@ -40,9 +39,8 @@ class CheckLakeSpec(Spec):
     content: bool = True
     """Whether to read the content of all files; otherwise only their presence and size are checked."""
     older: bool = True
-    """Whether to check also the files that only older snapshots need.
-
-    A model version that was trained on such a snapshot cannot be reproduced without them."""
+    """Whether to check the files that only older snapshots need, too. Without them, a model version that was trained on
+    such a snapshot cannot be reproduced."""
 
 
 class CheckLakeResult(Result):

@@ -39,14 +39,15 @@ class CollectSpec(Spec):
     """Number or alias of the version that the variant served on these days; empty: the one that was deployed last to
     the endpoint, up to the last of these days, by the events of the model."""
     endpoint: str = Field(default="", pattern=EMPTY_OR_NAME_PATTERN)
-    """EndpointName; empty: the one that DeployOperator gives the model."""
+    """Name of the endpoint, SageMaker's EndpointName; empty: the one that DeployOperator gives the model."""
     variant: str = Field(default="AllTraffic", pattern=NAME_PATTERN)
-    """VariantName."""
+    """Name of the endpoint's variant: SageMaker's VariantName."""
     captured: str
-    """DestinationS3Uri of the endpoint's DataCaptureConfig, or a folder with a copy of what is there. `{version}` in it
-    stands for the number of the version."""
+    """Address of the captured requests: DestinationS3Uri of the endpoint's DataCaptureConfig, or a folder with a copy.
+    `{version}` in it stands for the number of the version."""
     partition: PartitionKey
-    """Partition of the rows: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), as the dataset has."""
+    """Partition of the rows: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), depending on the
+    dataset."""
     first_day: dt.date | None = None
     """First day (UTC) of the requests; by default the day before the partition, for rows scored a day ahead."""
     last_day: dt.date | None = None
@@ -73,9 +74,9 @@ class CollectResult(Result):
     rows: Path | None = None
     """Parquet file of the rows: key, features, label (null if it is not known), score. `profile` reads it."""
     requests: int = 0
-    """Captured requests of all partitions that could be read."""
+    """Captured requests that could be read, with rows of any partition."""
     unreadable: int = 0
-    """Captured requests without rows by column name, or without a score for each row."""
+    """Captured requests that could not be read: their rows have no column names, or a row has no score."""
     invalid: int = 0
     """Captured rows that lack a column of the key or what their features need, or have a value of another type."""
     other_days: int = 0

@@ -82,7 +82,7 @@ class DriftResult(Result):
     reasons: list[str]
     """Why, in one sentence for each column."""
     drifted_columns: list[str]
-    """Columns that drifted; the one furthest over its bound comes first."""
+    """Columns that drifted, sorted by how far they are over their bounds, the farthest first."""
     as_of: dt.date
     """Moment of a retraining: the day after the window."""
     overdue_reason: str = ""
@@ -95,7 +95,8 @@ class DriftResult(Result):
     rows: int = 0
     """Rows of the window."""
     missing: list[dt.date]
-    """Days of the window whose profile may still come: no version scored them, and validation did not refuse them."""
+    """Days of the window whose profile may still be made: no version scored them, and validation did not refuse
+    them."""
     changed: bool = False
     """Whether this call changed the table."""
 
@@ -198,9 +199,9 @@ def _explain_incomplete_window(
 ) -> DriftResult | None:
     """Return an undecided result if a day of the window has no profile by this version, and was not refused.
 
-    The result's `missing` lists the days whose profile may still come. Return None if the window is complete.
+    The result's `missing` lists the days whose profile may still be made. Return None if the window is complete.
     """
-    window = [spec.partition - dt.timedelta(n) for n in reversed(range(spec.window_days))]
+    window = list(Days(spec.partition - dt.timedelta(spec.window_days - 1), spec.partition))
     days_without_profile = [day for day in window if day not in profiled_days and day not in refused_days]
     if not days_without_profile:
         return None
@@ -208,10 +209,9 @@ def _explain_incomplete_window(
     scored_days = table.find_profiled_days(window[0], spec.partition, spec.model).difference(incomplete_days)
     missing_days = [day for day in days_without_profile if day >= first_profiled_day and day not in scored_days]
     if missing_days:
-        more = f" and {len(missing_days) - 1} more" * (len(missing_days) > 1)
-        return _build_undecided_result(
-            spec, version, f"no profile by version {version} of {missing_days[0]}{more}", missing_days
-        )
+        more = f" and {len(missing_days) - 1} more days" if len(missing_days) > 1 else ""
+        reason = f"no profile by version {version} of {missing_days[0]}{more}"
+        return _build_undecided_result(spec, version, reason, missing_days)
     example, count = days_without_profile[-1], len(days_without_profile)
     reason = f"version {version} has not scored {count} of the window's {spec.window_days} days, such as {example}"
     return _build_undecided_result(spec, version, reason, [])

@@ -36,9 +36,7 @@ SHOWN_METRICS = {
 
 def _require_model_name(name: str) -> str:
     if set("/:") & set(name):
-        raise ValueError(
-            "the name of a registered model is expected; give the address of a trained model as trained_model"
-        )
+        raise ValueError("it is not the name of a registered model; give the address of a model as trained_model")
     return name
 
 
@@ -114,7 +112,7 @@ def run(spec: EvaluateSpec) -> EvaluateResult:
         scores = _score(model, holdout)
         score_columns = tabulate_scores(scores).set_index(holdout.index)
         if dataset.task == "regression":
-            score_columns[SCORE] = _split_quantiles(scores)
+            score_columns[SCORE] = _select_point_scores(scores)
         metrics = _write_metrics(dataset, model, holdout.join(score_columns), train[dataset.label], output)
         predictions = holdout[[*dataset.key, dataset.label]].join(score_columns)
         predictions.to_parquet(output / "predictions.parquet")
@@ -140,7 +138,7 @@ def _score(model: TrainedModel, rows: pd.DataFrame) -> Any:
         ) from None
 
 
-def _split_quantiles(scores: Any) -> Array:
+def _select_point_scores(scores: Any) -> Array:
     """Return the score of each row of a regression. If the model predicts quantiles, the score is the median."""
     from pipelines.classes import split_quantiles
 
@@ -153,10 +151,10 @@ def _split_quantiles(scores: Any) -> Array:
 def _write_metrics(
     dataset: Dataset, model: TrainedModel, scored_rows: pd.DataFrame, train_labels: pd.Series[Any], output: Path
 ) -> dict[str, float]:
-    """Compute the metrics; write them and the curves to `output`, the curves as tables and as a figure."""
+    """Compute the metrics; write them to `output`, with the tables and the figure of the evaluation."""
     from pipelines.classes import list_classes, read_scores
-    from pipelines.evaluation.gates.inputs import compute_rate, read_labels
-    from pipelines.evaluation.measuring import Sample, measure
+    from pipelines.evaluation.gates.inputs import compute_mean_label, read_labels
+    from pipelines.evaluation.measurement import Sample, measure
     from pipelines.evaluation.metrics import tabulate_importance
     from pipelines.evaluation.own_metrics import load_own_metrics
     from pipelines.evaluation.statistics.weighted import compute_metric
@@ -165,7 +163,8 @@ def _write_metrics(
 
     classes = list_classes(train_labels) if dataset.task == "multiclass" else []
     label, score = read_labels(scored_rows[dataset.label], classes), read_scores(scored_rows, classes)
-    measurement = measure(dataset.task, Sample(label, score, compute_rate(train_labels, classes), scored_rows, classes))
+    train_mean = compute_mean_label(train_labels, classes)
+    measurement = measure(dataset.task, Sample(label, score, train_mean, scored_rows, classes))
     metrics, tables = measurement.metrics, measurement.tables
     metrics |= {name: compute_metric(label, score, metric) for name, metric in load_own_metrics(dataset).items()}
     tables["importance"] = tabulate_importance(model.importance())
@@ -228,7 +227,7 @@ def _register_candidate(
     project_files = _locate_project_files(spec)
     origin = lineage.Origin(spec.features, spec.snapshot, project_files["dvc.lock"], result.model_digest)
     with s3.open_folder(spec.trained_model, "model") as folder, s3.open_folder(spec.record, "training") as record:
-        # The gate, `reproduce` and profiles look for these names, whatever the files are called here.
+        # The gate, `reproduce` and profiles look for these names. The files may have other names here.
         evidence = {"evaluation": spec.evaluation, "training": record, "snapshot.json": spec.snapshot}
         rows = {"train": rows_train, "holdout": len(holdout)}
         evidence |= project_files

@@ -45,13 +45,13 @@ class GateSpec(Spec):
     """Version of the candidate."""
     approval: Approval = "none"
     """When a person has to agree to a promotion: none (never), required (after a pass), when_undecided (after an
-    undecided verdict). In a backfill, never."""
+    undecided verdict). In a backfill, nobody has to."""
     approval_timeout_h: float = Field(default=72.0, gt=0, allow_inf_nan=False)
     """Hours to wait for the person's answer."""
     approval_default: Literal["approve", "reject"] = "reject"
     """Decision when nobody answers in that time."""
     backfill: bool = False
-    """Whether a backfill runs the step. Then the candidate is compared with the champion of its own as_of."""
+    """Whether a backfill runs the step. If so, the candidate is compared with the champion of its own as_of."""
     verdict: Path = Path("data/verdict.json")
     """File to write: the verdict as JSON."""
     report: Path = Path("data/report")
@@ -62,7 +62,7 @@ class GateResult(Result):
     """A verdict, as in its file."""
 
     passed: bool
-    """Whether the candidate may be promoted."""
+    """Whether the outcome is `passed`. If a person has to agree (`needs_approval`), this alone allows no promotion."""
     outcome: Outcome
     """passed, failed, or undecided: too little data to decide, which does not count as passed."""
     reason: str
@@ -148,7 +148,7 @@ def _make_result(
     from pipelines.evaluation.gates.remedy import find_remedy
 
     outcome = gates.combine_outcomes(judgement.checks)
-    # A backfill needs no approval, because it replays the past. A version that is champion already needs none either.
+    # A backfill repeats the past, so it needs no approval. Neither does a version that is champion already.
     can_be_promoted = not spec.backfill and not (candidate and candidate.is_champion)
     needs_approval = can_be_promoted and gates.needs_approval(outcome, spec.approval)
     remedy = find_remedy(judgement.checks, len(holdout.label), holdout.count_days(), needs_approval=needs_approval)

@@ -1,7 +1,7 @@
-"""Decide whether a training may start. A training by a person or a backfill is never held back. Idempotent.
+"""Decide whether a training may start. A training that a person or a backfill starts is never held back. Idempotent.
 
-Every decision is recorded as a loop event. The guards count the trainings that a person or the schedule starts; they do
-not count those of a backfill. "Held back" is a result, not an error.
+Every decision is recorded as a loop event. The guards also count the trainings that a person or the schedule starts,
+but not those of a backfill. "Held back" is a result, not an error.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ class IngestSpec(Spec):
     dataset: str
     """Dataset whose source is read."""
     partition: PartitionKey
-    """Partition to stage: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), as the dataset has."""
+    """Partition to stage: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), depending on the
+    dataset."""
     folder: Path | None = None
     """Folder of the source's files; by default, the folder that the dataset defines."""
 
@@ -62,7 +63,7 @@ def run(spec: IngestSpec) -> IngestResult:
     Raises:
         SpecError: the partition is not of the dataset's unit. A retry cannot help.
         DataError: the source has no rows of the partition, or a column is missing. A retry cannot help.
-        ConflictError: the catalog stayed busy. A retry can help.
+        ConflictError: other processes kept the catalog busy. A retry can help.
     """
     from pipelines.lake import Lake
 

@@ -1,6 +1,6 @@
-"""Write the lake's newest values of a dataset's looked-up features to the online store, for the model server.
+"""Write the lake's newest values of the features of lookups to the online store, where the model server reads them.
 
-Idempotent. The store keeps the newest value of each key, so a run for an old day does not replace newer values.
+Idempotent. The store keeps the newest value of each key, so a run for an older partition does not replace newer values.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ class MaterializeSpec(Spec):
     model: str = ""
     """Registered model, whose parameters name the dataset."""
     partition: PartitionKey | None = None
-    """Published partition to write. Empty: the newest one, and those before it that are not too old for its rows."""
+    """Published partition to write. Empty: the newest one, and the earlier ones that are not too old for a lookup from
+    it (`max_age`)."""
     ttl_days: int = Field(default=0, ge=0, le=MAX_DAYS)
-    """Days after the begin of its partition, by the clock, when the store deletes a value; 0: never. With values of
-    last year, any number but 0 deletes them at once."""
+    """Days after the start of its partition at which the store deletes a value, in wall-clock time; 0: never. A value
+    whose partition is older than this is deleted at once."""
 
 
 class MaterializeResult(Result):
@@ -46,7 +47,7 @@ class MaterializeResult(Result):
     records: int = 0
     """Keys of all lookups in these partitions."""
     written: int = 0
-    """Records that were written. The others are in the store already, or newer ones are."""
+    """Records that were written. For the others, the store had this value already, or a newer one."""
 
 
 def _list_published(lake: Lake, dataset: Dataset, partition: Partition | None) -> list[Partition]:
@@ -66,7 +67,7 @@ def run(spec: MaterializeSpec) -> MaterializeResult:
     """Write the values of all lookups of the dataset.
 
     Raises:
-        SpecError: the dataset has no lookups, or a wrong one, or no online store is configured. A retry cannot help.
+        SpecError: the dataset has no lookups, a lookup is wrong, or no online store is configured. A retry cannot help.
         DataError: the partition is not published, or a key has several values in it. A retry cannot help.
         ServiceError: the online store does not answer. What was written stays; a retry can help.
     """
@@ -82,14 +83,14 @@ def run(spec: MaterializeSpec) -> MaterializeResult:
     row_schema, store = lake.read_schema(dataset.published), OnlineStore.open()
     for lookup in lookups:
         find_key_types(dataset, lookup, row_schema)
-    chosen = {lookup.name: list_newest_partitions(published, lookup) for lookup in lookups}
+    partitions_by_lookup = {lookup.name: list_newest_partitions(published, lookup) for lookup in lookups}
     records = written = 0
     for lookup in lookups:
-        for partition in chosen[lookup.name]:
+        for partition in partitions_by_lookup[lookup.name]:
             count = materialize(lake, store, dataset, lookup, partition, spec.ttl_days)
             records, written = records + count.records, written + count.written
             log.info("%s %s, lookup %s: %d keys, %d written", dataset.name, partition, lookup.name, *count)
-    partitions = sorted({item for items in chosen.values() for item in items}, reverse=True)
+    partitions = sorted(set().union(*partitions_by_lookup.values()), reverse=True)
     groups = {lookup.name: name_group(dataset, lookup) for lookup in lookups}
     return MaterializeResult(
         dataset=dataset.name, partitions=partitions, groups=groups, records=records, written=written

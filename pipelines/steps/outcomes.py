@@ -1,7 +1,7 @@
 """Join the labels of a published partition with its predictions, or with the scores that endpoints answered.
 
-The predictions of every version that scored the day are joined. Rows without a label are counted and left out. When the
-partition is published again, with late or corrected labels, its outcomes are replaced. Idempotent.
+The predictions of every version that scored the partition are joined. Rows without a label are counted and left out. If
+the partition was published again with late or corrected labels, another run replaces its outcomes. Idempotent.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class OutcomesResult(Result):
     model_name: str
     """Registered model."""
     outcomes: int = 0
-    """Predictions with a label, of all versions that scored the day."""
+    """Predictions with a label, of all versions that scored the partition."""
     unlabelled: int = 0
     """Predictions without a label: it is not known yet, or it never becomes known."""
     changed: bool = False

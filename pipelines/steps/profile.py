@@ -1,4 +1,4 @@
-"""Profile a partition's scored rows over a model version's reference, and store the profile in the table `profiles`.
+"""Profile a partition's scored rows: count them by the bins of a version's reference, into the table `profiles`.
 
 Idempotent: the step replaces an earlier profile of the same partition and version. If the rows are equal, it commits
 nothing.
@@ -52,7 +52,7 @@ class ProfileResult(Result):
     partition: PartitionKey
     """Partition of the rows."""
     model_name: str
-    """Model over whose reference the rows were counted."""
+    """Registered model; the rows were counted by the bins of its version's reference."""
     version: str
     """Number of the model's version."""
     reference: str
@@ -84,12 +84,15 @@ def run(spec: ProfileSpec) -> ProfileResult:
     from pipelines.monitoring.profiles.table import Profiles
 
     record, version = _load_record(spec)
-    table, is_changed, file_states = Profiles.open(), False, dict[Path, tuple[int, int]]()
+    table, is_changed, file_states = Profiles.open(), False, _identify_files(spec)
     # Another run may replace the file while this one counts, and store its profile first. Counting again until the
     # file stays the same ensures that the profile of the older rows is not the last one stored.
-    while file_states != (file_states := _identify_files(spec)):
+    while True:
         profile = count_files(record.reference, list(file_states), spec.engine)
         is_changed |= table.write(get_date(spec.partition), spec.model, version, profile)
+        earlier_states, file_states = file_states, _identify_files(spec)
+        if file_states == earlier_states:
+            break
     result = _build_result(spec, version, profile, is_changed=is_changed)
     log.info(
         "%s by %s version %s: %d rows, %d labelled; vanished: %s; retyped: %s; without a value: %s",
@@ -100,7 +103,7 @@ def run(spec: ProfileSpec) -> ProfileResult:
 
 
 def _identify_files(spec: ProfileSpec) -> dict[Path, tuple[int, int]]:
-    """Identify the files to count: the file of the rows; for an hour, all hours of its day in the same folder."""
+    """Return the state of each file to count: the file of rows; for an hour, the files of its day's hours there."""
     hour = spec.partition if isinstance(spec.partition, Hour) else None
     other_files = spec.rows.parent.glob(f"{hour.day}T*.parquet") if hour else ()
     return {path: _identify_file(path) for path in sorted({*other_files, spec.rows})}

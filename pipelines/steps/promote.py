@@ -58,7 +58,7 @@ class PromoteResult(Result):
     model_name: str
     """Registered model."""
     version: str
-    """Version that the step was asked to promote."""
+    """Version to promote."""
     previous: str
     """Version that was champion before; empty if there was none."""
     changed: bool
@@ -77,8 +77,8 @@ def run(spec: PromoteSpec) -> PromoteResult:
     Raises:
         PromotionError: the version did not pass, the verdict is about another version, or the verdict or the model's
             files were changed since. Also, unless a backfill runs the step: the verdict is against another champion,
-            the champion is newer, or the version was rejected, rolled back or retired. In a backfill these last
-            reasons are no error: the version is only not promoted. A retry cannot help.
+            the champion is newer, or the version was rejected, rolled back or retired. In a backfill, the version is
+            then not promoted, without an error. A retry cannot help.
         DataError: there is no such version, or no verdict; or the champion was deleted in MLflow. A retry cannot help.
         ServiceError: MLflow does not answer. A retry is safe, and completes the promotion.
     """

@@ -22,7 +22,7 @@ class RecordDeploymentSpec(Spec):
     model: str
     """Registered model."""
     version: str
-    """Version that was deployed, or was to be, or that was the shadow."""
+    """Version that was deployed, that could not be deployed, that was undeployed, or that was the shadow."""
     endpoint: str
     """Name of the endpoint."""
     outcome: Literal[
@@ -32,7 +32,7 @@ class RecordDeploymentSpec(Spec):
     config: str = ""
     """Name of SageMaker's endpoint configuration."""
     why: str = ""
-    """The reason, in words; of a rollback, the alarm."""
+    """The reason, in words; for a rollback, the alarm."""
     alarms: list[str] = Field(default_factory=list)
     """Alarms that caused a rollback."""
     region: str = ""

@@ -1,4 +1,4 @@
-"""Record how a training ended that the step `guard` allowed: passed, not passed, or failed. Idempotent."""
+"""Record how a training that the step `guard` allowed has ended: passed, not passed, or failed. Idempotent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RecordOutcomeResult(Result):
 
 
 def run(spec: RecordOutcomeSpec) -> RecordOutcomeResult:
-    """Add the end of the run's training to the model's loop events. An outcome that is recorded already stays.
+    """Add the end of the run's training to the model's loop events. A recorded outcome is not changed.
 
     Raises:
         SpecError: no run is named. A retry cannot help.

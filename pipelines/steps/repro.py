@@ -40,7 +40,8 @@ class ReproSpec(Spec):
     """Stages of dvc.yaml to bring up to date, with those that they depend on. In a project with several models,
     `train` stands for the stage `train@MODEL`."""
     refresh: list[str] = Field(default_factory=list)
-    """Stages to run first, even if DVC calls them up to date: it does not see all inputs (for `snapshot`, the lake)."""
+    """Stages to run first, even if DVC finds them up to date, because it does not know all their inputs: for
+    `snapshot`, the lake."""
     params: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Overrides of the model's params.yaml: section to key to value."""
     model: str = ""

@@ -92,7 +92,7 @@ class _Rollback:
 
     spec: RollbackSpec
     registry: Registry
-    initial: State
+    initial_state: State
     """The state when the rollback was requested."""
 
     def decide(self, state: State) -> Event | None:
@@ -104,11 +104,11 @@ class _Rollback:
         from pipelines.registry.lifecycle import Event, Kind, read_champion_alias
 
         spec = self.spec
-        alias = read_champion_alias(self.registry, spec.model, self.initial)
+        alias = read_champion_alias(self.registry, spec.model, self.initial_state)
         is_unfinished = alias.is_pending and _find_last_rollback(state)
         if _find_rollback_of_run(state) or is_unfinished or (spec.to and spec.to == state.champion):
             return None
-        if state.champion != self.initial.champion:
+        if state.champion != self.initial_state.champion:
             raise PromotionError(
                 f"version {state.champion} of {spec.model} became champion meanwhile: nothing was rolled back.",
                 "See `python -m pipelines registry events`, then run it again.",
@@ -137,7 +137,7 @@ class _Rollback:
             if version not in state.blocked and has_version(self.registry, name, version):
                 return version
         raise PromotionError(
-            f"version {state.champion} of {name} has no champion before it that can serve: nothing to roll back to.",
+            f"version {state.champion} of {name} has no earlier champion that can become champion again.",
             "Name a version with --to, and --force.",
         )
 
@@ -147,7 +147,7 @@ class _Rollback:
         if reason and not self.spec.force:
             raise PromotionError(
                 f"{self.spec.model} is not rolled back to version {to}: {reason}.",
-                "To do it nevertheless, give --force.",
+                "To roll back nevertheless, give --force.",
             )
 
 

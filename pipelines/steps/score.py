@@ -34,7 +34,8 @@ class ScoreSpec(Spec):
     model: str
     """Registered model."""
     partition: PartitionKey
-    """Partition to score: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), as the dataset has."""
+    """Partition to score: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), depending on the
+    dataset."""
     version: str = ""
     """Version to score with. Empty: the champion; for a day before the champion's as_of, the champion of that day."""
     max_rows: int = Field(default=0, ge=0)

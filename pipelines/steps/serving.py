@@ -1,4 +1,4 @@
-"""Choose the version that an endpoint is to serve, write its package, and return how it is released.
+"""Choose the version that an endpoint will serve, write its package, and return the parameters of its release.
 
 Idempotent: equal versions give equal packages.
 """
@@ -29,7 +29,7 @@ MAX_NAME_CHARS = 41
 
 
 class ServingSpec(ReleasePolicy):
-    """The version that an endpoint is to serve, and how it is released."""
+    """The version that an endpoint will serve, and the parameters of its release."""
 
     replaces: ClassVar[Mapping[str, str]] = {"previous": "version"}
 

@@ -1,6 +1,6 @@
-"""Compare what requests saw with what the lake says of the same rows: features and scores.
+"""Compare features and scores of requests to a model with those that the lake gives for the same rows.
 
-`serve --record` or `collect` writes what requests saw. Run the step when the partition is published. The result is
+`serve --record` or `collect` writes the requests. Run the comparison when the partition is published. The result is
 stored in the table DATASET_skew. Idempotent: the step replaces the results of the same partition, model, version and
 endpoint.
 """

@@ -39,7 +39,7 @@ def run(spec: SnapshotSpec) -> SnapshotResult:
     window = spec.compute_window()
     if dataset.partition == "month":
         log.info("%s has partitions by month, so train_days and holdout_days are rounded: %s", dataset.name, window)
-    _check_length(spec, window, f"the window is {window}.")  # before days are ingested
+    _check_length(spec, window, f"the window is {window}.")  # before days are ingested, which takes time
     if spec.missing == "ingest":
         published = lake.count_rows_by_partition(dataset.published, dataset.partition)
         _ingest_missing_partitions(dataset, window, published, spec.max_missing_days)

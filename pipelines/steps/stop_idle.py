@@ -29,7 +29,7 @@ class StopIdleResult(Result):
 
 
 def run(spec: StopIdleSpec) -> StopIdleResult:
-    """List the idle endpoints, and delete them if `delete` is set. What Leeway did not make is left alone.
+    """List the idle endpoints, and delete them if `delete` is set. Endpoints that Leeway did not make are not touched.
 
     Raises:
         SpecError: no AWS region is configured. A retry cannot help.

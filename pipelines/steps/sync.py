@@ -27,7 +27,7 @@ class SyncSpec(Spec):
     dataset: str
     """Dataset whose source is read."""
     watermark: str | None = None
-    """Read rows whose cursor is larger. Not given: the watermark that the last sync stored. Empty: read all rows."""
+    """Cursor after which to read. Null: the watermark that the last sync stored. Empty: read all rows."""
     folder: Path | None = None
     """Folder of the source's files; by default the source's own."""
 
@@ -42,7 +42,7 @@ class SyncResult(Result):
     watermark: str
     """Largest cursor read so far; empty if no row was ever read."""
     partitions: list[dt.date]
-    """Days that the rows belong to, sorted. Unchanged days are included, because they are perhaps not published yet."""
+    """Days that the rows belong to, sorted. Unchanged days are included, because they may not be published yet."""
     changed: list[IngestResult]
     """Result of each day whose staged rows changed."""
 
@@ -55,14 +55,15 @@ def run(spec: SyncSpec) -> SyncResult:
     Raises:
         SpecError: the source has partitions, or the dataset's are not days. A retry cannot help.
         DataError: a row has no day or no cursor, or a column is missing. A retry cannot help.
-        ConflictError: another sync of the dataset is running, or the catalog stayed busy. A retry can help.
+        ConflictError: another sync of the dataset is running, or other processes kept the catalog busy. A retry can
+            help.
     """
     from pipelines.ingestion import watermarks
 
     dataset = load_dataset(spec.dataset)
     if dataset.partition != "day":
         message = f"{dataset.name} has partitions by {dataset.partition}, and `sync` needs partitions by day."
-        raise SpecError(message, "Set partition='day', or give it a source that is read by the partition.")
+        raise SpecError(message, "Set partition='day', or give the dataset a source with partitions for `ingest`.")
     source = dataset.open_changing_source(spec.folder)
     with watermarks.hold_sync_lock(dataset.name):
         last_watermark = (watermarks.read_watermark(dataset.name) if spec.watermark is None else spec.watermark) or ""

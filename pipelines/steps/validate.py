@@ -40,20 +40,21 @@ class ValidateSpec(Spec):
     dataset: str
     """Dataset whose staging table holds the partition."""
     partition: PartitionKey
-    """Partition to judge: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), as the dataset has."""
+    """Partition to judge: a day (YYYY-MM-DD), an hour (YYYY-MM-DDTHH) or a month (YYYY-MM), depending on the
+    dataset."""
     suite: str = ""
     """Suite in expectations/; empty: the suite with the dataset's name."""
     max_quarantined_fraction: float = Field(default=0.1, ge=0, le=1)
     """Largest share of the rows that may be quarantined, 0 to 1. If more rows are bad, nothing is published."""
     engine: Literal["duckdb", "gx"] = "duckdb"
-    """What judges the rows: `duckdb` (SQL of Leeway, with the verdicts of Great Expectations), or `gx` (Great
-    Expectations itself, with its pandas engine: slower, and in memory)."""
+    """What judges the rows: `duckdb` (Leeway's SQL, which gives the same verdicts as Great Expectations), or `gx`
+    (Great Expectations itself, with its pandas engine: slower, and in memory)."""
     verify_share: float = Field(default=0.02, ge=0, le=1)
     """Share of the partitions that both engines judge, 0 to 1; always the same partitions. If they differ, nothing is
     published."""
     withdraw: bool = False
-    """Whether rows that were published before are removed when a day is refused, with the outcomes of their labels.
-    Older snapshots still have both. A day that is only incomplete withdraws nothing."""
+    """Whether to remove the rows that were published before, and the outcomes of their labels, when a day is refused.
+    Older snapshots still have both. If the day is only incomplete, nothing is removed."""
     allow_shrink: bool = False
     """Whether a day may be published that has fewer rows than its published version, or that ends earlier than the
     published days around it."""

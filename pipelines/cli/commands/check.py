@@ -10,6 +10,7 @@ from pipelines.cli.options import JsonOption, ModelArgument
 from pipelines.cli.terminal import make_console, write_json
 
 COLORS = {"yes": "green", "no": "red", "not yet": "yellow"}
+"""Answer to the color in which it is printed."""
 
 
 def run_command(
@@ -21,7 +22,8 @@ def run_command(
 ) -> None:
     """Answer questions about a model: label, leaks, expectations, rows, package, policies, DAGs. Exit code 0 or 2.
 
-    It is 2 if an answer is "no". What cannot be answered before the first training is "not yet".
+    The exit code is 2 if an answer is "no". The answer is "not yet" if the question cannot be answered before the first
+    training.
     """
     from pipelines.dataset_checks.page import answer_questions
 
@@ -32,11 +34,11 @@ def run_command(
         from rich.table import Table
         from rich.text import Text
 
-        page = Table(title=f"Is {model} ready?")
+        table = Table(title=f"Is {model} ready?")
         for title in ("question", "answer", "because"):
-            page.add_column(title)
+            table.add_column(title)
         for answer in answers:
-            page.add_row(answer.question, Text(answer.outcome, style=COLORS[answer.outcome]), answer.text)
-        make_console().print(page)
+            table.add_row(answer.question, Text(answer.outcome, style=COLORS[answer.outcome]), answer.text)
+        make_console().print(table)
     if any(answer.outcome == "no" for answer in answers):
         raise SystemExit(2)

@@ -1,4 +1,4 @@
-"""`python -m pipelines new NAME`: make a model of a sample of its data, and a project where there is none."""
+"""`python -m pipelines new NAME`: create a model from a sample of its data, and first a project if there is none."""
 
 from __future__ import annotations
 
@@ -22,17 +22,26 @@ SourceOption = Annotated[
     str, typer.Option(metavar="PATH|URL", help="File (CSV, JSON lines, Parquet), folder, database or API.")
 ]
 TableOption = Annotated[str, typer.Option(help="Table of the database.")]
-QueryOption = Annotated[str, typer.Option(help="Query of the database, in place of a table.")]
+QueryOption = Annotated[str, typer.Option(help="SQL query of the database, instead of a table.")]
 RowsOption = Annotated[str, typer.Option(help="Dotted path to the list of rows in a page of an HTTP API.")]
 TaskOption = Annotated[str, typer.Option(help="binary, multiclass or regression (default: by the label).")]
 LabelOption = Annotated[str, typer.Option(help="Column to predict.")]
-PositiveOption = Annotated[str, typer.Option(help="Value of a binary label that is true.")]
+PositiveOption = Annotated[str, typer.Option(help="Value of a binary label that means true.")]
 TimeOption = Annotated[str, typer.Option(help="Column with the time of a row.")]
-FormatsOption = Annotated[list[str] | None, typer.Option(help="Format of the times, such as %d.%m.%Y; once for each.")]
+FormatsOption = Annotated[
+    list[str] | None, typer.Option(help="Format of the times, such as %d.%m.%Y. Repeat the option for each format.")
+]
 ZoneOption = Annotated[str, typer.Option(help="Time zone of times without an offset.")]
 KeyOption = Annotated[str, typer.Option(help="Columns that identify a row of a day, separated by commas.")]
-LaterOption = Annotated[str, typer.Option(help="Columns that are not known when the prediction is made, by commas.")]
-KnownOption = Annotated[str, typer.Option(help="Columns that are known then, and predict the label alone, by commas.")]
+LaterOption = Annotated[
+    str, typer.Option(help="Columns that are not known when the prediction is made, separated by commas.")
+]
+KnownOption = Annotated[
+    str,
+    typer.Option(
+        help="Columns that alone predict the label, but are known when the prediction is made; separated by commas."
+    ),
+]
 DelayOption = Annotated[int, typer.Option(help="Days until the label of a day is known.", min=0, max=366)]
 ScheduleOption = Annotated[str, typer.Option(metavar="HH:MM", help="When days are ingested, UTC.")]
 FirstDayOption = Annotated[str, typer.Option("--first", metavar="YYYY-MM-DD", help="First day of an HTTP API.")]
@@ -62,10 +71,10 @@ def run_command(
     update: UpdateOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a model of a sample of its data; in a folder without params.yaml, make a project first.
+    """Create a model from a sample of its data; in a folder without params.yaml, create a project first.
 
-    Columns, key, time, label and task are inferred. What cannot be inferred is asked for, or named in one line where
-    there is no terminal. `--update` merges what changed in the templates since then, and keeps your changes.
+    Columns, key, time, label and task are inferred. The command asks for what it cannot infer; without a terminal, it
+    ends with an error that names the option. `--update` merges the changes of newer templates, and keeps your changes.
     """
     from pipelines.scaffold.creation import create
     from pipelines.scaffold.request import Request, refuse_to_ask
@@ -79,14 +88,15 @@ def run_command(
         return
     ask = _ask_person if sys.stdin.isatty() and sys.stdout.isatty() else refuse_to_ask
     creation = create(request, settings().project, ask)
-    _write_json(creation) if as_json else _write_page(creation)
+    (_write_json if as_json else _print_summary)(creation)
 
 
 def _update(request: Request, *, as_json: bool) -> None:
     from pipelines.scaffold.updating import update
 
     if request != type(request)(request.name):
-        raise SpecError("--update takes no other option.", "It uses what `new` recorded; edit the files instead.")
+        message = "--update takes no other option, because it uses the options that `new` recorded."
+        raise SpecError(message, "Leave the others out, and edit the files instead.")
     result = update(request.name, settings().project)
     if as_json:
         write_json({"since": result.since, "changed": result.changed, "conflicts": result.conflicts})
@@ -96,14 +106,14 @@ def _update(request: Request, *, as_json: bool) -> None:
         write_line(f"{len(result.changed)} files were updated from the templates of Leeway {result.since}.")
     if result.conflicts:
         message = f"{', '.join(result.conflicts)}: you and the templates changed the same lines."
-        raise DataError(message, "Both are in the file: choose, and remove the marks.")
+        raise DataError(message, "Both versions are in the file: keep one of them, and remove the conflict markers.")
 
 
 def _parse_time(text: str) -> str:
     """Return the cron expression of a time of day.
 
     Raises:
-        SpecError: it is no time of day. A retry cannot help.
+        SpecError: the text is not a time of day. A retry cannot help.
     """
     hour, _, minute = text.partition(":")
     if not (hour.isdigit() and minute.isdigit() and int(hour) < 24 and int(minute) < 60):
@@ -151,14 +161,15 @@ def _write_json(creation: Creation) -> None:
     )
 
 
-def _write_page(creation: Creation) -> None:
+def _print_summary(creation: Creation) -> None:
+    """Print a table that describes the new model, and the next commands."""
     from rich.table import Table
 
     plan, sizes = creation.plan, creation.sizes
-    page = Table(title=f"{plan.request.name}: predicts {plan.label.name} ({plan.label.task})", show_header=False)
+    table = Table(title=f"{plan.request.name}: predicts {plan.label.name} ({plan.label.task})", show_header=False)
     rows = {
         "rows": f"{sizes.rows:,} with a label, {sizes.first} to {sizes.last}, {sizes.rows_per_day:.1f} a day",
-        "time, key": f"{plan.time or 'in the name of the file'}; {', '.join(plan.key) or 'one row a day'}",
+        "time; key": f"{plan.time or 'in the name of the file'}; {', '.join(plan.key) or 'one row a day'}",
         "features": ", ".join(plan.features),
         "known later": "\n".join(f"{name}: {reason}" for name, reason in plan.later.items()),
         "not read": "\n".join(f"{name}: {reason}" for name, reason in plan.dropped.items()),
@@ -168,16 +179,18 @@ def _write_page(creation: Creation) -> None:
     }
     for title, text in rows.items():
         if text:
-            page.add_row(title, text)
-    make_console().print(page)
+            table.add_row(title, text)
+    make_console().print(table)
     if creation.variable:
-        write_line(f"The address has a secret and is in no file: set {creation.variable} to it where the steps run.")
+        write_line(
+            "The address of the source has a secret, so no file contains it. Set the environment variable "
+            f"{creation.variable} to the address where the steps run."
+        )
     write_line(f"Next: python -m pipelines check {plan.request.name}, then dvc repro gate@{plan.request.name}")
 
 
 def _describe_expectations(creation: Creation) -> str:
     text = f"{creation.expectations} drafted; review expectations/{creation.plan.request.name}.json"
     is_short = (creation.sizes.last - creation.sizes.first).days + 1 < 365
-    return (
-        f"{text}. They are from less than a year, so what depends on the season blocks nothing." if is_short else text
-    )
+    season = "The sample has less than a year, so expectations that may depend on the season block nothing."
+    return f"{text}. {season}" if is_short else text

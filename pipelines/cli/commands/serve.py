@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pipelines.serving.served_model import ServedModel
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
-"""Variables of the models' libraries, unless they are set: more threads only delay requests with few rows."""
+"""Environment variables that limit the models' libraries to one thread, unless the variables are set already. With more
+threads, requests with few rows take longer."""
 
 
 def run_command(
@@ -81,8 +82,8 @@ def _limit_threads() -> None:
 
 def _refuse_options(**options: bool) -> None:
     """Refuse options that were given, by their names: they have no effect beside --example."""
-    if given := [f"--{name}" for name, is_given in options.items() if is_given]:
-        raise SpecError(f"{', '.join(given)} has no effect beside --example.", "Leave it out.")
+    if given_options := [f"--{name}" for name, is_given in options.items() if is_given]:
+        raise SpecError(f"{', '.join(given_options)} has no effect beside --example.", "Leave it out.")
 
 
 def _print_example(dataset: Dataset, address: str) -> None:

@@ -8,10 +8,10 @@ from pipelines.datasets.flights.source import LATE_MINUTES
 
 
 def label(rows: ibis.Table) -> ibis.Column:
-    """Return `cancelled`, `late` or `on_time` for each flight; null as long as its day has not been flown.
+    """Return `cancelled`, `late` or `on_time` for each flight; null until the first flight of its day has arrived.
 
     A flight without a departure time was cancelled. A flight that departed and did not reach its destination (it was
-    diverted: 0.3 %) counts as late. The times are also missing before a flight departs, so a day without any arrival
+    diverted: 0.3 %) counts as late. The times are also missing before a flight departs. So a day without any arrival
     has no labels.
     """
     is_flown = rows.arr_time.notnull().any().over(group_by=rows.date)

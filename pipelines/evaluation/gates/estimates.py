@@ -23,7 +23,6 @@ def find_groups(holdout: Holdout, policy: Policy) -> Array | None:
     Returns:
         Shape (rows,); None if the policy treats the rows as independent.
 
-
     Raises:
         DataError: the holdout lacks the column of the groups. A retry cannot help.
     """
@@ -38,7 +37,7 @@ def estimate_metric(holdout: Holdout, name: str, policy: Policy) -> Estimate:
 
     With fewer groups than the policy requires, the interval is infinite. A metric of a class without rows is NaN.
     """
-    label, score = holdout.label, holdout.select_candidate(holdout.metrics[name])
+    label, score = holdout.label, holdout.select_candidate_output(holdout.metrics[name])
     groups, metric = find_groups(holdout, policy), _find_metric(holdout, name)
     if _lacks_class(holdout, name):
         return _make_unbounded_estimate(math.nan, groups, len(label))
@@ -60,7 +59,7 @@ def estimate_gain(holdout: Holdout, other_score: Array, comparison: Comparison, 
     With fewer groups than the policy requires, the interval is infinite. A metric of a class without rows is NaN.
     """
     name = comparison.metric
-    label, score = holdout.label, holdout.select_candidate(holdout.metrics[name])
+    label, score = holdout.label, holdout.select_candidate_output(holdout.metrics[name])
     groups, metric = find_groups(holdout, policy), _find_metric(holdout, name)
     if _lacks_class(holdout, name):
         return _make_unbounded_estimate(math.nan, groups, len(label))

@@ -1,4 +1,4 @@
-"""Hold the rows of the holdout, with the scores of candidate and champion."""
+"""Define the data that the gate judges: the rows of the holdout, with the scores of candidate and champion."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Holdout:
-    """One holdout. All arrays and the frame have the same rows in the same order."""
+    """The rows of a holdout. All arrays and the frame have the same rows in the same order."""
 
     label: Array
-    """Shape (rows,): 0 or 1; in a regression, a number; for a multiclass model, the number of the class."""
+    """Shape (rows,): 0 or 1; in a regression, a number; for a multiclass model, the index of the row's class."""
     candidate_score: Array
     """The candidate's probability of 1, or its predicted number; shape (rows,). For a multiclass model, its
     probability of each class; shape (rows, classes)."""
@@ -39,7 +39,7 @@ class Holdout:
     own_metrics: Mapping[str, Metric] = field(default_factory=dict)
     """Metrics of the dataset, by name, in addition to those of the task."""
     classes: Sequence[str] = ()
-    """Names of the classes of a multiclass model, in the order of their numbers; empty for other models."""
+    """Names of the classes of a multiclass model, in the order of their indices; empty for other models."""
     candidate_quantiles: Mapping[str, Array] = field(default_factory=dict)
     """The candidate's quantiles by their names, each of shape (rows,); empty if it predicts none."""
     champion_quantiles: Mapping[str, Array] = field(default_factory=dict)
@@ -70,12 +70,12 @@ class Holdout:
         """All metrics of the models: those of the task, and the dataset's own."""
         return {**list_metrics(self.task, self.classes, tuple(self.candidate_quantiles)), **self.own_metrics}
 
-    def select_candidate(self, metric: Metric) -> Array:
-        """Return what the metric measures of the candidate: its scores, or the quantiles of the metric."""
+    def select_candidate_output(self, metric: Metric) -> Array:
+        """Return the output of the candidate that the metric measures: its scores, or its quantiles in columns."""
         return _select(self.candidate_score, self.candidate_quantiles, metric, "candidate")
 
-    def select_champion(self, metric: Metric) -> Array | None:
-        """Return what the metric measures of the champion; None if there is no champion.
+    def select_champion_output(self, metric: Metric) -> Array | None:
+        """Return the output of the champion that the metric measures; None if there is no champion.
 
         Raises:
             DataError: the champion has no such quantile. A retry cannot help.
@@ -104,6 +104,6 @@ def _select(score: Array, quantiles: Mapping[str, Array], metric: Metric, model:
     if not metric.quantiles:
         return score
     if missing_names := [name for name in metric.quantiles if name not in quantiles]:
-        message = f"the {model} has no quantile {missing_names[0]}, by which the gate's policy measures it."
-        raise DataError(message, "Compare by another metric until the champion has it.")
+        message = f"the {model} predicts no quantile {missing_names[0]}, which a metric of the gate's policy needs."
+        raise DataError(message, "Use another metric in the policy until the champion predicts it.")
     return np.column_stack([quantiles[name] for name in metric.quantiles])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipelines.classes import list_classes, number_labels, read_scores, select_scores, split_quantiles
+from pipelines.classes import encode_labels, list_classes, read_scores, select_scores, split_quantiles
 from pipelines.dataset import Dataset, Task
 from pipelines.errors import DataError
 from pipelines.evaluation.gates.holdout import Array, Holdout
@@ -18,7 +18,7 @@ from pipelines.score_columns import SCORE_PREFIX, name_score_columns
 from pipelines.system.data_files import read_parquet
 
 LAST_DAYS = 7
-"""Number of days at the end of the training rows. A trivial model predicts the label's rate of these days."""
+"""Number of days at the end of the training rows. One of the baselines predicts the mean label of these days."""
 
 
 def read_holdout(
@@ -53,23 +53,23 @@ def read_holdout(
         candidate_quantiles=read_quantiles(predictions) if dataset.task == "regression" else {},
         champion_quantiles=champion_quantiles,
         features=rows,
-        base_rate=compute_rate(train[dataset.label], classes),
-        last_week_rate=compute_rate(_select_last_week(train)[dataset.label], classes),
+        base_rate=compute_mean_label(train[dataset.label], classes),
+        last_week_rate=compute_mean_label(_select_last_week(train)[dataset.label], classes),
         task=dataset.task,
         own_metrics=load_own_metrics(dataset),
         classes=classes,
     )
 
 
-def compute_rate(labels: pd.Series[Any], classes: Sequence[str]) -> float | Array:
+def compute_mean_label(labels: pd.Series[Any], classes: Sequence[str]) -> float | Array:
     """Compute the mean label; if there are classes, the share of each class, shape (classes,)."""
     if not classes:
         return float(labels.mean())
-    return np.bincount(number_labels(labels, classes), minlength=len(classes)) / len(labels)
+    return np.bincount(encode_labels(labels, classes), minlength=len(classes)) / len(labels)
 
 
 def read_labels(labels: pd.Series[Any], classes: Sequence[str]) -> Array:
-    """Return the labels as numbers; if there are classes, the number of each row's class.
+    """Return the labels as numbers; if there are classes, the index of each row's class.
 
     Raises:
         DataError: a label is not one of the classes. A retry cannot help.
@@ -77,7 +77,7 @@ def read_labels(labels: pd.Series[Any], classes: Sequence[str]) -> Array:
     if not classes:
         return labels.to_numpy(dtype=float)
     try:
-        return number_labels(labels, classes)
+        return encode_labels(labels, classes)
     except ValueError as error:
         raise DataError(f"{error} of train.", "Run `preprocess` again.") from None
 

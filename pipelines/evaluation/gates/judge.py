@@ -77,10 +77,10 @@ def _count_label_rows(holdout: Holdout, policy: Policy) -> dict[str, int]:
         ones = int((holdout.label == 1).sum())
         return {"the rarer label": min(ones, len(holdout.label) - ones)}
     names = (*policy.bounds, *policy.baseline, *(comparison.metric for comparison in policy.champion))
-    measured_classes = {each for name in names for each in select_measured_classes(name, holdout.classes)}
+    measured_classes = {class_name for name in names for class_name in select_measured_classes(name, holdout.classes)}
     return {
-        f"the class {name}": int((holdout.label == number).sum())
-        for number, name in enumerate(holdout.classes)
+        f"the class {name}": int((holdout.label == index).sum())
+        for index, name in enumerate(holdout.classes)
         if name in measured_classes
     }
 

@@ -27,18 +27,18 @@ def check_single_features(holdout: Holdout, features: Sequence[str], bound: floa
         DataError: a feature is not among the columns. A retry cannot help.
     """
     metric = "concordance" if holdout.task == "regression" else "AUC"
-    values = {name: _compute_largest(holdout, holdout.get_column(name)) for name in features}
+    values = {name: _compute_largest_concordance(holdout, holdout.get_column(name)) for name in features}
     if not values:
         return report_value(f"{metric} of one feature alone", "there are no features")
     name = max(values, key=values.__getitem__)
     return check_value(f"{metric} of one feature alone ({name})", values[name], at_most=bound)
 
 
-def _compute_largest(holdout: Holdout, values: pd.Series[Any]) -> float:
+def _compute_largest_concordance(holdout: Holdout, values: pd.Series[Any]) -> float:
     """Compute the concordance of a feature alone; for a multiclass model, the largest over the classes."""
     labels = [holdout.label]
     if holdout.task == "multiclass":
-        members = [holdout.label == number for number in range(len(holdout.classes))]
+        members = [holdout.label == class_index for class_index in range(len(holdout.classes))]
         labels = [is_member.astype(float) for is_member in members if is_member.sum() >= MIN_ROWS]
     return max((compute_concordance_alone(label, values) for label in labels), default=0.5)
 
@@ -46,9 +46,10 @@ def _compute_largest(holdout: Holdout, values: pd.Series[Any]) -> float:
 def compute_concordance_alone(label: Array, values: pd.Series[Any]) -> float:
     """Compute the concordance of one feature alone, in its better direction: at least 0.5.
 
-    For two labels, it is the AUC. A category is scored by its mean label in the other half of the rows. A column of
-    unique names then has no information. A missing value counts as a value: a number below or above all others, or a
-    category. The concordance of the rows with a value is returned if it is larger, so missing values hide nothing.
+    For two labels, it is the AUC. The score of a category is its mean label in the other half of the rows, so a column
+    of unique names predicts nothing. A missing value counts as a value: a number below or above all others, or a
+    category. If the concordance of the rows with a value is larger, it is returned, so missing values cannot hide a
+    leak.
     """
     has_value = values.notna().to_numpy()
     value = _compute_concordance(label[has_value], values[has_value])
@@ -63,7 +64,11 @@ def _compute_concordance(label: Array, values: pd.Series[Any]) -> float:
 
 
 def _list_scores(label: Array, values: pd.Series[Any]) -> list[Array]:
-    """Return what may order the rows: numbers, with missing ones at either end; for a category, its mean label."""
+    """Return scores by which the feature may order the rows.
+
+    For numbers with missing values, there are two: one with missing values as the smallest number, and one with them as
+    the largest. For a category, the score is the mean label of the category.
+    """
     if is_numeric_dtype(values) and not is_bool_dtype(values):
         numbers = values.to_numpy(dtype=float, na_value=np.nan)
         is_missing = np.isnan(numbers)

@@ -109,11 +109,12 @@ def estimate_part(
     alpha: float,
     groups: Array | None,
     *,
-    is_lasting: bool = True,
+    is_autocorrelated: bool = True,
 ) -> Estimate:
     """Estimate the metric on the rows of a part: of one score, or of the first score minus the second.
 
-    Without groups, rows are independent. With groups the method is `estimate_by_groups`, which describes `is_lasting`.
+    Without groups, rows are independent. With groups, the method is that of `estimate_by_groups`, whose docstring
+    describes `is_autocorrelated`.
     """
     if groups is None:
         return metric.estimate_by_rows(label, scores, alpha)
@@ -121,4 +122,4 @@ def estimate_part(
     if not group_numbers.any():  # with one group, the standard error is not known
         value, *other_values = (float(compute(np.ones((1, len(label))))[0]) for compute in metrics)
         return Estimate(value - sum(other_values), -math.inf, math.inf, math.inf, len(label), 1)
-    return estimate_by_groups(metrics, group_numbers, alpha, is_lasting=is_lasting)
+    return estimate_by_groups(metrics, group_numbers, alpha, is_autocorrelated=is_autocorrelated)

@@ -33,8 +33,8 @@ part have in this column; see `_split_by_value` for rows without a value.
 def check_slices(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataFrame]:
     """Check that no slice's metric is too far below the champion's: one check for each column of the policy.
 
-    `choose_part_metric` chooses the metric. Without a champion nothing is judged: the table has the candidate's own
-    value of each slice, and its columns `judged` and `p_value` have no meaning.
+    `choose_part_metric` chooses the metric. Without a champion, nothing is judged: the table has the candidate's own
+    value of each slice, and the columns `judged` and `p_value` of the table have no meaning.
 
     Returns:
         The checks, and the table of all slices; columns `COLUMNS`.
@@ -80,8 +80,8 @@ def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataF
         return [], pd.DataFrame(columns=COLUMNS)
     section = policy.stability
     metric = choose_part_metric(holdout, holdout.candidate_score)
-    whole_value = metric.make(holdout.label, holdout.candidate_score)(np.ones((1, len(holdout.label))))
-    bound = float(whole_value[0]) - section.max_drop
+    overall_value = metric.make(holdout.label, holdout.candidate_score)(np.ones((1, len(holdout.label))))
+    bound = float(overall_value[0]) - section.max_drop
     masks = {"week": dict(_split_by_value(find_weeks(holdout.get_column("date"))))}
 
     groups = find_groups(holdout, policy)
@@ -91,7 +91,7 @@ def check_weeks(holdout: Holdout, policy: Policy) -> tuple[list[Check], pd.DataF
         score = holdout.candidate_score[mask]
         # Days that follow each other may be alike, since weather lasts. A week has too few days to estimate how much,
         # so its days count as independent.
-        return estimate_part(metric, holdout.label[mask], [score], policy.alpha, week_groups, is_lasting=False)
+        return estimate_part(metric, holdout.label[mask], [score], policy.alpha, week_groups, is_autocorrelated=False)
 
     def is_judged(value: Estimate) -> bool:
         return value.rows >= section.min_rows and _has_enough_groups(value, MIN_WEEK_GROUPS)

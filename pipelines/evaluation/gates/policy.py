@@ -38,11 +38,13 @@ class Comparison(Section):
     """A paired comparison of candidate and champion on the same rows."""
 
     metric: Metric
-    """Metric to compare. Its direction is known: a greater auc or r2 is better, and so is a smaller loss."""
+    """Metric to compare. Leeway knows its direction: a greater auc or r2 is better, and a smaller loss is better."""
     margin: Amount = 0.0
-    """Tolerated loss. If 0, the candidate must be better; if above 0, not worse by more than this (non-inferiority)."""
+    """Tolerated loss. 0: the candidate must be better. Above 0: it must not be worse by more than this
+    (non-inferiority)."""
     relevant_gain: Amount = 0.0
-    """Smallest gain over the bound that is worth having. Once the interval excludes it, the check fails."""
+    """Smallest relevant gain over the bound. If the whole interval is below the bound plus this gain, the check fails
+    instead of being undecided."""
     test: Literal["auto", "delong", "bootstrap"] = "auto"
     """auto: for auc of independent rows, DeLong's test; otherwise a test by groups or the paired bootstrap."""
 
@@ -62,7 +64,7 @@ class Slices(Section):
     """Largest tolerated loss of AUC against the champion; all slices are tested together (Holm). In a regression, the
     loss is the increase of the mean absolute error, as a share of the champion's on the whole holdout."""
     min_rows: Annotated[int, Field(ge=1)] = 500
-    """Slices with fewer rows, or fewer than `min_groups` groups, are reported, not judged."""
+    """Slices with fewer rows, or with fewer groups than `min_groups`, are reported, not judged."""
 
 
 class Stability(Section):
@@ -94,7 +96,8 @@ class Policy(Section):
     """What a candidate must prove."""
 
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
-    """Allowed probability that a check passes wrongly. Bounds are compared with one-sided limits at this level."""
+    """Largest allowed probability that a check passes wrongly. A bound is compared with a one-sided confidence limit at
+    this level."""
     power: Annotated[float, Field(gt=0.5, lt=1)] = 0.8
     """Probability of detecting a relevant effect. The number of needed rows is computed for it."""
     draws: Annotated[int, Field(ge=100, le=100_000)] = 2_000
@@ -108,8 +111,9 @@ class Policy(Section):
     seed: int = 13
     """Seed of the bootstrap."""
     min_rows: Annotated[int, Field(ge=1)] = 5_000
-    """Smallest number of holdout rows with which a verdict can pass. With fewer than 30 of a label, none passes. Of
-    several classes, only those count that a metric of the policy measures alone or in a mean over classes."""
+    """Smallest number of holdout rows with which a verdict can pass. A binary model also needs 30 rows of each label. A
+    multiclass model needs 30 rows of each class that a metric of the policy measures alone or in a mean over
+    classes."""
     bounds: Annotated[dict[Metric, Bound], Field(min_length=1)] = {
         "auc": Bound(at_least=0.60, at_most=0.80),
         "ece": Bound(at_most=0.10),
@@ -117,8 +121,8 @@ class Policy(Section):
     """Bounds by metric, one or more. An AUC above its upper bound counts as a leak, not as a good model. Other tasks
     have other defaults of bounds, baseline, champion and stability: see `task_policy`."""
     baseline: list[Metric] = ["log_loss"]
-    """Metrics in which the candidate must beat two constant predictions: the mean label of the training days, and that
-    of their last week."""
+    """Metrics in which the candidate must be better than two constant predictions: the mean label of the training days,
+    and the mean label of the last week of these days."""
     champion: list[Comparison] = [Comparison(metric="auc", margin=0.005, relevant_gain=0.005)]
     """Comparisons with the champion, if there is one."""
     threshold: Annotated[float, Field(gt=0, lt=1)] | None = None

@@ -83,7 +83,7 @@ def check_against_champion(holdout: Holdout, policy: Policy) -> list[Check]:
             relevant_effect=comparison.relevant_gain,
         )
         for comparison in policy.champion
-        if (score := holdout.select_champion(holdout.metrics[comparison.metric])) is not None
+        if (score := holdout.select_champion_output(holdout.metrics[comparison.metric])) is not None
     ]
     if threshold is not None:
         checks.append(_check_at_threshold(holdout, champion_score, threshold, policy))

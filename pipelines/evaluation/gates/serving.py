@@ -31,7 +31,8 @@ class PackageMeasurements:
     """Measurements of a packaged model."""
 
     skew: float | None
-    """Largest absolute difference from a score of the training process; None if the training stored no score."""
+    """Largest absolute difference between a score of the package and the training process's score of the same row; None
+    if the training stored no scores."""
     mb: float
     """Size of the files, MB."""
     single_ms: tuple[float, float]
@@ -101,7 +102,7 @@ def _check_maximum(name: str, value: float, bound: float | None) -> Check:
 
 
 def _check_time(name: str, p99_ms: float, bound: float | None, p50_ms: float) -> Check:
-    """Compare the p99 with the bound. The reason also gives the p50: both show whether a few calls are slow."""
+    """Compare the p99 with the bound. The reason also gives the p50, which shows whether only few calls are slow."""
     check = _check_maximum(name, p99_ms, bound)
     return check.model_copy(update={"reason": f"{check.reason}; p50 {p50_ms:.4g}", "timed": True})
 

@@ -8,7 +8,7 @@ from typing import Any
 from pipelines.dataset import Task
 from pipelines.errors import SpecError
 from pipelines.evaluation.gates.policy import Bound, Comparison, Policy, Stability
-from pipelines.evaluation.statistics.weighted import Metric, is_known_after_training
+from pipelines.evaluation.statistics.weighted import Metric, is_class_or_quantile_metric
 
 DEFAULTS: Mapping[Task, Mapping[str, Any]] = {
     "binary": {},
@@ -48,18 +48,22 @@ def complete_policy(
     compared_names = [*completed_policy.baseline, *(comparison.metric for comparison in completed_policy.champion)]
     unknown_names = [name for name in (*completed_policy.bounds, *compared_names) if name not in metrics]
     if not are_classes_known:
-        unknown_names = [name for name in unknown_names if not is_known_after_training(name, task)]
+        unknown_names = [name for name in unknown_names if not is_class_or_quantile_metric(name, task)]
     if unknown_names:
         message = (
             f"the gate's policy names the metric {unknown_names[0]!r}, which models of the task {task} do not have."
         )
         raise SpecError(message, f"They have {', '.join(metrics)}.")
-    if quantile_names := [name for name in completed_policy.baseline if is_known_after_training(name, task)]:
-        message = f"the gate's policy compares with trivial models by {quantile_names[0]}, and these have none."
+    if quantile_names := [name for name in completed_policy.baseline if is_class_or_quantile_metric(name, task)]:
+        message = (
+            f"the gate's policy names {quantile_names[0]} in `baseline`, but the models without features predict no "
+            "quantiles."
+        )
         raise SpecError(message, "Name another metric in `baseline`.")
     for name in compared_names:
         if name in metrics and metrics[name].greater_is_better is None:
-            raise SpecError(f"the gate's policy compares models by {name}, which has no direction.", "Give it a bound.")
+            message = f"the gate's policy compares models by {name}, of which neither more nor less is better."
+            raise SpecError(message, "Give it a bound instead.")
     if completed_policy.threshold is not None and task != "binary":
         message = f"the gate's policy has a threshold, but models of the task {task} have none."
         raise SpecError(message, "Set `threshold` to null.")

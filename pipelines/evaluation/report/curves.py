@@ -1,6 +1,6 @@
 """Compute ROC and precision-recall curves with bootstrap bands.
 
-The rows are counted by bins of the score once. Each draw of the bootstrap uses only these counts, so its cost does not
+The rows are counted once, by bins of the score. Each draw of the bootstrap uses only these counts, so its cost does not
 depend on the number of rows. If there are groups, whole groups are drawn (the cluster bootstrap). If not, the count of
 each bin is drawn from a Poisson distribution (the Poisson bootstrap; Chamandy et al. 2012, Estimating uncertainty for
 massive data streams, Google).
@@ -17,7 +17,9 @@ Array = np.ndarray[Any, Any]
 BINS = 400
 """Largest number of bins. Each has about the same number of rows."""
 DRAWS = 300
+"""Number of draws of the bootstrap."""
 SEED = 13
+"""Seed of the draws."""
 GRID = np.linspace(0.0, 1.0, 201)
 """False positive rates and recalls at which curves and bands are computed."""
 BAND_PERCENTILES = (2.5, 97.5)

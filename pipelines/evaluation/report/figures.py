@@ -56,7 +56,8 @@ class Content:
     threshold: float = math.nan
     """Smallest score with which a row is predicted positive; NaN for models that are not binary."""
     shares_below: Mapping[float, Estimate] = field(default_factory=dict)
-    """Quantile of the candidate to the share of labels below it; empty if it predicts no quantiles."""
+    """Quantile to the share of labels at or below the candidate's prediction of it; empty if it predicts no
+    quantiles."""
     own_metrics: Mapping[str, MetricParts] = field(default_factory=dict)
     """The dataset's own metrics, by name; empty if it has none."""
     confusion: Mapping[str, int] = field(default_factory=dict)
@@ -160,9 +161,9 @@ def _draw_calibration(axis: Axes, label: Array, score: Array, name: str, color: 
 def _draw_parts(content: Content) -> Any:
     figure, (slice_axis, week_axis, confusion_axis) = plt.subplots(1, 3, figsize=(13, 4.6), layout="constrained")
     name = choose_part_metric(content.holdout, content.holdout.candidate_score).name
-    metric = name if content.holdout.champion_score is None else f"{name} minus the champion's"
+    slice_metric = name if content.holdout.champion_score is None else f"{name} minus the champion's"
     lowest_slices = content.slices.dropna(subset=["value"]).sort_values("value", ascending=False).tail(TOP_SLICES)
-    _draw_intervals(slice_axis, lowest_slices, f"Slices: {metric}")
+    _draw_intervals(slice_axis, lowest_slices, f"Slices: {slice_metric}")
     _draw_intervals(week_axis, content.weeks.dropna(subset=["value"]).iloc[::-1], f"Weeks of the holdout: {name}")
     if content.confusion:
         _draw_confusion(confusion_axis, content.confusion, content.threshold)

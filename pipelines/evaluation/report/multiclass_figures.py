@@ -28,11 +28,11 @@ def draw_classes(holdout: Holdout) -> Any:
     draw_confusion(confusion_axis, counts, holdout.classes)
     confusion_axis.set_title("Candidate: rows by class and predicted class")
     roc_axis.plot([0, 1], [0, 1], color=REFERENCE_COLOR, linestyle="--", linewidth=1)
-    for number in np.argsort(-counts.sum(axis=1), kind="stable")[:MAX_CURVES]:
-        is_member = holdout.label == number
+    for class_index in np.argsort(-counts.sum(axis=1), kind="stable")[:MAX_CURVES]:
+        is_member = holdout.label == class_index
         if is_member.any():
-            false_rate, true_rate, _ = roc_curve(is_member, holdout.candidate_score[:, number])
-            roc_axis.plot(false_rate, true_rate, linewidth=1.2, label=holdout.classes[number])
+            false_rate, true_rate, _ = roc_curve(is_member, holdout.candidate_score[:, class_index])
+            roc_axis.plot(false_rate, true_rate, linewidth=1.2, label=holdout.classes[class_index])
     roc_axis.set(
         xlabel="false positive rate", ylabel="true positive rate", title="ROC of each class against all others"
     )
@@ -43,19 +43,19 @@ def draw_classes(holdout: Holdout) -> Any:
 def draw_class_reliability(holdout: Holdout) -> Any:
     """Draw the reliability of each class for both models: observed share by predicted probability."""
     rows = np.bincount(holdout.label, minlength=len(holdout.classes))
-    numbers = [int(number) for number in np.argsort(-rows, kind="stable")[:MAX_CURVES] if rows[number]]
-    lines = math.ceil(len(numbers) / COLUMNS)
+    class_indices = [int(index) for index in np.argsort(-rows, kind="stable")[:MAX_CURVES] if rows[index]]
+    lines = math.ceil(len(class_indices) / COLUMNS)
     figure, axes = plt.subplots(lines, COLUMNS, figsize=(11, 2.9 * lines), layout="constrained", squeeze=False)
-    for axis in axes.flat[len(numbers) :]:
+    for axis in axes.flat[len(class_indices) :]:
         axis.set_axis_off()
-    for axis, number in zip(axes.flat, numbers, strict=False):
-        is_member, largest = (holdout.label == number).astype(np.float64), 0.0
+    for axis, class_index in zip(axes.flat, class_indices, strict=False):
+        is_member, largest_value = (holdout.label == class_index).astype(np.float64), 0.0
         for score, name, color in _list_models(holdout):
-            bins = compute_calibration(is_member, score[:, number])
+            bins = compute_calibration(is_member, score[:, class_index])
             axis.plot(bins["predicted"], bins["observed"], color=color, marker="o", markersize=3, label=name)
-            largest = max(largest, *bins["predicted"], *bins["observed"])
-        axis.plot([0, largest], [0, largest], color=REFERENCE_COLOR, linestyle="--", linewidth=1)
-        axis.set_title(f"{holdout.classes[number][:28]}: {rows[number]:,} rows", fontsize=9)
+            largest_value = max(largest_value, *bins["predicted"], *bins["observed"])
+        axis.plot([0, largest_value], [0, largest_value], color=REFERENCE_COLOR, linestyle="--", linewidth=1)
+        axis.set_title(f"{holdout.classes[class_index][:28]}: {rows[class_index]:,} rows", fontsize=9)
     axes[0, 0].set(xlabel="mean probability of a tenth of the rows", ylabel="share of the class")
     axes[0, 0].legend(loc="upper left", frameon=False, fontsize=8)
     return figure

@@ -30,14 +30,16 @@ class MetricParts:
     overall: Estimate
     """Estimate on the whole holdout."""
     weeks: Parts
+    """Estimates on the weeks of the holdout, by their first days."""
     slices: Parts
+    """Estimates on the slices of the policy, by their names, such as `origin=JFK`."""
 
 
 def estimate_own_metrics(holdout: Holdout, policy: Policy) -> dict[str, MetricParts]:
     """Estimate each metric of the dataset on the holdout, on its weeks, and on the slices of the policy."""
-    # A week has at most seven days. Its interval is wide, but only reported.
+    # A week has at most seven days, perhaps fewer than the policy requires. Its interval is wide, but only reported.
     part_policy = policy.model_copy(update={"min_groups": min(policy.min_groups, MIN_WEEK_GROUPS)})
-    weeks = _split(find_weeks(holdout.get_column("date")).to_numpy()) if "date" in holdout.features else {}
+    weeks = _split_by_value(find_weeks(holdout.get_column("date")).to_numpy()) if "date" in holdout.features else {}
     slices = dict(_list_slices(holdout, policy))
     return {
         name: MetricParts(
@@ -50,7 +52,7 @@ def estimate_own_metrics(holdout: Holdout, policy: Policy) -> dict[str, MetricPa
 
 
 def draw_own_metrics(metrics: Mapping[str, MetricParts]) -> Any:
-    """Draw one line of charts for each metric: weeks left, slices right. The band is that of the whole holdout."""
+    """Draw two charts for each metric: weeks left, slices right. The grey band is the interval of the whole holdout."""
     figure, axes = plt.subplots(
         len(metrics), 2, figsize=(11, 0.6 + 3.2 * len(metrics)), layout="constrained", squeeze=False
     )
@@ -60,12 +62,13 @@ def draw_own_metrics(metrics: Mapping[str, MetricParts]) -> Any:
     return figure
 
 
-def _split(values: Array) -> dict[str, Array]:
+def _split_by_value(values: Array) -> dict[str, Array]:
+    """Return the mask of the rows of each value."""
     return {str(value): values == value for value in np.unique(values)}
 
 
 def _list_slices(holdout: Holdout, policy: Policy) -> Iterator[tuple[str, Array]]:
-    """Yield name and rows of the largest slices."""
+    """Yield the names of the largest slices and the masks of their rows, sorted by name."""
     columns = policy.slices.columns if policy.slices else []
     masks = {
         f"{column}={value}": (holdout.get_column(column) == value).to_numpy(dtype=bool)

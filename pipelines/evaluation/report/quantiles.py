@@ -1,4 +1,7 @@
-"""Draw the share of labels below each predicted quantile of a regression, and the coverage of the widest interval."""
+"""Draw how well a regression predicts quantiles: shares of labels below them, and coverage of the widest interval.
+
+"Below" a quantile includes labels that equal the predicted value.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from pipelines.evaluation.weeks import find_weeks
 from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, Axes, plt
 
 SHARE_BELOW = Metric(make_share_below, None, "regression", is_share=True)
+"""Share of labels below one predicted quantile."""
 
 
 def estimate_shares_below(holdout: Holdout, policy: Policy) -> dict[float, Estimate]:
@@ -42,7 +46,7 @@ def estimate_shares_below(holdout: Holdout, policy: Policy) -> dict[float, Estim
 
 
 def draw_quantiles(holdout: Holdout, shares_below: Mapping[float, Estimate]) -> Any:
-    """Draw the shares of labels below the quantiles, and the coverage of the outermost interval by week."""
+    """Draw the shares of labels below the quantiles, and the coverage of the widest interval by week."""
     figure, (share_axis, week_axis) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
     share_axis.plot([0, 1], [0, 1], color=REFERENCE_COLOR, linestyle="--", linewidth=1)
     if holdout.champion_quantiles:

@@ -11,7 +11,8 @@ from pipelines.evaluation.regression import draw_reliability, draw_residuals, ta
 from pipelines.pages.drawing import CANDIDATE_COLOR, CHAMPION_COLOR, REFERENCE_COLOR, Axes, plt
 
 SHOWN_SHARE = 0.99
-"""Share of the labels and scores that the axes show: a few extreme values would hide all others."""
+"""Share of the labels and scores that the axes show. With the few extreme values, no difference between the others
+could be seen."""
 
 
 def draw_predictions(holdout: Holdout) -> Any:

@@ -22,6 +22,7 @@ from pipelines.pages.page import write_page
 from pipelines.system.files import replace_folder
 
 PAGE = "report.html"
+"""File name of the page."""
 SIGNS = {"passed": "✓", "failed": "✕", "undecided": "?", "reported": "·"}
 """Outcome of a check to the sign that the page shows beside it."""
 

@@ -1,8 +1,8 @@
 """Estimate any metric, and its difference between two models on the same rows, with intervals.
 
-Up to `MAX_FULL_ROWS` rows: the percentile bootstrap (Efron 1979), stratified by a binary label. For more rows: the bag
-of little bootstraps (Kleiner, Talwalkar, Sarkar & Jordan 2014, JRSS B 76). With groups of related rows, nothing is
-drawn: see `groups`. The calibration error of one model has its own method: see `calibration`.
+Up to `MAX_FULL_ROWS` rows: the percentile bootstrap (Efron 1979), stratified by the label's value or class. For more
+rows: the bag of little bootstraps (Kleiner, Talwalkar, Sarkar & Jordan 2014, JRSS B 76). With groups of related rows,
+nothing is drawn: see the module `groups`. The calibration error of one model has its own method: see `calibration`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ SUBSETS = 20
 EXPONENT = 0.7
 """A subset has rows ** EXPONENT rows, after Kleiner et al."""
 MIN_SUBSET_LABEL_ROWS = 1_000
-"""Smallest number of rows of each label in a subset: a rare label must not vanish. If there are fewer, all are used."""
+"""Smallest number of rows of each label or class in a subset: a rare label must not vanish. If there are fewer rows,
+all of them are used."""
 
 
 def estimate_metric(
@@ -47,7 +48,7 @@ def estimate_metric(
 
     Args:
         label: shape (rows,). For a binary metric: 0 or 1, both present. For a metric of a regression: finite numbers
-            that are not all equal. For a metric of a multiclass model: numbers of classes.
+            that are not all equal. For a metric of a multiclass model: indices of classes.
         score: shape (rows,), finite; a probability for log_loss, brier and ece. For a multiclass model, shape (rows,
             classes).
         metric: name of a metric of `weighted.METRICS`; or a `Metric`, for example the user's own; or a function that
@@ -55,9 +56,9 @@ def estimate_metric(
         alpha: error probability of each end of the interval; see `Estimate`.
         seed: seed of the draws.
         draws: number of draws in all subsets together, 20 or more.
-        groups: shape (rows,). Rows with the same value are related, such as those of a day; the order of the values is
-            that of time. Nothing is drawn then. The interval is infinite if the metric is not a number without one of
-            the groups.
+        groups: shape (rows,). Rows with the same value are related, such as those of a day; the values are ordered by
+            time. With groups, nothing is drawn. The interval is infinite if the metric cannot be computed when one of
+            the groups is left out.
 
     Raises:
         DataError: the rows are not valid, there are fewer than two groups, or the metric is not a number in a draw. A

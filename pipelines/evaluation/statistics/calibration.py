@@ -5,8 +5,8 @@ too large. This bias is larger with fewer rows or days. The estimate is the plai
 distributed errors would cause (Kumar, Liang & Ma 2019, NeurIPS, section 5).
 
 The true ECE is the sum of the true gaps, each times its sign. The true signs are not known, so the upper end of the
-interval is the largest upper end over all combinations of signs. It is too low at most as often as the upper end for
-the true signs.
+interval is the largest upper end over all combinations of signs. So it is below the true ECE no more often than the
+upper end for the true signs is.
 """
 
 from __future__ import annotations

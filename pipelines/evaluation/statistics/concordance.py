@@ -11,7 +11,7 @@ from pipelines.evaluation.statistics.inputs import Array
 def compute_concordance(label: Array, score: Array) -> float:
     """Compute the share of the pairs of rows with different labels whose scores are in the right order.
 
-    A pair of equal scores counts a half. For labels 0 and 1, this is the AUC. The number of pairs is not limited: the
+    A pair of equal scores counts one half. For labels 0 and 1, this is the AUC. The number of pairs is not limited: the
     time grows with rows * log(rows) (Knight 1966, Journal of the American Statistical Association 61).
 
     Args:

@@ -1,13 +1,13 @@
 """Estimate the area under the ROC curve, and its difference between two models, with analytic intervals.
 
 DeLong, DeLong & Clarke-Pearson (1988), Biometrics 44. A row's placement is a share of the rows with the other label:
-for a row of label 1, those with a lower score; for a row of label 0, those with a higher score. A tie counts a half.
+for a row of label 1, those with a lower score; for a row of label 0, those with a higher score. A tie counts one half.
 The AUC is the mean placement, and its variance follows from the variance of the placements. Placements are computed
 from midranks in O(n log n): Sun & Xu (2014), IEEE Signal Processing Letters 21.
 
-DeLong's variance of separated labels is 0, and with few rows of a label it is too small. Then the interval is exact for
-as many independent pairs as the rarer label has rows: see `edges`. It is wider than needed, because all pairs together
-contain more information.
+If the scores separate the labels completely, DeLong's variance is 0. With few rows of a label, it is too small. In both
+cases, the interval is the exact one for as many independent pairs as the rarer label has rows: see `edges`. It is wider
+than needed, because all pairs together contain more information.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pipelines.evaluation.statistics.inputs import Array, validate_alpha, valida
 def estimate_auc(label: Array, score: Array, alpha: float) -> Estimate:
     """Estimate the AUC of a score; ties count a half.
 
-    The interval is exact if a label has fewer than 30 rows, or if DeLong's interval would reach 0 or 1.
+    The interval is the exact one if a label has fewer than 30 rows, or if DeLong's interval would reach 0 or 1.
 
     Args:
         label: shape (rows,), 0 or 1, both present.
@@ -51,8 +51,8 @@ def estimate_auc_difference(label: Array, candidate: Array, champion: Array, alp
     """Estimate the candidate's AUC minus the champion's, on the same rows.
 
     The variance is that of the differences of placements, so it includes the covariance of the two AUCs. Equal scores
-    differ by exactly 0. The interval is exact if a label has fewer than 30 rows, or if the variance is 0 although the
-    scores are not equal.
+    differ by exactly 0. The interval is the exact one if a label has fewer than 30 rows, or if the variance is 0
+    although the scores are not equal.
 
     Args:
         label: shape (rows,), 0 or 1, both present.

@@ -1,4 +1,4 @@
-"""Widen intervals that are too narrow because a few rows show no error, such as an AUC of 1 from four rows.
+"""Widen intervals that are too narrow at the edges of the range of a metric, such as an AUC of 1 from four rows.
 
 A share that was 1 in all of k independent trials may still be as low as alpha ** (1 / k) (Clopper & Pearson 1934,
 Biometrika 26). The AUC is such a share: it counts the pairs of a row labelled 1 and a row labelled 0 whose scores are

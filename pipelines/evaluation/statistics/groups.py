@@ -1,11 +1,11 @@
 """Estimate a metric with its interval, if rows are related within groups, such as the flights of a day.
 
 The groups are the units. Each is left out once. The pseudo-values of this jackknife (Miller 1974, Biometrika 61) say
-how much each group changes the metric. Days that follow each other are related too: weather lasts. So the variance is
-estimated from the slow changes of the pseudo-values in the order of the groups: it is the mean square of their first
-cosine coefficients (the equal-weighted cosine estimator: Lazarus, Lewis, Stock & Watson 2018, Journal of Business &
-Economic Statistics 36). The interval has quantiles of the t distribution with as many degrees of freedom as
-coefficients. It is valid for few groups too, and for groups that are not related.
+how much each group changes the metric. Days that follow each other may be related too, because weather lasts. So the
+variance is estimated from the slow changes of the pseudo-values in the order of the groups: it is the mean square of
+their first cosine coefficients (the equal-weighted cosine estimator: Lazarus, Lewis, Stock & Watson 2018, Journal of
+Business & Economic Statistics 36). The interval has quantiles of the t distribution with as many degrees of freedom as
+coefficients. It is also valid for few groups, and for groups that are not related to each other.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def number_groups(groups: Array, rows: int) -> Array:
 
 
 def estimate_by_groups(
-    metrics: Sequence[WeightedMetric], groups: Array, alpha: float, *, is_lasting: bool = True
+    metrics: Sequence[WeightedMetric], groups: Array, alpha: float, *, is_autocorrelated: bool = True
 ) -> Estimate:
     """Estimate one metric, or the first metric minus the second, with an interval for groups of related rows.
 
@@ -54,15 +54,15 @@ def estimate_by_groups(
         metrics: one or two metrics, as functions of weights of rows.
         groups: group of each row, numbered from 0; each number occurs.
         alpha: error probability of each end of the interval.
-        is_lasting: whether groups that follow each other may be related. If not, all groups are compared with their
-            mean, which leaves more degrees of freedom.
+        is_autocorrelated: whether groups that follow each other may be related. If not, the variance is estimated from
+            the deviations of all groups from their mean, which leaves more degrees of freedom.
     """
     group_count = int(groups.max()) + 1
     samples = _leave_out_groups(metrics, groups, group_count)
-    degrees_of_freedom, se = count_coefficients(group_count) if is_lasting else group_count - 1, math.inf
+    degrees_of_freedom, se = count_coefficients(group_count) if is_autocorrelated else group_count - 1, math.inf
     if np.isfinite(samples).all():
         values = compute_pseudo_values(samples)
-        se = float(np.linalg.norm(compute_errors(values)) if is_lasting else sem(values))
+        se = float(np.linalg.norm(compute_errors(values)) if is_autocorrelated else sem(values))
     return Estimate.from_standard_error(
         float(samples[0]), se, len(groups), alpha, -math.inf, math.inf, group_count, degrees_of_freedom
     )

@@ -97,11 +97,11 @@ def decide(estimate: Estimate, bound: float, relevant_effect: float) -> Decision
     Args:
         estimate: value with its interval; negate it if less is better.
         bound: smallest allowed value.
-        relevant_effect: smallest distance above the bound that is worth having, 0 or more.
+        relevant_effect: smallest relevant distance above the bound, 0 or more.
 
     Returns:
-        passed: the low end is at least the bound. failed: the high end is below bound + relevant_effect: no effect in
-        the interval is worth having. undecided: more rows are needed, or an end is not a number.
+        passed: the low end is at least the bound. failed: the high end is below bound + relevant_effect, so no value in
+        the interval is relevantly above the bound. undecided: more rows are needed, or an end is not a number.
     """
     if estimate.low >= bound:
         return "passed"

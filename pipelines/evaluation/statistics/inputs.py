@@ -36,11 +36,16 @@ def validate_rows(label: Array, *scores: Array) -> tuple[Array, list[Array]]:
 def validate_labels(task: Task, label: Array, *scores: Array) -> tuple[Array, list[Array]]:
     """Check labels and scores by the task. Return the labels and the scores.
 
-    The labels become booleans, numbers of classes (integers), or in a regression float64.
+    Args:
+        task: task of the model.
+        label: shape (rows,). Binary: 0 or 1. Multiclass: the index of each row's class. Regression: finite numbers.
+        scores: each of shape (rows,); multiclass: (rows, classes); quantiles of a regression: (rows, quantiles).
+
+    Returns:
+        The labels as booleans, as integers, or in a regression as float64; and the scores as float64.
 
     Raises:
-        DataError: the labels or the scores are not as described for `validate_rows`; in a regression, a label is not
-            finite; a class has no scores; or all labels are equal. A retry cannot help.
+        DataError: the labels or the scores are not as described, or all labels are equal. A retry cannot help.
     """
     if task == "binary":
         return validate_rows(label, *scores)
@@ -66,7 +71,7 @@ def _validate_classes(label: Array, scores: Sequence[Array]) -> tuple[Array, lis
     if label.ndim != 1 or not len(label):
         raise DataError("there are no rows to measure on.")
     if not np.issubdtype(label.dtype, np.integer) or label.min() < 0:
-        raise DataError("a label is not the number of a class.")
+        raise DataError("a label is not the index of a class.")
     if (label == label[0]).all():
         raise DataError(f"all {len(label)} rows have the same class: nothing can be measured.")
     for score in scores:

@@ -37,11 +37,12 @@ def draw_stratified(label: Array, draws: int, random: np.random.Generator) -> It
 
 
 def draw_from_subset(label: Array, totals: Sequence[int], draws: int, random: np.random.Generator) -> Iterator[Array]:
-    """Draw samples from a subset, each with as many rows as there are in all: a part of the bag of little bootstraps.
+    """Draw samples from a subset, each as large as the set of all rows: a part of the bag of little bootstraps.
 
     Args:
         label: labels of the subset, shape (rows,).
-        totals: for each stratum of `find_strata`, the number of rows in all. The weights of the stratum sum to this.
+        totals: number of all rows, not only those of the subset, for each stratum of `find_strata`. The weights of the
+            stratum sum to this number.
         draws: number of draws.
         random: source of randomness.
 
@@ -69,12 +70,12 @@ def draw_multinomial(total: int, cells: int, size: int, random: np.random.Genera
     """
     mean_sum = max(total - 3 * math.sqrt(total), 0.0)
     counts = random.poisson(mean_sum / cells, (size, cells))
-    missing_draws = total - counts.sum(axis=1)
-    for row in np.flatnonzero(missing_draws < 0):
+    missing_items = total - counts.sum(axis=1)
+    for row in np.flatnonzero(missing_items < 0):
         counts[row] = random.multinomial(total, np.full(cells, 1 / cells))
-    missing_draws = np.maximum(missing_draws, 0)
-    extra_cells = np.repeat(np.arange(size) * cells, missing_draws) + random.integers(
-        0, cells, int(missing_draws.sum())
+    missing_items = np.maximum(missing_items, 0)
+    extra_cells = np.repeat(np.arange(size) * cells, missing_items) + random.integers(
+        0, cells, int(missing_items.sum())
     )
     return np.asarray(counts + np.bincount(extra_cells, minlength=size * cells).reshape(size, cells))
 

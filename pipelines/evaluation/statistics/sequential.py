@@ -1,8 +1,9 @@
-"""Estimate differences of means with intervals that stay valid however often one looks, and stops when one likes.
+"""Estimate differences of means in a running test, with intervals that may be looked at any number of times.
 
 The intervals are asymptotic confidence sequences (Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2024, Annals of
-Statistics 52, theorem 2.2): with probability 1 - alpha, the true difference is inside the interval at every look. An
-interval for one look, such as Wald's, misses it at some look with a probability that grows with the number of looks.
+Statistics 52, theorem 2.2): with probability 1 - alpha, the true difference is inside the interval at every look, and
+the test may be stopped at any look. An interval for one look, such as Wald's, misses the true difference at some look
+with a probability that grows with the number of looks.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pipelines.evaluation.statistics.estimate import compute_quantile
 from pipelines.evaluation.statistics.inputs import Array
 
 PLANNED_ROWS = 10_000
-"""Number of rows at which an interval is narrowest, unless the caller has a plan."""
+"""Number of rows at which an interval is narrowest for its data, unless the caller gives another number."""
 
 LAG_FACTOR = 1.3
 """Number of lags, as a multiple of the root of the number of days."""
@@ -26,7 +27,7 @@ LAG_FACTOR = 1.3
 
 @dataclass(frozen=True)
 class DailySums:
-    """Sums of the values of a sample, by day. Each array has the shape (days,), and a day may have no rows."""
+    """Sums of the values of a sample by day. Each array has the shape (days,), and a day may have no values."""
 
     rows: Array
     """Numbers of values."""
@@ -66,8 +67,11 @@ class Difference:
     """A difference of means with its interval."""
 
     value: float
+    """The difference."""
     low: float
+    """Lower end of the interval."""
     high: float
+    """Upper end of the interval."""
     se: float
     """Standard error."""
 
@@ -76,13 +80,13 @@ def estimate_difference(samples: Sequence[DailySums], alpha: float, planned_rows
     """Estimate the mean of one sample (of paired differences), or the mean of the second sample minus the first's.
 
     The standard error is the larger one of two: that of independent rows, and that of days as units. If the difference
-    changes from day to day, rows of a day are related, and more rows of the same days say little more. Below two weeks,
-    the error of days is too small.
+    changes from day to day, rows of a day are related, and more rows of the same days add little information. With
+    fewer than 14 days, the standard error of days is too small.
 
     Args:
         samples: one or two samples with the same days, each with at least one row.
         alpha: probability that the true difference is outside the interval at any look.
-        planned_rows: number of rows, of both samples, at which the interval is to be narrowest.
+        planned_rows: number of rows of both samples for which the width of the interval is optimized.
 
     Raises:
         DataError: a sample has no rows. A retry cannot help.
@@ -109,19 +113,21 @@ def compute_width_factor(progress: float, alpha: float) -> float:
     """
     if not 0 < alpha < 1:
         raise SpecError(f"alpha is {alpha}.", "Choose a probability between 0 and 1, such as 0.05.")
-    tuned = -2 * math.log(alpha)
-    information = progress * (tuned + math.log(tuned + 1))
+    log_term = -2 * math.log(alpha)
+    # This is rows * rho ** 2 of the paper, with a rho for which the factor is close to its smallest value at progress
+    # 1.
+    information = progress * (log_term + math.log(log_term + 1))
     return math.sqrt(2 * (information + 1) / information * math.log(math.sqrt(information + 1) / alpha))
 
 
 def estimate_rows(variance: float, effect: float, alpha: float, power: float, share: float = 0.5) -> int:
-    """Estimate how many rows, of two samples together, find a difference of `effect` with the probability `power`.
+    """Estimate how many rows two samples need together to detect a difference of `effect` with probability `power`.
 
     Args:
         variance: variance of the values in a sample.
-        effect: difference of the means to find, in either direction; above 0.
+        effect: difference of the means to detect, in either direction; above 0.
         alpha: as for `estimate_difference`.
-        power: probability that the interval excludes 0 at that number of rows, if not before.
+        power: probability that the interval excludes 0 at that number of rows or before.
         share: share of the rows that the second sample gets.
 
     Raises:
@@ -144,8 +150,7 @@ def _compute_day_error(samples: Sequence[DailySums]) -> float:
     """Compute the standard error with days as units, 0 for one day. Days that follow each other may be related.
 
     The variance is Newey & West's (1987, Econometrica 55), with as many lags as Lazarus, Lewis, Stock & Watson (2018,
-    Journal of Business & Economic Statistics 36) advise. It is divided by about its bias for
-    unrelated days.
+    Journal of Business & Economic Statistics 36) advise. It is corrected for the bias that it has for unrelated days.
     """
     influences = samples[-1].influences - (samples[0].influences if len(samples) > 1 else 0.0)
     days = len(influences)

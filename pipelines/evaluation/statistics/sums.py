@@ -1,4 +1,4 @@
-"""Define metrics of weighted rows that can also be computed, exactly, from weights of groups instead of rows."""
+"""Define metrics of weighted rows that can also be computed, with the same result, from weights of groups of rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RowValues = tuple[Array | slice, Array]
 WeightedMetric = Callable[[Array], Array]
 """Takes weights of rows, shape (draws, rows); returns the metric of each draw, shape (draws,)."""
 MetricMaker = Callable[[Array, Array], WeightedMetric]
-"""Takes labels and scores, each of shape (rows,)."""
+"""Takes labels of shape (rows,), and scores; returns the metric as a function of weights."""
 ALL = slice(None)
 """All rows."""
 
@@ -44,7 +44,7 @@ class WeightedSums:
 
 
 class WeightedAuc:
-    """The AUC: the weighted share of pairs of a 1 and a 0 in the right order; a tie counts a half."""
+    """The AUC: the weighted share of pairs of a 1 and a 0 in the right order; a tie counts one half."""
 
     def __init__(self, label: Array, score: Array) -> None:
         zeros = np.flatnonzero(~label)

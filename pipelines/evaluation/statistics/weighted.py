@@ -1,9 +1,9 @@
 """Make metrics as functions of weights of the rows. The rows are sorted only once, when the function is made.
 
 Each maker of a binary metric takes labels (bool) and scores, and returns a function. The function takes weights of
-shape (draws, rows), and returns the metric of each draw, shape (draws,). With weights of 1, the metric equals scikit-
-learn's of the same name, and `ece` equals that of `pipelines.evaluation.metrics`. In a draw without a row of one label,
-a metric that needs both is NaN.
+shape (draws, rows), and returns the metric of each draw, shape (draws,). With weights of 1, the metric equals that of
+scikit-learn with the same name, and `ece` equals that of `pipelines.evaluation.metrics`. If a draw lacks one of the two
+labels, a metric that needs both is NaN.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BINS = 10
 
 
 def make_auc(label: Array, score: Array) -> WeightedMetric:
-    """Make the area under the ROC curve: the share of pairs of a 1 and a 0 in the right order; a tie counts a half."""
+    """Make the area under the ROC curve: the share of pairs of a 1 and a 0 in the right order, a tie as half."""
     return WeightedAuc(label, score)
 
 
@@ -73,7 +73,7 @@ def make_brier(label: Array, score: Array) -> WeightedMetric:
 
 
 def make_ece(label: Array, score: Array) -> WeightedMetric:
-    """Make the expected calibration error over ten bins of equal mass (Naeini et al. 2015).
+    """Make the expected calibration error over ten bins with equally many rows (Naeini et al. 2015).
 
     The bins are those of the unweighted rows, and stay fixed from draw to draw.
     """
@@ -162,7 +162,7 @@ CLASS_METRICS: Mapping[str, Callable[..., WeightedMetric]] = {
     "recall": multiclass.make_recall,
     "auc": multiclass.make_class_auc,
 }
-"""Beginning of the name of a metric of one class, to the function that makes it from the number of the class."""
+"""Beginning of the name of a metric of one class, to the function that makes it from the index of the class."""
 MEANS_OVER_CLASSES = ("macro_auc", "balanced_accuracy", "macro_f1")
 """Metrics in which a class with few rows counts as much as any other."""
 METRICS: Mapping[Task, Mapping[str, Metric]] = {
@@ -217,9 +217,10 @@ def is_opposite(low: str, high: str) -> bool:
 
 
 def select_measured_classes(metric: str, classes: Sequence[str]) -> list[str]:
-    """Return the classes whose rows alone a metric of a multiclass model measures; all for a mean over classes.
+    """Return the classes that a metric of a multiclass model measures separately.
 
-    An accuracy or a log loss measures all rows together; so no class is returned.
+    For the metric of one class, such as recall/late, this is the class. For a mean over classes, these are all classes.
+    For a metric that measures all rows together, such as the accuracy, the list is empty.
     """
     prefix, _, name = metric.partition("/")
     if metric in MEANS_OVER_CLASSES:
@@ -227,8 +228,11 @@ def select_measured_classes(metric: str, classes: Sequence[str]) -> list[str]:
     return [name] if prefix in CLASS_METRICS and name in classes else []
 
 
-def is_known_after_training(metric: str, task: Task) -> bool:
-    """Return whether a metric of a class or quantile may have this name. These are only known after the training."""
+def is_class_or_quantile_metric(metric: str, task: Task) -> bool:
+    """Return whether this is the name of a metric of one class, such as recall/late, or of quantiles, such as pinball.
+
+    The class or quantile need not exist: which ones a model has is known only after its training.
+    """
     prefixes = {"multiclass": CLASS_METRICS, "regression": (PINBALL, COVERAGE)}.get(task, ())
     return metric.startswith(tuple(f"{prefix}/" for prefix in prefixes)) or (task == "regression" and metric == PINBALL)
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pipelines.window import Days
 
 EngineName = Literal["duckdb", "spark"]
+"""Name of an engine."""
 
 
 class RunExpression(Protocol):
@@ -27,7 +28,7 @@ MODULES = {"duckdb": "duck", "spark": "spark"}
 
 
 def open_engine(engine: EngineName, paths: Sequence[str], schema: pa.Schema) -> AbstractContextManager[RunExpression]:
-    """Start an engine over the rows of Parquet files; it stops when the block ends.
+    """Start an engine that reads the rows of Parquet files; stop it when the block ends.
 
     Args:
         engine: name of the engine.

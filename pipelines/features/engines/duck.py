@@ -18,11 +18,12 @@ from pipelines.system.duckdb_session import connect, create_view, replace_view
 from pipelines.window import Days
 
 ROWS = "window_rows"
+"""Name of the view of the files."""
 
 
 @contextmanager
 def open_engine(paths: Sequence[str], schema: pa.Schema) -> Iterator[RunExpression]:
-    """Start DuckDB over the rows of Parquet files: see `pipelines.features.engines.open_engine`."""
+    """Start DuckDB for the rows of Parquet files: see `pipelines.features.engines.open_engine`."""
     with connect() as connection, create_view(connection, ROWS, paths, schema), ExitStack() as open_results:
         rows = ibis.duckdb.from_connection(connection).table(ROWS)
         files = list_files_by_day(paths)

@@ -25,12 +25,13 @@ ROW_BY_ROW = (ops.DatabaseTable, ops.Project, ops.Filter, ops.Sort, ops.DropColu
 
 @dataclass(frozen=True, order=True)
 class File:
-    """A Parquet file and the days of its rows."""
+    """A Parquet file, and the days of its rows from `first` to `last`."""
 
     first: dt.date
     last: dt.date
     path: str
     rows: int
+    """Number of rows."""
 
 
 def is_computed_by_day(table: ibis.Table) -> bool:
@@ -53,7 +54,7 @@ def _is_day_column(value: ops.Node) -> bool:
 
 
 def list_files_by_day(paths: Sequence[str]) -> list[File]:
-    """Return the files, sorted by the days in their statistics; a file without statistics may have any day."""
+    """Return the files, sorted by the days in their statistics. Without statistics, a file may have rows of any day."""
     return sorted(_describe_file(path) for path in paths)
 
 

@@ -5,6 +5,7 @@ Results go through Parquet files that Arrow reads, not through pandas: PySpark 4
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = "window_rows"
+"""Name of the view of the files."""
 OLDEST_JAVA = 17
 """Oldest version of Java that Spark 4.0 runs on."""
 HEAP_SIZE = "2g"
@@ -37,7 +39,7 @@ JAVA_HINT = "Run `apt-get install openjdk-17-jre-headless`, set JAVA_HOME, or us
 
 @contextmanager
 def open_engine(paths: Sequence[str], schema: pa.Schema) -> Iterator[RunExpression]:
-    """Start Spark over the rows of Parquet files: see `pipelines.features.engines.open_engine`."""
+    """Start Spark for the rows of Parquet files: see `pipelines.features.engines.open_engine`."""
     check_java()
     with (
         make_temporary_folder("spark-") as folder,
@@ -46,10 +48,10 @@ def open_engine(paths: Sequence[str], schema: pa.Schema) -> Iterator[RunExpressi
     ):
         _create_view(session, paths, schema, folder)
         rows = ibis.pyspark.connect(session).table(ROWS)
-        counter = iter(range(1_000_000))
+        numbers = itertools.count()
 
         def run(expression: Callable[[ibis.Table], ibis.Table], days: Days | None) -> Iterator[pa.RecordBatch]:
-            result_folder = folder / f"out-{next(counter)}"
+            result_folder = folder / f"out-{next(numbers)}"
             with _translate_errors():
                 # The result is sorted as a whole, so its part files are in the order of their names.
                 query = ibis.to_sql(expression(filter_days(rows, days)), dialect="pyspark")
@@ -107,7 +109,10 @@ def _start_session(folder: Path) -> Iterator[SparkSession]:
 
 
 def _create_view(session: SparkSession, paths: Sequence[str], schema: pa.Schema, folder: Path) -> None:
-    """Create Spark's view `ROWS` of the files. It reads links to the files: Spark reads some file names as patterns."""
+    """Create Spark's view `ROWS` of the files.
+
+    The view reads links with simple names, because Spark takes some characters in the names of files for patterns.
+    """
     from ibis.backends.pyspark.datatypes import PySparkSchema
 
     links = folder / "rows"
@@ -143,4 +148,4 @@ def _translate_errors() -> Iterator[None]:
             raise ServiceError(
                 f"Spark's JVM has ended: {text[:300]}.", "Give it more memory: SPARK_DRIVER_MEMORY=4g."
             ) from None
-        raise DataError(f"Spark failed: {text[:600]}", "Engine duckdb may report more.") from None
+        raise DataError(f"Spark failed: {text[:600]}", "Try engine duckdb: its error may say more.") from None

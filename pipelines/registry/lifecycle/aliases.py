@@ -15,9 +15,9 @@ from pipelines.registry.versions import CHALLENGER, CHAMPION, PROMOTED_TAG, Regi
 from pipelines.system.log import log
 
 SYNCED_TAG = "leeway.settled"
-"""Tag of the registered model: id of the last change of the champion after which the alias `champion` was set.
+"""Tag of the registered model: id of the event for which the alias `champion` was last set.
 
-If a later change is recorded, it was interrupted before the alias was set. If no later change is recorded, but the
+If a later event changed the champion, it was interrupted before the alias was set. If there is no later event, but the
 alias differs from the recorded champion, a person moved the alias.
 """
 

@@ -14,12 +14,12 @@ from pipelines.settings import settings
 def record_deployment(
     kind: Kind, model: str, version: str, endpoint: str, why: str, evidence: Mapping[str, Any]
 ) -> Event | None:
-    """Add an event about an endpoint of the model. Idempotent: if the last event about it says the same, none is added.
+    """Add an event about an endpoint of the model. Idempotent: add nothing if the endpoint's last event is equal.
 
     Args:
         kind: one of `DEPLOYMENT_KINDS` or `SHADOW_KINDS`.
         model: registered model.
-        version: version that was deployed, or was to be, or that was the shadow.
+        version: version that was deployed, that could not be deployed, that was undeployed, or that was the shadow.
         endpoint: name of the endpoint.
         why: the reason, in words.
         evidence: name of the configuration, and other facts.
@@ -73,8 +73,9 @@ def is_rollback(state: State, endpoint: str, version: str) -> bool:
 
 
 def _is_same(last_event: Event, event: Event) -> bool:
-    """Return whether two events say the same: of a failure or a shadow, by the same run."""
+    """Return whether two events have the same kind, version and configuration; for failures and shadows, also the same
+    DAG run."""
     is_of_run = event.kind in (Kind.DEPLOYMENT_FAILED, *SHADOW_KINDS)
     names = ("endpoint", "config", *(["run"] if is_of_run else []))
-    is_about_same = (last_event.kind, last_event.version) == (event.kind, event.version)
-    return is_about_same and all(last_event.evidence.get(name) == event.evidence.get(name) for name in names)
+    has_same_subject = (last_event.kind, last_event.version) == (event.kind, event.version)
+    return has_same_subject and all(last_event.evidence.get(name) == event.evidence.get(name) for name in names)

@@ -107,8 +107,8 @@ class Event:
     @property
     def changes_champion(self) -> bool:
         """Whether the event changed the champion. If a moved alias was put back, the champion did not change."""
-        is_kept_alias = self.kind is Kind.ALIAS_MOVED and self.evidence.get("kept", False)
-        return is_kept_alias or self.kind in (Kind.PROMOTED, Kind.ROLLED_BACK)
+        has_kept_alias = self.kind is Kind.ALIAS_MOVED and self.evidence.get("kept", False)
+        return has_kept_alias or self.kind in (Kind.PROMOTED, Kind.ROLLED_BACK)
 
     @property
     def allows_challenger(self) -> bool:
@@ -138,14 +138,14 @@ class State:
     """The last event that changed the champion."""
     served: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Endpoint to the versions that it served, oldest first; the last one is served now. If a version is served again,
-    those after its first place are left out. An endpoint that was deleted is not in it."""
+    the versions after its earlier position are removed. A deleted endpoint is removed, too."""
 
     @property
     def challenger(self) -> str:
         """The newest version that passed or was approved, is newer than the champion, and was never champion.
 
-        A version that is older than the champion is no challenger, because the champion was promoted instead of it.
-        Empty if there is no challenger.
+        An older version cannot be the challenger, because the champion was promoted instead of it. Empty if there is no
+        challenger.
         """
         excluded_versions = {*self.blocked, *self.earlier_champions}
         possible_versions = [
@@ -169,7 +169,7 @@ class State:
         return state
 
 
-def fold(events: Iterable[Event]) -> State:
+def compute_state(events: Iterable[Event]) -> State:
     """Return the state after all events; `events` has the oldest first."""
     state = State()
     for event in events:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyiceberg.expressions import In
 
 from pipelines.lake.event_table import COMMON_COLUMNS, TEXT, EventTable, Row
-from pipelines.registry.lifecycle.events import DEPLOYMENT_KINDS, Event, Kind, State, fold
+from pipelines.registry.lifecycle.events import DEPLOYMENT_KINDS, Event, Kind, State, compute_state
 
 
 class Journal(EventTable[Event, State]):
@@ -32,7 +32,7 @@ class Journal(EventTable[Event, State]):
 
     def build_state(self, rows: Iterable[Row]) -> State:
         """Return the state of a model after the events of these rows; `rows` has the oldest first."""
-        return fold(map(_to_event, rows))
+        return compute_state(map(_to_event, rows))
 
     def read_deployments(self) -> list[Event]:
         """Return the events about endpoints, of all models, oldest first."""

@@ -34,8 +34,8 @@ def record_verdict(
 ) -> None:
     """Record the gate's verdict on a version, and update the alias `challenger`. Idempotent.
 
-    A verdict that equals the version's last verdict is not recorded again: a second record would cancel a person's
-    decision on the verdict.
+    A verdict that equals the version's last verdict is not recorded again, because a second record would cancel the
+    decision of a person on the verdict.
 
     Args:
         registry: registry of the version.
@@ -90,8 +90,9 @@ def record_decision(
     journal, kind = Journal.open(), Kind.APPROVED if approved else Kind.REJECTED
 
     def decide(state: State) -> Event | None:
-        previous = state.judgements.get(version)
-        if previous and previous.kind is kind and previous.evidence.get("verdict_digest") == digest:
+        last_judgement = state.judgements.get(version)
+        has_same_kind = last_judgement is not None and last_judgement.kind is kind
+        if last_judgement and has_same_kind and last_judgement.evidence.get("verdict_digest") == digest:
             return None
         evidence, key = {"verdict_digest": digest}, str(len(state.events))
         return Event.create(kind, model, version, why=why, evidence=evidence, key=key)

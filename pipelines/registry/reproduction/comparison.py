@@ -51,25 +51,26 @@ class Comparison:
     notes: list[str] = field(default_factory=list)
     """Differences that do not count as failures."""
 
-    def compare(self, name: str, recorded: object, rebuilt: object, note: str = "") -> bool:
+    def compare(self, name: str, recorded_value: object, rebuilt_value: object, note: str = "") -> bool:
         """Add a check of two values; return whether they are equal."""
-        check = Check(name=name, recorded_value=str(recorded), rebuilt_value=str(rebuilt), note=note)
+        check = Check(name=name, recorded_value=str(recorded_value), rebuilt_value=str(rebuilt_value), note=note)
         self.checks.append(check)
         return check.is_same
 
     def compare_all(
         self,
         kind: str,
-        recorded: Mapping[str, object],
-        rebuilt: Mapping[str, object],
+        recorded_values: Mapping[str, object],
+        rebuilt_values: Mapping[str, object],
         notes: Mapping[str, str] | None = None,
     ) -> None:
         """Add one check for each name in the mappings. The name of the check is `kind`, a space and the name.
 
-        A missing value is empty.
+        If a mapping lacks the name, its value is an empty text.
         """
-        for name in sorted({*recorded, *rebuilt}):
-            self.compare(f"{kind} {name}", recorded.get(name, ""), rebuilt.get(name, ""), (notes or {}).get(name, ""))
+        for name in sorted({*recorded_values, *rebuilt_values}):
+            note = (notes or {}).get(name, "")
+            self.compare(f"{kind} {name}", recorded_values.get(name, ""), rebuilt_values.get(name, ""), note)
 
 
 def _shorten(value: str) -> str:

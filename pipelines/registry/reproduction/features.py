@@ -15,6 +15,7 @@ from pipelines.versioning import dvc_calls
 from pipelines.versioning.workspaces import Workspace
 
 FEATURES = "data/features"
+"""Folder of the features, in the folder of the model."""
 STORED_FEATURES = "data/kept"
 """Folder, beside the features, for the copy of the features that DVC stored."""
 
@@ -56,12 +57,13 @@ def compare_features(comparison: Comparison, record: Record, folder: Path, store
     """
     recorded_digests, rebuilt_digests = record.provenance["features"], digest_files(folder / FEATURES)
     stored_digests = digest_files(stored_folder) if stored_folder else {}
-    # Rows can only be compared with a stored file that has the recorded digest.
-    notes = {
-        name: _describe_row_changes(stored_folder / name, folder / FEATURES / name)
-        for name, digest in rebuilt_digests.items()
-        if stored_folder and digest != recorded_digests.get(name) == stored_digests.get(name)
-    }
+    notes = {}
+    for name, digest in rebuilt_digests.items():
+        recorded_digest = recorded_digests.get(name)
+        # The stored file has the recorded rows only if it has the recorded digest.
+        is_stored = recorded_digest == stored_digests.get(name)
+        if stored_folder and is_stored and digest != recorded_digest:
+            notes[name] = _describe_row_changes(stored_folder / name, folder / FEATURES / name)
     comparison.compare_all("features", recorded_digests, rebuilt_digests, notes)
 
 

@@ -82,14 +82,14 @@ def _describe_environment_changes(recorded_code: Mapping[str, Any], code: Mappin
 def _compare_code(comparison: Comparison, record: Record, workspace: Workspace) -> bool:
     code, note = record.provenance["code"], ""
     if not record.commit:
-        note = f"it was {record.git_commit}, so no commit contains it; the project has changed since then"
+        note = f"its commit was {record.git_commit!r}, so no commit contains all of it; the project has changed since"
     return comparison.compare("the code", code["digest"], workspace.code.digest, note)
 
 
 def _restore_inputs(record: Record, workspace: Workspace) -> None:
     """Remove all data from the workspace; copy the recorded parameters, dvc.lock, snapshot and model into it.
 
-    They get the names that the steps expect by default. Options could have had other names in the version's code.
+    They get the names that the steps expect by default, because in the version's code the options may have other names.
     """
     data = workspace.model_folder / "data"
     shutil.rmtree(data, ignore_errors=True)

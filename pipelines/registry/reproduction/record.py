@@ -17,7 +17,7 @@ from pipelines.system.files import read_json
 from pipelines.versioning.git import DIRTY
 
 REQUIRED = (PROVENANCE, "snapshot.json", "dvc.lock", PARAMS_FILE, "evaluation/metrics.json")
-"""Artifacts of the version's run that are needed to rebuild the version."""
+"""Artifacts of the version's run, all of which are needed to rebuild the version."""
 
 
 @dataclass(frozen=True)
@@ -61,5 +61,6 @@ class Record:
     @property
     def commit(self) -> str:
         """The commit that contains all of the version's code; empty if no commit does."""
-        # Not the commit in the provenance: whoever can write to the run's artifacts must not choose the code to run.
+        # The tag is used, not the provenance: a person who can write to the run's artifacts must not choose which code
+        # runs here.
         return "" if self.git_commit == "unknown" or self.git_commit.endswith(DIRTY) else self.git_commit

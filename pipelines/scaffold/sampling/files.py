@@ -32,7 +32,7 @@ FORMATS: dict[str, Kind] = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-PACKED = (".gz", ".zst", ".zip")
+COMPRESSION_SUFFIXES = (".gz", ".zst", ".zip")
 DAY_IN_NAME = ((re.compile(r"\d{4}-\d{2}-\d{2}"), "%Y-%m-%d"), (re.compile(r"(?<!\d)\d{8}(?!\d)"), "%Y%m%d"))
 """Patterns and formats of a day in the name of a file."""
 MAX_BYTES = 100_000_000
@@ -41,9 +41,9 @@ DELIMITERS = ",;\t|"
 
 
 def find_format(address: str) -> Kind | None:
-    """Return the format of the files from the end of their address; None if the address is not that of a file."""
+    """Return the format of the files, which the end of their address shows; None if it is not the address of a file."""
     name = address.partition("?")[0].lower()
-    for suffix in PACKED:
+    for suffix in COMPRESSION_SUFFIXES:
         name = name.removesuffix(suffix)
     return FORMATS.get(Path(name).suffix) if "." in Path(name).name else None
 
@@ -92,7 +92,10 @@ def _list_folder(folder: Path) -> list[str]:
 
 
 def _find_days(addresses: Sequence[str]) -> tuple[list[dt.date | None], str]:
-    """Return the day in the name of each file, and the address with {date}; no days if a name has none."""
+    """Return the day in the name of each file, and the address of all files with {date} in place of the day.
+
+    If a name has no day, the days are None, and the address is empty.
+    """
     for pattern, format in DAY_IN_NAME:
         matches = [pattern.search(Path(address).name) for address in addresses]
         days = [_parse_day(match[0], format) if match else None for match in matches]
@@ -114,11 +117,13 @@ def _parse_day(text: str, format: str) -> dt.date | None:
 
 
 def _find_pattern(addresses: Sequence[str], path: Path | None) -> str:
+    """Return the address from which the new source reads the files: that of the file, or FOLDER/*.ENDING."""
     if len(addresses) == 1 or not path or not path.is_dir():
         return str(path) if path and not path.is_dir() else addresses[0]
     ends = {Path(address).name.partition(".")[2] for address in addresses}
     if len(ends) > 1:
-        raise DataError(f"{path} has files with several endings: {', '.join(sorted(ends))}.", "Keep one.")
+        message = f"{path} has files with several endings: {', '.join(sorted(ends))}."
+        raise DataError(message, "Keep only the files with one ending.")
     return f"{path}/*.{ends.pop()}"
 
 
@@ -140,7 +145,7 @@ def _read_file(address: str, kind: Kind) -> tuple[pa.Table, dict[str, Any], bool
     try:
         return (*(_read_csv(data) if kind == "csv" else _read_json(data)), is_whole)
     except (pa.ArrowException, UnicodeDecodeError, python_csv.Error) as error:
-        raise DataError(f"{place}: {str(error)[:300]}.", "Is it a complete file with a header?") from None
+        raise DataError(f"{place}: {str(error)[:300]}.", "Check that the file is complete and has a header.") from None
 
 
 def _read_parquet(file: Any) -> tuple[pa.Table, dict[str, Any], bool]:

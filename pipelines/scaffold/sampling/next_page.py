@@ -18,9 +18,10 @@ DAY = dt.timedelta(days=1)
 
 @dataclass
 class LinkFinder:
-    """Follows the address of the next page: of the header `Link`, or else at one of `PATHS`.
+    """Find and follow the address of the next page: in the header `Link`, or else at one of `PATHS`.
 
-    An address of the next day is no next page. A value that is no address, such as a token, is not followed.
+    An address that contains the previous or the next day, and not the day that is read, does not count as a next page.
+    A value that is not an address, such as a token, is not followed.
     """
 
     url: str = field(repr=False)
@@ -61,8 +62,8 @@ class LinkFinder:
         tokens = {path: value for path, value in values.items() if value and isinstance(value, (str, int))}
         for path, token in tokens.items():
             if not _is_address(token):
-                text = "%s has %r at %s, which is no address: only the first page is read. Name `pages` in source.py."
-                log.warning(text, redact(self.url), str(token)[:40], path)
+                text = "%s has %r at %s, which is not an address: only the first page is read. %s"
+                log.warning(text, redact(self.url), str(token)[:40], path, "Set `pages` in source.py.")
 
 
 def _is_address(value: Any) -> bool:

@@ -41,18 +41,21 @@ def _read(request: Request, source: str, ask: Ask) -> Sample:
     if "://" in source:
         return databases.read_database(request, source, ask)
     path = Path(source).expanduser()
-    known = "Known: .csv, .parquet, .jsonl (also .gz, .zst, .zip), a folder of them, sqlite:// and postgresql:// URLs."
-    raise SpecError(f"{path} {'is of an unknown format' if path.exists() else 'does not exist'}.", known)
+    hint = "Known: .csv, .parquet, .jsonl (also .gz, .zst, .zip), a folder of them, sqlite:// and postgresql:// URLs."
+    raise SpecError(f"{path} {'has an unknown format' if path.exists() else 'does not exist'}.", hint)
 
 
 def _check_names(place: str, names: Sequence[str]) -> None:
-    """Refuse names that a file cannot have, or that are the same in SQL; a column without a name is not read."""
-    broken = [name for name in names if re.search(r"[\r\n\0]", name)]
-    if broken:
-        problem = f"{place} has a column {broken[0][:60]!r}, whose name has a line break or a null character."
-        raise DataError(problem, "Rename it in the source; if it is no name, is it a complete file with a header?")
+    """Refuse names with characters that a file of code cannot have, and names that are the same in SQL.
+
+    Columns without a name pass: they are not read.
+    """
+    broken_names = [name for name in names if re.search(r"[\r\n\0]", name)]
+    if broken_names:
+        problem = f"{place} has a column {broken_names[0][:60]!r}, whose name has a line break or a null character."
+        raise DataError(problem, "Rename it in the source. If it is not a name, check that the file has a header.")
     lower_names = [name.lower() for name in names if name.strip()]
-    repeated = sorted({name for name in names if lower_names.count(name.lower()) > 1})
-    if repeated:
-        problem = f"{place} has two columns {repeated[0]}; the case of the letters does not count."
+    repeated_names = sorted({name for name in names if lower_names.count(name.lower()) > 1})
+    if repeated_names:
+        problem = f"{place} has two columns {repeated_names[0]}; upper and lower case count as the same."
         raise DataError(problem, "Rename one of them in the source.")

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pipelines.ingestion.sources.addresses import redact
 
 Kind = Literal["csv", "json", "parquet", "database", "api"]
+"""Kind of a source."""
 MAX_ROWS = 500_000
 """Largest number of rows in a sample."""
 
@@ -24,10 +25,15 @@ class Sample:
     table: pa.Table
     """The rows. If the name of a file gives the day, they have a column `date`."""
     has_files_by_day: bool = False
+    """Whether the source has a file, or an address, for each day."""
     delimiter: str = ","
+    """Character between the values of a CSV."""
     encoding: str = "utf-8"
+    """Encoding of a CSV."""
     decimal_point: str = "."
+    """Character before the decimals in a CSV."""
     has_final_newline: bool = True
+    """Whether the last line of a CSV ends with a newline."""
     next_path: str = ""
     """Dotted path to the address of the next page of an API; empty: it is in the header `Link`, if there is one."""
     is_complete: bool = True

@@ -18,7 +18,7 @@ class BackfillOperator(StepOperator):
 
     Args:
         dataset: dataset of the days (templated).
-        first: first day, hour (YYYY-MM-DDTHH) or month (YYYY-MM), as the dataset has (templated).
+        first: first day, hour (YYYY-MM-DDTHH) or month (YYYY-MM), depending on the dataset (templated).
         last: last day, hour or month, inclusive (templated).
         include_published: whether to ingest published days again (templated).
         allow_shrink: whether days may be published that have fewer rows than their published version, or that end

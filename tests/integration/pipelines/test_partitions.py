@@ -248,9 +248,9 @@ def test_a_window_needs_every_hour(project: Path) -> None:
 @pytest.mark.parametrize(
     ("dataset", "key", "problem"),
     [
-        ("hours", "2013-01-03", "partition 2013-01-03 is a day, and the partitions of hours are hours"),
-        ("months", "2013-01-03T05", "partition 2013-01-03T05 is an hour, and the partitions of months are months"),
-        ("weather", "2013-01", "partition 2013-01 is a month, and the partitions of weather are days"),
+        ("hours", "2013-01-03", "partition 2013-01-03 is a day, but the partitions of hours are hours"),
+        ("months", "2013-01-03T05", "partition 2013-01-03T05 is an hour, but the partitions of months are months"),
+        ("weather", "2013-01", "partition 2013-01 is a month, but the partitions of weather are days"),
     ],
 )
 def test_a_key_of_another_unit_is_one_line(project: Path, commands: Any, dataset: str, key: str, problem: str) -> None:
@@ -304,7 +304,7 @@ def test_months_are_published_trained_on_and_scored(
     assert (profiled["partition"], profiled["rows"]) == ("2013-05", 93)
     outcomes = run_in_project("outcomes", "--partition", "2013-05", "--dataset", "months", "--model", model)
     assert outcomes["outcomes"] == 93
-    with pytest.raises(SpecError, match="drift compares days, and the partitions of months are months"):
+    with pytest.raises(SpecError, match="drift compares days, but the partitions of months are months"):
         drift_step.run(drift_step.DriftSpec(dataset="months", model=model, partition=MONTHS[4]))
 
 

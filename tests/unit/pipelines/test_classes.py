@@ -29,10 +29,10 @@ def test_classes_are_in_the_order_of_their_values() -> None:
 
 
 def test_labels_have_the_number_of_their_class() -> None:
-    assert classes.number_labels(LABELS.dropna(), NAMES).tolist() == [2, 1, 0, 1]
-    assert classes.number_labels(pd.Series([10, 9]), ["9", "10"]).tolist() == [1, 0]
+    assert classes.encode_labels(LABELS.dropna(), NAMES).tolist() == [2, 1, 0, 1]
+    assert classes.encode_labels(pd.Series([10, 9]), ["9", "10"]).tolist() == [1, 0]
     with pytest.raises(ValueError, match="the label 'late' is not one of the classes early, on time"):
-        classes.number_labels(LABELS.dropna(), ["early", "on time"])
+        classes.encode_labels(LABELS.dropna(), ["early", "on time"])
 
 
 def test_scores_are_read_as_they_were_tabulated() -> None:

@@ -55,7 +55,7 @@ def test_the_only_dataset_is_chosen_and_several_are_listed(monkeypatch: pytest.M
     monkeypatch.setattr("pipelines.dataset.list_datasets", lambda: ["weather"])
     assert choose_dataset().name == "weather"
     monkeypatch.setattr("pipelines.dataset.list_datasets", list)
-    with pytest.raises(SpecError, match="datasets: none"):
+    with pytest.raises(SpecError, match="datasets: it has none"):
         choose_dataset()
 
 

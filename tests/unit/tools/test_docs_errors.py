@@ -81,4 +81,4 @@ def test_page_has_messages() -> None:
 def test_check_finds_a_message_that_the_code_does_not_have(texts: str) -> None:
     assert find_missing("the registry has no MODEL version N.", texts) == []
     assert find_missing("the register has no MODEL version N.", texts) == ["the register has no"]
-    assert find_missing("MLflow at URL is asleep. Is MLFLOW_TRACKING_URI right, ...", texts) == ["is asleep"]
+    assert find_missing("MLflow at URL is asleep. Check MLFLOW_TRACKING_URI, ...", texts) == ["is asleep"]

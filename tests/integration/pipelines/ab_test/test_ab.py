@@ -83,8 +83,8 @@ def test_the_better_version_is_found(with_mlflow: str, commands: Any, tmp_path: 
     assert json.loads(plan.out)["rows_per_day"] == 200
 
     wrong_requests = {
-        ("report", "--versions", "1"): "'1' are not two versions. Give two numbers or aliases, such as 3,4.",
-        ("report", "--versions", "1,1"): "are the same version, 1.",
+        ("report", "--versions", "1"): "'1' does not name two versions. Give two, such as 3,4 or champion,4.",
+        ("report", "--versions", "1,1"): "names version 1 twice.",
         ("report", "--versions", "1,3"): "ab-orders version 3 has no outcomes on these days.",
         ("plan", "--version", "1", "--effect", "0"): "effect is 0. Give a difference above 0.",
     }
@@ -120,5 +120,5 @@ def test_multiclass_and_regression_metrics_are_those_of_the_task(home: Path) -> 
     assert values == pytest.approx([1.5, 2.5])
     with pytest.raises(DataError, match=r"ab-orders version 7 has no outcomes on these days\. Score the days with it"):
         sum_outcomes(Lake.open(), delays, "ab-orders", ("1", "7"), window, METRICS["regression"]["mae"])
-    with pytest.raises(SpecError, match=r"'auc' is no mean over rows of a regression model\. Choose mae or mse"):
+    with pytest.raises(SpecError, match=r"cannot compare 'auc', which is not a mean over rows\. Choose mae or mse"):
         find_metric(delays, "auc")

@@ -31,7 +31,7 @@ def use_delay(rows: ibis.Table) -> ibis.Table:
 def test_a_leak_is_found(rows: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     assert leaks.find_leaks(DATASET, rows) == []
     assert leaks.find_leaks(*leaks.add_leak(DATASET, rows)) == [
-        "leak alone predicts the label: 1.000, at most 0.99 is plausible"
+        "leak alone predicts the label with 1.000; at most 0.99 is plausible"
     ]
     assert leaks.find_leaks(*leaks.add_leak(DATASET, rows), known=["leak"]) == []
     monkeypatch.setattr("pipelines.dataset.Dataset.load_feature_function", lambda self: use_delay)
@@ -45,7 +45,9 @@ def test_a_feature_of_a_column_that_is_known_later_is_refused(rows: pa.Table, mo
     assert lines == ["the features cannot be built without the columns of later_known: dep_delay"]
 
 
-@pytest.mark.parametrize(("is_leak", "lines"), [(True, ["plane_seats alone predicts the label: 1.000"]), (False, [])])
+@pytest.mark.parametrize(
+    ("is_leak", "lines"), [(True, ["plane_seats alone predicts the label with 1.000"]), (False, [])]
+)
 def test_a_feature_that_is_missing_for_the_cancelled_flights_is_a_leak(
     day_rows: Callable[[str], pa.Table], is_leak: bool, lines: list[str]
 ) -> None:

@@ -165,7 +165,7 @@ def test_a_version_of_which_nothing_was_recorded_is_loaded_by_the_gate_alone(dat
     """A version that was registered by hand has no digest before its first verdict."""
     number = register_alone(model)
     Registry.open().client.delete_model_version_tag(model, number, PACKAGE_TAG)
-    with pytest.raises(DataError, match="nobody recorded which files"):
+    with pytest.raises(DataError, match="no digest of the files of"):
         load_scorer(Registry.open().get_version(model, number))
     assert run_gate(model, number).package_digest
     load_scorer(Registry.open().get_version(model, number))

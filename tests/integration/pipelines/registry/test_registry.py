@@ -424,7 +424,7 @@ def test_a_killed_gate_leaves_nothing_to_promote_and_can_be_run_again(data: Path
     )
     assert process.returncode == -signal.SIGKILL, process.stderr
     if "record_verdict" not in function:  # the tags have the first verdict, and the file has one that was not recorded
-        with pytest.raises(PromotionError, match="not the verdict that the gate recorded"):
+        with pytest.raises(PromotionError, match="is not the gate's latest verdict"):
             promote(model, version)
     run_gate(model, version)
     assert promote(model, version).changed
@@ -449,11 +449,11 @@ def test_refuses_a_verdict_that_was_changed(data: Path, model: str) -> None:
     version = register(model)
     run_gate(model, version, **HARD_POLICY)
     change_verdict(lambda verdict: {**verdict, "passed": True, "outcome": "passed"})
-    with pytest.raises(PromotionError, match="not the verdict that the gate recorded"):
+    with pytest.raises(PromotionError, match="is not the gate's latest verdict"):
         promote(model, version)
     run_gate(model, version)
     change_verdict(lambda verdict: {**verdict, "reason": "because"})
-    with pytest.raises(PromotionError, match="not the verdict that the gate recorded"):
+    with pytest.raises(PromotionError, match="is not the gate's latest verdict"):
         promote(model, version)
     change_verdict(lambda verdict: {**verdict, "version": "2"})
     with pytest.raises(PromotionError, match="is about"):

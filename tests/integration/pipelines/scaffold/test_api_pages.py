@@ -114,7 +114,7 @@ def test_a_token_of_the_next_page_is_named_and_pages_that_were_null_are_followed
     finder = LinkFinder("https://x.example/{date}", dt.date(2013, 1, 2))
     with caplog.at_level("WARNING", logger=log.name):
         assert finder.get_next_request(Page(0, {"rows": [], "next": "t1"}, 0, 0, "")) is None
-    assert "has 't1' at next, which is no address: only the first page is read" in caplog.text
+    assert "has 't1' at next, which is not an address: only the first page is read" in caplog.text
     assert finder.path == ""
     assert finder.get_next_request(Page(0, [], 0, 0, "/2?x")) == PageRequest({}, "/2?x")
     assert finder.get_next_request(Page(1, {"next": None}, 0, 0, "")) is None

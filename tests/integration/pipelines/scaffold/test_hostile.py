@@ -160,7 +160,7 @@ def test_a_feature_with_infinite_values_is_not_read(make: Callable[..., Creation
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "class", "import", "null", "yes", "on", "", "A", "x" * 41, "ab\n"])
 def test_a_name_that_is_no_name_is_refused(name: str) -> None:
-    with pytest.raises(SpecError, match=r"is not a name for a model|is a word of Python or YAML"):
+    with pytest.raises(SpecError, match=r"is not a name for a model|is a reserved word of Python or YAML"):
         Request(name, "rows.csv")
 
 
@@ -209,7 +209,7 @@ def test_a_secret_is_in_no_message(url: str, home: Path, project: Path) -> None:
     assert list(project.iterdir()) == []
 
 
-@pytest.mark.parametrize(("script", "problem"), [("", "git is not installed"), ("exit 128", "git made no repository")])
+@pytest.mark.parametrize(("script", "problem"), [("", "git is not installed"), ("exit 128", "git could not create a")])
 def test_without_a_repository_nothing_is_written(
     script: str,
     problem: str,

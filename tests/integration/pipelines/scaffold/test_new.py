@@ -178,7 +178,7 @@ def test_60_columns_with_ids_constants_and_free_text(
         "const_": "it has one value",
         "empty_": "it is empty",
         "note_": "free text",
-        "day_": "another time",
+        "day_": "a time, but not that of the row",
     }
     for prefix, reason in expected.items():
         assert {plan.dropped.get(name) for name in plan.columns if name.startswith(prefix)} == {reason}, prefix
@@ -280,7 +280,7 @@ CASES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], dict[str, Any], s
         {"label": ""},
         "the column to predict is not given. Give --label",
     ),
-    "unknown label": (lambda rows: rows, {"label": "profit"}, "--label 'profit' is no column"),
+    "unknown label": (lambda rows: rows, {"label": "profit"}, "--label 'profit' is not a column"),
     "three values": (lambda rows: rows, {"label": "depot", "task": "binary"}, "has 3 different values"),
     "text to regress": (lambda rows: rows, {"label": "store", "task": "regression"}, "is not a number"),
     "unknown task": (lambda rows: rows, {"task": "ranking"}, "--task 'ranking' is unknown"),
@@ -290,11 +290,11 @@ CASES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], dict[str, Any], s
         {},
         "no columns identify a row",
     ),
-    "a key that is equal in rows": (lambda rows: rows, {"key": ["store"]}, "rows of a day are equal in it"),
+    "a key that is equal in rows": (lambda rows: rows, {"key": ["store"]}, "several rows of a day have the same key"),
     "a key that is missing": (
         lambda rows: rows.assign(order_no=rows["order_no"].where(rows.index > 3)),
         {"key": ["order_no"]},
-        "4 rows have no value of it",
+        "4 rows have no value in this column",
     ),
     "the label as the key": (lambda rows: rows, {"key": ["returned"]}, "is not known when the row is new"),
     "no such format": (lambda rows: rows, {"time_formats": ["%Q"]}, "no value of sold_at has the format '%Q'"),
@@ -307,7 +307,7 @@ CASES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], dict[str, Any], s
     ),
     "two columns of a name": (lambda rows: rows.rename(columns={"km": "STORE"}), {}, "two columns STORE"),
     "a bad name": (lambda rows: rows, {"name": "my-orders"}, "'my-orders' is not a name for a model"),
-    "an example's name": (lambda rows: rows, {"name": "flights"}, "there is a dataset flights already"),
+    "an example's name": (lambda rows: rows, {"name": "flights"}, "there is already a dataset flights"),
 }
 
 
@@ -326,7 +326,7 @@ def test_what_is_impossible_or_unknown_is_one_line_and_writes_nothing(
 def test_an_existing_name_is_refused(make: Callable[..., Creation], project: Path, orders: pd.DataFrame) -> None:
     make(orders)
     before = {name: (project / name).read_bytes() for name in list_files(project)}
-    with pytest.raises(SpecError, match="the project has a model orders already"):
+    with pytest.raises(SpecError, match="the project already has a model orders"):
         make(orders)
     (project / "tests/test_parcels.py").write_text("")
     with pytest.raises(SpecError, match=r"test_parcels\.py exists already"):
@@ -382,4 +382,4 @@ def test_the_command_prints_a_page_or_json(commands: Any, project: Path, tmp_pat
     assert json.loads(process.out)["features"].keys() == {"store", "depot", "km", "wait_min"}
     process = commands.run_step(*command, "parcels", env=environment, cwd=project)
     assert (process.code, process.out) == (2, "")
-    assert "error: the project has a model parcels already. Choose another name." in process.err
+    assert "error: the project already has a model parcels. Choose another name." in process.err

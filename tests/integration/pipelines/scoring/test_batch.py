@@ -133,8 +133,8 @@ def test_refuses_the_scores_of_rows_that_changed_while_the_job_ran(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda lines: lines[:-1], r"got (\d+) rows and returned \d+ scores"),
-        (lambda lines: [*lines, "0.5"], r"got (\d+) rows and returned \d+ scores"),
+        (lambda lines: lines[:-1], r"got (\d+) rows, but returned \d+ scores"),
+        (lambda lines: [*lines, "0.5"], r"got (\d+) rows, but returned \d+ scores"),
         (lambda lines: ["nonsense", *lines[1:]], "a score in the job's output is not a number: 'nonsense"),
         (lambda lines: ["NaN", *lines[1:]], "not a number for 1 of"),
     ],

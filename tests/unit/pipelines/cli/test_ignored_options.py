@@ -120,7 +120,7 @@ def test_an_option_that_a_path_ignores_is_found() -> None:
 
 
 COMBINATION_TEXTS = (
-    *("--runs excludes", "give either MODEL@VERSION or --partition"),
+    *("--runs cannot be combined", "give either MODEL@VERSION or --partition"),
     *("days of the backfill are missing", "--force replaces a file, but --out names none"),
 )
 """Messages about options that exclude each other, or that lack another option."""
@@ -258,4 +258,4 @@ def test_the_schema_takes_no_other_option(monkeypatch: pytest.MonkeyPatch, capsy
     with pytest.raises(SystemExit) as end:
         app.main()
     assert end.value.code == 2
-    assert "--schema runs nothing" in capsys.readouterr().err
+    assert "--schema does not run the step" in capsys.readouterr().err

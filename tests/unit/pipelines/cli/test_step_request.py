@@ -47,7 +47,7 @@ def test_the_name_of_the_model_is_enough_to_find_its_policies_and_its_dataset() 
 @pytest.mark.usefixtures("two_models")
 @pytest.mark.parametrize("step", ["gate", "evaluate", "drift", "guard", "score", "outcomes", "batch"])
 def test_another_dataset_than_that_of_the_model_is_refused(step: str) -> None:
-    message = "^the parameters of late name the dataset flights, and the dataset that is given is weather. Correct one"
+    message = "^the parameters of late name the dataset flights, but weather is given. Correct one"
     with pytest.raises(SpecError, match=message):
         build_request(step, {"model": "late", "dataset": "weather"})
     with pytest.raises(SpecError, match=message):
@@ -77,6 +77,6 @@ def test_the_address_of_a_trained_model_is_not_the_name_of_a_registered_one() ->
     for value in ("s3://bucket/model.tar.gz", "data/model"):
         with pytest.raises(
             SpecError,
-            match=r"the name of a registered model is expected; give the address of a trained model as trained_model",
+            match=r"it is not the name of a registered model; give the address of a model as trained_model",
         ):
             EvaluateSpec.parse({"model": value}, "test")

@@ -33,7 +33,7 @@ def test_the_dag_files_of_a_model_are_found(
     fresh_settings()
     subject = page.Subject("flights", DATASET, Path(), {})
     answer = page._answer("?", page._check_dag_files, subject)
-    assert (answer.outcome, answer.text) == ("yes", 'dags/flights.py has the word "airflow"')
+    assert (answer.outcome, answer.text) == ("yes", 'the word "airflow" is in dags/flights.py')
     nobody = page._answer("?", page._check_dag_files, page.Subject("nobody", DATASET, Path(), {}))
     assert (nobody.outcome, nobody.text) == (
         "not yet",
@@ -51,7 +51,7 @@ def test_a_dag_file_without_the_word_is_a_no(
     monkeypatch.setenv("LEEWAY_PROJECT", str(tmp_path))
     fresh_settings()
     answer = page._answer("?", page._check_dag_files, page.Subject("orders", DATASET, Path(), {}))
-    assert answer.outcome == "no" and answer.text.startswith('dags/orders.py does not have the word "airflow". Write')
+    assert answer.outcome == "no" and answer.text.startswith('the word "airflow" is missing in dags/orders.py. Write')
 
 
 def test_a_label_that_does_not_fit_the_task_is_one_no_and_is_not_searched_for_leaks() -> None:

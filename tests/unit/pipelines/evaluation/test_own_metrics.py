@@ -51,10 +51,10 @@ def test_loads_the_metrics_of_the_dataset() -> None:
     metric = make_metric(compute_mae, greater_is_better=False, task="regression")
     assert load({"cost": metric}) == {"cost": metric}
     for metrics, task, problem in (
-        ({"rmse": metric}, "regression", "ours/metrics.py has a metric 'rmse', which exists already"),
-        ({"auc": metric}, "regression", "ours/metrics.py has a metric 'auc', which exists already"),
-        ({"cost": compute_mae}, "regression", "'cost' in ours/metrics.py is no metric"),
-        ({"cost": metric}, "binary", "'cost' in ours/metrics.py is a metric of regression, not of binary"),
+        ({"rmse": metric}, "regression", "ours/metrics.py has a metric 'rmse', which is the name of a common metric"),
+        ({"auc": metric}, "regression", "ours/metrics.py has a metric 'auc', which is the name of a common metric"),
+        ({"cost": compute_mae}, "regression", "'cost' in ours/metrics.py is not a metric"),
+        ({"cost": metric}, "binary", "'cost' in ours/metrics.py is a metric of regression models, but the task is b"),
         (3, "regression", "ours/metrics.py cannot be imported"),
     ):
         with pytest.raises(SpecError, match=problem):

@@ -12,7 +12,7 @@ import pytest
 from sklearn.metrics import confusion_matrix
 
 from pipelines.evaluation.gates.holdout import Holdout
-from pipelines.evaluation.measuring import Sample, measure
+from pipelines.evaluation.measurement import Sample, measure
 from pipelines.evaluation.multiclass import tabulate_confusion, tabulate_top_class
 from pipelines.evaluation.regression import tabulate_quantiles, tabulate_residuals, tabulate_weeks
 from pipelines.evaluation.report import multiclass_figures

@@ -71,7 +71,7 @@ def test_only_keys_of_the_dataset_s_unit_are_accepted(unit: str) -> None:
             check_partition(dataset, key)
             continue
         article = "an" if key_unit == "hour" else "a"
-        message = f"first {key} is {article} {key_unit}, and the partitions of words are {unit}s. Write it as 2013-"
+        message = f"first {key} is {article} {key_unit}, but the partitions of words are {unit}s. Write it as 2013-"
         with pytest.raises(SpecError, match=message):
             check_partition(dataset, key, "first")
 
@@ -86,7 +86,7 @@ def test_an_hourly_dataset_with_a_label_has_day_and_hour_in_its_key() -> None:
 
 def test_months_are_refused_where_days_are_compared() -> None:
     months = Dataset(name="bills", key=("date", "id"), label="paid", partition="month")
-    message = "compares days, and the partitions of bills are months"
+    message = "compares days, but the partitions of bills are months"
     with pytest.raises(SpecError, match=f"the backtest {message}"):
         run_backtest("bills", months, None, None, 1, 0.02)
     with pytest.raises(SpecError, match=f"the study of the loop {message}"):

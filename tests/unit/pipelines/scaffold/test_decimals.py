@@ -30,12 +30,12 @@ def test_a_file_with_commas_and_points_is_read_with_points(caplog: pytest.LogCap
     table = pa.table({"price": ["1,5", "2,75"], "weight": ["1.5", "2.75"]})
     with caplog.at_level("WARNING"):
         assert find_decimal_point("file.csv", table) == "."
-    assert "file.csv: price has decimal commas, and weight decimal points: the first column is read" in caplog.text
+    assert "file.csv: column price has decimal commas, and column weight decimal points: price is read" in caplog.text
 
 
 def test_numbers_with_decimal_commas_are_numbers() -> None:
     table = pa.table({"price": [f"{number},25" for number in range(40)] + ["NA"], "zip": ["01,5"] * 41})
     price, code = infer_columns(table, decimal_point=",")
-    assert (price.kind, price.values[1].as_py(), price.missing) == ("number", 1.25, 1)
+    assert (price.kind, price.values[1].as_py(), price.missing_count) == ("number", 1.25, 1)
     assert code.kind == "constant" and pa.types.is_string(code.type), "a code with a leading zero is no number"
     assert infer_columns(table)[0].kind == "id", "what it was before, and what it is in a file with points"

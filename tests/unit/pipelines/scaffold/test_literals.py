@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from pipelines.scaffold.literals import escape, format_texts, quote
+from pipelines.scaffold.literals import escape, format_tuple, quote
 
 TEXTS = (
     *(
@@ -32,7 +32,7 @@ TEXTS = (
 def test_a_literal_has_the_value_of_its_text(text: str) -> None:
     assert ast.literal_eval(quote(text)) == text
     assert ast.literal_eval(f'"""{escape(text)}"""') == text
-    assert ast.literal_eval(format_texts([text])) == (text,)
+    assert ast.literal_eval(format_tuple([text])) == (text,)
     for written in (quote(text), escape(text)):
         assert written.isprintable(), "one line, without characters that cannot be seen"
 

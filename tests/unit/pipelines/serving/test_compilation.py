@@ -144,10 +144,10 @@ def test_looked_up_features_are_not_computed_but_their_keys_are(home: Any, day: 
 @pytest.mark.parametrize(
     ("key", "problem"),
     [
-        ("gate", "that neither the rows have nor `features` adds"),
+        ("gate", "that is neither a column of the rows nor added by `features`"),
         ("count_of_day", "that depends on other rows"),
         ("weather_temp", "of the type float64: it must be a whole number"),
-        ("arr_delay", "that neither the rows have nor `features` adds"),
+        ("arr_delay", "that is neither a column of the rows nor added by `features`"),
     ],
 )
 def test_a_key_that_one_row_does_not_give_is_refused(
@@ -160,7 +160,7 @@ def test_a_key_that_one_row_does_not_give_is_refused(
         lambda rows: build(rows).mutate(count_of_day=ibis._.count().over(group_by="date")),
     )
     lookup = replace(DATASET.lookups[0], features={NEIGHBOURS: 1}, key=("date", key))
-    with pytest.raises(SpecError, match=re.escape(f"has a key {key} {problem}")):
+    with pytest.raises(SpecError, match=re.escape(f"has a key column {key} {problem}")):
         compile_features(replace(DATASET, lookups=[lookup]), day.schema, has_lookups=True)
 
 

@@ -249,7 +249,7 @@ def test_a_rollback_blocks_the_version_that_was_champion(
     write_verdict(client, model, second)
     with pytest.raises(PromotionError, match="it was rolled back: late on Mondays"):
         promote(model, second)
-    with pytest.raises(PromotionError, match="nothing to roll back to"):
+    with pytest.raises(PromotionError, match="no earlier champion"):
         rollback(model)
     assert list_kinds(model)[-1] == "rolled_back"
     assert promote(model, second, force=True, why="repaired").previous == first
@@ -263,7 +263,7 @@ def test_refuses_a_rollback_without_an_earlier_champion(
     with pytest.raises(PromotionError, match="no champion: there is nothing to roll back"):
         rollback(model)
     promote(model, first)
-    with pytest.raises(PromotionError, match="no champion before it"):
+    with pytest.raises(PromotionError, match="no earlier champion"):
         rollback(model)
     assert read_alias(client, model) == first
 
@@ -566,7 +566,7 @@ def test_an_earlier_verdict_can_be_rejected_but_not_approved(
     shutil.copy(f"{number}.json", "earlier.json")
     write_verdict(client, model, number, needs_approval=True, outcome="undecided")
     spec = {"model": model, "version": number, "verdict": Path("earlier.json")}
-    with pytest.raises(PromotionError, match="not the verdict that the gate recorded"):
+    with pytest.raises(PromotionError, match="is not the gate's latest verdict"):
         deciding.run(deciding.DecideSpec(**spec, decision="approve"))
     assert deciding.run(deciding.DecideSpec(**spec, decision="reject", why="no")).changed
     assert list_kinds(model) == ["registered", "rejected"]
@@ -583,7 +583,7 @@ def test_refuses_a_decision_on_a_verdict_that_needs_no_approval(
         decide(model, number)
     write_verdict(client, model, number, needs_approval=True)
     Path(f"{number}.json").write_text(Path(f"{number}.json").read_text().replace("well", "very well"))
-    with pytest.raises(PromotionError, match="not the verdict that the gate recorded"):
+    with pytest.raises(PromotionError, match="is not the gate's latest verdict"):
         decide(model, number)
     assert list_kinds(model) == ["registered"]
 

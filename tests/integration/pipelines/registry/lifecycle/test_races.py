@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from pipelines.errors import PromotionError
-from pipelines.registry.lifecycle import Journal, State, fold, record_registration
+from pipelines.registry.lifecycle import Journal, State, compute_state, record_registration
 from pipelines.registry.lifecycle.mlflow_model import get_aliases_and_tags, set_alias, set_model_tag
 from pipelines.registry.versions import Registry
 from pipelines.steps import promote as promoting
@@ -130,7 +130,7 @@ def test_only_one_of_many_promoters_wins_each_round_and_no_event_is_lost(
     moves = [(event.from_version, event.to_version) for event in events if event.changes_champion]
     assert moves == list(pairwise(winners))
     assert len(events) == rounds * promoters + rounds
-    assert fold(events) == read_state(model)
+    assert compute_state(events) == read_state(model)
 
 
 def test_without_compare_and_swap_more_than_one_wins(model: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ def test_the_error_is_that_of_the_first_cosine_coefficients(days: int, coefficie
 
 def test_days_that_are_not_related_in_time_give_the_error_of_a_mean() -> None:
     label, candidate, _, day = build_days(60, 50, 0.1)
-    estimate = groups.estimate_by_groups([make_brier(label == 1, candidate)], day, 0.05, is_lasting=False)
+    estimate = groups.estimate_by_groups([make_brier(label == 1, candidate)], day, 0.05, is_autocorrelated=False)
     mean_of_day = ((candidate - label) ** 2).reshape(60, 50).mean(axis=1)
     assert estimate.se == pytest.approx(stats.sem(mean_of_day), rel=1e-9)
     interval = stats.ttest_1samp(mean_of_day, 0).confidence_interval(0.9)
@@ -68,7 +68,7 @@ def test_the_auc_of_unequal_days_has_the_error_of_obuchowski() -> None:
     np.add.at(sums[1], day[label == 0], wins.mean(axis=0) - auc)
     terms = sums[0] / len(ones) + sums[1] / len(zeros)
     truth = label == 1
-    estimate = groups.estimate_by_groups([BINARY_METRICS["auc"].make(truth, score)], day, 0.05, is_lasting=False)
+    estimate = groups.estimate_by_groups([BINARY_METRICS["auc"].make(truth, score)], day, 0.05, is_autocorrelated=False)
     assert estimate.value == pytest.approx(auc)
     assert estimate.se == pytest.approx(math.sqrt(60 / 59 * (terms**2).sum()), rel=0.03)
     assert estimate.se > 1.4 * delong.estimate_auc(label, score, 0.05).se
@@ -96,7 +96,7 @@ def test_the_interval_is_right_with_more_groups_than_the_table_allows() -> None:
     models = [RANDOM.normal(label, 1), RANDOM.normal(label, 1)]
     truth = label == 1
     metrics = [BINARY_METRICS["auc"].make(truth, score) for score in models]
-    estimate = groups.estimate_by_groups(metrics, np.arange(3_000) // 2, 0.05, is_lasting=False)
+    estimate = groups.estimate_by_groups(metrics, np.arange(3_000) // 2, 0.05, is_autocorrelated=False)
     assert estimate.se == pytest.approx(delong.estimate_auc_difference(label, *models, 0.05).se, rel=0.1)
 
 

@@ -108,8 +108,8 @@ def test_a_model_does_not_differ_from_itself_and_is_worse_than_a_better_one() ->
     ("label", "score", "problem"),
     [
         (np.array([], int), np.ones((0, 3)), "there are no rows"),
-        (np.array([0, -1]), np.ones((2, 3)), "a label is not the number of a class"),
-        (np.array([0.0, 1.0]), np.ones((2, 3)), "a label is not the number of a class"),
+        (np.array([0, -1]), np.ones((2, 3)), "a label is not the index of a class"),
+        (np.array([0.0, 1.0]), np.ones((2, 3)), "a label is not the index of a class"),
         (np.array([1, 1]), np.ones((2, 3)), "all 2 rows have the same class"),
         (np.array([0, 3]), np.ones((2, 3)), "2 labels of 4 classes, but scores of"),
         (np.array([0, 1]), np.ones(2), "but scores of"),

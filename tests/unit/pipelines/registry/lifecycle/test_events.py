@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.registry.lifecycle import Event, Journal, Kind, State, fold
+from pipelines.registry.lifecycle import Event, Journal, Kind, State, compute_state
 from pipelines.settings import settings
 from pipelines.steps import record_deployment
 
@@ -37,13 +37,13 @@ PROMOTIONS = [build_promotion("", "1"), build_promotion("1", "2"), build_promoti
 
 
 def fold_state(*events: Event) -> tuple[str, tuple[str, ...], str, set[str]]:
-    state = fold(events)
+    state = compute_state(events)
     return state.champion, state.earlier_champions, state.challenger, set(state.blocked)
 
 
 def test_without_events_there_is_no_champion() -> None:
     assert fold_state() == ("", (), "", set())
-    assert fold([]) == State()
+    assert compute_state([]) == State()
 
 
 def test_promotions_add_champions_and_rollbacks_remove_them() -> None:
@@ -69,7 +69,7 @@ def test_promotions_add_champions_and_rollbacks_remove_them() -> None:
     ],
 )
 def test_a_version_is_rolled_back_until_it_is_champion_again(events: list[Event], rolled_back: set[str]) -> None:
-    assert fold([*PROMOTIONS, *events]).rolled_back == rolled_back
+    assert compute_state([*PROMOTIONS, *events]).rolled_back == rolled_back
 
 
 def test_a_second_promotion_unblocks_a_version() -> None:
@@ -119,7 +119,7 @@ def test_a_moved_alias_changes_the_champion_only_if_it_is_kept() -> None:
 def test_the_challenger_is_the_newest_version_that_passed_after_the_champion(
     events: list[Event], challenger: str
 ) -> None:
-    assert fold([*PROMOTIONS, *events]).challenger == challenger
+    assert compute_state([*PROMOTIONS, *events]).challenger == challenger
 
 
 def test_equal_events_have_equal_ids() -> None:
@@ -165,15 +165,15 @@ def test_versions_that_each_endpoint_served() -> None:
         return build_event(Kind.DEPLOYED, version, endpoint=endpoint)
 
     events = [deploy("1"), deploy("2"), deploy("2"), deploy("1", "b"), deploy("3")]
-    state = fold([*PROMOTIONS, *events])
+    state = compute_state([*PROMOTIONS, *events])
     assert state.served == {"a": ("1", "2", "3"), "b": ("1",)}
     assert (state.champion, state.last_change) == ("3", PROMOTIONS[-1]), "a deployment does not change the champion"
-    assert fold([*events, deploy("2")]).served["a"] == ("1", "2"), "a version that is served again is the last one"
+    assert compute_state([*events, deploy("2")]).served["a"] == ("1", "2"), "a version that is served again comes last"
     failure = build_event(Kind.DEPLOYMENT_FAILED, "4", endpoint="a")
-    assert fold([*events, failure]).served == state.served
+    assert compute_state([*events, failure]).served == state.served
     shadow = build_event(Kind.SHADOW_FAILED, "4", endpoint="a")
-    assert fold([*events, shadow]).served == state.served
-    assert fold([*events, build_event(Kind.UNDEPLOYED, "3", endpoint="a")]).served == {"b": ("1",)}
+    assert compute_state([*events, shadow]).served == state.served
+    assert compute_state([*events, build_event(Kind.UNDEPLOYED, "3", endpoint="a")]).served == {"b": ("1",)}
 
 
 def test_a_shadow_is_recorded_once_in_a_run_whatever_is_deployed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:

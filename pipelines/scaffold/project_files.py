@@ -1,4 +1,4 @@
-"""Put new files into a project: all of them or none."""
+"""Write the files of a model into a project: all new ones or none."""
 
 from __future__ import annotations
 
@@ -17,68 +17,69 @@ from pipelines.errors import SpecError
 
 FOLDER = Path(".leeway") / "new"
 """Folder of a project for temporary files of `new`. Each process has a folder there, named by its process id."""
-PLACED_FILE = "placed.json"
-"""File with the paths that are being moved into the project, so that the next run can remove them after a kill."""
+LIST_FILE = "new_files.json"
+"""File with the paths that are being moved into the project. If the process is killed, the next run removes them."""
 
 
 @contextmanager
-def open_folder(project: Path) -> Iterator[Path]:
+def open_temporary_folder(project: Path) -> Iterator[Path]:
     """Yield an empty folder in the project; remove it when the block ends, even after SIGTERM or an error."""
     folder = project / FOLDER / str(os.getpid())
     folder.mkdir(parents=True)
-    previous = signal.signal(signal.SIGTERM, _raise_exit)
+    earlier_handler = signal.signal(signal.SIGTERM, _raise_exit)
     try:
         yield folder
     finally:
-        signal.signal(signal.SIGTERM, previous)
-        _remove(project, folder)
+        signal.signal(signal.SIGTERM, earlier_handler)
+        _remove_folder(project, folder)
 
 
-def place(project: Path, folder: Path, files: Mapping[str, str], replaced: Mapping[str, str]) -> None:
-    """Write the files in `folder`, and move them into the project; after an error or a kill, none of them is there.
+def write_files(project: Path, folder: Path, new_files: Mapping[str, str], changed_files: Mapping[str, str]) -> None:
+    """Write the files to `folder`, then move them into the project. After an error or a kill, no new file remains.
 
     Args:
         project: folder of the project.
-        folder: folder that `open_folder` returned.
-        files: path in the project to the text of a new file.
-        replaced: path to the new text of an existing file; written last.
+        folder: folder that `open_temporary_folder` yielded.
+        new_files: path in the project to the text of a new file.
+        changed_files: path to the new text of an existing file; these are moved last.
 
     Raises:
-        SpecError: a file exists already. Nothing is written. A retry cannot help.
+        SpecError: a new file exists already. Nothing is written. A retry cannot help.
     """
-    existing = [name for name in files if (project / name).exists()]
-    if existing:
-        message = f"{project / existing[0]} exists already."
+    existing_files = [name for name in new_files if (project / name).exists()]
+    if existing_files:
+        message = f"{project / existing_files[0]} exists already."
         raise SpecError(message, "Choose another name, or remove the file. Nothing was written.")
-    for name, text in {**files, **replaced}.items():
+    for name, text in {**new_files, **changed_files}.items():
         path = folder / "files" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    placed = folder / PLACED_FILE
-    placed.write_text(json.dumps([*files]), encoding="utf-8")
-    for name in (*files, *replaced):
+    list_file = folder / LIST_FILE
+    list_file.write_text(json.dumps([*new_files]), encoding="utf-8")
+    for name in (*new_files, *changed_files):
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         os.replace(folder / "files" / name, project / name)
-    placed.unlink()  # from here on, the files stay
+    list_file.unlink()  # from here on, the files stay
 
 
 def remove_leftovers(project: Path) -> None:
     """Remove the files of earlier runs of `new` that were killed."""
     for folder in (project / FOLDER).glob("*"):
         if folder.name.isdigit() and not _is_alive(int(folder.name)):
-            _remove(project, folder)
+            _remove_folder(project, folder)
 
 
-def _is_alive(process: int) -> bool:
+def _is_alive(process_id: int) -> bool:
     try:
-        return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
+        return bool(psutil.Process(process_id).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 
 
-def _remove(project: Path, folder: Path) -> None:
-    placed = folder / PLACED_FILE
-    names = json.loads(placed.read_text(encoding="utf-8")) if placed.is_file() else []
+def _remove_folder(project: Path, folder: Path) -> None:
+    """Remove a temporary folder, and the new files that its process moved into the project before it was killed."""
+    list_file = folder / LIST_FILE
+    names = json.loads(list_file.read_text(encoding="utf-8")) if list_file.is_file() else []
     for name in names:
         (project / name).unlink(missing_ok=True)
     for name in names:

@@ -1,4 +1,4 @@
-"""Measure a model of any task on the holdout: return its metrics, its tables, and the function that draws them."""
+"""Measure a model of any task on the holdout: its metrics, its tables, and the function that draws the figure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Sample:
     """Labels as numbers; for a multiclass model, the index of each row's class."""
     score: Array
     """Scores; for a multiclass model, shape (rows, classes)."""
-    rate: float | Array
+    train_mean: float | Array
     """Mean label of the training rows; for a multiclass model, the share of each class."""
     rows: pd.DataFrame
     """The scored rows."""
@@ -37,9 +37,11 @@ class Measurement:
     """The results of an evaluation."""
 
     metrics: dict[str, float]
+    """Metrics by name."""
     tables: dict[str, Table]
+    """Data of the figure: name to table."""
     draw: Callable[..., None]
-    """Takes a path, the tables, the metrics and a title; draws the figure."""
+    """Takes a path, the tables, the metrics and a title; draws the figure to the path."""
 
 
 def measure(task: Task, sample: Sample) -> Measurement:
@@ -53,9 +55,9 @@ def measure(task: Task, sample: Sample) -> Measurement:
 
 
 def _measure_binary(sample: Sample) -> Measurement:
-    label, score, rate = sample.label, sample.score, sample.rate
-    assert isinstance(rate, float)
-    values = metrics.compute_metrics(label, score, rate)  # first, because it raises an error if all labels are equal
+    label, score, base_rate = sample.label, sample.score, sample.train_mean
+    assert isinstance(base_rate, float)
+    values = metrics.compute_metrics(label, score, base_rate)  # first: it raises an error if all labels are equal
     tables = {
         "pr_curve": metrics.compute_precision_recall(label, score),
         "calibration": metrics.compute_calibration(label, score),
@@ -65,8 +67,8 @@ def _measure_binary(sample: Sample) -> Measurement:
 
 def _measure_multiclass(sample: Sample) -> Measurement:
     label, score, classes = sample.label, sample.score, sample.classes
-    shares: Any = sample.rate
-    values = multiclass.compute_multiclass_metrics(label, score, shares, classes)
+    class_shares: Any = sample.train_mean
+    values = multiclass.compute_multiclass_metrics(label, score, class_shares, classes)
     tables = {
         "confusion": multiclass.tabulate_confusion(label, score, classes),
         "calibration": multiclass.tabulate_top_class(label, score),
@@ -75,10 +77,10 @@ def _measure_multiclass(sample: Sample) -> Measurement:
 
 
 def _measure_regression(sample: Sample) -> Measurement:
-    label, score, rate = sample.label, sample.score, sample.rate
-    assert isinstance(rate, float)
+    label, score, mean = sample.label, sample.score, sample.train_mean
+    assert isinstance(mean, float)
     quantiles = read_quantiles(sample.rows)
-    values = regression.compute_regression_metrics(label, score, rate, quantiles)
+    values = regression.compute_regression_metrics(label, score, mean, quantiles)
     tables = {"residuals": regression.tabulate_residuals(label, score)}
     if quantiles:
         tables["quantiles"] = regression.tabulate_quantiles(label, quantiles)
