@@ -1,8 +1,8 @@
-"""Create the DAGs of a model's lifecycle, by one call in a file of dags/.
+"""Create the DAGs of a model's lifecycle by one call in a file of dags/.
 
-Airflow finds them even if they are not assigned to a variable.
-MODEL_score and MODEL_monitor are paused at first, because they need a champion; MODEL_deploy, because an endpoint costs
-money every hour.
+Airflow finds the DAGs even if the call's result is not assigned to a variable. Three DAGs are paused at first:
+MODEL_score and MODEL_monitor, because they need a champion, and MODEL_deploy, because an endpoint costs money every
+hour.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pipelines.settings import settings
 __all__ = ["create_ingestion_dag", "lifecycle_dags"]
 
 SCHEDULES = {"hour": "0 * * * *", "day": "0 0 * * *", "month": "0 0 1 * *"}
-"""Default schedule of the ingestion, by unit of the partitions."""
+"""Default schedule of DATASET_ingest, by unit of the partitions: the end of each hour, day or month."""
 
 
 def lifecycle_dags(
@@ -49,17 +49,20 @@ def lifecycle_dags(
         model: registered model. Its parameters are those of models/MODEL/params.yaml.
         start: first day of the data.
         end: last day of the data; None: without end.
-        schedule: cron expression, in UTC, of the time at which the hour, day or month before is complete and is
-            ingested; by default when it ends. Drift is decided then, too, and for hours at midnight.
+        schedule: cron expression, in UTC, of DATASET_ingest: the time at which the previous hour, day or month is
+            complete; by default its end. If partitions are days, MODEL_monitor has this schedule, too; if they are
+            hours, it runs at midnight.
         train_schedule: cron expression, in UTC, of the trainings that the calendar starts.
         dataset: dataset of the model; by default the one in its parameters.
-        days_of: other dataset whose days the model uses. Another call creates its DATASET_ingest.
+        days_of: another dataset, whose published days the model uses; by default the model's own dataset. The call for
+            that other dataset creates its DATASET_ingest; this call creates none.
         partition: unit of the dataset's partitions. With months there is no MODEL_monitor, since they have no drift.
         deploy: whether there is MODEL_deploy, which deploys each new champion to a SageMaker endpoint.
         training: arguments of SpotTrainingOperator, such as instance_type, max_run_s, max_wait_s and entry_point.
 
     Raises:
-        SpecError: the model has no parameters or dataset, or the file has another call for it. A retry cannot help.
+        SpecError: the model has no parameters or no dataset, or this file has called the function for this model
+            before. A retry cannot help.
     """
     _check_call(model, partition)
     names = {"model": model, "dataset": dataset or _read_dataset(model)}
@@ -82,7 +85,7 @@ def _create_daily_dags(
     partition: Unit,
     days_of: str,
 ) -> Iterator[DAG]:
-    """Create DATASET_ingest, unless `days_of` has another dataset, and MODEL_monitor, unless partitions are months."""
+    """Create DATASET_ingest, unless `days_of` names a dataset, and MODEL_monitor, unless partitions are months."""
     schedule = schedule or SCHEDULES[partition]
     if not days_of:
         yield create_ingestion_dag(dataset=dataset, start=start, end=end, schedule=schedule, partition=partition)
@@ -92,7 +95,7 @@ def _create_daily_dags(
 
 
 def _check_call(model: str, partition: str) -> None:
-    """Refuse an unknown unit, and a second call for a model in a file: Airflow keeps the last DAG of an id."""
+    """Refuse an unknown unit, and a second call for a model in a file: Airflow keeps only one DAG of each id."""
     require_unit(partition)
     if f"{model}_train" in {dag.dag_id for dag, _ in DagContext.autoregistered_dags}:
         message = f"this file creates the DAGs of the model {model} more than once."

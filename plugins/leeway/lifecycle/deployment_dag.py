@@ -14,15 +14,15 @@ DOC = """
 ### Deploy the champion to an endpoint
 
 Each event of the asset `{model}_champion` starts a run: a promotion by `{model}_train`, or a rollback by
-`{model}_rollback`. `deploy` releases the version that is champion then, as `params.yaml`, section `serving`, says: the
-traffic moves in steps, alarms are watched, and an alarm moves it back. The version that served keeps
-serving meanwhile.
+`{model}_rollback`. The task `deploy` deploys the version that is champion at this moment. Section `serving` of
+`params.yaml` says how the requests move to the new version: all at once, or in steps. During the deployment, the
+earlier version answers the other requests. If a CloudWatch alarm is raised, all requests move back to it.
 
 * **Paused** at first: an endpoint costs money every hour. Unpause the DAG when you want one, and trigger it once.
-* **A release was rolled back**: the task fails, with the alarm and its reason. The registry's champion stays: roll it
-back, too, with `{model}_rollback`, or correct the cause and clear the task.
+* **A deployment was rolled back**: the task fails, and its error names the alarm and the reason. The registry's
+champion stays: roll it back, too, with `{model}_rollback`, or correct the cause and clear the task.
 * **By hand**: trigger the DAG, with a `version` or without, for example after `python -m pipelines promote`.
-* **Never two at once**: the next run waits.
+* **One run at a time**: the next run waits.
 * `python -m pipelines undeploy --model {model}` deletes the endpoint.
 """
 

@@ -15,7 +15,7 @@ from leeway.hooks.step.hook import StepHook
 
 @dataclass(frozen=True)
 class CostAllocation:
-    """The task, model and project to which the costs of a task's jobs are allocated, and the limit of these costs.
+    """The task, the model and the project that pay for a task's jobs, and the limit of the costs.
 
     Args:
         region: AWS region whose prices apply.

@@ -54,7 +54,7 @@ class TransformTask(JobTask):
     jobs: TransformJobs
 
     def get_job_scope(self) -> str:
-        """Return the ids of the partition and the model. All runs of a day score the same rows, so they share jobs."""
+        """Return dataset, model and partition. All runs of a partition score the same rows, so they share jobs."""
         return "/".join([self.fields.dataset, self.fields.model, self.fields.partition])
 
     def prepare_work(self, inputs: Mapping[str, Any] | None = None) -> Work:
