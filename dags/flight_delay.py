@@ -7,7 +7,7 @@ import datetime as dt
 
 from leeway.lifecycle import lifecycle_dags
 
-# Airflow's safe mode skips, without an error, a file that lacks the word "airflow"; no import of this file has it.
+# Airflow's safe mode skips, without an error, a file without the word "airflow". The import does not contain it.
 lifecycle_dags(
     model="flight_delay",
     dataset="flight_delay",
