@@ -1,4 +1,4 @@
-"""Read the server's configuration file: TOML with the names of the command line's options, and a table [spot].
+"""Read the server's configuration file: TOML whose keys are the names of the command line's options, and [spot].
 
 ```toml
 port = 5005
@@ -25,7 +25,7 @@ import typer
 
 # Key of the [spot] table in `typer.Context.meta`.
 SPOT_KEY = "drydock.spot"
-# Options whose value is true or false.
+# Options whose values are true or false.
 FLAGS = ("invented_answers", "verbose")
 
 

@@ -1,4 +1,4 @@
-"""Create SageMaker models without replacing existing ones, keep them after a restart, and find a model's container."""
+"""Create SageMaker models, refuse names that are in use, store the models, and find a model's container."""
 
 import json
 import threading

@@ -192,7 +192,7 @@ def test_wrong_requests_are_refused(drydock: Any) -> None:
         ({"EventTimeFeatureName": "flights"}, "must be String or Fractional"),
         ({"OnlineStoreConfig": {"EnableOnlineStore": False}}, "EnableOnlineStore must be true"),
         ({"OfflineStoreConfig": {"S3StorageConfig": {"S3Uri": "s3://bucket/x"}}}, "is not supported by drydock"),
-        ({"FeatureDefinitions": [*DEFINITIONS, DEFINITIONS[0]]}, "the feature airport is there more than once"),
+        ({"FeatureDefinitions": [*DEFINITIONS, DEFINITIONS[0]]}, "the feature airport is defined more than once"),
         ({"FeatureGroupName": "a b"}, "featureGroupName' failed to satisfy constraint"),
     ):
         with pytest.raises(ClientError, match=message):
