@@ -1,4 +1,4 @@
-"""Measure drydock through its API: `python -m benchmarks drydock`. Fail if a job is lost or runs twice."""
+"""Measure drydock by requests to its API. The benchmark fails if a job is lost or runs twice."""
 
 from __future__ import annotations
 

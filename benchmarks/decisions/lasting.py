@@ -1,8 +1,8 @@
-"""Simulate how often a bound at the truth passes, by the number of days and how long their weather lasts.
+"""Simulate how often a check passes whose bound equals the true value, if days are correlated with the days before.
 
-The values of days are normal, each correlated with that of the day before. Only this dependence can then make an
-interval too narrow: no metric is skewed. The true error of the mean is known. The gate's rule for the number of
-coefficients is compared with one that takes fewer.
+The values of days are normally distributed, so only the correlation can make an interval too narrow, and not a skewed
+metric. The true error of the mean is known. The gate estimates the variance from a number of coefficients; its rule for
+this number is compared with a rule that takes fewer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pipelines.evaluation.statistics.estimate import compute_quantile
 SIMULATIONS = 40_000
 DAYS, CORRELATIONS = (10, 14, 21, 28, 60, 90), (0.0, 0.25, 0.5, 0.7)
 FACTORS = (groups.COEFFICIENT_FACTOR, 0.3)
-"""Factors of the rule for the number of coefficients: that of the gate, and a smaller one."""
+"""Factors in the rule for the number of coefficients: the gate's factor, and a smaller one."""
 
 
 def run() -> dict[str, Any]:
