@@ -5,10 +5,10 @@ The model uses the days that flights_ingest publishes (dags/flights.py).
 
 import datetime as dt
 
-from leeway.lifecycle import lifecycle_dags
+from leeway.lifecycle import create_lifecycle_dags
 
 # Airflow's safe mode skips, without an error, a file without the word "airflow". The import does not contain it.
-lifecycle_dags(
+create_lifecycle_dags(
     model="flight_status",
     dataset="flight_status",
     days_of="flights",

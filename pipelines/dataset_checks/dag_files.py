@@ -16,7 +16,7 @@ def find_skipped_files(project: Path, model: str) -> list[str]:
     """Find the DAG files of the model that Airflow skips without an error; return their paths within the project.
 
     In its safe mode, the default, Airflow 3 imports only files that have the word "airflow", and "dag" or "asset". A
-    file that only calls `lifecycle_dags` imports nothing of Airflow itself.
+    file that only calls `create_lifecycle_dags` imports nothing of Airflow itself.
     """
     texts = {file: file.read_text(encoding="utf-8", errors="replace") for file in find_dag_files(project, model)}
     return [str(file.relative_to(project)) for file, text in texts.items() if "airflow" not in text.lower()]

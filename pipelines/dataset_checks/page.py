@@ -175,7 +175,7 @@ def _check_dag_files(subject: Subject) -> str:
     project = settings().project
     files = dag_files.find_dag_files(project, subject.name)
     if not files:
-        raise NotYet(f"no file in dags/ names {subject.name}: `lifecycle_dags` creates its DAGs")
+        raise NotYet(f"no file in dags/ names {subject.name}: `create_lifecycle_dags` creates its DAGs")
     if skipped := dag_files.find_skipped_files(project, subject.name):
         hint = "Write the word in a comment: in its safe mode, Airflow skips other files without an error."
         raise DataError(f'{", ".join(skipped)} does not have the word "airflow".', hint)

@@ -24,13 +24,13 @@ from pipelines import params
 from pipelines.errors import SpecError
 from pipelines.settings import settings
 
-__all__ = ["create_ingestion_dag", "lifecycle_dags"]
+__all__ = ["create_ingestion_dag", "create_lifecycle_dags"]
 
 SCHEDULES = {"hour": "0 * * * *", "day": "0 0 * * *", "month": "0 0 1 * *"}
 """Default schedule of DATASET_ingest, by unit of the partitions: the end of each hour, day or month."""
 
 
-def lifecycle_dags(
+def create_lifecycle_dags(
     *,
     model: str,
     start: dt.datetime,
