@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FIRST_DAY, DAYS = dt.date(2013, 1, 1), int(os.environ.get("LEEWAY_BENCH_DAYS", "365"))
 CUT_INTERVAL_DAYS = 4
-"""One of this number of days is also truncated."""
+"""Of this number of days in a row, one is also judged in truncated form."""
 SHARES = (0.25, 0.5, 0.75, 0.9)
 """Shares of a day's rows that a truncated day has."""
 

@@ -34,7 +34,7 @@ def load_file(context: typer.Context, path: Path | None) -> Path | None:
 
     Raises:
         BadParameter: The file cannot be read, has a key that is not the name of an option, or has a value that is
-            neither a string nor a finite number.
+            neither a string nor a finite number. A retry cannot help.
     """
     if path is None:
         return None

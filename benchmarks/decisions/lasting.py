@@ -27,7 +27,7 @@ FACTORS = (groups.COEFFICIENT_FACTOR, 0.3)
 
 
 def run() -> dict[str, Any]:
-    """Return the shares of each number of days, correlation and number of coefficients, as facts."""
+    """Return, as facts, the shares for each number of days, correlation and number of coefficients."""
     facts = {"simulations of a line": f"{SIMULATIONS:,}; standard error of 5 %: {format_error(0.05, SIMULATIONS)}"}
     start_s = time.perf_counter()
     for days, correlation in itertools.product(DAYS, CORRELATIONS):
@@ -47,8 +47,8 @@ def measure(values: Array, correlation: float, factor: float) -> tuple[str, str]
     """Measure the gate's interval of the mean of the days' values, with a factor for the number of coefficients.
 
     Returns:
-        The name and the value of a fact: shares of passes and of intervals with the truth, and the mean distance of a
-        one-sided bound at 5 % from the mean, in true standard errors.
+        The name and the value of a fact: the share of bounds that pass, the share of intervals that contain the true
+        mean, and the mean distance of a one-sided bound at 5 % from the mean, in true standard errors.
     """
     with mock.patch.object(groups, "COEFFICIENT_FACTOR", factor):
         se, coefficients = np.linalg.norm(groups.compute_errors(values), axis=0), groups.count_coefficients(len(values))

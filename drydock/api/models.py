@@ -50,7 +50,7 @@ class ModelsBackend(RefusingBackend):
         """Delete a model.
 
         Raises:
-            MissingModel: It does not exist. A retry cannot help.
+            MissingModel: The model does not exist. A retry cannot help.
         """
         super().delete_model(model_name)
         self._models_store.delete(self._owner, model_name)

@@ -16,7 +16,7 @@ from stack.services.environment import build_environment
 
 
 class Replay(Job):
-    """Run all trainings that the calendar and drift would have started, and compare the ways to retrain."""
+    """Run the trainings that the schedule and drift would have started, and compare the strategies of retraining."""
 
     name = "replay"
 

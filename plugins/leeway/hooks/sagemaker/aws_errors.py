@@ -142,7 +142,7 @@ def raise_airflow_errors() -> Iterator[None]:
     except ParamValidationError as error:
         raise AirflowFailException(f"SageMaker would refuse the request: {format_error_line(error)}") from None
     except (BotoCoreError, Boto3Error) as error:
-        hint = "Check that the endpoint runs. A retry can help."
+        hint = "Check that the service runs. A retry can help."
         raise AirflowException(f"SageMaker or S3 does not answer: {format_error_line(error)} {hint}") from None
 
 

@@ -90,7 +90,7 @@ async def _retry(wait: JobWait, log: Logger, call: Callable[[Outage], Awaitable[
     """Return the result of `call`. Retry it for at most `max_age_s` seconds while SageMaker does not answer.
 
     Returns:
-        The result of `call`, or how the wait ended: without an answer in this time, or by an error for which a retry
+        The result of `call`; or how the wait ended, if there was no answer in this time, or an error for which a retry
         cannot help.
     """
     outage = Outage(log, "SageMaker")
