@@ -129,11 +129,7 @@ def run(simulation: Simulation) -> dict[str, Any]:
 
 def measure(simulation: Simulation, kind: str, days: int) -> dict[str, str]:
     """Simulate intervals, the checks against the champion and the trivial models, and verdicts."""
-    equal, worse, better = (
-        "equal models",
-        "candidate worse by exactly the tolerated loss",
-        f"candidate {simulation.gain}",
-    )
+    worse, better = "candidate worse by exactly the tolerated loss", f"candidate {simulation.gain}"
     correlation = KINDS[kind]
     facts = measure_intervals(simulation, days, correlation)
     for title, choose, total in (
@@ -145,7 +141,7 @@ def measure(simulation: Simulation, kind: str, days: int) -> dict[str, str]:
     for trivial_model, choose in simulation.trivial_candidates.items():
         count = measure_baseline_check(simulation, choose, trivial_model, days, correlation)
         facts[f"candidate as bad as {trivial_model}: passed"] = format_share(count, simulation.checks)
-    for title, choose in ((equal, simulation.equal), (worse, simulation.worse)):
+    for title, choose in (("equal models", simulation.equal), (worse, simulation.worse)):
         outcomes = measure_verdicts(simulation, choose, days, correlation)
         facts[f"{title}: verdicts"] = ", ".join(
             f"{outcome} {format_share(count, simulation.verdicts)}" for outcome, count in sorted(outcomes.items())

@@ -89,8 +89,7 @@ def send(port: int, pid: int, bodies: Sequence[str], rate: float, duration_s: fl
         thread.join()
     elapsed_s = time.perf_counter() - begin
     unanswered_count = total - len(latencies)
-    cpu_s = read_cpu_seconds(pid) - cpu_before
-    return Load(latencies, cpu_s, elapsed_s, len(failed_numbers) + unanswered_count)
+    return Load(latencies, read_cpu_seconds(pid) - cpu_before, elapsed_s, len(failed_numbers) + unanswered_count)
 
 
 def read_cpu_seconds(pid: int) -> float:

@@ -49,20 +49,17 @@ def create_lifecycle_dags(
         model: registered model. Its parameters are those of models/MODEL/params.yaml.
         start: first day of the data.
         end: last day of the data; None: without end.
-        schedule: cron expression, in UTC, of DATASET_ingest: the time at which the previous hour, day or month is
-            complete; by default its end. If partitions are days, MODEL_monitor has this schedule, too; if they are
-            hours, it runs at midnight.
+        schedule: cron expression, in UTC, of DATASET_ingest; by default the end of each hour, day or month. If
+            partitions are days, MODEL_monitor has this schedule, too; if they are hours, it runs at midnight.
         train_schedule: cron expression, in UTC, of the trainings that the calendar starts.
         dataset: dataset of the model; by default the one in its parameters.
-        days_of: another dataset, whose published days the model uses; by default the model's own dataset. The call for
-            that other dataset creates its DATASET_ingest; this call creates none.
+        days_of: another dataset, whose published days the model uses; then this call creates no DATASET_ingest.
         partition: unit of the dataset's partitions. With months there is no MODEL_monitor, since they have no drift.
         deploy: whether there is MODEL_deploy, which deploys each new champion to a SageMaker endpoint.
         training: arguments of SpotTrainingOperator, such as instance_type, max_run_s, max_wait_s and entry_point.
 
     Raises:
-        SpecError: the model has no parameters or no dataset, or this file has called the function for this model
-            before. A retry cannot help.
+        SpecError: the model has no parameters or no dataset, or a second call names it. A retry cannot help.
     """
     _check_call(model, partition)
     names = {"model": model, "dataset": dataset or _read_dataset(model)}
