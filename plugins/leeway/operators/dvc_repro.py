@@ -36,8 +36,8 @@ class DvcReproOperator(StepOperator):
             and a retry can help.
 
     Returns:
-        `ReproResult`: workspace, lock, lock_digest, git_commit, stages (for each stage and output: digest, size_bytes,
-        files), ran.
+        `ReproResult`: workspace, lock, lock_digest, git_commit,
+        stages (for each stage and output: digest, size_bytes, files), ran.
     """
 
     step = "repro"
